@@ -14,7 +14,7 @@ const WORDING: Wording = Wording {
     summary: "Nobody listens on {service}: its host answers each connection attempt with a reset.",
     ruled_out: &[(
         Id::FirewallDrop,
-        "the resets come from as far as the host's answers on other ports",
+        "the resets come from the same distance (hop count) as the host's answers on other ports",
     )],
     overturned_by: "`ss -ltn` on the server listing port {port}",
     fix: &[

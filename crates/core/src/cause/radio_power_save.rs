@@ -49,8 +49,7 @@ const STAMPED: Wording = Wording {
     ruled_out: &[
         (
             Id::ServerThink,
-            "the requests had not arrived yet: the client's timestamps say that they were on the \
-             path",
+            "the client's timestamps show that the requests were still on the path",
         ),
         WORDING.ruled_out[1],
     ],

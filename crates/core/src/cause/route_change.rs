@@ -17,7 +17,7 @@ const WORDING: Wording = Wording {
         ),
         (
             Id::ServerThink,
-            "the server's timestamps say that its answers were on the path",
+            "the server's timestamps show that the answers were still on the path",
         ),
     ],
     overturned_by: "traceroutes from before and after that show the same hops and delays",

@@ -20,9 +20,9 @@ const WORDING: Wording = Wording {
     ruled_out: &[
         (
             Id::TlsSlowHandshake,
-            "the flight had begun; the rest of it was released by an acknowledgement",
+            "the flight had begun, and an ACK released the rest",
         ),
-        (Id::PacketLoss, "nothing of the flight was retransmitted"),
+        (Id::PacketLoss, "no part of the flight was retransmitted"),
     ],
     overturned_by: "a handshake with the same certificates whose flight arrives without a gap",
     fix: &[

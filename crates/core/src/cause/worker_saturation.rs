@@ -10,8 +10,8 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The server serves one request at a time and needs {turn} for each; the others wait \
-              for {saved} (median), {share} of all request time. The wait grows with each request \
-              that is made in parallel.",
+              for {saved} (median), {share} of all request time. Each \
+              further concurrent request makes the wait longer.",
     ruled_out: &[(
         Id::RateLimit,
         "no request was answered sooner than in {quickest}",
@@ -38,8 +38,8 @@ const IN_TURNS: Wording = Wording {
 /// The wording for a server that serves several requests in parallel.
 const SEVERAL: Wording = Wording {
     summary: "The server serves about {served} at a time and needs {alone} for each; the others \
-              wait for {saved} (median), {share} of all request time. The wait grows with each \
-              request that is made in parallel.",
+              wait for {saved} (median), {share} of all request time. Each \
+              further concurrent request makes the wait longer.",
     ruled_out: &[(
         Id::ServerThink,
         "the work itself takes {alone} if no other request competes",

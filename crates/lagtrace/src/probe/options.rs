@@ -228,13 +228,13 @@ impl Options {
                 "--flags and --matrix need `--method syn`"
             }
             SteadyMethod::Connect if packet.size.is_some() => {
-                "--size has no meaning for `--method connect`: the kernel's SYN carries no payload"
+                "--size cannot be used with `--method connect`: the kernel's SYN carries no payload"
             }
             SteadyMethod::Icmp if packet.source_port.is_some() => {
-                "--source-port has no meaning for an echo: ICMP has no ports"
+                "--source-port cannot be used for ICMP echo: ICMP has no ports"
             }
             SteadyMethod::Icmp if self.port.is_some() => {
-                "--port has no meaning for `--method icmp`: ICMP has no ports"
+                "--port cannot be used with `--method icmp`: ICMP has no ports"
             }
             _ => return Ok(()),
         };

@@ -270,7 +270,7 @@ fn cut(report: &Report) -> Option<String> {
     let cut = report.exchanges.cut;
     (cut > 0).then(|| {
         format!(
-            "{} cut by the capture and left out.",
+            "{} left out: not completely in the capture.",
             quantity::counted(cut, "request was", "requests were")
         )
     })
