@@ -83,12 +83,9 @@ fn opening(report: &Report) -> (Tone, &'static str) {
     match (exchanges.count, failed(exchanges)) {
         (0, 0) => (
             Tone::Caution,
-            "No request was measured: nothing can be said about its time.",
+            "No request was measured, so its time is not known.",
         ),
-        (0, _) => (
-            Tone::Bad,
-            "No request succeeded, and no cause was found for that.",
-        ),
+        (0, _) => (Tone::Bad, "No request succeeded, and no cause was found."),
         (_, 0) if unexplained(exchanges) > MUCH => (
             Tone::Caution,
             "No cause was found, and much of the request time could not be explained.",
@@ -224,7 +221,7 @@ fn layers(page: &mut Page, report: &Report) {
     let open = of(report, LayerState::NotMeasured);
     if !open.is_empty() {
         let text = format!(
-            "Not measured: {}. A cause there alone could not have been found.",
+            "Not measured: {}. A cause that shows only there cannot be found.",
             words::list(&open)
         );
         page.spans(2, &[(Tone::Caution, &text)]);
@@ -263,7 +260,7 @@ fn few(report: &Report) -> Option<String> {
     let count = report.exchanges.count;
     (1..FEW).contains(&count).then(|| {
         format!(
-            "{} too few to know the tail of the latency.",
+            "{} are too few to show the tail of the latency.",
             quantity::counted(count, "request is", "requests are")
         )
     })
@@ -273,7 +270,7 @@ fn cut(report: &Report) -> Option<String> {
     let cut = report.exchanges.cut;
     (cut > 0).then(|| {
         format!(
-            "{} cut by the capture and left out.",
+            "{} left out: not completely in the capture.",
             quantity::counted(cut, "request was", "requests were")
         )
     })

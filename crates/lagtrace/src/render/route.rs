@@ -192,7 +192,7 @@ fn remark(hop: &Hop, route: Option<&Route>, is_last: bool) -> Cell {
     let own = hop.rtt_ns.min.saturating_sub(hop.kept_ns);
     if own > SLOW_NS.max(hop.kept_ns / SLOW_PART) {
         words.push(format!(
-            "slow to answer: {} are its own",
+            "slow to answer: {} are the router's own",
             quantity::duration(own)
         ));
     }
@@ -219,7 +219,7 @@ fn remark(hop: &Hop, route: Option<&Route>, is_last: bool) -> Cell {
 /// `is_changed` if it differs from the form at the hop before.
 fn translation(hop: &Hop, is_changed: bool) -> Option<String> {
     let Some(seen) = &hop.translation else {
-        return is_changed.then(|| "as they were sent again".to_owned());
+        return is_changed.then(|| "as they were sent".to_owned());
     };
     let end = |address: &Option<String>, port: u16| match address {
         Some(address) => format!("{address} port {port}"),
@@ -232,7 +232,7 @@ fn translation(hop: &Hop, is_changed: bool) -> Option<String> {
         seen.checksum_shift
     );
     Some(if is_changed {
-        format!("translated (NAT) before it: comes from {text}")
+        format!("after NAT: comes from {text}")
     } else {
         "translated alike".to_owned()
     })
@@ -260,8 +260,11 @@ fn paths(page: &mut Page, paths: &[RoutePath]) {
 fn largest(page: &mut Page, mtu: &RouteMtu) {
     page.heading("Largest packet");
     let text = match mtu.mtu_bytes {
-        Some(bytes) => format!("{bytes} bytes come through to hop {}.", mtu.to_ttl),
-        None => format!("Not even a small one was answered at hop {}.", mtu.to_ttl),
+        Some(bytes) => format!("{bytes} bytes get through to hop {}.", mtu.to_ttl),
+        None => format!(
+            "Even a small packet was not answered at hop {}.",
+            mtu.to_ttl
+        ),
     };
     page.paragraph(2, Tone::Plain, &text);
     for narrowing in &mtu.narrowings {
@@ -272,7 +275,7 @@ fn largest(page: &mut Page, mtu: &RouteMtu) {
         let (tone, text) = match &narrowing.address {
             Some(address) => (
                 Tone::Plain,
-                format!("{at}({address}) says that {bytes} bytes fit through its next link."),
+                format!("{at}({address}) reports an MTU of {bytes} bytes for its next link."),
             ),
             None => (
                 Tone::Bad,
