@@ -3,6 +3,7 @@
 use super::evidence::{self, human, median};
 use super::served::{self, Place};
 use super::server_think::with_the_server;
+use super::settings::{Measured, PASSING};
 use super::thinking::Claim;
 use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
@@ -77,17 +78,14 @@ impl super::Rule for Rule {
             .into(),
         }
     }
-}
 
-/// The directives by which nginx passes a request on.
-const PASSING: [&str; 6] = [
-    "proxy_pass",
-    "fastcgi_pass",
-    "uwsgi_pass",
-    "scgi_pass",
-    "grpc_pass",
-    "memcached_pass",
-];
+    fn measured(&self, case: &Case<'_>) -> Measured {
+        Measured {
+            is_connected_anew: case.upstream.is_some_and(Upstream::is_connected_anew),
+            ..Measured::default()
+        }
+    }
+}
 
 /// Returns the line of the server's configuration that passes these requests on, if nothing shows
 /// that their time passes elsewhere.
@@ -114,18 +112,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
     };
     let mut finding = evidence::finding(Id::DownstreamWait, Owner::Server, case, &tally);
     finding.exemplars = case.gathered.thinking.tally().exemplars();
-    let place = line
-        .set_at
-        .as_ref()
-        .map(|at| format!("{}:{}", at.file, at.line));
-    let text = format!(
-        "{} passes these requests on: `{} {}` ({})",
-        line.program, line.directive, line.value, line.scope
-    );
-    finding.evidence = vec![
-        with_the_server(case, &tally),
-        Evidence::circumstance(EvidenceKind::Configuration, text).at(place),
-    ];
+    finding.evidence = vec![with_the_server(case, &tally)];
     if let Some(capacity) = capacity::of(case) {
         let text = format!(
             "about {:.0} requests are served at a time, {} each where no other competes, and the \

@@ -1,6 +1,7 @@
 //! `upstream-connection-churn`.
 
 use super::evidence::{self, human, median};
+use super::settings::Measured;
 use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
@@ -48,6 +49,13 @@ impl super::Rule for Rule {
                 Conclusion::Finding(Box::new(finding(case, upstream, tally)))
             }
             None => Conclusion::Nothing,
+        }
+    }
+
+    fn measured(&self, _: &Case<'_>) -> Measured {
+        Measured {
+            is_connected_anew: true,
+            ..Measured::default()
         }
     }
 }
