@@ -97,7 +97,7 @@ impl super::Rule for Rule {
         }
         self.client_asked += u64::from(exchange.closing.client_asked);
         self.server_asked += u64::from(exchange.closing.server_asked);
-        if exchange.closing.server_asked {
+        if exchange.closing.server_asked && !exchange.closing.client_asked {
             let carried = u64::from(exchange.ordinal) + 1;
             self.carried.record(Duration::from_nanos(carried));
         }

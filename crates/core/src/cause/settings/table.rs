@@ -123,7 +123,10 @@ pub(super) static TABLE: &[Row] = &[
         directives: &["limit_req"],
         causes: &[Id::HttpError],
         whose: Whose::Server,
-        test: |seen| supports(is_set(&seen.line.value) && is_refusal(seen)),
+        test: |seen| {
+            let is_idle = seen.has("limit_req_dry_run", "on");
+            supports(is_set(&seen.line.value) && !is_idle && is_refusal(seen))
+        },
         effect: "requests above the limit and its burst are refused, by 503 unless \
             limit_req_status says otherwise",
         change: "raise the rate or the burst of {setting}",
@@ -137,7 +140,9 @@ pub(super) static TABLE: &[Row] = &[
                 .words()
                 .last()
                 .and_then(|word| word.parse::<u64>().ok());
-            supports(most.is_some_and(|most| seen.measured.connections > most) && is_refusal(seen))
+            let is_over = most.is_some_and(|most| seen.measured.connections > most);
+            let is_idle = seen.has("limit_conn_dry_run", "on");
+            supports(is_over && !is_idle && is_refusal(seen))
         },
         effect: "requests on more connections than that are refused, by 503 unless \
             limit_conn_status says otherwise",
@@ -492,7 +497,7 @@ fn delays(seen: &Seen<'_>, rate: f64) -> bool {
     let definition = zones.find(|definition| own.is_some() && zone(definition) == own);
     let allowed = definition.and_then(request_rate);
     let is_met = allowed.is_none_or(|allowed| (rate - allowed).abs() <= allowed * OFF_RATE);
-    is_delaying && seen.line.set_at.is_some() && is_met
+    is_delaying && seen.line.set_at.is_some() && is_met && !seen.has("limit_req_dry_run", "on")
 }
 
 /// Returns true if most errors are those of a limit.
