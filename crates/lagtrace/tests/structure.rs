@@ -159,3 +159,19 @@ fn the_core_is_as_architecture_md_says() {
         }
     }
 }
+
+/// The directives that no row is about but on which the tests of rows depend.
+const DEPENDED_ON: [&str; 4] = [
+    "limit_conn_dry_run",
+    "limit_req_dry_run",
+    "sendfile",
+    "upstream server",
+];
+
+#[test]
+fn the_directives_that_are_resolved_are_those_that_explain_a_finding() {
+    let explaining = lagtrace_core::cause::directives().map(str::to_owned);
+    let needed = explaining.chain(DEPENDED_ON.map(str::to_owned));
+    let resolved: BTreeSet<String> = lagtrace_sources::config::nginx::directives().collect();
+    assert_eq!(needed.collect::<BTreeSet<_>>(), resolved);
+}

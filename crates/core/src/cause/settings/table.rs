@@ -7,6 +7,7 @@ use super::value::{duration, request_rate, size, zone};
 use super::{Seen, is_set};
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
+use crate::observed::event::ListenerSample;
 use crate::registry::Id;
 use crate::report::Says::{self, Contradicts, Silent, Supports};
 
@@ -406,6 +407,15 @@ pub(super) static TABLE: &[Row] = &[
         change: "raise {setting}, and net.core.somaxconn to at least as much",
     },
     Row {
+        directives: &["listen reuseport"],
+        causes: &[Id::AcceptQueueOverflow],
+        whose: Whose::Server,
+        test: |seen| supports(seen.value() == "on" && has_uneven_queues(seen)),
+        effect: "each worker has an accept queue of its own, and one was full while another was \
+            empty",
+        change: "take `reuseport` out of {setting}, so that idle workers accept what waits",
+    },
+    Row {
         directives: &["listen deferred"],
         causes: &[Id::DeferAccept],
         whose: Whose::Server,
@@ -519,7 +529,18 @@ fn is_connected_anew(seen: &Seen<'_>) -> bool {
 
 /// Returns the length of the listener's accept queue, as its kernel tells it.
 fn listener_limit(seen: &Seen<'_>) -> Option<u32> {
-    let mut listeners = seen.facts.listeners.iter();
-    let own = listeners.find(|listener| listener.local.port == seen.endpoint.port)?;
-    Some(own.limit)
+    Some(listeners(seen).next()?.limit)
+}
+
+/// Returns true if one accept queue of the port was full, and another empty.
+fn has_uneven_queues(seen: &Seen<'_>) -> bool {
+    let is_full = |listener: &ListenerSample| listener.queued >= listener.limit;
+    listeners(seen).any(is_full) && listeners(seen).any(|listener| listener.queued == 0)
+}
+
+fn listeners<'a>(seen: &Seen<'a>) -> impl Iterator<Item = &'a ListenerSample> {
+    let (port, listeners) = (seen.endpoint.port, &seen.facts.listeners);
+    listeners
+        .iter()
+        .filter(move |listener| listener.local.port == port)
 }

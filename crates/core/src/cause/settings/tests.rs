@@ -389,6 +389,16 @@ fn examples() -> Vec<Example> {
             NONE,
         ),
         other(
+            AcceptQueueOverflow,
+            &[
+                ("listen reuseport", "on"),
+                ("listener", "128"),
+                ("full", "128"),
+            ],
+            &[("listen reuseport", "on"), ("full", "128")],
+            NONE,
+        ),
+        other(
             DeferAccept,
             &[("listen deferred", "on")],
             &[("listen deferred", "off")],
@@ -433,16 +443,22 @@ fn examples() -> Vec<Example> {
     ]
 }
 
-/// Returns facts with the settings, and a listener whose queue takes as many as `listener` says.
+/// Returns facts with the settings, and listeners whose queues take as many as `listener` (empty)
+/// and `full` say.
 fn facts_of(lines: &[(&str, &str)]) -> Facts {
     let mut facts = facts(lines);
-    let limits = lines.iter().filter(|(name, _)| *name == "listener");
-    let listener = |(_, limit): &(&str, &str)| ListenerSample {
-        local: subject(),
-        queued: 0,
-        limit: limit.parse().expect("a number"),
-        embryonic: 0,
-        syn_backlog: None,
+    let limits = lines
+        .iter()
+        .filter(|(name, _)| ["listener", "full"].contains(name));
+    let listener = |(name, limit): &(&str, &str)| {
+        let limit = limit.parse().expect("a number");
+        ListenerSample {
+            local: subject(),
+            queued: if *name == "full" { limit } else { 0 },
+            limit,
+            embryonic: 0,
+            syn_backlog: None,
+        }
     };
     facts.listeners = limits.map(listener).collect();
     facts

@@ -141,6 +141,7 @@ pub(crate) static UPSTREAMS: &[Known] = &[
 pub(crate) static LISTEN_OPTIONS: &[(&str, &str)] = &[
     ("backlog", "511"),
     ("deferred", "off"),
+    ("reuseport", "off"),
     ("fastopen", "off"),
     ("rcvbuf", "the system's"),
     ("sndbuf", "the system's"),
