@@ -190,17 +190,13 @@ impl Statement<'_> {
             "" => String::new(),
             scope => format!(" ({scope})"),
         };
-        let caveat = caveat(line).unwrap_or_default();
-        format!(
-            "{} has {}{default}{scope}{caveat}",
-            line.program,
-            written(line)
-        )
+        format!("{} has {}{default}{scope}", line.program, written(line))
     }
 
     fn support(&self, finding: &mut Finding, at: usize) {
         let place = place(self.line);
-        let text = format!("{}: {}", self.clause(), self.row.effect);
+        let caveat = caveat(self.line).unwrap_or_default();
+        let text = format!("{}: {}{caveat}", self.clause(), self.row.effect);
         let location = self.line.set_at.as_ref().map(|_| place.clone());
         let piece = Evidence::circumstance(EvidenceKind::Configuration, text).at(location);
         finding.evidence.push(piece);
@@ -289,10 +285,10 @@ fn name(line: &ConfigurationLine) -> &str {
 /// Returns the reason for which a setting may not be in force.
 fn caveat(line: &ConfigurationLine) -> Option<String> {
     if let Some(doubt) = &line.doubt {
-        return Some(format!(" (not certain: {doubt})"));
+        return Some(format!("; not certain: {doubt}"));
     }
     let is_newer = line.is_newer_than_process == Some(true);
-    is_newer.then(|| " (the file is newer than the running workers)".to_owned())
+    is_newer.then(|| "; the file is newer than the workers, which may not have read it".to_owned())
 }
 
 /// Returns true unless the value says that a directive is not set and has no default.

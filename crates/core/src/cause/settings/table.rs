@@ -69,7 +69,7 @@ pub(super) static TABLE: &[Row] = &[
         causes: &[Id::NagleDelayedAck, Id::NagleRoundTrip],
         whose: Whose::Server,
         test: |seen| supports(seen.culprit == Owner::Server && seen.value() == "off"),
-        effect: "Nagle's algorithm stays on on its sockets",
+        effect: "Nagle's algorithm applies to its sockets",
         change: "tcp_nodelay on;",
     },
     Row {
