@@ -9,10 +9,13 @@
 //! `/proc/PID/root`. Their contents are treated as hostile: sizes, counts and nesting are bounded,
 //! and if a file cannot be understood completely, the part before the problem is used.
 
+pub mod by_line;
 pub mod nginx;
 
+mod apache;
 mod files;
 mod glob;
+mod haproxy;
 mod process;
 
 use std::io;

@@ -272,14 +272,17 @@ fn written(line: &ConfigurationLine) -> String {
         Some(("listen", option)) if value == "on" => format!("`listen … {option}`"),
         Some(("listen", option)) if value == "off" => format!("no `{option}` in `listen`"),
         Some(("listen", option)) => format!("`listen … {option}={value}`"),
-        _ => format!("`{directive} {value};`"),
+        _ if line.program == "nginx" => format!("`{directive} {value};`"),
+        _ if value == "on" => format!("`{directive}`"),
+        _ => format!("`{directive} {value}`"),
     }
 }
 
-/// Returns the directive's name without the block or line that it belongs to.
+/// Returns the directive's name without the block or line of nginx that it belongs to.
 fn name(line: &ConfigurationLine) -> &str {
-    let last = line.directive.rsplit(' ').next();
-    last.unwrap_or(&line.directive)
+    let of_block = |block| line.directive.strip_prefix(block);
+    let own = of_block("listen ").or_else(|| of_block("upstream "));
+    own.unwrap_or(&line.directive)
 }
 
 /// Returns the reason for which a setting may not be in force.

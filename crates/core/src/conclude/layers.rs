@@ -548,7 +548,7 @@ fn configuration(facts: &Facts, findings: &[Finding]) -> Layer {
             "configuration",
             LayerState::NotMeasured,
             line,
-            "needs a readable nginx on this host",
+            "needs a readable nginx, Apache or haproxy on this host",
         );
     };
     let accused = settings::accused(facts, findings);

@@ -91,7 +91,7 @@
 //! request [x N] [first-byte SUM] [gap SUM] [end SUM]
 //! experiment quickack x N control body SUM treated body SUM
 //! socket server [nodelay on|off] [x N] [holding N]
-//! setting tcp_nodelay off at FILE:LINE
+//! setting tcp_nodelay|listen.backlog|… VALUE at FILE:LINE
 //! counter NAME N
 //! resolved NAME SUM
 //! kernel [backlog SUM] [stack SUM] [unread SUM] [wake-up SUM] [run-queue SUM] [program SUM] [slept SUM] [qdisc SUM] [refused SUM] [asked SUM] [throttled N SUM] [stolen SUM]

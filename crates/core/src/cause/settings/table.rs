@@ -11,7 +11,7 @@ use crate::observed::event::ListenerSample;
 use crate::registry::Id;
 use crate::report::Says::{self, Contradicts, Silent, Supports};
 
-/// Whose setting a row is about.
+/// The owner of a setting, as seen from the finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     /// The server that the finding is about.
@@ -73,7 +73,7 @@ pub(super) static TABLE: &[Row] = &[
         change: "tcp_nodelay on;",
     },
     Row {
-        directives: &["keepalive_requests"],
+        directives: &["keepalive_requests", "MaxKeepAliveRequests"],
         causes: &[Id::ConnectionNotReused],
         whose: Whose::Server,
         test: |seen| {
@@ -81,7 +81,7 @@ pub(super) static TABLE: &[Row] = &[
             supports(is_near(seen.measured.requests, most, OFF_COUNT))
         },
         effect: "connections were closed after as many requests",
-        change: "raise {setting} (the default is 1000)",
+        change: "raise {setting}, to 1000 at least",
     },
     Row {
         directives: &["keepalive_timeout"],
@@ -95,7 +95,11 @@ pub(super) static TABLE: &[Row] = &[
         change: "raise {setting} above 0 (the default is 75s)",
     },
     Row {
-        directives: &["keepalive_timeout"],
+        directives: &[
+            "keepalive_timeout",
+            "KeepAliveTimeout",
+            "timeout http-keep-alive",
+        ],
         causes: &[Id::StaleKeepAlive],
         whose: Whose::Server,
         test: |seen| {
@@ -105,6 +109,33 @@ pub(super) static TABLE: &[Row] = &[
         },
         effect: "the requests that failed came on connections that had been idle for longer",
         change: "raise {setting} above the idle timeout of the clients' pools",
+    },
+    Row {
+        directives: &["KeepAlive"],
+        causes: &[Id::ConnectionNotReused],
+        whose: Whose::Server,
+        test: |seen| {
+            let is_off = seen.value().eq_ignore_ascii_case("off");
+            supports(is_off && seen.measured.requests == Some(1))
+        },
+        effect: "connections were closed after one request",
+        change: "KeepAlive On",
+    },
+    Row {
+        directives: &["option httpclose"],
+        causes: &[Id::ConnectionNotReused],
+        whose: Whose::Server,
+        test: |seen| supports(seen.value() == "on" && seen.measured.requests == Some(1)),
+        effect: "connections were closed after one request",
+        change: "take {setting} out",
+    },
+    Row {
+        directives: &["option httpclose", "option http-server-close"],
+        causes: &[Id::UpstreamConnectionChurn, Id::DownstreamWait],
+        whose: Whose::Server,
+        test: |seen| supports(seen.value() == "on" && is_connected_anew(seen)),
+        effect: "each request to the upstream ends its connection",
+        change: "take {setting} out, so that connections to servers are kept",
     },
     Row {
         directives: &["limit_req"],

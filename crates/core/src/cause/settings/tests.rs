@@ -220,6 +220,42 @@ fn examples() -> Vec<Example> {
             closed_after(1),
         ),
         same(
+            ConnectionNotReused,
+            &[("MaxKeepAliveRequests", "7")],
+            closed_after(7),
+            closed_after(1),
+        ),
+        same(
+            ConnectionNotReused,
+            &[("KeepAlive", "Off")],
+            closed_after(1),
+            closed_after(7),
+        ),
+        same(
+            StaleKeepAlive,
+            &[("KeepAliveTimeout", "5")],
+            idle(6),
+            idle(2),
+        ),
+        same(
+            StaleKeepAlive,
+            &[("timeout http-keep-alive", "900ms")],
+            idle(6),
+            idle(0),
+        ),
+        other(
+            ConnectionNotReused,
+            &[("option httpclose", "on")],
+            &[("option httpclose", "off")],
+            closed_after(1),
+        ),
+        same(
+            DownstreamWait,
+            &[("option http-server-close", "on")],
+            ANEW,
+            NONE,
+        ),
+        same(
             StaleKeepAlive,
             &[("keepalive_timeout", "5s 4s")],
             idle(6),
@@ -573,7 +609,7 @@ fn the_line_to_change_takes_the_place_of_the_general_advice() {
             ("server", "pool connections"),
             (
                 "/etc/nginx/conf.d/x.conf:12",
-                "raise `keepalive_requests 10;` (the default is 1000)"
+                "raise `keepalive_requests 10;`, to 1000 at least"
             )
         ]
     );
