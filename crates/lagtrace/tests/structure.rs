@@ -161,12 +161,7 @@ fn the_core_is_as_architecture_md_says() {
 }
 
 /// The directives that no row is about but on which the tests of rows depend.
-const DEPENDED_ON: [&str; 4] = [
-    "limit_conn_dry_run",
-    "limit_req_dry_run",
-    "sendfile",
-    "upstream server",
-];
+const DEPENDED_ON: [&str; 3] = ["limit_conn_dry_run", "limit_req_dry_run", "sendfile"];
 
 #[test]
 fn the_directives_that_are_resolved_are_those_that_explain_a_finding() {

@@ -134,12 +134,8 @@ impl super::Rule for Rule {
         Conclusion::Finding(Box::new(self.finding(case, spared)))
     }
 
-    fn measured(&self, case: &Case<'_>) -> Measured {
-        let is_each = self.tally.affected as f64 >= case.ledger.whole() as f64 * EACH;
-        Measured {
-            is_connected_anew: is_each && case.target.is_none(),
-            ..self.closes()
-        }
+    fn measured(&self, _: &Case<'_>) -> Measured {
+        self.closes()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::evidence::{self, human, median};
 use super::served::{self, Place};
 use super::server_think::with_the_server;
-use super::settings::{Measured, PASSING};
+use super::settings::PASSING;
 use super::thinking::Claim;
 use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
@@ -76,13 +76,6 @@ impl super::Rule for Rule {
             .map(|(finding, place)| watched(finding, place))
             .or_else(|| configured(case))
             .into(),
-        }
-    }
-
-    fn measured(&self, case: &Case<'_>) -> Measured {
-        Measured {
-            is_connected_anew: case.upstream.is_some_and(Upstream::is_connected_anew),
-            ..Measured::default()
         }
     }
 }

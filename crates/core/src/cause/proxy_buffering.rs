@@ -1,11 +1,9 @@
 //! `proxy-buffering`.
 
 use super::evidence::{self, human, median};
-use super::settings::Measured;
 use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
-use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
@@ -61,17 +59,6 @@ impl super::Rule for Rule {
                 Conclusion::Finding(Box::new(finding(case, upstream, tally, is_upload)))
             }
             None => Conclusion::Nothing,
-        }
-    }
-
-    fn measured(&self, case: &Case<'_>) -> Measured {
-        let held = match claimed(case, &[Role::IsAskedLate, Role::IsHeldBack]) {
-            Some((_, Role::IsAskedLate, _)) => Side::Client,
-            _ => Side::Server,
-        };
-        Measured {
-            held: Some(held),
-            ..Measured::default()
         }
     }
 }

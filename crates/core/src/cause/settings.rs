@@ -12,7 +12,6 @@ use core::time::Duration;
 
 use super::evidence::fix;
 use super::{Case, Conclusion, Id};
-use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::facts::Facts;
 use crate::observed::event::{ConfigurationLine, TargetId};
@@ -20,7 +19,7 @@ use crate::observed::flow::Endpoint;
 use crate::report::{Evidence, EvidenceKind, Finding, Fix, Says, Verdict, Witness};
 pub(super) use table::PASSING;
 pub use table::directives;
-use table::{Row, TABLE, Whose};
+use table::{Row, TABLE};
 
 /// The figures of the traffic that settings are held against; each rule gives those that it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -39,10 +38,6 @@ pub(crate) struct Measured {
     pub(super) served: Option<f64>,
     /// The most frequent status of errors.
     pub(super) status: Option<u16>,
-    /// The side whose message a proxy holds back.
-    pub(super) held: Option<Side>,
-    /// True if the proxy's requests to its upstream came on connections of their own.
-    pub(super) is_connected_anew: bool,
     /// Handshakes in which the server chose less than the client's best version.
     pub(super) lowered: u64,
     /// Full handshakes.
@@ -114,13 +109,9 @@ pub(super) fn on<'a>(
     let facts = case.facts;
     let rows = TABLE.iter().filter(|row| row.causes.contains(&cause));
     let held = rows.flat_map(|row| {
-        let target = match row.whose {
-            Whose::Server => case.target,
-            Whose::Proxy => case.target.or_else(|| proxy_of(case.endpoint, facts)),
-        };
         let lines = facts.configuration.iter();
         let lines = lines.filter(move |line| {
-            Some(line.target) == target && row.directives.contains(&line.directive.as_str())
+            Some(line.target) == case.target && row.directives.contains(&line.directive.as_str())
         });
         lines.map(move |line| (row, line))
     });
@@ -278,11 +269,10 @@ fn written(line: &ConfigurationLine) -> String {
     }
 }
 
-/// Returns the directive's name without the block or line of nginx that it belongs to.
+/// Returns the name of a directive, or of an option of nginx's `listen`.
 fn name(line: &ConfigurationLine) -> &str {
-    let of_block = |block| line.directive.strip_prefix(block);
-    let own = of_block("listen ").or_else(|| of_block("upstream "));
-    own.unwrap_or(&line.directive)
+    let option = line.directive.strip_prefix("listen ");
+    option.unwrap_or(&line.directive)
 }
 
 /// Returns the reason for which a setting may not be in force.
@@ -303,20 +293,6 @@ fn is_set(value: &str) -> bool {
 fn names(text: &str, directive: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric() && c != '_')
         .any(|word| word == directive)
-}
-
-/// Returns the target whose server passes requests on to `endpoint`.
-fn proxy_of(endpoint: Endpoint, facts: &Facts) -> Option<TargetId> {
-    let mut lines = facts.configuration.iter();
-    let passing = lines.find(|line| {
-        let is_address = line.directive == "upstream server" || is_passing(&line.directive);
-        is_address && value::endpoint(&line.value) == Some(endpoint)
-    })?;
-    Some(passing.target)
-}
-
-fn is_passing(directive: &str) -> bool {
-    PASSING.contains(&directive)
 }
 
 #[cfg(test)]

@@ -154,12 +154,6 @@ impl Upstream {
         })
     }
 
-    /// Returns true if nearly all of the proxy's requests came on connections of their own.
-    pub(super) fn is_connected_anew(&self) -> bool {
-        let anew = self.pairs.iter().filter(|pair| pair.back.setup.is_some());
-        anew.count() as f64 >= self.pairs.len() as f64 * MOST
-    }
-
     /// Returns the time that one pair would have saved.
     fn saved(&self, role: Role, pair: &Pair) -> Duration {
         match role {

@@ -1,7 +1,6 @@
 //! `upstream-connection-churn`.
 
 use super::evidence::{self, human, median};
-use super::settings::Measured;
 use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
@@ -49,13 +48,6 @@ impl super::Rule for Rule {
                 Conclusion::Finding(Box::new(finding(case, upstream, tally)))
             }
             None => Conclusion::Nothing,
-        }
-    }
-
-    fn measured(&self, _: &Case<'_>) -> Measured {
-        Measured {
-            is_connected_anew: true,
-            ..Measured::default()
         }
     }
 }

@@ -7,8 +7,6 @@ use super::by_line::{Line, Reader, Setting, option};
 
 /// The main file of packaged builds.
 const USUAL: &str = "/etc/haproxy/haproxy.cfg";
-/// The options that decide whether connections are kept.
-const OPTIONS: [&str; 2] = ["httpclose", "http-server-close"];
 
 /// Returns the settings for connections to `port` of a process with these arguments.
 pub(super) fn settings(
@@ -122,7 +120,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "global\n  daemon\ndefaults\n  option httpclose\n  timeout http-keep-alive 900\n\
-        frontend a\n  bind *:80,:::81\n  no option httpclose\n  option http-server-close\n\
+        frontend a\n  bind *:80,:::81\n  no option httpclose\n\
         listen b\n  bind 127.0.0.1:90 ssl\n  timeout http-keep-alive 5s\n";
 
     fn resolved(port: u16) -> Vec<String> {
@@ -144,7 +142,6 @@ mod tests {
             resolved(81),
             [
                 "option httpclose off 8 frontend a",
-                "option http-server-close on 9 frontend a",
                 "timeout http-keep-alive 900ms 5 defaults"
             ]
         );
@@ -152,8 +149,7 @@ mod tests {
             resolved(90),
             [
                 "option httpclose on 4 defaults",
-                "option http-server-close off 0 ",
-                "timeout http-keep-alive 5s 12 listen b"
+                "timeout http-keep-alive 5s 11 listen b"
             ]
         );
         assert!(resolved(70).is_empty());

@@ -84,11 +84,9 @@ pub fn resolve(master: &Master, request: &Request<'_>) -> Result<Resolved, Error
 pub fn directives() -> impl Iterator<Item = String> {
     let plain = table::GROUPS.iter().flat_map(|(_, group)| group.iter());
     let options = table::LISTEN_OPTIONS.iter();
-    let upstreams = table::UPSTREAMS.iter();
     plain
         .map(|known| known.name.to_owned())
         .chain(options.map(|(option, _)| format!("listen {option}")))
-        .chain(upstreams.map(|known| format!("upstream {}", known.name)))
 }
 
 /// The configuration of a running nginx, from which several requests can be resolved.

@@ -5,26 +5,15 @@
 
 use super::value::{duration, request_rate, size, zone};
 use super::{Seen, is_set};
-use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::observed::event::ListenerSample;
 use crate::registry::Id;
 use crate::report::Says::{self, Contradicts, Silent, Supports};
 
-/// The owner of a setting, as seen from the finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whose {
-    /// The server that the finding is about.
-    Server,
-    /// The proxy in front of the server that the finding is about; else as `Server`.
-    Proxy,
-}
-
 /// A directive, or several of one meaning, and the causes that it explains.
 pub(super) struct Row {
     pub(super) directives: &'static [&'static str],
     pub(super) causes: &'static [Id],
-    pub(super) whose: Whose,
     /// Holds the effective value against the traffic.
     pub(super) test: fn(&Seen<'_>) -> Says,
     /// The effect of the setting, which the traffic shows.
@@ -67,7 +56,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["tcp_nodelay"],
         causes: &[Id::NagleDelayedAck, Id::NagleRoundTrip],
-        whose: Whose::Server,
         test: |seen| supports(seen.culprit == Owner::Server && seen.value() == "off"),
         effect: "Nagle's algorithm applies to its sockets",
         change: "tcp_nodelay on;",
@@ -75,7 +63,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["keepalive_requests", "MaxKeepAliveRequests"],
         causes: &[Id::ConnectionNotReused],
-        whose: Whose::Server,
         test: |seen| {
             let most = seen.value().parse::<u64>().ok();
             supports(is_near(seen.measured.requests, most, OFF_COUNT))
@@ -86,7 +73,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["keepalive_timeout"],
         causes: &[Id::ConnectionNotReused],
-        whose: Whose::Server,
         test: |seen| {
             let is_none = duration(seen.value()).is_some_and(|kept| kept.is_zero());
             supports(is_none && seen.measured.requests == Some(1))
@@ -101,7 +87,6 @@ pub(super) static TABLE: &[Row] = &[
             "timeout http-keep-alive",
         ],
         causes: &[Id::StaleKeepAlive],
-        whose: Whose::Server,
         test: |seen| {
             let kept = duration(seen.value()).filter(|kept| !kept.is_zero());
             let is_over = kept.zip(seen.measured.idle);
@@ -113,7 +98,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["KeepAlive"],
         causes: &[Id::ConnectionNotReused],
-        whose: Whose::Server,
         test: |seen| {
             let is_off = seen.value().eq_ignore_ascii_case("off");
             supports(is_off && seen.measured.requests == Some(1))
@@ -124,23 +108,13 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["option httpclose"],
         causes: &[Id::ConnectionNotReused],
-        whose: Whose::Server,
         test: |seen| supports(seen.value() == "on" && seen.measured.requests == Some(1)),
         effect: "connections were closed after one request",
         change: "take {setting} out",
     },
     Row {
-        directives: &["option httpclose", "option http-server-close"],
-        causes: &[Id::UpstreamConnectionChurn, Id::DownstreamWait],
-        whose: Whose::Server,
-        test: |seen| supports(seen.value() == "on" && is_connected_anew(seen)),
-        effect: "each request to the upstream ends its connection",
-        change: "take {setting} out, so that connections to servers are kept",
-    },
-    Row {
         directives: &["limit_req"],
         causes: &[Id::RateLimit],
-        whose: Whose::Server,
         test: |seen| {
             supports(
                 seen.measured
@@ -154,7 +128,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["limit_req"],
         causes: &[Id::HttpError],
-        whose: Whose::Server,
         test: |seen| {
             let is_idle = seen.has("limit_req_dry_run", "on");
             supports(is_set(&seen.line.value) && !is_idle && is_refusal(seen))
@@ -166,7 +139,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["limit_conn"],
         causes: &[Id::HttpError],
-        whose: Whose::Server,
         test: |seen| {
             let most = seen
                 .words()
@@ -183,7 +155,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["limit_rate"],
         causes: &[Id::RateLimit],
-        whose: Whose::Server,
         test: |seen| {
             let rate = size(seen.value()).filter(|&rate| rate > 0);
             let rate = rate.map(|rate| rate as f64);
@@ -196,7 +167,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["gzip"],
         causes: &[Id::CompressionCost],
-        whose: Whose::Server,
         test: |seen| supports(seen.value() == "on"),
         effect: "responses are compressed while they are sent",
         change: "compress beforehand instead of {setting}: gzip_static on",
@@ -204,7 +174,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["gzip_comp_level"],
         causes: &[Id::CompressionCost],
-        whose: Whose::Server,
         test: |seen| {
             let level = seen.value().parse::<u8>();
             supports(seen.has("gzip", "on") && level.is_ok_and(|level| level > 1))
@@ -215,7 +184,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["ssl_buffer_size"],
         causes: &[Id::TlsRecordBuffering],
-        whose: Whose::Server,
         test: |seen| match size(seen.value()).zip(seen.measured.record) {
             Some((size, record)) if record > size.min(MAX_RECORD) + RECORD_OVERHEAD => Contradicts,
             Some((size, record)) => supports(record * 2 > size.min(MAX_RECORD)),
@@ -227,7 +195,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["ssl_protocols"],
         causes: &[Id::TlsRoundTrips],
-        whose: Whose::Server,
         test: |seen| {
             let allows = seen.words().any(|version| version == "TLSv1.3");
             supports(!allows && seen.measured.lowered > 0)
@@ -238,7 +205,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["ssl_session_tickets"],
         causes: &[Id::TlsRoundTrips],
-        whose: Whose::Server,
         test: |seen| supports(seen.value() == "off" && resumes_nothing(seen)),
         effect: "it gives no tickets to resume sessions by",
         change: "ssl_session_tickets on;",
@@ -246,7 +212,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["ssl_session_cache"],
         causes: &[Id::TlsRoundTrips],
-        whose: Whose::Server,
         test: |seen| supports(seen.has("ssl_session_tickets", "off") && resumes_nothing(seen)),
         effect: "it keeps no sessions to resume",
         change: "ssl_session_cache shared:SSL:10m;",
@@ -254,7 +219,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["ssl_ecdh_curve"],
         causes: &[Id::TlsRoundTrips],
-        whose: Whose::Server,
         test: |seen| supports(seen.line.set_at.is_some() && seen.measured.retried > 0),
         effect: "it asks for a group that clients send no key for",
         change: "begin {setting} with a group that clients send a key for: X25519:prime256v1",
@@ -262,93 +226,13 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["ssl_stapling"],
         causes: &[Id::TlsRevocationFetch],
-        whose: Whose::Server,
         test: |seen| supports(seen.value() == "off"),
         effect: "clients have to fetch the state of its certificate themselves",
         change: "ssl_stapling on; ssl_stapling_verify on;",
     },
     Row {
-        directives: &[
-            "proxy_buffering",
-            "fastcgi_buffering",
-            "uwsgi_buffering",
-            "scgi_buffering",
-        ],
-        causes: &[Id::ProxyBuffering],
-        whose: Whose::Server,
-        test: |seen| supports(seen.value() == "on" && seen.measured.held == Some(Side::Server)),
-        effect: "it gathers what the upstream answers before it passes that on",
-        change: "switch off {setting}, or send `X-Accel-Buffering: no` from the upstream",
-    },
-    Row {
-        directives: &[
-            "proxy_request_buffering",
-            "fastcgi_request_buffering",
-            "uwsgi_request_buffering",
-            "scgi_request_buffering",
-        ],
-        causes: &[Id::ProxyBuffering],
-        whose: Whose::Server,
-        test: |seen| supports(seen.value() == "on" && seen.measured.held == Some(Side::Client)),
-        effect: "it takes the whole request before it asks the upstream",
-        change: "switch off {setting}, for uploads whose upstream can read as they come",
-    },
-    Row {
-        directives: &["upstream keepalive"],
-        causes: &[
-            Id::UpstreamConnectionChurn,
-            Id::DownstreamWait,
-            Id::ConnectionNotReused,
-        ],
-        whose: Whose::Proxy,
-        test: |seen| supports(!is_set(&seen.line.value) && is_connected_anew(seen)),
-        effect: "it keeps no connection to its upstream",
-        change: "`keepalive 32;` in the upstream block",
-    },
-    Row {
-        directives: &["proxy_http_version"],
-        causes: &[
-            Id::UpstreamConnectionChurn,
-            Id::DownstreamWait,
-            Id::ConnectionNotReused,
-        ],
-        whose: Whose::Proxy,
-        test: |seen| supports(seen.value() == "1.0" && is_connected_anew(seen)),
-        effect: "each request to the upstream ends its connection",
-        change: "proxy_http_version 1.1; proxy_set_header Connection \"\";",
-    },
-    Row {
-        directives: &["proxy_set_header"],
-        causes: &[
-            Id::UpstreamConnectionChurn,
-            Id::DownstreamWait,
-            Id::ConnectionNotReused,
-        ],
-        whose: Whose::Proxy,
-        test: |seen| {
-            let (name, value) = (seen.value(), seen.words().nth(1).unwrap_or("\"\""));
-            let is_close = name.eq_ignore_ascii_case("connection") && value != "\"\"";
-            supports(is_close && is_connected_anew(seen))
-        },
-        effect: "the upstream is asked not to keep its connection",
-        change: "proxy_set_header Connection \"\";",
-    },
-    Row {
-        directives: &["fastcgi_keep_conn"],
-        causes: &[
-            Id::UpstreamConnectionChurn,
-            Id::DownstreamWait,
-            Id::ConnectionNotReused,
-        ],
-        whose: Whose::Proxy,
-        test: |seen| supports(seen.value() == "off" && is_connected_anew(seen)),
-        effect: "each request to the upstream ends its connection",
-        change: "fastcgi_keep_conn on;",
-    },
-    Row {
         directives: PASSING,
         causes: &[Id::DownstreamWait],
-        whose: Whose::Server,
         test: |seen| supports(is_set(&seen.line.value) && seen.line.set_at.is_some()),
         effect: "it passes these requests on",
         change: "",
@@ -362,7 +246,6 @@ pub(super) static TABLE: &[Row] = &[
             "grpc_read_timeout",
         ],
         causes: &[Id::HttpError],
-        whose: Whose::Server,
         test: |seen| supports(seen.measured.status == Some(504)),
         effect: "it answers 504 if the upstream says nothing for as long",
         change: "find what the upstream does for longer than {setting}",
@@ -370,7 +253,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["client_max_body_size"],
         causes: &[Id::HttpError],
-        whose: Whose::Server,
         test: |seen| supports(seen.measured.status == Some(413)),
         effect: "it refuses longer bodies by 413",
         change: "raise {setting}",
@@ -378,7 +260,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["return"],
         causes: &[Id::HttpError],
-        whose: Whose::Server,
         test: |seen| {
             let status = seen.value().parse::<u16>().ok();
             supports(status.is_some() && status == seen.measured.status)
@@ -389,7 +270,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["return"],
         causes: &[Id::ConnectionClosed],
-        whose: Whose::Server,
         test: |seen| supports(seen.value() == "444"),
         effect: "444 makes nginx close the connection without an answer",
         change: "see for what {setting} stands there",
@@ -397,7 +277,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["return"],
         causes: &[Id::RedirectChain],
-        whose: Whose::Server,
         test: |seen| {
             supports(matches!(
                 seen.value(),
@@ -410,7 +289,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["tcp_nopush"],
         causes: &[Id::CorkHold],
-        whose: Whose::Server,
         // Without sendfile nginx sets no cork.
         test: |seen| supports(seen.value() == "on" && seen.has("sendfile", "on")),
         effect: "with sendfile it holds partial segments back by TCP_CORK",
@@ -419,7 +297,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["postpone_output"],
         causes: &[Id::TinyWrites],
-        whose: Whose::Server,
         test: |seen| supports(seen.culprit == Owner::Server && seen.value() == "0"),
         effect: "it sends each piece of a response by itself",
         change: "postpone_output 1460;",
@@ -427,7 +304,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["listen backlog"],
         causes: &[Id::AcceptQueueOverflow],
-        whose: Whose::Server,
         test: |seen| {
             // A lower net.core.somaxconn is the limit instead.
             let limit = listener_limit(seen);
@@ -440,7 +316,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["listen reuseport"],
         causes: &[Id::AcceptQueueOverflow],
-        whose: Whose::Server,
         test: |seen| supports(seen.value() == "on" && has_uneven_queues(seen)),
         effect: "each worker has an accept queue of its own, and one was full while another was \
             empty",
@@ -449,7 +324,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["listen deferred"],
         causes: &[Id::DeferAccept],
-        whose: Whose::Server,
         test: |seen| match seen.value() {
             "on" => Supports,
             _ => Contradicts,
@@ -460,7 +334,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["listen fastopen"],
         causes: &[Id::FastOpenBlackHole],
-        whose: Whose::Server,
         test: |seen| supports(seen.value().parse::<u32>().is_ok_and(|queue| queue > 0)),
         effect: "it invites clients to send data in their SYNs",
         change: "take {setting} back until the path lets SYNs with data through",
@@ -468,7 +341,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["listen sndbuf"],
         causes: &[Id::SendBuffer],
-        whose: Whose::Server,
         test: |seen| supports(seen.culprit == Owner::Server && size(seen.value()).is_some()),
         effect: "it sets SO_SNDBUF, which disables the kernel's autotuning",
         change: "take {setting} out: it disables the kernel's autotuning",
@@ -476,7 +348,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["listen rcvbuf"],
         causes: &[Id::ReceiveWindow, Id::ZeroWindow],
-        whose: Whose::Server,
         test: |seen| supports(seen.culprit == Owner::Server && size(seen.value()).is_some()),
         effect: "it sets SO_RCVBUF, which disables the kernel's autotuning",
         change: "take {setting} out: it disables the kernel's autotuning",
@@ -484,7 +355,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["worker_processes"],
         causes: &[Id::WorkerSaturation],
-        whose: Whose::Server,
         test: |seen| {
             let workers = seen
                 .value()
@@ -502,7 +372,6 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["worker_connections"],
         causes: &[Id::ConnectionClosed],
-        whose: Whose::Server,
         test: |seen| {
             let each = seen.value().parse::<u64>().ok();
             let mut workers = seen.values("worker_processes");
@@ -551,11 +420,6 @@ fn resumes_nothing(seen: &Seen<'_>) -> bool {
     let mut caches = seen.values("ssl_session_cache");
     let has_cache = caches.any(|cache| cache.contains("shared:") || cache.contains("builtin"));
     !has_cache && seen.measured.full > 0
-}
-
-/// Returns true if requests to an upstream come on connections of their own.
-fn is_connected_anew(seen: &Seen<'_>) -> bool {
-    seen.measured.is_connected_anew
 }
 
 /// Returns the length of the listener's accept queue, as its kernel tells it.

@@ -16,17 +16,10 @@ const NONE: Measured = Measured {
     request_rate: None,
     served: None,
     status: None,
-    held: None,
-    is_connected_anew: false,
     lowered: 0,
     full: 0,
     retried: 0,
     connections: 0,
-};
-
-const ANEW: Measured = Measured {
-    is_connected_anew: true,
-    ..NONE
 };
 
 fn closed_after(requests: u64) -> Measured {
@@ -54,13 +47,6 @@ fn answered(status: u16) -> Measured {
 fn record(bytes: u64) -> Measured {
     Measured {
         record: Some(bytes),
-        ..NONE
-    }
-}
-
-fn held(side: Side) -> Measured {
-    Measured {
-        held: Some(side),
         ..NONE
     }
 }
@@ -250,12 +236,6 @@ fn examples() -> Vec<Example> {
             closed_after(1),
         ),
         same(
-            DownstreamWait,
-            &[("option http-server-close", "on")],
-            ANEW,
-            NONE,
-        ),
-        same(
             StaleKeepAlive,
             &[("keepalive_timeout", "5s 4s")],
             idle(6),
@@ -343,32 +323,6 @@ fn examples() -> Vec<Example> {
             &[("ssl_stapling", "on")],
             NONE,
         ),
-        same(
-            ProxyBuffering,
-            &[("proxy_buffering", "on")],
-            held(Side::Server),
-            held(Side::Client),
-        ),
-        same(
-            ProxyBuffering,
-            &[("proxy_request_buffering", "on")],
-            held(Side::Client),
-            held(Side::Server),
-        ),
-        same(
-            UpstreamConnectionChurn,
-            &[("upstream keepalive", "not set")],
-            ANEW,
-            NONE,
-        ),
-        same(DownstreamWait, &[("proxy_http_version", "1.0")], ANEW, NONE),
-        other(
-            UpstreamConnectionChurn,
-            &[("proxy_set_header", "Connection close")],
-            &[("proxy_set_header", "Connection \"\"")],
-            ANEW,
-        ),
-        same(DownstreamWait, &[("fastcgi_keep_conn", "off")], ANEW, NONE),
         other(
             DownstreamWait,
             &[("proxy_pass", "http://behind")],
@@ -554,23 +508,6 @@ fn settings_of_another_server_explain_nothing() {
     assert_eq!(of(Some(TargetId::Subject)), ["keepalive_requests"]);
     assert!(of(Some(TargetId::Twin)).is_empty());
     assert!(of(None).is_empty());
-}
-
-#[test]
-fn a_proxys_settings_explain_connections_to_the_server_that_it_names() {
-    let traffic = ANEW;
-    let of = |address| {
-        let facts = facts(&[("proxy_http_version", "1.0"), ("proxy_pass", address)]);
-        supported(
-            &facts,
-            Id::ConnectionNotReused,
-            Owner::Client,
-            &traffic,
-            None,
-        )
-    };
-    assert_eq!(of("http://10.0.0.2:80"), ["proxy_http_version"]);
-    assert!(of("http://10.0.0.3:80").is_empty());
 }
 
 fn finding(cause: Id, fixes: &[&str]) -> Finding {

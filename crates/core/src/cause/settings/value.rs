@@ -1,9 +1,6 @@
 //! Values of nginx's directives.
 
-use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
-
-use crate::observed::flow::Endpoint;
 
 /// Returns a duration: `75s`, `1h30m`, `500ms`; a number without a unit is in seconds
 /// (`ngx_parse_time()`).
@@ -70,29 +67,6 @@ pub(super) fn zone(text: &str) -> Option<&str> {
     zone.split(':').next()
 }
 
-/// Returns the address that a `*_pass` or a `server` of an upstream gives as a number.
-pub(super) fn endpoint(text: &str) -> Option<Endpoint> {
-    let first = text.split_ascii_whitespace().next()?;
-    let (default, rest) = match first.split_once("://") {
-        Some(("https" | "grpcs", rest)) => (443, rest),
-        Some((_, rest)) => (80, rest),
-        None => (80, first),
-    };
-    let address = rest.split('/').next()?;
-    if let Ok(socket) = address.parse::<core::net::SocketAddr>() {
-        return Some(Endpoint::new(socket.ip(), socket.port()));
-    }
-    let (host, port) = match address.rsplit_once(':') {
-        Some((host, port)) => (host, port.parse().ok()?),
-        None => (address, default),
-    };
-    let addr = match host {
-        "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        host => host.parse().ok()?,
-    };
-    Some(Endpoint::new(addr, port))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,28 +105,12 @@ mod tests {
         assert_eq!(zone("zone=lab burst=5"), Some("lab"));
     }
 
-    #[test]
-    fn upstreams_given_by_number_have_an_endpoint() {
-        let at = |host: [u8; 4], port| Some(Endpoint::new(IpAddr::from(host), port));
-        for (text, expected) in [
-            ("http://127.0.0.1:9000/app", at([127, 0, 0, 1], 9000)),
-            ("10.0.0.7:81 max_fails=2", at([10, 0, 0, 7], 81)),
-            ("https://10.0.0.7", at([10, 0, 0, 7], 443)),
-            ("localhost:8000", at([127, 0, 0, 1], 8000)),
-            ("http://backend", None),
-            ("unix:/run/app.sock", None),
-        ] {
-            assert_eq!(endpoint(text), expected, "{text}");
-        }
-    }
-
     proptest::proptest! {
         #[test]
         fn any_value_is_read(text: String) {
             duration(&text);
             size(&text);
             request_rate(&text);
-            endpoint(&text);
         }
     }
 }

@@ -38,7 +38,6 @@ impl Contexts {
     pub(crate) const LOCATION: Self = Self(16);
     /// `if` within a location.
     pub(crate) const IF: Self = Self(32);
-    pub(crate) const UPSTREAM: Self = Self(64);
 
     pub(crate) const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)

@@ -55,7 +55,6 @@ pub(crate) fn effective(
         }
     }
     found.extend(chain.zones());
-    found.extend(chain.upstream());
     found
 }
 

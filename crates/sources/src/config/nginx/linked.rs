@@ -1,11 +1,9 @@
-//! Settings of objects that a request's blocks refer to: the listening socket, the zones of limits,
-//! and the upstream.
+//! Settings of objects that a request's blocks refer to: the listening socket and the zones of
+//! limits.
 
-use super::directive::Contexts;
-use super::effective::{Chain, Effective, Scope, scope_path};
-use super::lex::Word;
+use super::effective::{Chain, Effective, scope_path};
 use super::listen;
-use super::table::{LISTEN_OPTIONS, UPSTREAMS};
+use super::table::LISTEN_OPTIONS;
 use super::tree::{Directive, lines};
 
 impl Chain<'_> {
@@ -79,45 +77,6 @@ impl Chain<'_> {
             })
             .collect()
     }
-
-    /// Returns the settings of the upstream block that the innermost block's `*_pass` refers to.
-    pub(crate) fn upstream(&self) -> Vec<Effective> {
-        let passing = [
-            "proxy_pass",
-            "fastcgi_pass",
-            "uwsgi_pass",
-            "scgi_pass",
-            "grpc_pass",
-        ];
-        let target = passing
-            .into_iter()
-            .find_map(|name| self.own_lines(name).next()?.args.first());
-        let name = target.map(upstream_name).unwrap_or_default();
-        let http = self.selection.http.into_iter();
-        let upstream = http
-            .flat_map(|http| http.blocks("upstream"))
-            .find(|upstream| upstream.args.first().is_some_and(|arg| arg.text() == name));
-        let Some(upstream) = upstream else {
-            return Vec::new();
-        };
-        let chain = Chain {
-            tree: self.tree,
-            scopes: vec![Scope {
-                kind: Contexts::UPSTREAM,
-                path: format!("http > upstream {name}"),
-                directives: upstream.inner(),
-            }],
-            selection: self.selection,
-            version: self.version,
-        };
-        let values = UPSTREAMS.iter().flat_map(|known| chain.values(known));
-        values
-            .map(|mut value| {
-                value.directive = format!("upstream {}", value.directive);
-                value
-            })
-            .collect()
-    }
 }
 
 /// Returns the zone of a limit (`zone=one`) or of its definition (`zone=one:10m`).
@@ -127,13 +86,4 @@ fn zone(line: &Directive) -> Option<String> {
         Some(text.strip_prefix("zone=")?.to_string())
     })?;
     Some(zone.split(':').next().unwrap_or(&zone).to_string())
-}
-
-/// Returns the host part of a `*_pass`, which may name an upstream.
-fn upstream_name(target: &Word) -> String {
-    let text = target.text();
-    let host = text
-        .split_once("://")
-        .map_or(text.as_str(), |(_, rest)| rest);
-    host.split('/').next().unwrap_or(host).to_string()
 }

@@ -15,7 +15,6 @@ const HSL: Contexts = HTTP_SERVER.and(Contexts::LOCATION);
 const HSLI: Contexts = HSL.and(Contexts::IF);
 const LOCATION_IF: Contexts = Contexts::LOCATION.and(Contexts::IF);
 const SERVER_LOCATION: Contexts = Contexts::SERVER.and(Contexts::LOCATION);
-const UPSTREAM: Contexts = Contexts::UPSTREAM;
 
 /// The version used for a default that applies to every release.
 const EVER: Version = (0, 0, 0);
@@ -77,36 +76,13 @@ static WORKERS: &[Known] = &[
     one("worker_connections", EVENTS, "512"),
 ];
 
-static PROXY: &[Known] = &[
-    changed(
-        "proxy_http_version",
-        HSL,
-        &[(EVER, "1.0"), ((1, 29, 7), "1.1")],
-    ),
-    list("proxy_set_header", HSL, "Host $proxy_host"),
-    one("proxy_buffering", HSL, "on"),
-    one("proxy_request_buffering", HSL, "on"),
-    one("proxy_read_timeout", HSL, "60s"),
-];
+static PROXY: &[Known] = &[one("proxy_read_timeout", HSL, "60s")];
 
-static FASTCGI: &[Known] = &[
-    one("fastcgi_keep_conn", HSL, "off"),
-    one("fastcgi_buffering", HSL, "on"),
-    one("fastcgi_request_buffering", HSL, "on"),
-    one("fastcgi_read_timeout", HSL, "60s"),
-];
+static FASTCGI: &[Known] = &[one("fastcgi_read_timeout", HSL, "60s")];
 
-static UWSGI: &[Known] = &[
-    one("uwsgi_buffering", HSL, "on"),
-    one("uwsgi_request_buffering", HSL, "on"),
-    one("uwsgi_read_timeout", HSL, "60s"),
-];
+static UWSGI: &[Known] = &[one("uwsgi_read_timeout", HSL, "60s")];
 
-static SCGI: &[Known] = &[
-    one("scgi_buffering", HSL, "on"),
-    one("scgi_request_buffering", HSL, "on"),
-    one("scgi_read_timeout", HSL, "60s"),
-];
+static SCGI: &[Known] = &[one("scgi_read_timeout", HSL, "60s")];
 
 static GRPC: &[Known] = &[one("grpc_read_timeout", HSL, "60s")];
 
@@ -124,16 +100,6 @@ static TLS: &[Known] = &[
             ((1, 23, 4), "TLSv1 TLSv1.1 TLSv1.2 TLSv1.3"),
             ((1, 27, 3), "TLSv1.2 TLSv1.3"),
         ],
-    ),
-];
-
-/// The directives of an `upstream` block that a `*_pass` leads to.
-pub(crate) static UPSTREAMS: &[Known] = &[
-    list("server", UPSTREAM, ""),
-    changed(
-        "keepalive",
-        UPSTREAM,
-        &[(EVER, ""), ((1, 29, 7), "32 local")],
     ),
 ];
 
