@@ -27,7 +27,7 @@ pub(super) fn settings(
         .into_iter()
         .find(|section| section.kind == "defaults");
     let chain: Vec<&Section<'_>> = sections.get(own).into_iter().chain(defaults).collect();
-    let mut found: Vec<Setting> = OPTIONS.iter().map(|name| switched(&chain, name)).collect();
+    let mut found = vec![switched(&chain, "httpclose")];
     found.extend(timeout(&chain));
     Ok(found)
 }
