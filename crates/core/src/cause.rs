@@ -93,6 +93,7 @@ mod served;
 mod server_pause;
 mod server_think;
 pub(crate) mod service;
+pub(crate) mod settings;
 mod silence;
 mod silences;
 mod slow_request_upload;
@@ -142,6 +143,8 @@ pub(crate) use features::Features;
 pub(crate) use gathered::Gathered;
 use rhythm::Rhythm;
 pub(crate) use rules::Rules;
+use settings::Measured;
+pub use settings::directives;
 use upstream::Upstream;
 
 /// The conclusion of a rule.
@@ -223,6 +226,12 @@ pub(crate) trait Rule: Clone + Default + fmt::Debug {
 
     /// Weighs all observations and returns the conclusion.
     fn conclude(&self, case: &Case<'_>) -> Conclusion;
+
+    /// Returns the figures of a finding that the server's settings are held against.
+    fn measured(&self, case: &Case<'_>) -> Measured {
+        let _ = case;
+        Measured::default()
+    }
 }
 
 pub(crate) use host_unreachable::told as told_unreachable;

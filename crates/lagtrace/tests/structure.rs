@@ -159,3 +159,23 @@ fn the_core_is_as_architecture_md_says() {
         }
     }
 }
+
+/// The directives that no row is about but on which the tests of rows depend.
+const DEPENDED_ON: [&str; 3] = ["limit_conn_dry_run", "limit_req_dry_run", "sendfile"];
+
+#[test]
+fn the_directives_that_are_resolved_are_those_that_explain_a_finding() {
+    // The readers of Apache's and haproxy's files have no table; their directives are no words of
+    // nginx's.
+    let explaining = lagtrace_core::cause::directives().map(str::to_owned);
+    let explaining = explaining.filter(|directive| {
+        let is_apaches = directive.starts_with(|first: char| first.is_ascii_uppercase());
+        !is_apaches
+            && !["option ", "timeout "]
+                .iter()
+                .any(|of| directive.starts_with(of))
+    });
+    let needed = explaining.chain(DEPENDED_ON.map(str::to_owned));
+    let resolved: BTreeSet<String> = lagtrace_sources::config::nginx::directives().collect();
+    assert_eq!(needed.collect::<BTreeSet<_>>(), resolved);
+}

@@ -2,17 +2,21 @@
 //! resolves it for one request.
 //!
 //! Input: a process of that program, and the request's address, port, host and URI. Output: the
-//! value of every directive that affects latency, the file and line that set it, and the certainty
-//! of that value. This module does not interpret what a value means for a request's time.
+//! value of every directive that may explain a finding, the file and line that set it, and the
+//! certainty of that value. This module does not interpret what a value means for a request's time.
 //!
-//! There is one module per program. Files are read as the program sees them, through
+//! There is one module per program; [`by_line`] reads those whose files have one directive on each
+//! line. Files are read as the program sees them, through
 //! `/proc/PID/root`. Their contents are treated as hostile: sizes, counts and nesting are bounded,
 //! and if a file cannot be understood completely, the part before the problem is used.
 
+pub mod by_line;
 pub mod nginx;
 
+mod apache;
 mod files;
 mod glob;
+mod haproxy;
 mod process;
 
 use std::io;

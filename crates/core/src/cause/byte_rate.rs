@@ -85,7 +85,7 @@ impl ByteRate {
     }
 
     /// Returns the rate in bytes per second, if the pauses keep to a constant one.
-    fn rate(&self) -> Option<f64> {
+    pub(super) fn rate(&self) -> Option<f64> {
         let bytes = |of: &Distribution, part| of.quantile(part).map(|d| d.as_nanos() as f64);
         let rate = bytes(&self.rates, 0.5)?;
         let (low, high) = (bytes(&self.rates, 0.1)?, bytes(&self.rates, 0.9)?);

@@ -1,6 +1,7 @@
 //! `connection-closed`.
 
 use super::failures::{Failures, Kind};
+use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::{Exchange, Outcome, Side};
@@ -63,5 +64,12 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         self.failures
             .conclude(case, &KIND, |finding| WORDING.tell(finding, &[]))
+    }
+
+    fn measured(&self, case: &Case<'_>) -> Measured {
+        Measured {
+            connections: case.facts.loads.connections(case.target),
+            ..Measured::default()
+        }
     }
 }

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::evidence::{self, human};
+use super::settings::{self, Measured};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::{Owner, WaitKind};
@@ -67,6 +68,9 @@ const KEPT: Duration = Duration::from_secs(5);
 const NEEDLESS: u64 = 2;
 /// The divisor of all exchanges that gives the minimum number of needless connections.
 const NEEDLESS_OF_ALL: u64 = 3;
+/// Part of the connections closed by the server that may carry fewer requests than the others: the
+/// capture or the load began or ended in the middle of them.
+const USUAL: f64 = 0.25;
 /// Minimum share of all exchanges that counts as every exchange.
 const EACH: f64 = 0.9;
 
@@ -80,6 +84,8 @@ pub(crate) struct Rule {
     server_asked: u64,
     /// TLS connections of which only the server's close was seen, not which side had requested it.
     veiled: u64,
+    /// Numbers of requests on connections that the server closed, stored as nanoseconds.
+    carried: Distribution,
 }
 
 impl super::Rule for Rule {
@@ -91,6 +97,10 @@ impl super::Rule for Rule {
         }
         self.client_asked += u64::from(exchange.closing.client_asked);
         self.server_asked += u64::from(exchange.closing.server_asked);
+        if exchange.closing.server_asked && !exchange.closing.client_asked {
+            let carried = u64::from(exchange.ordinal) + 1;
+            self.carried.record(Duration::from_nanos(carried));
+        }
         let is_veiled = exchange.closing.server_asked && exchange.handshake.is_some();
         self.veiled += u64::from(is_veiled);
         if let Some(setup) = exchange.setup {
@@ -105,6 +115,7 @@ impl super::Rule for Rule {
         self.client_asked += other.client_asked;
         self.server_asked += other.server_asked;
         self.veiled += other.veiled;
+        self.carried.absorb(other.carried);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -113,10 +124,18 @@ impl super::Rule for Rule {
         let is_repeated = spared > 0 && self.tally.affected >= evidence::REPEATS;
         // A client that reuses dead connections is not told to reuse more.
         let is_forced = case.ledger.stale * 2 >= self.tally.affected;
-        if !is_common || !is_repeated || is_forced || !self.is_material(case) {
+        if !(is_common || self.is_limited(case))
+            || !is_repeated
+            || is_forced
+            || !self.is_material(case)
+        {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case, spared)))
+    }
+
+    fn measured(&self, _: &Case<'_>) -> Measured {
+        self.closes()
     }
 }
 
@@ -204,6 +223,23 @@ impl Rule {
         u64::try_from(spared / u128::from(made)).unwrap_or(u64::MAX)
     }
 
+    /// Returns true if a limit in the server's configuration makes it close connections after as
+    /// many requests as it does.
+    fn is_limited(&self, case: &Case<'_>) -> bool {
+        let closes = self.closes();
+        settings::supporting(case, Id::ConnectionNotReused, Owner::Server, &closes).is_some()
+    }
+
+    /// Returns the number of requests after which the server closes connections.
+    fn closes(&self) -> Measured {
+        let carried = |part| self.carried.quantile(part).map(|count| count.as_nanos());
+        let same = carried(0.5).filter(|_| carried(USUAL) == carried(0.5));
+        Measured {
+            requests: same.and_then(|count| u64::try_from(count).ok()),
+            ..Measured::default()
+        }
+    }
+
     /// Returns true if either end asked to close the connections.
     fn is_asked(&self) -> bool {
         self.client_asked.max(self.server_asked) * 2 >= self.tally.affected
@@ -216,7 +252,7 @@ impl Rule {
         let whole = case.ledger.whole();
         let is_each = self.is_asked() && self.tally.affected as f64 >= whole as f64 * EACH;
         let is_mostly = spared * NEEDLESS >= self.tally.affected;
-        is_each || (is_mostly && spared * NEEDLESS_OF_ALL >= whole)
+        is_each || self.is_limited(case) || (is_mostly && spared * NEEDLESS_OF_ALL >= whole)
     }
 
     fn leave_pool(&self, spared: u64, finding: &mut Finding) {

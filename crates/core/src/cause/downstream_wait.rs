@@ -3,6 +3,7 @@
 use super::evidence::{self, human, median};
 use super::served::{self, Place};
 use super::server_think::with_the_server;
+use super::settings::PASSING;
 use super::thinking::Claim;
 use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
@@ -79,16 +80,6 @@ impl super::Rule for Rule {
     }
 }
 
-/// The directives by which nginx passes a request on.
-const PASSING: [&str; 6] = [
-    "proxy_pass",
-    "fastcgi_pass",
-    "uwsgi_pass",
-    "scgi_pass",
-    "grpc_pass",
-    "memcached_pass",
-];
-
 /// Returns the line of the server's configuration that passes these requests on, if nothing shows
 /// that their time passes elsewhere.
 pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
@@ -114,18 +105,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
     };
     let mut finding = evidence::finding(Id::DownstreamWait, Owner::Server, case, &tally);
     finding.exemplars = case.gathered.thinking.tally().exemplars();
-    let place = line
-        .set_at
-        .as_ref()
-        .map(|at| format!("{}:{}", at.file, at.line));
-    let text = format!(
-        "{} passes these requests on: `{} {}` ({})",
-        line.program, line.directive, line.value, line.scope
-    );
-    finding.evidence = vec![
-        with_the_server(case, &tally),
-        Evidence::circumstance(EvidenceKind::Configuration, text).at(place),
-    ];
+    finding.evidence = vec![with_the_server(case, &tally)];
     if let Some(capacity) = capacity::of(case) {
         let text = format!(
             "about {:.0} requests are served at a time, and each takes {} alone; the others wait: \

@@ -2,6 +2,7 @@
 
 use super::attempts::Attempts;
 use super::evidence;
+use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Outcome;
@@ -75,6 +76,14 @@ impl super::Rule for Rule {
         WORDING.tell(&mut finding, &[]);
         Conclusion::Finding(Box::new(finding))
     }
+
+    fn measured(&self, case: &Case<'_>) -> Measured {
+        Measured {
+            status: most_frequent(case),
+            connections: case.facts.loads.connections(case.target),
+            ..Measured::default()
+        }
+    }
 }
 
 /// Returns the number of error responses, and of all responses with a status. A challenge (401,
@@ -94,6 +103,23 @@ fn seen(case: &Case<'_>) -> (u64, u64) {
     let is_met = challenges <= good;
     let errors = if is_met { errors - challenges } else { errors };
     (errors, count_of(|_| true))
+}
+
+/// Returns the most frequent status of errors: of our own requests, if there are any, else of those
+/// seen.
+fn most_frequent(case: &Case<'_>) -> Option<u16> {
+    let own = Attempts::of(case).unwrap_or_default().statuses;
+    let seen = case.ledger.outcomes.iter();
+    let seen = seen.filter_map(|(outcome, count)| match outcome {
+        Outcome::Complete(Some(status)) => Some((status, count)),
+        _ => None,
+    });
+    let most = |counts: &mut dyn Iterator<Item = (u16, u64)>| {
+        let errors = counts.filter(|&(status, _)| is_error(status));
+        errors.max_by_key(|&(status, count)| (count, status))
+    };
+    let found = most(&mut own.into_iter()).or_else(|| most(&mut seen.into_iter()));
+    found.map(|(status, _)| status)
 }
 
 fn is_error(status: u16) -> bool {

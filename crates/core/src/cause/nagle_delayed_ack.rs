@@ -32,12 +32,6 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a server whose configuration switches `TCP_NODELAY` off.
-const SWITCHED_OFF: Wording = Wording {
-    fix: &[("{place}", "tcp_nodelay on;"), IN_ONE_CALL, BY_ROUTE],
-    ..WORDING
-};
-
 /// The look-alikes that packets rule out.
 const ON_THE_WIRE: Wording = Wording {
     ruled_out: &[
@@ -223,7 +217,6 @@ fn gather(held: &Held, case: &Case<'_>) -> Vec<Evidence> {
         let tried = quick_ack(case.facts, target);
         list.extend(tried.and_then(|result| intervention(&result)));
         list.extend(server_sockets(case, target));
-        list.extend(configuration(case, target));
     }
     list.extend(held::kernel_trace(case));
     list.extend(counter(case));
@@ -293,22 +286,6 @@ fn server_sockets(case: &Case<'_>, target: TargetId) -> Vec<Evidence> {
     list
 }
 
-fn configuration(case: &Case<'_>, target: TargetId) -> Option<Evidence> {
-    let line = case
-        .facts
-        .setting(target, "tcp_nodelay")
-        .filter(|line| line.value == "off")?;
-    let place = line
-        .set_at
-        .as_ref()
-        .map(|at| format!("{}:{}", at.file, at.line));
-    let text = format!(
-        "{} has `tcp_nodelay off` for this server and location ({})",
-        line.program, line.scope
-    );
-    Some(Evidence::circumstance(EvidenceKind::Configuration, text).at(place))
-}
-
 fn counter(case: &Case<'_>) -> Option<Evidence> {
     let count = case
         .facts
@@ -338,30 +315,17 @@ fn rule_out(finding: &mut Finding, held: &Held, case: &Case<'_>) {
 }
 
 fn tell(finding: &mut Finding, held: &Held, case: &Case<'_>) {
-    let line = case
-        .target
-        .and_then(|target| case.facts.setting(target, "tcp_nodelay"))
-        .filter(|line| line.value == "off");
-    let place = line.map(|line| match &line.set_at {
-        Some(at) => format!("{}:{}", at.file, at.line),
-        None => line.program.clone(),
-    });
-    let wording = match place {
-        Some(_) => &SWITCHED_OFF,
-        None => &WORDING,
-    };
     let [nodelay, nopush] = if may_be_nginx(case) {
         DIRECTIVES
     } else {
         [""; 2]
     };
-    wording.tell(
+    WORDING.tell(
         finding,
         &[
             ("delay", &median(&held.ack_delay)),
             ("typical", &median(&held.tally.saved)),
             ("whole", &median(&held.tally.before)),
-            ("place", &place.unwrap_or_default()),
             ("nodelay", &nodelay),
             ("nopush", &nopush),
         ],

@@ -3,11 +3,11 @@
 use super::byte_rate::ByteRate;
 use super::evidence::{self, human, median};
 use super::rhythm::{Gate, Nature};
+use super::settings::{self, Measured};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
-use crate::observed::event::ConfigurationLine;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
@@ -23,7 +23,16 @@ const WORDING: Wording = Wording {
     )],
     overturned_by: "a server configuration without a limit, or fast responses between these \
         intervals",
-    fix: &[("server", RAISE), ASK_LESS],
+    fix: &[
+        (
+            "server",
+            "raise the limit, or let bursts pass immediately: `limit_req … burst=N nodelay` (nginx)",
+        ),
+        (
+            "client",
+            "send requests no faster than the limit: the excess only waits",
+        ),
+    ],
 };
 
 /// The wording for a limit that the configuration sets.
@@ -31,19 +40,8 @@ const CONFIGURED: Wording = Wording {
     summary: "The server's configuration lets one request through every {turn}, {rate} per second. \
               The others wait for their turn, {saved} (median), {share} of all request time.",
     ruled_out: &[],
-    fix: &[("{place}", RAISE), ASK_LESS],
     ..WORDING
 };
-
-/// The change of the limit itself.
-const RAISE: &str =
-    "raise the limit, or let bursts pass immediately: `limit_req … burst=N nodelay` (nginx)";
-
-/// The change at the client.
-const ASK_LESS: (&str, &str) = (
-    "client",
-    "send requests no faster than the limit: the excess only waits",
-);
 
 /// Watches for responses one at a time, at a fixed interval, by a server that answers immediately
 /// when a request meets no other: the interval is a limit, not work.
@@ -81,49 +79,52 @@ impl super::Rule for Rule {
             Some(_) => self.bytes.conclude(case),
         }
     }
+
+    fn measured(&self, case: &Case<'_>) -> Measured {
+        let rate = limited(case).map(|(gate, _)| gate.rate());
+        let admitted = match case.rhythm.claim(case) {
+            Some((Nature::Admits(gate), _)) => Some(gate.rate()),
+            _ => None,
+        };
+        let request_rate = admitted.or(rate);
+        Measured {
+            request_rate,
+            byte_rate: self.bytes.rate().filter(|_| request_rate.is_none()),
+            ..Measured::default()
+        }
+    }
 }
 
 /// Returns true if a limit set in the server's configuration makes requests wait.
 pub(super) fn is_configured(case: &Case<'_>) -> bool {
-    limit(case).is_some()
+    limited(case).is_some()
 }
 
-/// Returns the configuration line of the limit, the turns that it causes, and their cost.
-fn limit<'a>(case: &Case<'a>) -> Option<(&'a ConfigurationLine, Gate, Tally)> {
-    let line = case.facts.setting(case.target?, "limit_req")?;
-    let is_set = !line.value.is_empty() && line.set_at.is_some();
-    // With `nodelay` no request waits: excess requests are refused.
-    let delays = line.value.split(' ').all(|word| word != "nodelay");
-    let gate = case.rhythm.turns().filter(|_| is_set && delays)?;
+/// Returns the turns that a limit in the server's configuration causes, and their cost.
+fn limited(case: &Case<'_>) -> Option<(Gate, Tally)> {
+    let gate = case.rhythm.turns()?;
+    let measured = Measured {
+        request_rate: Some(gate.rate()),
+        ..Measured::default()
+    };
+    settings::supporting(case, Id::RateLimit, Owner::Server, &measured)?;
     let tally = case.rhythm.tally(Moment::think);
-    evidence::is_material(case, &tally).then_some((line, gate, tally))
+    evidence::is_material(case, &tally).then_some((gate, tally))
 }
 
 /// Returns the finding on a limit set in the server's configuration: requests are answered at even
 /// intervals, and a directive requires that.
 fn configured(case: &Case<'_>) -> Option<Finding> {
-    let (line, gate, tally) = limit(case)?;
-    let place = line
-        .set_at
-        .as_ref()
-        .map(|at| format!("{}:{}", at.file, at.line));
+    let (gate, tally) = limited(case)?;
     // Whether the server could answer sooner was not seen; its configuration shows the limit.
     let mut finding = of_gate(case, &gate, &tally);
-    let text = format!(
-        "{} has `limit_req {}` for this server and location ({})",
-        line.program, line.value, line.scope
-    );
-    finding
-        .evidence
-        .push(Evidence::circumstance(EvidenceKind::Configuration, text).at(place.clone()));
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
     CONFIGURED.tell(
         &mut finding,
         &[
             ("turn", &human(gate.turn)),
-            ("rate", &format!("{:.0}", 1.0 / gate.turn.as_secs_f64())),
+            ("rate", &format!("{:.0}", gate.rate())),
             ("saved", &median(&tally.saved)),
-            ("place", &place.unwrap_or_else(|| line.program.clone())),
         ],
     );
     Some(finding)

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use super::evidence::{self, human};
+use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::connection::Setup;
@@ -133,6 +134,13 @@ impl super::Rule for Rule {
         }
         Conclusion::Finding(Box::new(self.finding(case)))
     }
+
+    fn measured(&self, _: &Case<'_>) -> Measured {
+        Measured {
+            idle: self.idle.min().filter(|_| self.culprit() != Owner::Path),
+            ..Measured::default()
+        }
+    }
 }
 
 impl Rule {
@@ -152,12 +160,17 @@ impl Rule {
         waited
     }
 
-    fn finding(&self, case: &Case<'_>) -> Finding {
-        let culprit = if self.forgotten + self.reset > self.closed {
+    /// Returns the path if most connections were dead without the server's FIN.
+    fn culprit(&self) -> Owner {
+        if self.forgotten + self.reset > self.closed {
             Owner::Path
         } else {
             Owner::Client
-        };
+        }
+    }
+
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let culprit = self.culprit();
         let mut finding = evidence::finding(Id::StaleKeepAlive, culprit, case, &self.tally);
         // Each request must be sent again on a connection of its own. A reset that is captured
         // where it was sent still has to reach the client.

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, human};
 use super::secured::Secured;
+use super::settings::Measured;
 use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
@@ -75,6 +76,13 @@ impl super::Rule for Rule {
             .is_material(case)
             .then(|| self.finding(case))
             .into()
+    }
+
+    fn measured(&self, _: &Case<'_>) -> Measured {
+        Measured {
+            record: Some(self.longest),
+            ..Measured::default()
+        }
     }
 }
 

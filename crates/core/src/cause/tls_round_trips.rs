@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, human};
 use super::secured::{Secured, version_name};
+use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
@@ -147,6 +148,15 @@ impl super::Rule for Rule {
             .is_material(case)
             .then(|| self.finding(case))
             .into()
+    }
+
+    fn measured(&self, _: &Case<'_>) -> Measured {
+        Measured {
+            lowered: self.lowered,
+            full: self.full,
+            retried: self.retried,
+            ..Measured::default()
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::evidence::{self, human, median};
 use super::rhythm::{Gate, Nature};
+use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, downstream_wait, one_thread, rate_limit};
 use crate::exchange::wait::Owner;
@@ -91,6 +92,17 @@ impl super::Rule for Rule {
             None => several(case)
                 .or_else(|| case.gathered.starved.finding(case))
                 .into(),
+        }
+    }
+
+    fn measured(&self, case: &Case<'_>) -> Measured {
+        let served = match case.rhythm.claim(case) {
+            Some((Nature::Queues(gate), _)) if gate.has_met_idle => Some(1.0),
+            _ => capacity::of(case).map(|capacity| capacity.served()),
+        };
+        Measured {
+            served,
+            ..Measured::default()
         }
     }
 }

@@ -4,10 +4,11 @@ use core::time::Duration;
 
 use super::Evidence;
 use crate::cause::evidence::{human, median, percent};
+use crate::cause::settings;
 use crate::connection::SetupOutcome;
 use crate::exchange::wait::WaitKind;
 use crate::facts::Facts;
-use crate::observed::event::{ProbeMethod, TargetId};
+use crate::observed::event::{ConfigurationLine, ProbeMethod, TargetId};
 use crate::preconnect::Asked;
 use crate::registry::Id;
 use crate::report::{Finding, Layer, LayerState};
@@ -544,26 +545,40 @@ fn words(place: &Finding) -> String {
 }
 
 fn configuration(facts: &Facts, findings: &[Finding]) -> Layer {
-    let Some(line) = facts.setting(TargetId::Subject, "tcp_nodelay") else {
+    let mut lines = facts.configuration.iter();
+    let Some(line) = lines.find(|line| line.target == TargetId::Subject) else {
         let line = "no configuration of the server was read".to_owned();
         return layer(
             "configuration",
             LayerState::NotMeasured,
             line,
-            "needs an nginx on this host whose configuration is readable",
+            "needs an nginx, Apache or haproxy on this host whose configuration is readable",
         );
     };
-    let place = line.set_at.as_ref().map_or_else(
-        || "built-in default".to_owned(),
-        |at| format!("{}:{}", at.file, at.line),
-    );
-    // The setting `off` is harmless if responses leave in one piece.
-    let is_cause = line.value == "off" && findings.iter().any(|f| f.cause == Id::NagleDelayedAck);
-    let state = if is_cause {
-        LayerState::Accused
-    } else {
-        LayerState::Cleared
+    let accused = settings::accused(facts, findings);
+    let told = |(line, _): &(&ConfigurationLine, Id)| {
+        format!(
+            "{} {} ({})",
+            line.directive,
+            line.value,
+            settings::place(line)
+        )
     };
-    let text = format!("tcp_nodelay {} ({place})", line.value);
-    layer("configuration", state, text, line.scope.clone())
+    let Some((_, cause)) = accused.first() else {
+        let text = "none of the settings that were read explains a finding".to_owned();
+        return layer(
+            "configuration",
+            LayerState::Cleared,
+            text,
+            line.program.clone(),
+        );
+    };
+    let because = format!("explains {cause}");
+    let told: Vec<String> = accused.iter().map(told).collect();
+    layer(
+        "configuration",
+        LayerState::Accused,
+        told.join(", "),
+        because,
+    )
 }

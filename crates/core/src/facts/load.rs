@@ -251,6 +251,15 @@ impl Loads {
         cut.sum()
     }
 
+    /// Returns the most connections that a phase of a target's load keeps open.
+    pub(crate) fn connections(&self, target: Option<TargetId>) -> u64 {
+        let phases = self.phases.iter().map(|(_, _, start)| start);
+        let own = phases.filter(|start| Some(start.target) == target);
+        own.map(|start| u64::from(start.connections))
+            .max()
+            .unwrap_or_default()
+    }
+
     /// Returns the total of a target's load over all phases.
     pub(crate) fn all(&self, target: TargetId) -> LoadSum {
         let mut all = LoadSum::default();

@@ -358,7 +358,7 @@ fn setting(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let line = ConfigurationLine {
         target: TargetId::Subject,
         program: "nginx".to_owned(),
-        directive: directive.to_owned(),
+        directive: directive.replace('.', " "),
         value: value.to_owned(),
         set_at: Some(SourceLocation {
             file: file.to_owned(),

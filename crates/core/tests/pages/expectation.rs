@@ -2,7 +2,7 @@
 
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::registry::LayerId;
-use lagtrace_core::report::Finding;
+use lagtrace_core::report::{EvidenceKind, Finding};
 
 use crate::block::Run;
 use crate::observation::Observation;
@@ -28,6 +28,8 @@ struct Expected {
     place: Option<String>,
     cost: Option<(Sum, Sum)>,
     affected: Option<u64>,
+    /// The place of the configuration that is evidence, or `no`.
+    configured: Option<String>,
 }
 
 impl Expectation {
@@ -129,6 +131,7 @@ impl Expected {
             match key {
                 "culprit" => expected.culprit = Some(value.to_owned()),
                 "verdict" => expected.verdict = Some(value.to_owned()),
+                "configured" => expected.configured = Some(value.to_owned()),
                 "place" => expected.place = Some(value.to_owned()),
                 "affected" => {
                     expected.affected = Some(value.parse().map_err(|_| "a count is a number")?);
@@ -155,6 +158,9 @@ impl Expected {
         };
         if let Some(culprit) = &self.culprit {
             differ("culprit", culprit, &word(&finding.culprit));
+        }
+        if let Some(configured) = &self.configured {
+            differ("configured", configured, &configuration(finding));
         }
         if let Some(verdict) = &self.verdict {
             differ("verdict", verdict, &word(&finding.verdict));
@@ -224,4 +230,12 @@ fn told(findings: &[Finding]) -> String {
     } else {
         list.join("; ")
     }
+}
+
+/// Returns the place of the first setting that is evidence of the finding, `no` if there is none.
+fn configuration(finding: &Finding) -> String {
+    let mut settings = finding.evidence.iter();
+    let found = settings.find(|piece| piece.kind == EvidenceKind::Configuration);
+    let place = found.and_then(|piece| piece.location.clone());
+    place.unwrap_or_else(|| "no".to_owned())
 }

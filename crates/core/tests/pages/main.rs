@@ -9,13 +9,14 @@
 //! **What must come out.** The findings must be those that `expect:` names, in
 //! that order, and no others:
 //! ```text
-//! expect: ID [culprit=server] [verdict=strong] [place=strong] [cost=51ms±1ms] [affected=7]
+//! expect: ID [culprit=server] [verdict=strong] [place=strong] [cost=51ms±1ms] [affected=7] [configured=FILE:LINE|no]
 //! expect: note ID           a note, and no finding of its own
 //! expect: nothing           no cause at all
 //! may: ID …                 findings that are welcome besides; `unknown`: waits of unknown kind
 //! expect-not: ID …          without any `expect:` the only thing that counts
 //! ```
-//! The cost is the mean of an affected exchange. Always checked besides: the
+//! The cost is the mean of an affected exchange; `configured` is the place of a setting that is
+//! evidence. Always checked besides: the
 //! waits of each exchange add up to it exactly, none of a whole one is unknown, and
 //! the analysis tells where the point stands (of round trips from 1 ms on).
 //!
@@ -90,7 +91,7 @@
 //! request [x N] [first-byte SUM] [gap SUM] [end SUM]
 //! experiment quickack x N control body SUM treated body SUM
 //! socket server [nodelay on|off] [x N] [holding N]
-//! setting tcp_nodelay off at FILE:LINE
+//! setting tcp_nodelay|listen.backlog|… VALUE at FILE:LINE
 //! counter NAME N
 //! resolved NAME SUM
 //! kernel [backlog SUM] [stack SUM] [unread SUM] [wake-up SUM] [run-queue SUM] [program SUM] [slept SUM] [qdisc SUM] [refused SUM] [asked SUM] [throttled N SUM] [stolen SUM]

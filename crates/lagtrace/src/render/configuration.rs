@@ -4,16 +4,15 @@ use lagtrace_core::report::{Report, Setting};
 
 use super::page::{Page, Tone};
 
-/// Writes each explicit setting, and `tcp_nodelay`, on which findings rest, with its
-/// place; the built-in defaults are in the JSON report.
+/// Writes each explicit setting with its place; the built-in defaults are in the JSON report, and
+/// those that findings rest on among their evidence.
 pub(super) fn write(page: &mut Page, report: &Report) {
-    if report.configuration.is_empty() {
-        return;
+    let is_explicit = |setting: &&Setting| setting.set_at.is_some();
+    let mut settings = report.configuration.iter().filter(is_explicit).peekable();
+    if settings.peek().is_some() {
+        page.heading("Configuration");
     }
-    page.heading("Configuration");
-    let notable =
-        |setting: &&Setting| setting.set_at.is_some() || setting.directive == "tcp_nodelay";
-    for setting in report.configuration.iter().filter(notable) {
+    for setting in settings {
         let value = format!("{} {}", setting.directive, setting.value);
         page.item(
             2,

@@ -49,7 +49,8 @@ impl Nginx {
 events {{ worker_connections 1024; }}
 http {{ access_log off; keepalive_requests 1000000; {}
   server {{ listen 127.0.0.1:{port} ssl; root {home}; ssl_certificate {home}/certificate.pem;
-    ssl_certificate_key {home}/key.pem; {lines} }} }}\n",
+    ssl_certificate_key {home}/key.pem;
+    {lines} }} }}\n",
             temporary.join(" ")
         );
         fs::write(folder.path().join("nginx.conf"), text).unwrap();
@@ -262,6 +263,37 @@ fn slow_handshakes_are_found_and_no_session_resumes() {
     assert_eq!(layer(&report, "tls"), "accused");
     let layers = report["layers"].to_string();
     assert!(layers.contains("no session was resumed"), "{layers}");
+}
+
+#[test]
+fn the_limit_that_closes_connections_is_named_by_file_and_line() {
+    let test = "the_limit_that_closes_connections_is_named_by_file_and_line";
+    for (limit, is_limit) in [("10", true), ("1000000", false)] {
+        let lines = format!("keepalive_requests {limit};");
+        let Some(nginx) = Nginx::start(test, &lines, &["rsa:4096"]) else {
+            return;
+        };
+        let report = nginx.run("diagnose", &["-k"]).json();
+        let found = report["findings"].as_array().unwrap();
+        let churn = found
+            .iter()
+            .find(|finding| finding["cause"] == "connection-not-reused");
+        assert_eq!(churn.is_some(), is_limit, "{report:#}");
+        let Some(churn) = churn else {
+            assert_eq!(layer(&report, "configuration"), "cleared");
+            continue;
+        };
+        let line = format!("{}:6", nginx.folder.path().join("nginx.conf").display());
+        let mut evidence = churn["evidence"].as_array().unwrap().iter();
+        let is_setting = |piece: &&serde_json::Value| piece["kind"] == "configuration";
+        let setting = evidence.find(is_setting).expect("the setting");
+        assert_eq!(setting["location"], line, "{churn:#}");
+        let mut fixes = churn["fix"].as_array().unwrap().iter();
+        let is_raised = fixes
+            .any(|fix| fix["where"] == line && fix["change"].as_str().unwrap().contains("raise"));
+        assert!(is_raised, "{churn:#}");
+        assert_eq!(layer(&report, "configuration"), "accused");
+    }
 }
 
 #[test]

@@ -80,6 +80,15 @@ pub fn resolve(master: &Master, request: &Request<'_>) -> Result<Resolved, Error
     Ok(Configuration::read(master)?.resolve(request))
 }
 
+/// Returns the directives that are resolved.
+pub fn directives() -> impl Iterator<Item = String> {
+    let plain = table::GROUPS.iter().flat_map(|(_, group)| group.iter());
+    let options = table::LISTEN_OPTIONS.iter();
+    plain
+        .map(|known| known.name.to_owned())
+        .chain(options.map(|(option, _)| format!("listen {option}")))
+}
+
 /// The configuration of a running nginx, from which several requests can be resolved.
 #[derive(Debug)]
 pub struct Configuration {

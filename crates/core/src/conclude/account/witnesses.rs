@@ -66,6 +66,12 @@ fn is_against(
     facts: &Facts,
 ) -> bool {
     match kind {
+        // Only the settings themselves tell that: the rule's figures are needed to hold them
+        // against the finding.
+        EvidenceKind::Configuration => {
+            let mut told = finding.witnesses.iter();
+            told.any(|told| told.kind == kind && told.says == Says::Contradicts)
+        }
         EvidenceKind::KernelTrace => {
             finding.culprit == Owner::Server
                 && service.is_some_and(|service| is_elsewhere(finding, service))

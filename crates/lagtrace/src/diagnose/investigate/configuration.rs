@@ -1,10 +1,12 @@
 //! The server's own configuration, as its program resolves it for the URL.
 
-use lagtrace_core::observed::event::{Note, Phase, TargetId};
+use lagtrace_core::observed::event::{ConfigurationLine, Event, EventBody, Note, Phase, TargetId};
+use lagtrace_core::observed::time::Timestamp;
+use lagtrace_sources::config::by_line::{self, Program};
 use lagtrace_sources::config::nginx::{self, Master, Request, Resolved};
 use lagtrace_sources::config::{self};
 use lagtrace_sources::load::Target;
-use lagtrace_sources::socket::foreign::Server;
+use lagtrace_sources::socket::foreign::{Server, ServerProcess};
 
 use super::Investigation;
 use crate::clock;
@@ -24,15 +26,13 @@ impl Investigation<'_> {
             match site
                 .server
                 .as_ref()
-                .map(|server| resolve(server, &site.target))
+                .map(|server| read(server, &site.target))
             {
                 None if id == TargetId::Subject => self.not_measured(STEP, elsewhere()),
                 None => {}
-                Some(Ok(resolved)) => {
-                    self.say(STEP, id, &describe(&resolved));
-                    let now = clock::now();
-                    self.feed
-                        .observe_all(resolved.events(now, Phase::Baseline, id));
+                Some(Ok((line, events))) => {
+                    self.say(STEP, id, &line);
+                    self.feed.observe_all(events);
                 }
                 Some(Err(failure)) => {
                     let text = format!(
@@ -46,14 +46,43 @@ impl Investigation<'_> {
     }
 }
 
-fn resolve(server: &Server, target: &Target) -> Result<Resolved> {
+/// Returns a line on the configuration of a server, and its settings as events.
+fn read(server: &Server, target: &Target) -> Result<(String, Vec<Event>)> {
     let Some(process) = server.processes().first() else {
         return Err(Failure::new("the server's process is not accessible"));
     };
+    let (now, id) = (clock::now(), target.id);
+    if let Some(program) = Program::of(&process.name) {
+        let port = server.endpoint().port;
+        let lines = by_line::settings(program, process.pid, port, id)?;
+        let told = told(program.name(), lines.iter().filter_map(written));
+        let events = lines.into_iter().map(|line| event(now, line));
+        return Ok((told, events.collect()));
+    }
+    let resolved = resolve(process, server, target)?;
+    Ok((
+        describe(&resolved),
+        resolved.events(now, Phase::Baseline, id),
+    ))
+}
+
+fn event(at: Timestamp, line: ConfigurationLine) -> Event {
+    Event::here(at, Phase::Baseline, EventBody::Configuration(line))
+}
+
+fn written(line: &ConfigurationLine) -> Option<String> {
+    let at = line.set_at.as_ref()?;
+    Some(format!(
+        "{} {} (line {})",
+        line.directive, line.value, at.line
+    ))
+}
+
+fn resolve(process: &ServerProcess, server: &Server, target: &Target) -> Result<Resolved> {
     let master = match Master::find(process.pid) {
         Err(config::Error::NotNginx { .. }) => {
             let told = format!(
-                "{}[{}] is not nginx, and other configurations are not read",
+                "{}[{}] is not nginx, Apache or haproxy; other configurations are not read",
                 process.name, process.pid
             );
             return Err(Failure::new(told));
@@ -81,31 +110,24 @@ fn describe(resolved: &Resolved) -> String {
         Some(server) => format!("nginx, server at {}:{}", server.at.file, server.at.line),
         None => "nginx".to_owned(),
     };
-    let set: Vec<_> = resolved
-        .settings
-        .iter()
-        .filter_map(|setting| {
-            let at = setting.set_at.as_ref()?;
-            Some(format!(
-                "{} {} (line {})",
-                setting.directive, setting.value, at.line
-            ))
-        })
-        .collect();
-    let more = match set.len().saturating_sub(SHOWN) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let shown = set
-        .iter()
-        .take(SHOWN)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
-    if shown.is_empty() {
-        format!("{block}: all defaults")
-    } else {
-        format!("{block}: {shown}{more}")
+    let set = resolved.settings.iter().filter_map(|setting| {
+        let at = setting.set_at.as_ref()?;
+        Some(format!(
+            "{} {} (line {})",
+            setting.directive, setting.value, at.line
+        ))
+    });
+    told(&block, set)
+}
+
+/// Returns a line on the settings that are not defaults, the first few of them in full.
+fn told(block: &str, set: impl Iterator<Item = String>) -> String {
+    let set: Vec<String> = set.collect();
+    let (shown, rest) = set.split_at(set.len().min(SHOWN));
+    match (shown, rest.len()) {
+        ([], _) => format!("{block}: all defaults"),
+        (_, 0) => format!("{block}: {}", shown.join(", ")),
+        (_, more) => format!("{block}: {} and {more} more", shown.join(", ")),
     }
 }
 

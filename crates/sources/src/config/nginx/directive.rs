@@ -14,9 +14,6 @@ pub(crate) enum Inheritance {
     List,
     /// The directive applies in its own block only.
     Own,
-    /// Like `Single`, but resolved in the server that applies while the head of a request is read,
-    /// before its host is known.
-    Head,
 }
 
 /// The condition under which a group of directives has any effect.
@@ -41,7 +38,6 @@ impl Contexts {
     pub(crate) const LOCATION: Self = Self(16);
     /// `if` within a location.
     pub(crate) const IF: Self = Self(32);
-    pub(crate) const UPSTREAM: Self = Self(64);
 
     pub(crate) const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -126,14 +122,5 @@ pub(crate) const fn own(name: &'static str, contexts: Contexts) -> Known {
     Known {
         inheritance: Inheritance::Own,
         ..one(name, contexts, "")
-    }
-}
-
-/// Describes a directive with one value that applies while the head of a
-/// request is read.
-pub(crate) const fn head(name: &'static str, contexts: Contexts, default: &'static str) -> Known {
-    Known {
-        inheritance: Inheritance::Head,
-        ..one(name, contexts, default)
     }
 }

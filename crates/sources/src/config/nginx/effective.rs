@@ -32,8 +32,6 @@ pub(crate) struct Scope<'c> {
 pub(crate) struct Chain<'c> {
     pub(crate) tree: &'c Tree,
     pub(crate) scopes: Vec<Scope<'c>>,
-    /// The server that applies while the head of a request is read.
-    pub(crate) head: Option<Scope<'c>>,
     pub(crate) selection: &'c Selection<'c>,
     pub(crate) version: Option<Version>,
 }
@@ -47,11 +45,6 @@ pub(crate) fn effective(
     let chain = Chain {
         tree,
         scopes: scopes(tree, selection),
-        head: selection.server.as_ref().map(|server| Scope {
-            kind: Contexts::SERVER,
-            path: scope_path(server.head, &[]),
-            directives: server.head.inner(),
-        }),
         selection,
         version,
     };
@@ -62,7 +55,6 @@ pub(crate) fn effective(
         }
     }
     found.extend(chain.zones());
-    found.extend(chain.upstream());
     found
 }
 
@@ -156,7 +148,7 @@ impl Chain<'_> {
         };
         let taken = match known.inheritance {
             Inheritance::List => found.len(),
-            Inheritance::Single | Inheritance::Own | Inheritance::Head => 1,
+            Inheritance::Single | Inheritance::Own => 1,
         };
         let of_line = |line: &&Directive| Effective {
             directive: known.name.into(),
@@ -175,10 +167,6 @@ impl Chain<'_> {
         match known.inheritance {
             Inheritance::Single | Inheritance::List => inward.filter(allowed).collect(),
             Inheritance::Own => inward.take(1).filter(allowed).collect(),
-            Inheritance::Head => {
-                let outside = inward.filter(|scope| scope.kind != Contexts::SERVER);
-                self.head.iter().chain(outside).filter(allowed).collect()
-            }
         }
     }
 

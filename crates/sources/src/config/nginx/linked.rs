@@ -1,11 +1,9 @@
-//! Settings of objects that a request's blocks refer to: the listening socket, the zones of limits,
-//! and the upstream.
+//! Settings of objects that a request's blocks refer to: the listening socket and the zones of
+//! limits.
 
-use super::directive::Contexts;
-use super::effective::{Chain, Effective, Scope, scope_path};
-use super::lex::Word;
+use super::effective::{Chain, Effective, scope_path};
 use super::listen;
-use super::table::{LISTEN_FLAGS, LISTEN_OPTIONS, UPSTREAMS};
+use super::table::LISTEN_OPTIONS;
 use super::tree::{Directive, lines};
 
 impl Chain<'_> {
@@ -20,23 +18,15 @@ impl Chain<'_> {
         );
         let mut found = vec![self.listen_line("listen".into(), address, server.socket)];
         for (option, default) in LISTEN_OPTIONS {
-            found.push(self.listen_option(option, default, server.socket.into_iter()));
-        }
-        for flag in LISTEN_FLAGS {
-            found.push(self.listen_option(flag, "off", server.listens.iter().copied()));
+            found.push(self.listen_option(option, default, server.socket));
         }
         found
     }
 
-    /// Returns an option from the first of these `listen` directives that sets it.
-    fn listen_option<'d>(
-        &self,
-        option: &str,
-        default: &str,
-        mut listens: impl Iterator<Item = &'d Directive>,
-    ) -> Effective {
+    /// Returns an option of the `listen` that created the socket.
+    fn listen_option(&self, option: &str, default: &str, listen: Option<&Directive>) -> Effective {
         let name = format!("listen {option}");
-        let set = listens.find_map(|listen| Some((listen, listen::option(listen, option)?)));
+        let set = listen.and_then(|listen| Some((listen, listen::option(listen, option)?)));
         match set {
             Some((listen, value)) if value.is_empty() => {
                 self.listen_line(name, "on".into(), Some(listen))
@@ -66,88 +56,34 @@ impl Chain<'_> {
         }
     }
 
-    /// Returns the zones, which define the rates, that the effective `limit_req` and `limit_conn`
-    /// refer to.
+    /// Returns the zones, which define the rates, that the effective `limit_req` refer to.
     pub(crate) fn zones(&self) -> Vec<Effective> {
         let Some(http) = self.selection.http else {
             return Vec::new();
         };
-        let mut found: Vec<Effective> = Vec::new();
-        for (limit, definition) in [
-            ("limit_req", "limit_req_zone"),
-            ("limit_conn", "limit_conn_zone"),
-        ] {
-            let innermost = self.scopes.iter().rev().find_map(|scope| {
-                let limits: Vec<&Directive> = lines(scope.directives, limit).collect();
-                (!limits.is_empty()).then_some(limits)
-            });
-            let used: Vec<String> = innermost.into_iter().flatten().filter_map(zone).collect();
-            found.extend(
-                http.lines(definition)
-                    .filter(|line| zone(line).is_some_and(|zone| used.contains(&zone)))
-                    .map(|line| Effective {
-                        directive: definition.into(),
-                        value: line.arguments(),
-                        set_at: Some(line.at),
-                        scope: "http".into(),
-                        doubts: Vec::new(),
-                    }),
-            );
-        }
-        found
-    }
-
-    /// Returns the settings of the upstream block that the innermost block's `*_pass` refers to.
-    pub(crate) fn upstream(&self) -> Vec<Effective> {
-        let passing = ["proxy_pass", "fastcgi_pass", "uwsgi_pass", "grpc_pass"];
-        let target = passing
-            .into_iter()
-            .find_map(|name| self.own_lines(name).next()?.args.first());
-        let name = target.map(upstream_name).unwrap_or_default();
-        let http = self.selection.http.into_iter();
-        let upstream = http
-            .flat_map(|http| http.blocks("upstream"))
-            .find(|upstream| upstream.args.first().is_some_and(|arg| arg.text() == name));
-        let Some(upstream) = upstream else {
-            return Vec::new();
-        };
-        let chain = Chain {
-            tree: self.tree,
-            scopes: vec![Scope {
-                kind: Contexts::UPSTREAM,
-                path: format!("http > upstream {name}"),
-                directives: upstream.inner(),
-            }],
-            head: None,
-            selection: self.selection,
-            version: self.version,
-        };
-        let values = UPSTREAMS.iter().flat_map(|known| chain.values(known));
-        values
-            .map(|mut value| {
-                value.directive = format!("upstream {}", value.directive);
-                value
+        let innermost = self.scopes.iter().rev().find_map(|scope| {
+            let limits: Vec<&Directive> = lines(scope.directives, "limit_req").collect();
+            (!limits.is_empty()).then_some(limits)
+        });
+        let used: Vec<String> = innermost.into_iter().flatten().filter_map(zone).collect();
+        http.lines("limit_req_zone")
+            .filter(|line| zone(line).is_some_and(|zone| used.contains(&zone)))
+            .map(|line| Effective {
+                directive: "limit_req_zone".into(),
+                value: line.arguments(),
+                set_at: Some(line.at),
+                scope: "http".into(),
+                doubts: Vec::new(),
             })
             .collect()
     }
 }
 
-/// Returns the zone of a limit (`zone=one` or, in `limit_conn`, the first word)
-/// or of its definition (`zone=one:10m`).
+/// Returns the zone of a limit (`zone=one`) or of its definition (`zone=one:10m`).
 fn zone(line: &Directive) -> Option<String> {
-    let named = line.args.iter().find_map(|word| {
+    let zone = line.args.iter().find_map(|word| {
         let text = word.text();
         Some(text.strip_prefix("zone=")?.to_string())
-    });
-    let zone = named.or_else(|| line.args.first().map(Word::text))?;
+    })?;
     Some(zone.split(':').next().unwrap_or(&zone).to_string())
-}
-
-/// Returns the host part of a `*_pass`, which may name an upstream.
-fn upstream_name(target: &Word) -> String {
-    let text = target.text();
-    let host = text
-        .split_once("://")
-        .map_or(text.as_str(), |(_, rest)| rest);
-    host.split('/').next().unwrap_or(host).to_string()
 }

@@ -19,7 +19,7 @@ pub struct Resolved {
     pub server: Option<ServerBlock>,
     /// The location; `None` if only the server's settings apply.
     pub location: Option<LocationBlock>,
-    /// The value of every directive that bears on latency.
+    /// The value of every directive that may explain a finding.
     pub settings: Vec<Setting>,
     /// The certainty of the choice of server and location, and of the workers running with the
     /// current contents of the files.
@@ -65,8 +65,7 @@ pub struct LocationBlock {
 /// The effective value of a directive. A directive with several lines has several settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The name of the directive. Options of `listen` and directives of an upstream are prefixed
-    /// with the block's name: `listen backlog`, `upstream keepalive`.
+    /// The name of the directive. Options of `listen` are prefixed: `listen backlog`.
     pub directive: String,
     /// The directive's value as written, or the default.
     pub value: String,

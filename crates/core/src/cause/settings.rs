@@ -1,0 +1,299 @@
+//! Settings of the server's configuration that explain findings.
+//!
+//! [`table`] has one row for each directive: the causes that it explains, and a test of its
+//! effective value against the figures of the traffic. A directive alone is no evidence:
+//! `keepalive_requests 10` explains a finding on new connections only if connections were closed
+//! after ten requests.
+
+mod table;
+mod value;
+
+use core::time::Duration;
+
+use super::evidence::fix;
+use super::{Case, Conclusion, Id};
+use crate::exchange::wait::Owner;
+use crate::facts::Facts;
+use crate::observed::event::{ConfigurationLine, TargetId};
+use crate::observed::flow::Endpoint;
+use crate::report::{Evidence, EvidenceKind, Finding, Fix, Says, Verdict, Witness};
+pub(super) use table::PASSING;
+pub use table::directives;
+use table::{Row, TABLE};
+
+/// The figures of the traffic that settings are held against; each rule gives those that it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Measured {
+    /// Number of requests after which the server closes a connection, if it is always the same.
+    pub(super) requests: Option<u64>,
+    /// Shortest silence of a connection that the server had closed by the next request.
+    pub(super) idle: Option<Duration>,
+    /// Length in bytes of the longest first TLS record.
+    pub(super) record: Option<u64>,
+    /// Bytes per second at which the server sends.
+    pub(super) byte_rate: Option<f64>,
+    /// Requests per second that are let through one at a time.
+    pub(super) request_rate: Option<f64>,
+    /// Number of requests in service at a time.
+    pub(super) served: Option<f64>,
+    /// The most frequent status of errors.
+    pub(super) status: Option<u16>,
+    /// Handshakes in which the server chose less than the client's best version.
+    pub(super) lowered: u64,
+    /// Full handshakes.
+    pub(super) full: u64,
+    /// Handshakes with a HelloRetryRequest.
+    pub(super) retried: u64,
+    /// Number of connections that our own load keeps open.
+    pub(super) connections: u64,
+}
+
+/// A setting beside the figures that it is held against.
+struct Seen<'a> {
+    line: &'a ConfigurationLine,
+    facts: &'a Facts,
+    endpoint: Endpoint,
+    culprit: Owner,
+    measured: &'a Measured,
+}
+
+impl<'a> Seen<'a> {
+    /// Returns the words of the setting's value.
+    fn words(&self) -> impl Iterator<Item = &'a str> {
+        self.line.value.split_ascii_whitespace()
+    }
+
+    /// Returns the first word of the value, empty for an empty value.
+    fn value(&self) -> &'a str {
+        self.words().next().unwrap_or_default()
+    }
+
+    /// Returns the values of another directive of the same server.
+    fn values(&self, directive: &'a str) -> impl Iterator<Item = &'a str> {
+        let (target, lines) = (self.line.target, &self.facts.configuration);
+        lines
+            .iter()
+            .filter(move |line| line.target == target && line.directive == directive)
+            .map(|line| line.value.as_str())
+    }
+
+    /// Returns true if another directive of the same server has this value.
+    fn has(&self, directive: &'a str, value: &str) -> bool {
+        self.values(directive).any(|other| other == value)
+    }
+
+    /// Returns true if the server passes these requests on.
+    fn is_passed_on(&self) -> bool {
+        PASSING
+            .iter()
+            .any(|directive| self.values(directive).any(is_set))
+    }
+}
+
+/// A setting that says something on a cause.
+#[derive(Clone, Copy)]
+pub(super) struct Statement<'a> {
+    pub(super) line: &'a ConfigurationLine,
+    row: &'static Row,
+    says: Says,
+}
+
+/// Returns the statements of the settings of the server of `case` on a cause, in the order of the
+/// table.
+pub(super) fn on<'a>(
+    case: &Case<'a>,
+    cause: Id,
+    culprit: Owner,
+    measured: &Measured,
+) -> Vec<Statement<'a>> {
+    let facts = case.facts;
+    let rows = TABLE.iter().filter(|row| row.causes.contains(&cause));
+    let held = rows.flat_map(|row| {
+        let lines = facts.configuration.iter();
+        let lines = lines.filter(move |line| {
+            Some(line.target) == case.target && row.directives.contains(&line.directive.as_str())
+        });
+        lines.map(move |line| (row, line))
+    });
+    held.filter_map(|(row, line)| {
+        let says = (row.test)(&Seen {
+            line,
+            facts,
+            endpoint: case.endpoint,
+            culprit,
+            measured,
+        });
+        // A setting that may not be in force contradicts nothing.
+        let is_told =
+            says == Says::Supports || (says == Says::Contradicts && caveat(line).is_none());
+        is_told.then_some(Statement { line, row, says })
+    })
+    .collect()
+}
+
+/// Returns the first setting that supports a cause.
+pub(super) fn supporting<'a>(
+    case: &Case<'a>,
+    cause: Id,
+    culprit: Owner,
+    measured: &Measured,
+) -> Option<&'a ConfigurationLine> {
+    let mut statements = on(case, cause, culprit, measured).into_iter();
+    let found = statements.find(|statement| statement.says == Says::Supports)?;
+    Some(found.line)
+}
+
+/// Adds what the server's settings say on a finding: as evidence and as the change to make, or
+/// against it.
+pub(super) fn explained(
+    conclusion: Conclusion,
+    case: &Case<'_>,
+    measured: impl FnOnce() -> Measured,
+) -> Conclusion {
+    let Conclusion::Finding(mut finding) = conclusion else {
+        return conclusion;
+    };
+    if !case.facts.configuration.is_empty() {
+        let statements = on(case, finding.cause, finding.culprit, &measured());
+        let (against, fitting): (Vec<_>, Vec<_>) = statements
+            .into_iter()
+            .partition(|statement| statement.says == Says::Contradicts);
+        for (at, statement) in fitting.iter().enumerate() {
+            statement.support(&mut finding, at);
+        }
+        for statement in against.iter().filter(|_| fitting.is_empty()) {
+            statement.contradict(&mut finding);
+        }
+    }
+    Conclusion::Finding(finding)
+}
+
+impl Statement<'_> {
+    /// Returns the setting and where it applies, as a clause.
+    fn clause(&self) -> String {
+        let line = self.line;
+        let default = if line.set_at.is_none() && is_set(&line.value) {
+            " by default"
+        } else {
+            ""
+        };
+        let scope = match line.scope.as_str() {
+            "" => String::new(),
+            scope => format!(" ({scope})"),
+        };
+        format!("{} has {}{default}{scope}", line.program, written(line))
+    }
+
+    fn support(&self, finding: &mut Finding, at: usize) {
+        let place = place(self.line);
+        let caveat = caveat(self.line).unwrap_or_default();
+        let text = format!("{}: {}{caveat}", self.clause(), self.row.effect);
+        let location = self.line.set_at.as_ref().map(|_| place.clone());
+        let piece = Evidence::circumstance(EvidenceKind::Configuration, text).at(location);
+        finding.evidence.push(piece);
+        if !self.row.change.is_empty() {
+            let change = self.row.change.replace("{setting}", &written(self.line));
+            self.put(fix(place, change), finding, at);
+        }
+    }
+
+    /// Puts the change in the place of the general one that names the same directive, if there is
+    /// one, else before the others.
+    fn put(&self, change: Fix, finding: &mut Finding, at: usize) {
+        let name = name(self.line);
+        let general = finding.fix.iter().position(|fix| names(&fix.change, name));
+        match general.and_then(|at| finding.fix.get_mut(at)) {
+            Some(general) => *general = change,
+            None => finding.fix.insert(at.min(finding.fix.len()), change),
+        }
+    }
+
+    /// Takes the finding's certainty away.
+    fn contradict(&self, finding: &mut Finding) {
+        finding.verdict = Verdict::Possible;
+        finding.witnesses.push(Witness {
+            kind: EvidenceKind::Configuration,
+            says: Says::Contradicts,
+        });
+        let text = format!(
+            "; {} ({}), which speaks against it",
+            self.clause(),
+            place(self.line)
+        );
+        finding.overturned_by += &text;
+    }
+}
+
+/// Returns the settings of the subject that findings name as what to change, each with the cause
+/// that it explains.
+pub(crate) fn accused<'a>(
+    facts: &'a Facts,
+    findings: &[Finding],
+) -> Vec<(&'a ConfigurationLine, Id)> {
+    let lines = facts.configuration.iter();
+    let lines = lines.filter(|line| line.target == TargetId::Subject);
+    let accused = lines.filter_map(|line| {
+        let (place, written) = (place(line), written(line));
+        let is_named = |finding: &&Finding| {
+            let mut evidence = finding.evidence.iter();
+            let is_evidence = evidence.any(|piece| {
+                piece.kind == EvidenceKind::Configuration && piece.text.contains(&written)
+            });
+            is_evidence && finding.fix.iter().any(|fix| fix.r#where == place)
+        };
+        Some((line, findings.iter().find(is_named)?.cause))
+    });
+    accused.collect()
+}
+
+/// Returns the place of a setting: file and line, or for a default the blocks that it holds in.
+pub(crate) fn place(line: &ConfigurationLine) -> String {
+    match &line.set_at {
+        Some(at) => format!("{}:{}", at.file, at.line),
+        None if line.scope.is_empty() => line.program.clone(),
+        None => format!("{}, {}", line.program, line.scope),
+    }
+}
+
+/// Returns the setting as its program's files write it.
+fn written(line: &ConfigurationLine) -> String {
+    let (directive, value) = (name(line), line.value.as_str());
+    match line.directive.split_once(' ') {
+        _ if !is_set(value) => format!("no `{directive}`"),
+        Some(("listen", option)) if value == "on" => format!("`listen … {option}`"),
+        Some(("listen", option)) if value == "off" => format!("no `{option}` in `listen`"),
+        Some(("listen", option)) => format!("`listen … {option}={value}`"),
+        _ if line.program == "nginx" => format!("`{directive} {value};`"),
+        _ if value == "on" => format!("`{directive}`"),
+        _ => format!("`{directive} {value}`"),
+    }
+}
+
+/// Returns the name of a directive, or of an option of nginx's `listen`.
+fn name(line: &ConfigurationLine) -> &str {
+    let option = line.directive.strip_prefix("listen ");
+    option.unwrap_or(&line.directive)
+}
+
+/// Returns the reason for which a setting may not be in force.
+fn caveat(line: &ConfigurationLine) -> Option<String> {
+    if let Some(doubt) = &line.doubt {
+        return Some(format!("; not certain: {doubt}"));
+    }
+    let is_newer = line.is_newer_than_process == Some(true);
+    is_newer.then(|| "; the file is newer than the workers, which may not have read it".to_owned())
+}
+
+/// Returns true unless the value says that a directive is not set and has no default.
+fn is_set(value: &str) -> bool {
+    !value.is_empty() && value != "not set"
+}
+
+/// Returns true if a text names a directive as a word of its own.
+fn names(text: &str, directive: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .any(|word| word == directive)
+}
+
+#[cfg(test)]
+mod tests;

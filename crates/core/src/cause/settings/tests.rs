@@ -1,0 +1,612 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::cause::evidence::{Measures, blank};
+use crate::cause::rhythm::Rhythm;
+use crate::cause::{Case, Gathered};
+use crate::observed::event::{ListenerSample, SourceLocation};
+use crate::report::Evidence;
+use crate::service::{Ledger, Stretches, Uploads};
+
+const NONE: Measured = Measured {
+    requests: None,
+    idle: None,
+    record: None,
+    byte_rate: None,
+    request_rate: None,
+    served: None,
+    status: None,
+    lowered: 0,
+    full: 0,
+    retried: 0,
+    connections: 0,
+};
+
+fn closed_after(requests: u64) -> Measured {
+    Measured {
+        requests: Some(requests),
+        ..NONE
+    }
+}
+
+fn idle(seconds: u64) -> Measured {
+    Measured {
+        idle: Some(Duration::from_secs(seconds)),
+        ..NONE
+    }
+}
+
+fn answered(status: u16) -> Measured {
+    Measured {
+        status: Some(status),
+        connections: 20,
+        ..NONE
+    }
+}
+
+fn record(bytes: u64) -> Measured {
+    Measured {
+        record: Some(bytes),
+        ..NONE
+    }
+}
+
+fn served(count: f64) -> Measured {
+    Measured {
+        served: Some(count),
+        ..NONE
+    }
+}
+
+fn let_through(rate: f64) -> Measured {
+    Measured {
+        request_rate: Some(rate),
+        ..NONE
+    }
+}
+
+fn sent_at(rate: f64) -> Measured {
+    Measured {
+        byte_rate: Some(rate),
+        ..NONE
+    }
+}
+
+fn open(connections: u64) -> Measured {
+    Measured {
+        connections,
+        ..NONE
+    }
+}
+
+/// TLS handshakes: full ones, those of a lower version than offered, those with another key share.
+fn handshakes(full: u64, lowered: u64, retried: u64) -> Measured {
+    Measured {
+        lowered,
+        full,
+        retried,
+        ..NONE
+    }
+}
+
+fn line(directive: &str, value: &str) -> ConfigurationLine {
+    let at = SourceLocation {
+        file: "/etc/nginx/conf.d/x.conf".to_owned(),
+        line: 12,
+    };
+    ConfigurationLine {
+        target: TargetId::Subject,
+        program: "nginx".to_owned(),
+        directive: directive.to_owned(),
+        value: value.to_owned(),
+        set_at: (value != "not set").then_some(at),
+        scope: "http > server :80".to_owned(),
+        is_newer_than_process: Some(false),
+        doubt: None,
+    }
+}
+
+fn facts(lines: &[(&str, &str)]) -> Facts {
+    Facts {
+        configuration: lines
+            .iter()
+            .map(|(name, value)| line(name, value))
+            .collect(),
+        ..Facts::default()
+    }
+}
+
+fn subject() -> Endpoint {
+    Endpoint::new(core::net::IpAddr::from([10, 0, 0, 2]), 80)
+}
+
+/// Measurements without anything in them.
+#[derive(Default)]
+struct Empty {
+    ledger: Ledger,
+    gathered: Gathered,
+    fetches: Stretches,
+    rhythm: Rhythm,
+    uploads: Uploads,
+}
+
+impl Empty {
+    fn case<'a>(&'a self, facts: &'a Facts, target: Option<TargetId>) -> Case<'a> {
+        Case {
+            endpoint: subject(),
+            target,
+            ledger: &self.ledger,
+            latency: Measures::default(),
+            gathered: &self.gathered,
+            fetches: &self.fetches,
+            uploads: &self.uploads,
+            facts,
+            rhythm: &self.rhythm,
+            upstream: None,
+            has_packets: true,
+            weight: 1.0,
+        }
+    }
+}
+
+/// Returns the directives that support a cause, given the settings and the traffic.
+fn supported(
+    facts: &Facts,
+    cause: Id,
+    culprit: Owner,
+    measured: &Measured,
+    target: Option<TargetId>,
+) -> Vec<String> {
+    let empty = Empty::default();
+    let statements = on(&empty.case(facts, target), cause, culprit, measured);
+    let supports = statements.iter().filter(|said| said.says == Says::Supports);
+    supports.map(|said| said.line.directive.clone()).collect()
+}
+
+/// A directive's settings and traffic that match, and those that only look alike.
+type Example = (
+    Id,
+    &'static [(&'static str, &'static str)],
+    Measured,
+    &'static [(&'static str, &'static str)],
+    Measured,
+);
+
+/// One example for each row: the first setting is the one in question.
+fn examples() -> Vec<Example> {
+    use Id::*;
+    let lines = |lines| -> &'static [(&'static str, &'static str)] { lines };
+    let same = |cause, own: &'static [(&'static str, &'static str)], is, is_not| {
+        (cause, own, is, own, is_not)
+    };
+    let other = |cause, own, near, traffic| -> Example { (cause, own, traffic, near, traffic) };
+    vec![
+        other(
+            NagleDelayedAck,
+            lines(&[("tcp_nodelay", "off")]),
+            &[("tcp_nodelay", "on")],
+            NONE,
+        ),
+        same(
+            ConnectionNotReused,
+            &[("keepalive_requests", "10")],
+            closed_after(10),
+            closed_after(25),
+        ),
+        same(
+            ConnectionNotReused,
+            &[("keepalive_timeout", "0")],
+            closed_after(1),
+            closed_after(10),
+        ),
+        other(
+            ConnectionNotReused,
+            &[("keepalive_timeout", "0")],
+            &[("keepalive_timeout", "75s")],
+            closed_after(1),
+        ),
+        same(
+            ConnectionNotReused,
+            &[("MaxKeepAliveRequests", "7")],
+            closed_after(7),
+            closed_after(1),
+        ),
+        same(
+            ConnectionNotReused,
+            &[("KeepAlive", "Off")],
+            closed_after(1),
+            closed_after(7),
+        ),
+        same(
+            StaleKeepAlive,
+            &[("KeepAliveTimeout", "5")],
+            idle(6),
+            idle(2),
+        ),
+        same(
+            StaleKeepAlive,
+            &[("timeout http-keep-alive", "900ms")],
+            idle(6),
+            idle(0),
+        ),
+        other(
+            ConnectionNotReused,
+            &[("option httpclose", "on")],
+            &[("option httpclose", "off")],
+            closed_after(1),
+        ),
+        same(
+            StaleKeepAlive,
+            &[("keepalive_timeout", "5s 4s")],
+            idle(6),
+            idle(2),
+        ),
+        same(
+            RateLimit,
+            &[
+                ("limit_req", "zone=a burst=9"),
+                ("limit_req_zone", "$x zone=a:1m rate=20r/s"),
+            ],
+            let_through(20.3),
+            let_through(55.0),
+        ),
+        other(
+            RateLimit,
+            &[("limit_req", "zone=a")],
+            &[("limit_req", "zone=a nodelay")],
+            let_through(20.0),
+        ),
+        same(
+            HttpError,
+            &[("limit_req", "zone=a")],
+            answered(503),
+            answered(404),
+        ),
+        other(
+            HttpError,
+            &[("limit_conn", "a 10")],
+            &[("limit_conn", "a 100")],
+            answered(503),
+        ),
+        same(
+            RateLimit,
+            &[("limit_rate", "50k")],
+            sent_at(52_000.0),
+            sent_at(400_000.0),
+        ),
+        other(CompressionCost, &[("gzip", "on")], &[("gzip", "off")], NONE),
+        other(
+            CompressionCost,
+            &[("gzip_comp_level", "9"), ("gzip", "on")],
+            &[("gzip_comp_level", "9"), ("gzip", "off")],
+            NONE,
+        ),
+        same(
+            TlsRecordBuffering,
+            &[("ssl_buffer_size", "16k")],
+            record(16_408),
+            record(4_000),
+        ),
+        same(
+            TlsRoundTrips,
+            &[("ssl_protocols", "TLSv1.2")],
+            handshakes(9, 9, 0),
+            handshakes(9, 0, 0),
+        ),
+        other(
+            TlsRoundTrips,
+            &[
+                ("ssl_session_tickets", "off"),
+                ("ssl_session_cache", "none"),
+            ],
+            &[
+                ("ssl_session_tickets", "off"),
+                ("ssl_session_cache", "shared:SSL:1m"),
+            ],
+            handshakes(9, 0, 0),
+        ),
+        other(
+            TlsRoundTrips,
+            &[("ssl_session_cache", "off"), ("ssl_session_tickets", "off")],
+            &[("ssl_session_cache", "off"), ("ssl_session_tickets", "on")],
+            handshakes(9, 0, 0),
+        ),
+        same(
+            TlsRoundTrips,
+            &[("ssl_ecdh_curve", "secp521r1")],
+            handshakes(0, 0, 9),
+            handshakes(9, 0, 0),
+        ),
+        other(
+            TlsRevocationFetch,
+            &[("ssl_stapling", "off")],
+            &[("ssl_stapling", "on")],
+            NONE,
+        ),
+        other(
+            DownstreamWait,
+            &[("proxy_pass", "http://behind")],
+            &[("proxy_pass", "not set")],
+            NONE,
+        ),
+        same(
+            HttpError,
+            &[("proxy_read_timeout", "1s")],
+            answered(504),
+            answered(502),
+        ),
+        same(
+            HttpError,
+            &[("client_max_body_size", "1m")],
+            answered(413),
+            answered(400),
+        ),
+        same(
+            HttpError,
+            &[("return", "410")],
+            answered(410),
+            answered(503),
+        ),
+        other(
+            ConnectionClosed,
+            &[("return", "444")],
+            &[("return", "404")],
+            NONE,
+        ),
+        other(
+            RedirectChain,
+            &[("return", "301 /a")],
+            &[("return", "200 ok")],
+            NONE,
+        ),
+        other(
+            CorkHold,
+            &[("tcp_nopush", "on"), ("sendfile", "on")],
+            &[("tcp_nopush", "on"), ("sendfile", "off")],
+            NONE,
+        ),
+        other(
+            TinyWrites,
+            &[("postpone_output", "0")],
+            &[("postpone_output", "1460")],
+            NONE,
+        ),
+        other(
+            AcceptQueueOverflow,
+            &[("listen backlog", "16")],
+            // The kernel's limit, 128 in these tests, is the shorter one.
+            &[("listen backlog", "4096"), ("listener", "128")],
+            NONE,
+        ),
+        other(
+            AcceptQueueOverflow,
+            &[
+                ("listen reuseport", "on"),
+                ("listener", "128"),
+                ("full", "128"),
+            ],
+            &[("listen reuseport", "on"), ("full", "128")],
+            NONE,
+        ),
+        other(
+            DeferAccept,
+            &[("listen deferred", "on")],
+            &[("listen deferred", "off")],
+            NONE,
+        ),
+        other(
+            FastOpenBlackHole,
+            &[("listen fastopen", "5")],
+            &[("listen fastopen", "off")],
+            NONE,
+        ),
+        other(
+            SendBuffer,
+            &[("listen sndbuf", "16k")],
+            &[("listen sndbuf", "the system's")],
+            NONE,
+        ),
+        other(
+            ZeroWindow,
+            &[("listen rcvbuf", "16k")],
+            &[("listen rcvbuf", "the system's")],
+            NONE,
+        ),
+        same(
+            WorkerSaturation,
+            &[("worker_processes", "2")],
+            served(2.1),
+            served(7.0),
+        ),
+        other(
+            WorkerSaturation,
+            &[("worker_processes", "1")],
+            &[("worker_processes", "1"), ("proxy_pass", "http://behind")],
+            served(1.0),
+        ),
+        same(
+            ConnectionClosed,
+            &[("worker_connections", "64"), ("worker_processes", "1")],
+            open(100),
+            open(10),
+        ),
+    ]
+}
+
+/// Returns facts with the settings, and listeners whose queues take as many as `listener` (empty)
+/// and `full` say.
+fn facts_of(lines: &[(&str, &str)]) -> Facts {
+    let mut facts = facts(lines);
+    let limits = lines
+        .iter()
+        .filter(|(name, _)| ["listener", "full"].contains(name));
+    let listener = |(name, limit): &(&str, &str)| {
+        let limit = limit.parse().expect("a number");
+        ListenerSample {
+            local: subject(),
+            queued: if *name == "full" { limit } else { 0 },
+            limit,
+            embryonic: 0,
+            syn_backlog: None,
+        }
+    };
+    facts.listeners = limits.map(listener).collect();
+    facts
+}
+
+#[test]
+fn a_setting_explains_only_traffic_that_shows_its_effect() {
+    for (cause, lines, traffic, near, other) in examples() {
+        let directive = lines[0].0.to_owned();
+        let of = |lines, measured: &Measured| {
+            supported(
+                &facts_of(lines),
+                cause,
+                Owner::Server,
+                measured,
+                Some(TargetId::Subject),
+            )
+        };
+        let found = of(lines, &traffic);
+        assert!(found.contains(&directive), "{cause}: {lines:?} {found:?}");
+        let found = of(near, &other);
+        assert!(!found.contains(&directive), "{cause}: {near:?} {found:?}");
+    }
+}
+
+#[test]
+fn each_row_has_an_example() {
+    let examples = examples();
+    let tested: BTreeSet<(&str, Id)> = examples
+        .iter()
+        .map(|(cause, lines, ..)| (lines[0].0, *cause))
+        .collect();
+    for row in TABLE {
+        let mut pairs = row.causes.iter().flat_map(|&cause| {
+            row.directives
+                .iter()
+                .map(move |&directive| (directive, cause))
+        });
+        let is_tested = pairs.any(|pair| tested.contains(&pair));
+        assert!(is_tested, "{:?} {:?}", row.directives, row.causes);
+    }
+}
+
+#[test]
+fn settings_of_another_server_explain_nothing() {
+    let facts = facts(&[("keepalive_requests", "10")]);
+    let measured = closed_after(10);
+    let of = |target| {
+        supported(
+            &facts,
+            Id::ConnectionNotReused,
+            Owner::Server,
+            &measured,
+            target,
+        )
+    };
+    assert_eq!(of(Some(TargetId::Subject)), ["keepalive_requests"]);
+    assert!(of(Some(TargetId::Twin)).is_empty());
+    assert!(of(None).is_empty());
+}
+
+fn finding(cause: Id, fixes: &[&str]) -> Finding {
+    let mut finding = blank(cause, Owner::Server, subject().to_string());
+    finding.verdict = Verdict::Strong;
+    finding.fix = fixes.iter().map(|change| fix("server", *change)).collect();
+    finding
+}
+
+fn told(finding: Finding, facts: &Facts, measured: Measured) -> Finding {
+    let empty = Empty::default();
+    let case = empty.case(facts, Some(TargetId::Subject));
+    match explained(Conclusion::Finding(Box::new(finding)), &case, || measured) {
+        Conclusion::Finding(finding) => *finding,
+        other => panic!("the finding stays: {other:?}"),
+    }
+}
+
+#[test]
+fn the_line_to_change_takes_the_place_of_the_general_advice() {
+    let facts = facts(&[("keepalive_requests", "10")]);
+    let general = ["pool connections", "keepalive_requests above 0 (nginx)"];
+    let finding = told(
+        finding(Id::ConnectionNotReused, &general),
+        &facts,
+        closed_after(10),
+    );
+    let fixes: Vec<(&str, &str)> = finding
+        .fix
+        .iter()
+        .map(|fix| (fix.r#where.as_str(), fix.change.as_str()))
+        .collect();
+    assert_eq!(
+        fixes,
+        [
+            ("server", "pool connections"),
+            (
+                "/etc/nginx/conf.d/x.conf:12",
+                "raise `keepalive_requests 10;`, to 1000 at least"
+            )
+        ]
+    );
+    let [piece] = finding.evidence.as_slice() else {
+        panic!("one piece: {:?}", finding.evidence);
+    };
+    let expected = Evidence::circumstance(
+        EvidenceKind::Configuration,
+        "nginx has `keepalive_requests 10;` (http > server :80): connections were closed after as \
+         many requests",
+    );
+    let place = Some("/etc/nginx/conf.d/x.conf:12".to_owned());
+    assert_eq!(*piece, expected.at(place));
+    assert_eq!(finding.verdict, Verdict::Strong);
+    let accused = accused(&facts, &[finding]);
+    assert_eq!(accused[0].1, Id::ConnectionNotReused);
+}
+
+#[test]
+fn advice_that_names_no_directive_stays_behind_the_line_to_change() {
+    let facts = facts(&[("ssl_stapling", "not set"), ("ssl_stapling", "off")]);
+    let finding = told(
+        finding(Id::TlsRevocationFetch, &["send the chain"]),
+        &facts,
+        NONE,
+    );
+    let changes: Vec<&str> = finding.fix.iter().map(|fix| fix.change.as_str()).collect();
+    assert_eq!(
+        changes,
+        ["ssl_stapling on; ssl_stapling_verify on;", "send the chain"]
+    );
+}
+
+#[test]
+fn a_setting_speaks_against_a_finding_only_if_it_is_in_force() {
+    let mut facts = facts(&[("listen deferred", "off")]);
+    let against = told(finding(Id::DeferAccept, &[]), &facts, NONE);
+    assert_eq!(against.verdict, Verdict::Possible);
+    assert_eq!(against.witnesses[0].says, Says::Contradicts);
+    assert!(against.evidence.is_empty() && against.overturned_by.contains("no `deferred`"));
+    facts.configuration[0].is_newer_than_process = Some(true);
+    let silent = told(finding(Id::DeferAccept, &[]), &facts, NONE);
+    assert_eq!(
+        (silent.verdict, silent.witnesses.len()),
+        (Verdict::Strong, 0)
+    );
+}
+
+#[test]
+fn doubt_and_defaults_are_told() {
+    let mut doubtful = line("gzip", "on");
+    doubtful.doubt = Some("two servers may answer".to_owned());
+    let facts = Facts {
+        configuration: vec![doubtful],
+        ..Facts::default()
+    };
+    let finding = told(finding(Id::CompressionCost, &[]), &facts, NONE);
+    let text = &finding.evidence[0].text;
+    assert!(text.contains("not certain: two servers"), "{text}");
+    let mut default = line("proxy_http_version", "1.0");
+    default.set_at = None;
+    assert_eq!(place(&default), "nginx, http > server :80");
+}

@@ -1,0 +1,150 @@
+//! Apache httpd: the settings of kept connections.
+//!
+//! Only the main server is resolved. A value that a section sets is a doubt about the one outside
+//! (`core.html#keepalive`).
+
+use std::path::{Path, PathBuf};
+
+use super::Error;
+use super::by_line::{Line, Reader, Setting, option};
+
+/// The directives and their defaults.
+const KNOWN: [(&str, &str); 3] = [
+    ("KeepAlive", "On"),
+    ("MaxKeepAliveRequests", "100"),
+    ("KeepAliveTimeout", "5"),
+];
+/// The main files of packaged builds.
+const USUAL: [&str; 3] = [
+    "/etc/apache2/apache2.conf",
+    "/etc/httpd/conf/httpd.conf",
+    "/usr/local/apache2/conf/httpd.conf",
+];
+
+/// Returns the settings of a process with these arguments.
+pub(super) fn settings(
+    reader: &mut Reader<'_>,
+    arguments: &[&[u8]],
+) -> Result<Vec<Setting>, Error> {
+    let root = option(arguments, "-d").unwrap_or(Path::new("/"));
+    let main = match option(arguments, "-f") {
+        Some(path) => root.join(path),
+        None => {
+            let of_root = root.join("conf/httpd.conf");
+            let usual = USUAL.map(PathBuf::from).into_iter();
+            let mut paths = usual.chain([of_root]);
+            let is_there = |path: &PathBuf| reader.files.read(path, 1).is_ok();
+            paths.find(is_there).unwrap_or(USUAL[0].into())
+        }
+    };
+    let lines = reader.lines(&main, included)?;
+    Ok(KNOWN
+        .iter()
+        .map(|(name, default)| effective(&lines, name, default))
+        .collect())
+}
+
+/// Returns the pattern of an include. A relative one counts from the directory of its file, which
+/// is the `ServerRoot` of packaged builds for the main file.
+fn included(line: &Line) -> Option<PathBuf> {
+    let is_include = matches!(line.word(0).as_str(), "include" | "includeoptional");
+    let pattern = line.words.get(1).filter(|_| is_include)?;
+    let directory = Path::new(&line.at.file).parent()?;
+    let base = match directory.file_name() {
+        Some(name) if name == "conf" => directory.parent()?,
+        _ => directory,
+    };
+    Some(base.join(pattern))
+}
+
+/// Returns the value of the main server, the last one set outside sections.
+fn effective(lines: &[Line], name: &str, default: &str) -> Setting {
+    let mut found = Setting {
+        directive: name.to_owned(),
+        value: default.to_owned(),
+        ..Setting::default()
+    };
+    let (mut sections, mut doubt) = (Vec::new(), None);
+    for line in lines {
+        let first = line.word(0);
+        if first.starts_with("</") {
+            sections.pop();
+        } else if first.starts_with('<') {
+            sections.push(line.words.join(" "));
+        } else if first == name.to_ascii_lowercase() {
+            let value = line.words.get(1).cloned().unwrap_or_default();
+            // A condition on a module or version usually holds.
+            let section = sections.iter().rev().find(|section| !is_condition(section));
+            match section {
+                None => found = line.setting(name, value, ""),
+                Some(section) => {
+                    let at = format!("{}:{}", line.at.file, line.at.line);
+                    doubt = Some(format!("{section} sets it to {value} at {at}"));
+                }
+            }
+        }
+    }
+    Setting { doubt, ..found }
+}
+
+fn is_condition(section: &str) -> bool {
+    section.to_ascii_lowercase().starts_with("<if")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::super::by_line::tests::{Memory, reader};
+    use super::*;
+
+    fn resolved(files: HashMap<&'static str, &'static str>, arguments: &[&[u8]]) -> Vec<String> {
+        let settings = settings(&mut reader(&Memory(files)), arguments).expect("a main file");
+        let shown = settings.iter().map(|setting| {
+            let at = setting.at.as_ref();
+            let at = at.map_or(String::new(), |at| format!(" {}:{}", at.file, at.line));
+            let doubt = setting.doubt.as_deref().unwrap_or_default();
+            format!("{} {}{at} {doubt}", setting.directive, setting.value)
+                .trim_end()
+                .to_owned()
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn the_last_value_outside_sections_counts_wherever_it_is_included_from() {
+        let files = HashMap::from([
+            (
+                "/etc/apache2/apache2.conf",
+                "ServerRoot /etc/apache2\nkeepalive Off\n<IfModule mpm>\nKeepAliveTimeout 2\n\
+                 </IfModule>\nIncludeOptional conf-enabled/*.conf\n",
+            ),
+            (
+                "/etc/apache2/conf-enabled/a.conf",
+                "MaxKeepAliveRequests 7 # few",
+            ),
+        ]);
+        assert_eq!(
+            resolved(files, &[b"/usr/sbin/apache2", b"-k", b"start"]),
+            [
+                "KeepAlive Off /etc/apache2/apache2.conf:2",
+                "MaxKeepAliveRequests 7 /etc/apache2/conf-enabled/a.conf:1",
+                "KeepAliveTimeout 2 /etc/apache2/apache2.conf:4"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_value_of_a_section_is_a_doubt() {
+        let text = "<VirtualHost *:80>\nKeepAlive Off\n</VirtualHost>\n";
+        let files = HashMap::from([("/srv/a.conf", text)]);
+        assert_eq!(
+            resolved(files, &[b"httpd", b"-f", b"/srv/a.conf"]),
+            [
+                "KeepAlive On <VirtualHost *:80> sets it to Off at /srv/a.conf:2",
+                "MaxKeepAliveRequests 100",
+                "KeepAliveTimeout 5"
+            ]
+        );
+    }
+}

@@ -1,0 +1,329 @@
+//! Configuration files with one directive on each line: Apache httpd's, haproxy's.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use lagtrace_core::observed::event::{ConfigurationLine, SourceLocation, TargetId};
+
+use super::files::{Files, Root};
+use super::process::{self, START_RESOLUTION};
+use super::{Error, apache, haproxy};
+
+/// Maximum number of bytes read from one file.
+const MAX_BYTES: usize = 1 << 20;
+/// Maximum number of files read.
+const MAX_FILES: usize = 256;
+/// Maximum depth of includes.
+const MAX_DEPTH: usize = 16;
+
+/// A program whose files are read by line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// Apache httpd.
+    Apache,
+    /// haproxy.
+    Haproxy,
+}
+
+impl Program {
+    /// Returns the program of a process of this name.
+    pub fn of(name: &str) -> Option<Self> {
+        match name {
+            "apache2" | "httpd" => Some(Self::Apache),
+            "haproxy" => Some(Self::Haproxy),
+            _ => None,
+        }
+    }
+
+    /// Returns the program's name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Apache => "apache",
+            Self::Haproxy => "haproxy",
+        }
+    }
+}
+
+/// Returns the settings of a running program for connections to one of its ports.
+///
+/// # Errors
+/// When the process or its configuration file cannot be read.
+pub fn settings(
+    program: Program,
+    pid: u32,
+    port: u16,
+    target: TargetId,
+) -> Result<Vec<ConfigurationLine>, Error> {
+    let arguments = process::arguments(pid)?;
+    let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
+    let root = Root::of(pid)?;
+    let mut reader = Reader {
+        files: &root,
+        started: process::stat(pid)?.started(),
+        read: 0,
+    };
+    let found = match program {
+        Program::Apache => apache::settings(&mut reader, &arguments),
+        Program::Haproxy => haproxy::settings(&mut reader, &arguments, port),
+    }?;
+    let line = |setting: Setting| ConfigurationLine {
+        target,
+        program: program.name().to_owned(),
+        directive: setting.directive,
+        value: setting.value,
+        set_at: setting.at,
+        scope: setting.scope,
+        is_newer_than_process: setting.is_newer,
+        doubt: setting.doubt,
+    };
+    Ok(found.into_iter().map(line).collect())
+}
+
+/// The effective value of a directive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Setting {
+    pub(super) directive: String,
+    pub(super) value: String,
+    pub(super) at: Option<SourceLocation>,
+    pub(super) scope: String,
+    pub(super) is_newer: Option<bool>,
+    pub(super) doubt: Option<String>,
+}
+
+/// A line of a file: its directive and arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) words: Vec<String>,
+    pub(super) at: SourceLocation,
+    pub(super) is_newer: Option<bool>,
+}
+
+impl Line {
+    /// Returns a word in lower case; empty if there are fewer.
+    pub(super) fn word(&self, at: usize) -> String {
+        self.words
+            .get(at)
+            .map_or(String::new(), |word| word.to_ascii_lowercase())
+    }
+
+    /// Returns the setting that the line makes.
+    pub(super) fn setting(&self, directive: &str, value: String, scope: &str) -> Setting {
+        Setting {
+            directive: directive.to_owned(),
+            value,
+            at: Some(self.at.clone()),
+            scope: scope.to_owned(),
+            is_newer: self.is_newer,
+            doubt: None,
+        }
+    }
+}
+
+/// Reads files, a bounded number of them.
+pub(super) struct Reader<'f> {
+    pub(super) files: &'f dyn Files,
+    /// Time from which on changes of files may not be in force.
+    pub(super) started: SystemTime,
+    pub(super) read: usize,
+}
+
+impl Reader<'_> {
+    /// Returns the lines of a main file, and of those that it includes by a directive for which
+    /// `included` returns the pattern.
+    pub(super) fn lines(
+        &mut self,
+        path: &Path,
+        included: fn(&Line) -> Option<PathBuf>,
+    ) -> Result<Vec<Line>, Error> {
+        let mut lines = Vec::new();
+        self.append(path, included, MAX_DEPTH, &mut lines)
+            .map_err(|source| Error::Unreadable {
+                path: path.to_owned(),
+                source,
+            })?;
+        Ok(lines)
+    }
+
+    fn append(
+        &mut self,
+        path: &Path,
+        included: fn(&Line) -> Option<PathBuf>,
+        depth: usize,
+        lines: &mut Vec<Line>,
+    ) -> std::io::Result<()> {
+        let contents = self.files.read(path, MAX_BYTES)?;
+        self.read += 1;
+        let is_newer = contents.stamps.modified > self.started + START_RESOLUTION;
+        let text = String::from_utf8_lossy(&contents.bytes);
+        for (number, words) in logical(&text) {
+            let at = SourceLocation {
+                file: path.display().to_string(),
+                line: number,
+            };
+            let line = Line {
+                words,
+                at,
+                is_newer: Some(is_newer),
+            };
+            let Some(pattern) = included(&line) else {
+                lines.push(line);
+                continue;
+            };
+            let (paths, _) = super::files::expand(self.files, &pattern);
+            for path in paths {
+                if depth > 0 && self.read < MAX_FILES {
+                    // What cannot be read is left out.
+                    self.append(&path, included, depth - 1, lines).ok();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the words of each line that has some, continued lines joined, with the line's number.
+fn logical(text: &str) -> Vec<(u32, Vec<String>)> {
+    let mut found = Vec::new();
+    let mut open: Option<(u32, String)> = None;
+    for (number, line) in (1..).zip(text.lines()) {
+        let (first, mut whole) = open.take().unwrap_or((number, String::new()));
+        match line.strip_suffix('\\') {
+            Some(part) => {
+                whole += part;
+                open = Some((first, whole));
+                continue;
+            }
+            None => whole += line,
+        }
+        let words = words(&whole);
+        if !words.is_empty() {
+            found.push((first, words));
+        }
+    }
+    found
+}
+
+/// Returns the words of a line up to a comment; quotes hold words together.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let (mut word, mut quote, mut is_open) = (String::new(), None, false);
+    for letter in line.chars() {
+        match (letter, quote) {
+            ('#', None) if !is_open => break,
+            ('"' | '\'', None) => (quote, is_open) = (Some(letter), true),
+            (letter, Some(end)) if letter == end => quote = None,
+            (letter, None) if letter.is_whitespace() => {
+                if std::mem::take(&mut is_open) {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            (letter, _) => {
+                word.push(letter);
+                is_open = true;
+            }
+        }
+    }
+    if is_open {
+        words.push(word);
+    }
+    words
+}
+
+/// Returns the value of an option of the command line, as the word after it or joined to it.
+pub(super) fn option<'a>(arguments: &[&'a [u8]], name: &str) -> Option<&'a Path> {
+    let mut rest = arguments.iter().skip(1);
+    while let Some(argument) = rest.next() {
+        let value = match argument.strip_prefix(name.as_bytes()) {
+            Some([]) => rest.next().copied(),
+            joined => joined,
+        };
+        if let Some(value) = value {
+            return Some(Path::new(OsStr::from_bytes(value)));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::HashMap;
+    use std::io;
+    use std::time::UNIX_EPOCH;
+
+    use super::super::files::{Contents, Stamps};
+    use super::*;
+
+    const STAMPS: Stamps = Stamps {
+        modified: UNIX_EPOCH,
+        changed: UNIX_EPOCH,
+    };
+
+    /// Files that exist only in memory.
+    pub(in super::super) struct Memory(pub(in super::super) HashMap<&'static str, &'static str>);
+
+    impl Files for Memory {
+        fn read(&self, path: &Path, _: usize) -> io::Result<Contents> {
+            let text = path.to_str().and_then(|path| self.0.get(path));
+            Ok(Contents {
+                bytes: text.ok_or(io::ErrorKind::NotFound)?.as_bytes().to_vec(),
+                is_cut: false,
+                stamps: STAMPS,
+            })
+        }
+
+        fn list(&self, directory: &Path) -> io::Result<(Vec<Vec<u8>>, Stamps)> {
+            let paths = self.0.keys().map(Path::new);
+            let inside = paths.filter_map(|path| path.strip_prefix(directory).ok()?.iter().next());
+            Ok((
+                inside.map(|name| name.as_bytes().to_vec()).collect(),
+                STAMPS,
+            ))
+        }
+    }
+
+    /// Returns a reader of files for a program that started after all of them were written.
+    pub(in super::super) fn reader(files: &Memory) -> Reader<'_> {
+        Reader {
+            files,
+            started: UNIX_EPOCH,
+            read: 0,
+        }
+    }
+
+    #[test]
+    fn lines_are_joined_and_comments_end_them() {
+        let text = "# all\n a \"b c\" \\\n d # e\n\nf#g 'h\n";
+        let found = logical(text);
+        let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect();
+        assert_eq!(
+            found,
+            [(2, words(&["a", "b c", "d"])), (5, words(&["f#g", "h"]))]
+        );
+    }
+
+    #[test]
+    fn options_of_the_command_line_are_found_joined_or_not() {
+        let of = |arguments: &[&'static [u8]]| option(arguments, "-f").map(Path::to_owned);
+        assert_eq!(of(&[b"x", b"-f", b"/a"]), Some("/a".into()));
+        assert_eq!(of(&[b"x", b"-D", b"-f/a"]), Some("/a".into()));
+        assert_eq!(of(&[b"-f", b"-k", b"start"]), None);
+    }
+
+    #[test]
+    fn includes_that_never_end_are_cut() {
+        let files = Memory(HashMap::from([("/a", "include /a\ninclude /a\nb")]));
+        let included = |line: &Line| (line.word(0) == "include").then(|| line.word(1).into());
+        let lines = reader(&files).lines(Path::new("/a"), included);
+        let lines = lines.expect("a main file");
+        assert!(!lines.is_empty() && lines.len() <= MAX_FILES);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read(text: String) {
+            logical(&text);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! haproxy: the settings of kept connections of the proxy that has a port.
+
+use std::path::Path;
+
+use super::Error;
+use super::by_line::{Line, Reader, Setting, option};
+
+/// The main file of packaged builds.
+const USUAL: &str = "/etc/haproxy/haproxy.cfg";
+
+/// Returns the settings for connections to `port` of a process with these arguments.
+pub(super) fn settings(
+    reader: &mut Reader<'_>,
+    arguments: &[&[u8]],
+    port: u16,
+) -> Result<Vec<Setting>, Error> {
+    let main = option(arguments, "-f").unwrap_or(Path::new(USUAL));
+    let lines = reader.lines(main, |_| None)?;
+    let sections = sections(&lines);
+    let own = sections.iter().position(|section| section.has_port(port));
+    let Some(own) = own else {
+        return Ok(Vec::new());
+    };
+    // A section takes its defaults from the last `defaults` before it.
+    let before = sections.iter().take(own).rev();
+    let defaults = before
+        .into_iter()
+        .find(|section| section.kind == "defaults");
+    let chain: Vec<&Section<'_>> = sections.get(own).into_iter().chain(defaults).collect();
+    let mut found = vec![switched(&chain, "httpclose")];
+    found.extend(timeout(&chain));
+    Ok(found)
+}
+
+/// A section of the file.
+struct Section<'l> {
+    kind: String,
+    name: String,
+    lines: &'l [Line],
+}
+
+impl Section<'_> {
+    /// Returns true if the section accepts connections at a port.
+    fn has_port(&self, port: u16) -> bool {
+        let addresses = self.lines.iter().filter(|line| line.word(0) == "bind");
+        let mut addresses = addresses.map(|line| line.word(1));
+        addresses.any(|list| {
+            list.split(',').any(|address| {
+                let last = address.rsplit(':').next();
+                last.and_then(|last| last.parse().ok()) == Some(port)
+            })
+        })
+    }
+
+    fn scope(&self) -> String {
+        format!("{} {}", self.kind, self.name).trim_end().to_owned()
+    }
+}
+
+fn sections(lines: &[Line]) -> Vec<Section<'_>> {
+    const KINDS: [&str; 5] = ["global", "defaults", "frontend", "listen", "backend"];
+    let is_head = |line: &Line| KINDS.contains(&line.word(0).as_str());
+    let mut starts = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| is_head(line))
+        .peekable();
+    let mut sections = Vec::new();
+    while let Some((start, head)) = starts.next() {
+        let end = starts.peek().map_or(lines.len(), |(next, _)| *next);
+        sections.push(Section {
+            kind: head.word(0),
+            name: head.words.get(1).cloned().unwrap_or_default(),
+            lines: lines.get(start + 1..end).unwrap_or_default(),
+        });
+    }
+    sections
+}
+
+/// Returns an option that the innermost section with `option` or `no option` decides.
+fn switched(chain: &[&Section<'_>], name: &str) -> Setting {
+    let directive = format!("option {name}");
+    for section in chain {
+        let is_own = |line: &&Line| {
+            let at = usize::from(line.word(0) == "no");
+            line.word(at) == "option" && line.word(at + 1) == name
+        };
+        if let Some(line) = section.lines.iter().rfind(is_own) {
+            let value = if line.word(0) == "no" { "off" } else { "on" };
+            return line.setting(&directive, value.to_owned(), &section.scope());
+        }
+    }
+    Setting {
+        directive,
+        value: "off".to_owned(),
+        ..Setting::default()
+    }
+}
+
+/// Returns the time for which an idle connection is kept, if it is set.
+fn timeout(chain: &[&Section<'_>]) -> Option<Setting> {
+    const NAME: &str = "http-keep-alive";
+    let is_own = |line: &&Line| line.word(0) == "timeout" && line.word(1) == NAME;
+    let found = chain
+        .iter()
+        .find_map(|section| Some((section, section.lines.iter().rfind(is_own)?)));
+    let (section, line) = found?;
+    let value = line.words.get(2).cloned().unwrap_or_default();
+    // A time without a unit is in milliseconds.
+    let is_bare = value.chars().all(|letter| letter.is_ascii_digit());
+    let value = if is_bare { value + "ms" } else { value };
+    Some(line.setting("timeout http-keep-alive", value, &section.scope()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::super::by_line::tests::{Memory, reader};
+    use super::*;
+
+    const TEXT: &str = "global\n  daemon\ndefaults\n  option httpclose\n  timeout http-keep-alive 900\n\
+        frontend a\n  bind *:80,:::81\n  no option httpclose\n\
+        listen b\n  bind 127.0.0.1:90 ssl\n  timeout http-keep-alive 5s\n";
+
+    fn resolved(port: u16) -> Vec<String> {
+        let files = Memory(HashMap::from([(USUAL, TEXT)]));
+        let settings = settings(&mut reader(&files), &[b"haproxy"], port).expect("a file");
+        let shown = settings.iter().map(|setting| {
+            let line = setting.at.as_ref().map_or(0, |at| at.line);
+            format!(
+                "{} {} {line} {}",
+                setting.directive, setting.value, setting.scope
+            )
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn the_section_with_the_port_overrides_its_defaults() {
+        assert_eq!(
+            resolved(81),
+            [
+                "option httpclose off 8 frontend a",
+                "timeout http-keep-alive 900ms 5 defaults"
+            ]
+        );
+        assert_eq!(
+            resolved(90),
+            [
+                "option httpclose on 4 defaults",
+                "timeout http-keep-alive 5s 11 listen b"
+            ]
+        );
+        assert!(resolved(70).is_empty());
+    }
+}
