@@ -61,23 +61,23 @@ pub(crate) const DURATION: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct Load {
-    /// Connections kept open at once
+    /// Number of connections kept open
     #[arg(short, long, default_value_t = 100, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub(crate) connections: u32,
     // No doc comment: rustdoc would take the brackets for a link.
-    #[arg(help = "How long the load lasts in all, warm-up included [default: 10s]")]
+    #[arg(help = "Duration of the load, warm-up included [default: 10s]")]
     #[arg(short, long, value_name = "TIME", value_parser = duration::parse_load)]
     pub(crate) duration: Option<Duration>,
-    /// Threads that make the load; 0 chooses
+    /// Number of threads that make the load; 0: automatic
     #[arg(short, long, default_value_t = 0, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(0..=64))]
     pub(crate) threads: u16,
-    /// Requests a second, whatever the service does; without it each
-    /// connection asks again as soon as it was answered
+    /// Requests per second, sent at fixed times; without it, each connection sends its next request
+    /// after each response
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<f64>,
-    /// How long a connection may take to open and a response to come
+    /// Time allowed for opening a connection, and for a response
     #[arg(long, default_value = "2s", value_name = "TIME")]
     #[arg(value_parser = duration::parse_positive)]
     pub(crate) timeout: Duration,

@@ -114,7 +114,7 @@ pub enum KernelError {
     #[error("neither a port nor a process was given")]
     NothingAsked,
     /// More ports than the maximum.
-    #[error("{0} ports at once; at most {MAX_PORTS}")]
+    #[error("{0} ports are too many; at most {MAX_PORTS}")]
     TooManyPorts(usize),
     /// The cgroup does not exist.
     #[error("no cgroup {} (version 2)", .path.display())]
@@ -126,7 +126,7 @@ pub enum KernelError {
     #[error("no process {0}")]
     NoProcess(u32),
     /// More processes than the maximum.
-    #[error("{0} processes at once; at most {MAX_PIDS}")]
+    #[error("{0} processes are too many; at most {MAX_PIDS}")]
     TooManyProcesses(usize),
     /// The user may not read the list of tracepoints.
     #[error("reading the kernel's list of tracepoints is not permitted")]

@@ -105,7 +105,7 @@ fn source(
         (None, None) => words.push_str("; rto_min is the kernel's constant HZ/5"),
     }
     if quickack {
-        words.push_str("; the route's quickack makes this host acknowledge at once");
+        words.push_str("; the route's quickack makes this host acknowledge immediately");
     }
     words
 }

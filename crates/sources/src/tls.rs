@@ -292,7 +292,7 @@ fn explain_certificate(error: &CertificateError) -> String {
         }
         // webpki's error for a self-signed certificate that is marked as an authority.
         CertificateError::Other(_) if text.contains("CaUsedAsEndEntity") => {
-            "the server's certificate is an authority's own, signed by itself".to_owned()
+            "the server's certificate is a self-signed CA certificate".to_owned()
         }
         _ => format!("the server's certificate was not accepted: {text}"),
     }

@@ -48,9 +48,9 @@ impl super::Rule for Rule {
             id: Id::Autocorking.to_string(),
             text: format!(
                 "{}: {} responses were written in small pieces (of {} bytes), and {} writes left \
-                 in {} segments although none waited for an acknowledgement: the server's kernel \
-                 merges them while its device is busy. This costs nothing; larger writes would \
-                 save the server the work.",
+                 in {} segments although none waited for an ACK: the server's kernel merges them \
+                 while its device is busy. This costs nothing; larger writes would save the server \
+                 the work.",
                 case.endpoint, self.responses, self.write, self.writes, self.segments
             ),
         })

@@ -118,7 +118,7 @@ impl ByteRate {
         );
         finding.ruled_out.push(ruled_out(
             Id::BandwidthLimit,
-            "what was sent came through immediately and was acknowledged before each stop",
+            "the data arrived immediately and was acknowledged before each stop",
         ));
         finding.overturned_by =
             "a server configuration without a rate limit, or pauses that match the work the server \

@@ -22,12 +22,11 @@ const WORDING: Wording = Wording {
         {requests} round trips of {travel}. None of them is slow; the time is their number times \
         the round trip.",
     ruled_out: &[(Id::ServerThink, "every response came within the round trip")],
-    overturned_by: "the client's program showing that these requests have nothing to do with each \
-        other",
+    overturned_by: "the client's program showing that these requests are unrelated",
     fix: &[
         (
             "client",
-            "request everything in one go: one request that returns it all, or a batch",
+            "request everything together: one request that returns everything, or a batch",
         ),
         (
             "client",

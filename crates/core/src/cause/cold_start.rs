@@ -31,7 +31,7 @@ const WORDING: Wording = Wording {
 const CONNECTED: Wording = Wording {
     ruled_out: &[(
         Id::ConnectionNotReused,
-        "no connection had to retransmit its SYN, and what came before the request is not counted",
+        "no connection had to retransmit its SYN, and the time before the request is not counted",
     )],
     ..WORDING
 };

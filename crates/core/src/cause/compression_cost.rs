@@ -23,7 +23,7 @@ const WORDING: Wording = Wording {
               all request time.",
     ruled_out: &[(
         Id::BandwidthLimit,
-        "each part came through immediately; between them nothing was in flight",
+        "each part arrived immediately, and nothing was in flight between the parts",
     )],
     overturned_by: "the same request with `Accept-Encoding: identity` taking equally long: then \
                     generating the content is slow",
@@ -175,8 +175,8 @@ impl Rule {
                 human(plain)
             ),
             None => format!(
-                "{} of {} responses that were compressed while they were sent came in parts at a \
-                 constant rate, and nothing but the server itself took the time between them",
+                "{} of {} responses that were compressed on the fly came in parts at a constant \
+                 rate, and the time between the parts was the server's own",
                 self.steady, tally.affected
             ),
         };

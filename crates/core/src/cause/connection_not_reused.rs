@@ -42,7 +42,7 @@ const OF_SERVER: &[(&str, &str)] = &[LET_LIVE];
 const OF_EITHER: &[(&str, &str)] = &[
     (
         "client",
-        "see whether its requests say `Connection: close` (`curl -v`), or its log does",
+        "look for `Connection: close` in its requests (`curl -v`) or its log",
     ),
     POOL,
     LET_LIVE,

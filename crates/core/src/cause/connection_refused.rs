@@ -11,7 +11,8 @@ use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::Affected;
 
 const WORDING: Wording = Wording {
-    summary: "Nobody listens on {service}: its host answers each connection attempt with a reset.",
+    summary: "No program listens on {service}: its host answers each connection attempt with a \
+              reset.",
     ruled_out: &[(
         Id::FirewallDrop,
         "the resets come from the same distance (hop count) as the host's answers on other ports",

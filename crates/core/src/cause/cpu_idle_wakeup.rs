@@ -32,8 +32,8 @@ const WORDING: Wording = Wording {
         ),
         (
             "server's machine",
-            "in a virtual machine: processors of its own (pinned, not shared with others), as far \
-             as steal time grows",
+            "in a virtual machine whose steal time grows: dedicated processors (pinned, not shared \
+             with others)",
         ),
     ],
 };

@@ -24,7 +24,7 @@ const WORDING: Wording = Wording {
             "server",
             "as many threads as the quota has processors: more of them use it up sooner",
         ),
-        ("server", "`cpu.max.burst`, where the load comes in bursts"),
+        ("server", "`cpu.max.burst`, if the load comes in bursts"),
     ],
 };
 

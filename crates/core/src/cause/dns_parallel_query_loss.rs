@@ -20,8 +20,8 @@ const WORDING: Wording = Wording {
             "the first query was answered immediately",
         ),
     ],
-    overturned_by: "lookups in which the first query is lost, or a lost query that was the only \
-        one sent from its socket",
+    overturned_by: "lookups in which the first query is lost, or in which the lost query was the \
+                    only one from its socket",
     fix: &[
         (
             "client",

@@ -73,8 +73,8 @@ impl Rule {
         finding.affected.of = self.lookups;
         let names = self.suffixes.quantile(0.5).unwrap_or_default().as_nanos();
         let text = format!(
-            "{} of {} lookups asked for {names} names (median) that do not exist before the one \
-             that exists, {} (median)",
+            "{} of {} lookups asked for {names} names (median) that do not exist before the \
+             existing one, which took {} (median)",
             self.delays.count(),
             self.lookups,
             self.delays.median()

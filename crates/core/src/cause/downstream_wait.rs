@@ -25,7 +25,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "{behind}",
-            "find what it does in that time: diagnose the requests to it",
+            "find out what it does in that time: diagnose the requests to it",
         ),
         (
             "server",

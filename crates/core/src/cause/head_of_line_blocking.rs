@@ -13,8 +13,8 @@ use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
     summary: "Several requests share a connection on which responses come in the order of the \
-        requests: those after a slow one wait {waited} (median) for it, {share} of all request \
-        time.",
+              requests: requests after a slow one wait {waited} (median) for it, {share} of all \
+              request time.",
     ruled_out: &[(
         Id::ServerThink,
         "the time of these requests passed before the response ahead of theirs was complete",

@@ -11,8 +11,8 @@ use crate::exchange::wait::Owner;
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: "The server's name has an IPv6 address from which nothing comes back. The client \
-        tries it first and falls back to {service} {waited} (median) later.",
+    summary: "The server's name has an IPv6 address that does not answer. The client tries it \
+              first and falls back to {service} {waited} (median) later.",
     ruled_out: &[(
         Id::SynLoss,
         "every SYN to the IPv6 address stayed unanswered, but SYNs to the IPv4 address were \
@@ -89,8 +89,8 @@ impl Rule {
     fn finding(&self, case: &Case<'_>, delays: &Delays) -> Finding {
         let mut finding = delays.finding(Id::Ipv6Fallback, Owner::Path, case);
         let text = format!(
-            "{} connections began {} (median) after a SYN to the server's IPv6 address that nothing \
-             answered; up to {} SYNs were sent there first",
+            "{} connections began {} (median) after an unanswered SYN to the server's IPv6 \
+             address; up to {} SYNs were sent there first",
             delays.count(),
             delays.median(),
             self.syns

@@ -344,8 +344,7 @@ fn discarded(case: &Case<'_>) -> Option<Candidate> {
     (count > 0).then(|| Candidate {
         cause: Id::SocketMemoryPressure,
         because: format!("{name} of this kernel rose by {count} in that time"),
-        decided_by: "look at `ss -tm` (rb against what is read) and net.ipv4.tcp_mem while it \
-            happens"
+        decided_by: "look at `ss -tm` (receive queue and rb) and net.ipv4.tcp_mem while it happens"
             .to_owned(),
     })
 }

@@ -33,7 +33,8 @@ const WORDING: Wording = Wording {
         ),
         (
             "path",
-            "clamp the MSS where the link is narrow: iptables -t mangle -A FORWARD -p tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu",
+            "clamp the MSS before the link with the small MTU: iptables -t mangle -A FORWARD -p \
+             tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu",
         ),
         (
             "server",
@@ -97,8 +98,8 @@ impl super::Rule for Rule {
             has_look_alike,
         );
         let passed = match self.passed {
-            0 => "and nothing smaller was tried".to_owned(),
-            passed => format!("until the sender cut them to {passed} bytes by itself"),
+            0 => "and no smaller size was tried".to_owned(),
+            passed => format!("until the sender itself reduced them to {passed} bytes"),
         };
         WORDING.tell(
             &mut finding,

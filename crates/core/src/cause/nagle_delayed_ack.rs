@@ -15,9 +15,9 @@ use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The server writes its response in small parts. Nagle's algorithm holds each until \
-        the one before is acknowledged, and the client's kernel delays that acknowledgement, \
-        typically {delay}. It costs {typical} of the {whole} that such a request takes (medians), \
-        {share} of all request time.",
+              the previous one is acknowledged, and the client's kernel delays that ACK, typically \
+              by {delay}. This costs {typical} of the {whole} that such a request takes (medians), \
+              {share} of all request time.",
     ruled_out: &[],
     overturned_by: "a small segment of this server leaving while an earlier small one is \
         unacknowledged, TCP_NODELAY reading 1 on the accepted socket during a stall, or the stall \
@@ -56,7 +56,7 @@ const ON_THE_WIRE: Wording = Wording {
 const BY_EXPERIMENT: Wording = Wording {
     ruled_out: &[(
         Id::ServerPause,
-        "how soon the client acknowledges would change nothing for a server that pauses",
+        "for a server that pauses, it would not matter how soon the client acknowledges",
     )],
     ..Wording::NONE
 };

@@ -7,8 +7,9 @@ use crate::exchange::wait::Owner;
 
 const WORDING: Wording = Wording {
     summary: "The client writes its request in small parts. Nagle's algorithm holds each until the \
-        server acknowledges the one before, and the server's kernel delays that ACK, typically by \
-        {delay}. It costs {share} of all request time, and the server's own log does not show it.",
+              server acknowledges the previous one, and the server's kernel delays that ACK, \
+              typically by {delay}. This costs {share} of all request time, and the server's own \
+              log does not show it.",
     ruled_out: &[(
         Id::SlowRequestUpload,
         "a client that pauses would not wait for the ACK, but {released} parts left as soon as it \

@@ -9,9 +9,9 @@ use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding};
 
 const WORDING: Wording = Wording {
-    summary: "The {sender} writes in small parts, and Nagle's algorithm holds each until the one \
-        before is acknowledged: one more round trip, {saved} (median), {share} of all request \
-        time.",
+    summary: "The {sender} writes in small parts, and Nagle's algorithm holds each until the \
+              previous one is acknowledged: this adds a round trip, {saved} (median), {share} of \
+              all request time.",
     ruled_out: &[(
         Id::NagleDelayedAck,
         "the acknowledgements came immediately; {delayed} were delayed",

@@ -14,7 +14,7 @@ const WORDING: Wording = Wording {
     summary: "The client asks for the name of {service} on its own link first ({how}) and waits \
         {waited} (median) for an answer that does not come before it asks its resolver.",
     ruled_out: &[(Id::DnsSlowResolver, "the resolver had not been asked yet")],
-    overturned_by: "a lookup that takes as long with only `files dns` in /etc/nsswitch.conf",
+    overturned_by: "a lookup that takes equally long with `hosts: files dns` in /etc/nsswitch.conf",
     fix: &[
         (
             "client",

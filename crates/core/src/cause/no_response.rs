@@ -17,7 +17,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "server",
-            "find what its workers wait for: all busy, a deadlock, a backend that hangs",
+            "find out why its workers wait: all busy, a deadlock, a backend that hangs",
         ),
         (
             "client",

@@ -6,9 +6,9 @@ use super::Case;
 /// The changes for such servers, by the names of their programs.
 const KNOWN: [(&[&str], &str); 1] = [(
     &["redis-server", "valkey-server"],
-    "one thread serves all commands, one after the other: find the slow ones (`SLOWLOG GET`, \
-     `LATENCY LATEST`) and replace them: SCAN for KEYS, UNLINK for DEL, smaller ranges; run \
-     unavoidable slow commands on a replica",
+    "one thread serves all commands: find the slow ones (`SLOWLOG GET`, `LATENCY LATEST`) and \
+     replace them (KEYS by SCAN, DEL by UNLINK, large ranges by small ones); run unavoidable slow \
+     commands on a replica",
 )];
 
 /// Returns what to change when requests wait for others to be served: the advice for this server if

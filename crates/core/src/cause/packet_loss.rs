@@ -16,8 +16,8 @@ const WORDING: Wording = Wording {
         ),
         (
             Id::SpuriousRetransmission,
-            "retransmissions are not counted if a D-SACK, or an answer that is too early or has an \
-             older timestamp, shows that the original arrived",
+            "retransmissions are not counted if a D-SACK, a very early answer, or an answer with \
+             an older timestamp shows that the original arrived",
         ),
     ],
     overturned_by: "a capture at the other end that shows every one of these segments arriving",

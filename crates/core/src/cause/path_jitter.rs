@@ -37,8 +37,8 @@ const BY_CLOCK: Wording = Wording {
         WORDING.ruled_out[0],
         (
             Id::ServerThink,
-            "less time had passed by the server's timestamps than on lagtrace's clock: the answers \
-             were on the path",
+            "the server's timestamps advanced less than lagtrace's clock: the answers were on the \
+             path",
         ),
     ],
     ..WORDING

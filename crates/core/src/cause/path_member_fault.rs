@@ -18,7 +18,8 @@ const WORDING: Wording = Wording {
         Id::PacketLoss,
         "losses of the whole path would have hit the other connections too",
     )],
-    overturned_by: "the same client ports losing nothing, or others losing, when the load is repeated",
+    overturned_by: "with the load repeated, no losses on the same client ports, or losses on \
+                    others",
     fix: &[
         (
             "path",
@@ -116,8 +117,8 @@ impl super::Rule for Rule {
             .take(12)
             .collect();
         let text = format!(
-            "{} connections lost segments in {} of their exchanges, {} connections with {} \
-             exchanges lost nothing; client ports of the former: {}",
+            "{} connections lost segments in {} of their exchanges, and {} connections with {} \
+             exchanges lost none; client ports with losses: {}",
             sorted.bad.len(),
             sorted.lossy,
             sorted.clean,

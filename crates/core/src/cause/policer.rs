@@ -236,9 +236,9 @@ impl Account {
 fn told(mut finding: Finding, allowance: Allowance, from: &str) -> Finding {
     let rate = bits(allowance.rate);
     let text = format!(
-        "from one loss to another the path let {rate} of the {from}'s bytes through, in {} of {} \
-         stretches to within {}, and dropped {} of what was sent; what passed was not spaced out, \
-         and did not queue",
+        "between losses the path let {rate} of the {from}'s bytes through, in {} of {} stretches \
+         to within {}, and dropped {} of the bytes sent; the others were neither spaced out nor \
+         queued",
         allowance.at_rate,
         allowance.windows,
         percent(OFF),

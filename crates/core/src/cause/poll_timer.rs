@@ -65,8 +65,8 @@ fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Finding {
     );
     let [low, middle, high] = ticks.spread.map(human);
     let text = format!(
-        "the waits spread from nothing to one period: {low}, {middle} and {high} at 10, 50 and \
-         90 %"
+        "the waits spread from zero to one period: {low}, {middle} and {high} at the 10th, 50th \
+         and 90th percentile"
     );
     finding
         .evidence

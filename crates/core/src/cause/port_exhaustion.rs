@@ -27,7 +27,8 @@ const WORDING: Wording = Wording {
         ("client", "keep connections alive and pool them"),
         (
             "client",
-            "`sysctl net.ipv4.ip_local_port_range=\"10000 65000\"`; more source addresses; IP_BIND_ADDRESS_NO_PORT where a source address is bound",
+            "`sysctl net.ipv4.ip_local_port_range=\"10000 65000\"`; more source addresses; \
+             IP_BIND_ADDRESS_NO_PORT if the program binds a source address",
         ),
     ],
 };

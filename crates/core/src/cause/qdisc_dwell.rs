@@ -57,7 +57,7 @@ const WATCHED: Wording = Wording {
               answer, but it has not reached the network yet.",
     ruled_out: &[(
         Id::Pacing,
-        "the time until which pacing keeps a segment is not counted",
+        "the time for which pacing holds a segment is not counted",
     )],
     ..WORDING
 };

@@ -21,7 +21,7 @@ const WORDING: Wording = Wording {
     ruled_out: &[
         (
             Id::ServerThink,
-            "handshakes, which the kernel answers, are late too; and the kernel's delayed ACK, due \
+            "handshakes, which the kernel answers, are late too, and the kernel's delayed ACK, due \
              after 40 ms, did not come before the answers",
         ),
         (

@@ -31,7 +31,7 @@ const WORDING: Wording = Wording {
             "server and clients",
             "link to the final location, so that nothing redirects",
         ),
-        ("server", "HSTS with preload where http leads to https"),
+        ("server", "HSTS with preload, if http redirects to https"),
     ],
 };
 
@@ -159,8 +159,7 @@ fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let each = chains.turns.count() / chains.count.max(1);
     let text = format!(
-        "{} times a client followed {each} redirects (mean) one after the other to where they \
-         pointed, {} (median) each",
+        "{} times a client followed {each} redirects (mean) one after the other, {} (median) each",
         chains.count,
         median(&chains.turns),
     );

@@ -29,7 +29,8 @@ const WORDING: Wording = Wording {
             "the data in flight did not double, and the stops came at the ends of writes",
         ),
     ],
-    overturned_by: "`ss -tmi` at the {from} showing a send buffer (tb) far above what is in flight",
+    overturned_by: "`ss -tmi` at the {from} showing a send buffer (tb) far above the data in \
+                    flight",
     fix: &[
         (
             "{from}",

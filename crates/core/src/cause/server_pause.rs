@@ -27,7 +27,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "find what the handler waits for between its writes",
+            "find out what the handler waits for between its writes",
         ),
     ],
 };

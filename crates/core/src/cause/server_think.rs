@@ -36,8 +36,8 @@ const WORDING: Wording = Wording {
 const NOBODY_ELSE: &str = " The network and the client do not contribute to this time.";
 
 /// The change at a server that may serve several requests in parallel.
-const SIDE_BY_SIDE: &str = "if requests queue (compare one request with many at once): serve more \
-    of them in parallel";
+const SIDE_BY_SIDE: &str = "if requests queue (compare single requests with many concurrent ones): \
+                            serve more of them in parallel";
 
 /// Watches servers that answer late, wherever the time passes; evidence of the place makes a
 /// separate finding ([`served`]).

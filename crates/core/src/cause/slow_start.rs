@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "client",
-            "keep connections and reuse them: their window is open already",
+            "keep connections open and reuse them: their window is already large",
         ),
         ("{from}", "send less: compress the {message}, or split it"),
         (

@@ -26,7 +26,7 @@ const WORDING: Wording = Wording {
         ),
         (
             Id::PacketLoss,
-            "nothing was retransmitted that could have made it smaller",
+            "there was no retransmission that could have reduced the window",
         ),
     ],
     overturned_by: "net.ipv4.tcp_slow_start_after_idle = 0 at the {from}",

@@ -10,9 +10,9 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "The connection ends at a proxy {near} away and goes on to {behind}, {far} away: what \
-        looks like think time is the path behind the proxy, {saved} (median), {share} of all \
-        request time. Handshakes do not show it.",
+    summary: "The connection ends at a proxy {near} away, which connects to {behind}, {far} away: \
+              the apparent think time is the path behind the proxy, {saved} (median), {share} of \
+              all request time. Handshakes do not show it.",
     ruled_out: &[(
         Id::ServerThink,
         "{behind} answered within the round trip to it",

@@ -20,7 +20,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "path",
-            "find what delays or reorders packets by more than the sender waits",
+            "find what delays or reorders packets for longer than the sender waits",
         ),
         (
             "sender",

@@ -27,8 +27,8 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "server",
-            "more workers than connections that are kept alive, or workers that wait for many \
-             connections at once (events instead of a process for each)",
+            "more workers than kept-alive connections, or workers that each serve many connections \
+             (events instead of a process for each)",
         ),
         (
             "server",

@@ -19,7 +19,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "client",
-            "check that the port speaks TLS, and with which settings another client succeeds",
+            "check whether the port speaks TLS, and with which settings another client succeeds",
         ),
     ],
 };

@@ -24,7 +24,7 @@ const WORDING: Wording = Wording {
         ),
         (
             Id::TlsLargeCertificate,
-            "the extra flights are the client's, each answered by the server",
+            "the extra flights are the client's, and the server answers each",
         ),
     ],
     overturned_by: "handshakes of one round trip with the same client and server",
@@ -36,7 +36,7 @@ const WORDING: Wording = Wording {
 
 /// The change at a client that does not offer anything better.
 const OFFER: Wording = Wording {
-    fix: &[("client", "offer TLS 1.3, and keep sessions to resume by")],
+    fix: &[("client", "offer TLS 1.3, and keep sessions for resumption")],
     ..Wording::NONE
 };
 

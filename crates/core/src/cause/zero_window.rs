@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "{to}",
-            "read sooner: find what its program does between two reads",
+            "read sooner: find out what the program does between two reads",
         ),
         (
             "{to}",

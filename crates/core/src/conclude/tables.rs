@@ -411,9 +411,8 @@ fn disturbance(facts: &Facts) -> Option<Remark> {
     let alone = facts.loads.baseline(TargetId::Subject)?;
     let observed = facts.loads.observed_baseline(TargetId::Subject)?;
     let text = format!(
-        "Capturing changes the latency: the median request took {} without it and {} with it. The \
-         latency figures come from the part without it, the explanation of the time from the part \
-         with it.",
+        "Effect of capturing: the median request took {} without it and {} with it. The latency \
+         figures come from the part without it, the explanation of the time from the part with it.",
         median(&alone.latency),
         median(&observed.latency)
     );

@@ -583,7 +583,7 @@ impl StageTimes {
             ("unacknowledged", self.unacknowledged),
             ("server", self.server),
             ("response", self.response),
-            ("own wake-up", self.wake_up),
+            ("client wake-up", self.wake_up),
         ]
     }
 }

@@ -192,7 +192,7 @@ fn round_trips(probe: &Probe) -> String {
     let stamped = if probe.stamp.is_empty() {
         String::new()
     } else {
-        format!(" · {} stamps", probe.stamp)
+        format!(" · {} timestamps", probe.stamp)
     };
     format!(
         "rtt min/avg/max/mdev = {} {unit} · p50/p90/p99 {} {unit} · jitter {:.digits$} {unit}{stamped}",

@@ -11,7 +11,7 @@ const MEANINGS: [(&str, &str); 10] = [
     ("backlog", "arrived, waits for the network stack"),
     ("stack", "on its way to TCP: filters, routing"),
     ("unread", "in the socket's queue, not yet read"),
-    ("wake-up", "its thread runnable, an idle processor wakes up"),
+    ("wake-up", "its thread runnable, an idle processor waking"),
     ("run-queue", "its thread runnable, but without a processor"),
     ("program", "from its first read to its last write"),
     ("waiting", "within the program, with its thread asleep"),

@@ -44,7 +44,7 @@ fn marks_and_their_echoes_are_counted_by_connection() {
         let begins = format!("{connections} of {connections} connections had packets");
         assert!(text.starts_with(&begins), "{text}");
         let [marked, echoed] = [connections, 3 * connections];
-        let counts = [format!("(ECN's CE: {marked})"), format!("(ECE: {echoed})")];
+        let counts = [format!("(ECN CE: {marked})"), format!("(ECE: {echoed})")];
         assert!(counts.iter().all(|count| text.contains(count)), "{text}");
         let listed = report.connections.expect("asked for").list;
         let [client, server] = [&listed[0].client_side, &listed[0].server_side];

@@ -21,7 +21,7 @@ pub(super) fn remarks(seen: &SeenSocket, peer: Option<&LiveSocket>) -> Vec<Strin
     let (socket, holding) = (&seen.socket, seen.holding);
     let told = match socket.state {
         "LISTEN" => vec![
-            backlog(socket, "further connections are dropped or wait"),
+            backlog(socket, "further connections are dropped or have to wait"),
             refused(seen),
         ],
         _ => vec![

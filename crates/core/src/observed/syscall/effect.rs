@@ -91,53 +91,56 @@ fn failure(result: i64) -> &'static str {
     match result.saturating_neg() {
         EBADF => "nothing changed: no such descriptor",
         EFAULT => "nothing changed: the value could not be read",
-        ENOTSOCK => "nothing changed: the descriptor is no socket's",
-        ENOPROTOOPT => "nothing changed: such a socket has no such option",
+        ENOTSOCK => "nothing changed: the descriptor is not a socket",
+        ENOPROTOOPT => "nothing changed: this kind of socket does not have the option",
         _ => "nothing changed",
     }
 }
 
 fn of_tcp(call: &SocketCall, option: i32) -> Option<String> {
     if option == TCP_CONGESTION {
-        return Some("congestion control from here on".to_owned());
+        return Some("congestion control from now on".to_owned());
     }
     let value = call.number()?;
     let is_on = value != 0;
     let was_so = call.before == Some(i64::from(is_on));
     let text = match option {
         TCP_NODELAY if is_on && was_so => "Nagle's algorithm was off already".to_owned(),
-        TCP_NODELAY if is_on => "Nagle's algorithm off: small writes go out at once".to_owned(),
+        TCP_NODELAY if is_on => {
+            "Nagle's algorithm off: small writes are sent immediately".to_owned()
+        }
         TCP_NODELAY if was_so => "Nagle's algorithm was on already".to_owned(),
-        TCP_NODELAY => "Nagle's algorithm on: a write shorter than a segment waits while \
-                        anything before it is not acknowledged"
+        TCP_NODELAY => "Nagle's algorithm on: a write smaller than a segment waits while earlier \
+                        data is unacknowledged"
             .to_owned(),
         TCP_CORK if is_on && was_so => "was corked already".to_owned(),
         TCP_CORK if is_on => {
-            "less than a segment waits until the cork is removed, 200 ms at most".to_owned()
+            "data smaller than a segment waits until the cork is removed, for at most 200 ms"
+                .to_owned()
         }
         TCP_CORK if was_so => "was not corked".to_owned(),
-        TCP_CORK => "what the cork held goes out".to_owned(),
-        TCP_QUICKACK if is_on => {
-            "ACKs at once, until the kernel by itself delays them again".to_owned()
+        TCP_CORK => "the held data is sent".to_owned(),
+        TCP_QUICKACK if is_on => "immediate ACKs, until the kernel delays them again".to_owned(),
+        TCP_QUICKACK => {
+            "ACKs may be delayed by 40 ms or more so that data can carry them".to_owned()
         }
-        TCP_QUICKACK => "ACKs may wait for data to travel with, 40 ms or more".to_owned(),
-        TCP_MAXSEG => format!("segments of {value} bytes at most"),
-        TCP_KEEPIDLE => format!("idle for {value} s until the first keep-alive probe"),
-        TCP_KEEPINTVL => format!("{value} s from one keep-alive probe to the next"),
-        TCP_KEEPCNT => format!("given up after {value} keep-alive probes"),
-        TCP_SYNCNT => format!("a SYN is repeated {value} times"),
+        TCP_MAXSEG => format!("segments of at most {value} bytes"),
+        TCP_KEEPIDLE => format!("first keep-alive probe after {value} s of idle time"),
+        TCP_KEEPINTVL => format!("{value} s between keep-alive probes"),
+        TCP_KEEPCNT => format!("the connection ends after {value} unanswered keep-alive probes"),
+        TCP_SYNCNT => format!("a SYN is retransmitted up to {value} times"),
         TCP_DEFER_ACCEPT if is_on => format!(
-            "accepted only when data comes, or after {value} s or more: whoever waits for a \
-             greeting waits in vain"
+            "accepted only when data arrives, or after {value} s or more: a client that waits for \
+             a greeting has to wait"
         ),
         TCP_DEFER_ACCEPT => "accepted as soon as connected".to_owned(),
-        TCP_WINDOW_CLAMP => format!("a receive window of {value} bytes at most"),
-        TCP_USER_TIMEOUT if is_on => format!("given up after {value} ms without an ACK"),
-        TCP_USER_TIMEOUT => "given up as net.ipv4.tcp_retries2 has it".to_owned(),
-        TCP_FASTOPEN => format!("data in SYNs, {value} such connections at most waiting"),
-        TCP_FASTOPEN_CONNECT if is_on => "the first write goes out with the SYN".to_owned(),
+        TCP_WINDOW_CLAMP => format!("a receive window of at most {value} bytes"),
+        TCP_USER_TIMEOUT if is_on => format!("the connection ends after {value} ms without an ACK"),
+        TCP_USER_TIMEOUT => "the connection ends according to net.ipv4.tcp_retries2".to_owned(),
+        TCP_FASTOPEN => format!("data in SYNs, with at most {value} such connections waiting"),
+        TCP_FASTOPEN_CONNECT if is_on => "the SYN carries the first write".to_owned(),
         TCP_NOTSENT_LOWAT => format!(
-            "not writable while {} bytes or more are unsent",
+            "not writable while at least {} bytes are unsent",
             u32::try_from(value).unwrap_or(u32::MAX)
         ),
         TCP_TX_DELAY => format!("every segment waits {value} µs before it is sent"),
@@ -153,15 +156,17 @@ fn of_socket(call: &SocketCall, option: i32) -> Option<String> {
     let value = call.number()?;
     let is_on = value != 0;
     let text = match option {
-        SO_SNDBUF | SO_SNDBUFFORCE => buffer(call, "wmem_max", "so much at most is in flight")?,
+        SO_SNDBUF | SO_SNDBUFFORCE => {
+            buffer(call, "wmem_max", "the data in flight stays below it")?
+        }
         SO_RCVBUF | SO_RCVBUFFORCE => buffer(call, "rmem_max", "the window stays below it")?,
         SO_KEEPALIVE if is_on => "an idle connection is probed".to_owned(),
         SO_KEEPALIVE => "an idle connection is not probed".to_owned(),
         SO_LINGER => linger(call)?,
         SO_REUSEPORT if is_on => "several sockets may share the port".to_owned(),
-        SO_RCVLOWAT => format!("readable only from {value} bytes on"),
+        SO_RCVLOWAT => format!("readable only with at least {value} bytes"),
         SO_BUSY_POLL => format!("reading polls the device for {value} µs"),
-        SO_MAX_PACING_RATE if value >= 0 => format!("sends {value} bytes a second at most"),
+        SO_MAX_PACING_RATE if value >= 0 => format!("sends at most {value} bytes per second"),
         _ => return None,
     };
     Some(text)
@@ -171,14 +176,14 @@ fn of_socket(call: &SocketCall, option: i32) -> Option<String> {
 fn buffer(call: &SocketCall, limit: &str, what: &str) -> Option<String> {
     let asked = call.number()?;
     let size = match (cut(call), call.after) {
-        (Some((_, got)), _) => format!("{got} bytes, for net.core.{limit} allows no more"),
+        (Some((_, got)), _) => format!("{got} bytes, because net.core.{limit} allows no more"),
         (None, Some(got)) if asked >= 0 && got > asked.saturating_mul(2) => {
-            format!("{got} bytes, the least there is")
+            format!("{got} bytes, the minimum")
         }
-        (None, Some(got)) => format!("{got} bytes, with the kernel's own needs"),
-        (None, None) => format!("{asked} bytes and its own needs"),
+        (None, Some(got)) => format!("{got} bytes, including the kernel's own overhead"),
+        (None, None) => format!("{asked} bytes plus the kernel's own overhead"),
     };
-    Some(format!("{size}, never fitted to the path again: {what}"))
+    Some(format!("{size}, no longer adapted to the path: {what}"))
 }
 
 fn linger(call: &SocketCall) -> Option<String> {
@@ -188,9 +193,9 @@ fn linger(call: &SocketCall) -> Option<String> {
     let is_on = value.number()? != 0;
     let seconds = i32::from_ne_bytes(*value.bytes.get(4..)?.first_chunk()?);
     Some(match (is_on, seconds) {
-        (false, _) => "close returns at once, what is unsent is sent".to_owned(),
-        (true, 0) => "close throws away what is unsent and resets the connection".to_owned(),
-        (true, _) => format!("close waits up to {seconds} s for what is unsent"),
+        (false, _) => "close returns immediately, and unsent data is still sent".to_owned(),
+        (true, 0) => "close discards unsent data and resets the connection".to_owned(),
+        (true, _) => format!("close waits up to {seconds} s for unsent data"),
     })
 }
 
@@ -200,7 +205,7 @@ fn timeout(is_reading: bool, (seconds, micros): (i64, i64)) -> Option<String> {
         .checked_mul(1000)?
         .checked_add(micros.checked_div(1000)?)?;
     Some(match (seconds, micros) {
-        (0, 0) => format!("{what} waits for ever"),
+        (0, 0) => format!("{what} waits without a limit"),
         _ => format!("{what} gives up after {millis} ms"),
     })
 }
@@ -208,19 +213,19 @@ fn timeout(is_reading: bool, (seconds, micros): (i64, i64)) -> Option<String> {
 fn listen(call: &SocketCall) -> Option<String> {
     let got = call.after?;
     let why = match cut(call) {
-        Some(_) => ", for net.core.somaxconn allows no more",
+        Some(_) => ", because net.core.somaxconn allows no more",
         None => "",
     };
     Some(format!(
-        "{got} connections at most wait to be accepted{why}"
+        "at most {got} connections wait to be accepted{why}"
     ))
 }
 
 fn shutdown(how: i32) -> Option<String> {
     let text = match how {
-        0 => "nothing more is read",
-        1 => "a FIN follows what is unsent; reading goes on",
-        2 => "a FIN follows what is unsent; nothing more is read",
+        0 => "no more data is read",
+        1 => "a FIN follows the unsent data; reading continues",
+        2 => "a FIN follows the unsent data; no more data is read",
         _ => return None,
     };
     Some(text.to_owned())

@@ -183,9 +183,9 @@ fn what_the_kernel_made_of_it_is_said() {
         after: Some(got),
         ..number(1, 7, 100_000)
     };
-    assert!(told(&sized(200_000)).contains("own needs"));
+    assert!(told(&sized(200_000)).contains("own overhead"));
     assert!(told(&sized(150_000)).contains("wmem_max"));
-    assert!(told(&sized(300_000)).contains("least"));
+    assert!(told(&sized(300_000)).contains("minimum"));
     // A negative size is a very large one; a forced one has no limit.
     let call = SocketCall {
         after: Some(425_984),
@@ -211,7 +211,7 @@ fn what_the_kernel_made_of_it_is_said() {
         result: -92,
         ..number(6, 1, 1)
     };
-    assert!(told(&call).contains("no such option"));
+    assert!(told(&call).contains("does not have the option"));
 }
 
 #[test]

@@ -173,7 +173,8 @@ impl<'c> Found<'c> {
         });
         for (number, (location, modifier, expression)) in regexes.enumerate() {
             if number == MAX_TRIED {
-                let text = "there are more regular expressions as locations than are tried";
+                let text = "there are too many regular expressions in locations; not all were \
+                            tried";
                 self.doubts.push(text.into());
                 break;
             }

@@ -58,19 +58,21 @@ impl Master {
         if root.is_assumed {
             notes.push(note(
                 "nginx-root-assumed",
-                "nginx runs in mounts of its own that may not be read; its files were read from this host's root",
+                "nginx runs in a separate mount namespace that is not readable; its files were \
+                 read from this host's root",
             ));
         }
         if is_title_cut(pid) {
             notes.push(note(
                 "nginx-title-cut",
-                "the master's title has no room for all of its arguments; -c, -p or -g may be missing or cut",
+                "the process title of the master is too short for all arguments; -c, -p or -g may \
+                 be missing or cut",
             ));
         }
         let build = read_build(pid, &invocation, &root).unwrap_or_else(|| {
             notes.push(note(
                 "nginx-build-guessed",
-                "the binary's compiled-in paths could not be read; the usual ones are taken",
+                "the binary's compiled-in paths could not be read; the usual paths are assumed",
             ));
             Build::guess(&|path| root.open(path, OFlags::empty()).is_ok())
         });

@@ -114,7 +114,8 @@ fn collect(
                     names.add(hostname.to_ascii_lowercase().as_bytes(), index);
                 }
                 ("$hostname", None) => {
-                    doubts.push("a server is named $hostname, which is not known here".into());
+                    doubts
+                        .push("a server is named $hostname, whose value is not known here".into());
                 }
                 _ if text.starts_with('~') => names.regexes.push((word[1..].to_vec(), index)),
                 _ => names.add(&word.to_ascii_lowercase(), index),
@@ -171,7 +172,11 @@ fn find_literal(names: &Names, host: &[u8]) -> Option<(usize, NameMatch)> {
 fn find_regex(names: &Names, host: &[u8], doubts: &mut Vec<String>) -> Option<(usize, NameMatch)> {
     for (number, (pattern, server)) in names.regexes.iter().enumerate() {
         if number == MAX_TRIED {
-            doubts.push("there are more regular expressions as names than are tried".into());
+            doubts.push(
+                "there are too many regular expressions in server names; not all were \
+                         tried"
+                    .into(),
+            );
             break;
         }
         let written = || format!("~{}", String::from_utf8_lossy(pattern));

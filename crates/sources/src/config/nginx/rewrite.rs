@@ -79,7 +79,7 @@ fn rewrite(directive: &Directive, uri: &[u8]) -> Rewrite {
         "redirect" | "permanent" => Rewrite::Answers,
         _ if is_url => Rewrite::Answers,
         "break" => Rewrite::Stays,
-        _ => Rewrite::Leaves("changes the URI; where that leads was not followed".into()),
+        _ => Rewrite::Leaves("changes the URI; the new URI was not followed".into()),
     }
 }
 

@@ -119,7 +119,7 @@ impl<'c> Selection<'c> {
             doubts.extend(self.files_elsewhere(tree, server, block, uri));
         }
         if !doubts.is_empty() {
-            let text = "the request may be redirected inside nginx; that was not followed";
+            let text = "the request may be redirected inside nginx, which was not followed";
             self.notes.push(note("nginx-redirects-inside", text));
         }
         self.location_doubts.extend(doubts);

@@ -153,7 +153,7 @@ fn why_none(tree: &Tree, servers: &[&Directive], port: u16) -> String {
             !found.addresses.is_empty()
         });
     if in_stream {
-        return format!("port {port} belongs to a stream server, which knows no HTTP");
+        return format!("port {port} belongs to a stream server, which does not handle HTTP");
     }
     let mut ports: Vec<u16> = servers
         .iter()
