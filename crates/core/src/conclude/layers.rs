@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::Evidence;
+use super::layer::layer;
 use crate::cause::evidence::{human, median, percent};
 use crate::connection::SetupOutcome;
 use crate::exchange::wait::WaitKind;
@@ -102,20 +103,6 @@ fn accuse(layer: &mut Layer, findings: &[Finding]) {
             .collect();
         layer.line = worst.title.clone();
         layer.because = format!("findings: {}", ids.join(", "));
-    }
-}
-
-pub(super) fn layer(
-    name: &str,
-    state: LayerState,
-    line: String,
-    because: impl Into<String>,
-) -> Layer {
-    Layer {
-        layer: name.to_owned(),
-        state,
-        line,
-        because: because.into(),
     }
 }
 
@@ -519,7 +506,7 @@ fn suspect(layers: &mut Vec<Layer>, findings: &[Finding]) {
                         (LayerState::Suspected, line, because);
                 }
             }
-            None => layers.push(self::layer(name, LayerState::Suspected, line, because)),
+            None => layers.push(layer(name, LayerState::Suspected, line, because)),
         }
     }
 }
