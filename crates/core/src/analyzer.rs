@@ -6,6 +6,7 @@
 //! neither on the threads nor on the hash's seed.
 
 mod clock;
+mod closed;
 mod counter;
 mod entrance;
 mod hosts;
@@ -20,8 +21,9 @@ mod tests;
 use core::fmt;
 use hashbrown::HashMap;
 
+pub use closed::Tidings;
 pub use entrance::{Admission, Entrance};
-pub use shard::{Tidings, Worker};
+pub use shard::Worker;
 
 use crate::conclude::{self, Evidence};
 use crate::connection::table::{MAX_CONNECTIONS, Tallied};

@@ -4,6 +4,7 @@
 //! ends; the output is waits that tile the exchange. Only single waits are judged here; the rules
 //! decide whether they add up to a cause.
 
+mod attributed;
 mod between;
 mod drops;
 mod expect;
@@ -39,6 +40,7 @@ use crate::exchange::{
 };
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
+use attributed::Gap;
 use flow::{Flow, Piece};
 use stop::Stop;
 pub(crate) use stops::Before;
@@ -282,7 +284,7 @@ impl Tiler<'_> {
         self.take_gap(gap, mark);
     }
 
-    fn take_gap(&mut self, gap: gap::Gap, mark: &Mark) {
+    fn take_gap(&mut self, gap: Gap, mark: &Mark) {
         if let Some(hold) = gap.hold {
             self.tiling.holds.push(hold);
         }

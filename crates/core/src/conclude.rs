@@ -11,6 +11,7 @@ mod display_filter;
 pub(crate) mod generator;
 mod icmp_errors;
 pub(crate) mod kernel_join;
+mod layer;
 mod layers;
 mod limits;
 mod lookups;

@@ -13,6 +13,7 @@ mod byte_order;
 mod container;
 mod damage;
 mod fragment;
+mod frame;
 mod icmp;
 mod ip;
 mod link;
@@ -28,8 +29,9 @@ mod tests;
 mod tunnel;
 mod udp;
 
-pub use container::{Container, Found, MAX_CAPTURED, Step};
+pub use container::{Container, Found, Step};
 pub use damage::{Damage, Fault};
+pub use frame::MAX_CAPTURED;
 pub use link::LinkType;
 pub use pcap::Lengths;
 

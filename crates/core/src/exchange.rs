@@ -101,6 +101,12 @@ impl Exchange {
         self.end.since(self.begin)
     }
 
+    /// Returns the sum of the waits of one kind.
+    pub fn waited(&self, kind: WaitKind) -> Duration {
+        let waits = self.waits.iter().filter(|wait| wait.kind == kind);
+        Duration::from_nanos(waits.fold(0, |sum, wait| sum.saturating_add(wait.nanos())))
+    }
+
     /// Returns the latency without propagation and transfer: the time that an end or the path
     /// added.
     pub fn cost(&self) -> Duration {
@@ -220,6 +226,14 @@ impl Side {
         match self {
             Self::Client => Owner::Client,
             Self::Server => Owner::Server,
+        }
+    }
+
+    /// Returns the kind of wait in which this side's message is transferred.
+    pub const fn transfer(self) -> WaitKind {
+        match self {
+            Self::Client => WaitKind::RequestTransfer,
+            Self::Server => WaitKind::ResponseTransfer,
         }
     }
 

@@ -6,6 +6,7 @@ pub mod experiment;
 pub mod flow;
 pub mod icmp;
 pub mod kernel_span;
+pub mod point;
 pub mod route;
 pub mod segment;
 pub mod sockets;

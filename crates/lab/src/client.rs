@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::scenario::quantity::{Size, duration};
+use crate::quantity::{Size, duration};
 
 /// A client of the lab's own, with its faults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

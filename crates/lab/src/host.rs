@@ -1,20 +1,24 @@
 //! The lab's hosts: their addresses, and ways to run programs on them.
 
+pub(crate) mod address;
+pub(crate) mod files;
+pub(crate) mod firewall;
+pub(crate) mod link;
+mod spec;
+
 use std::ffi::OsStr;
-use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::process::Command;
 
-use rustix::process::Signal;
-use serde::{Deserialize, Serialize};
-
+use self::address::Addresses;
+pub use self::spec::{HostSpec, Shaper};
 use crate::error::Error;
-use crate::lab::Family;
-use crate::link::{self, Addresses};
-use crate::namespace::{Namespace, before_exec};
-use crate::run::Run;
-use crate::tool;
+use crate::machine::namespace::{Namespace, before_exec};
+use crate::machine::tool;
+use crate::path::PathSpec;
+use crate::side::{Family, Side};
+use rustix::process::Signal;
 
 /// A host of the lab: a network namespace with its own loopback, device, addresses and ports.
 /// Processes and files are those of the machine, except the files that the scenario gives to the
@@ -27,33 +31,13 @@ pub struct Host {
     interface: &'static str,
 }
 
-/// A side of the path: one of the two hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Side {
-    /// The host that sends requests.
-    Client,
-    /// The host that answers requests.
-    Server,
-}
-
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Client => "the client",
-            Self::Server => "the server",
-        })
-    }
-}
-
 impl Host {
-    /// Returns one side of a run. On loopback, both sides are one host under two names.
-    pub(crate) fn new(side: Side, run: &Run) -> Self {
-        let path = &run.scenario.path;
+    /// Returns one side of a path. On loopback, both sides are one host under two names.
+    pub(crate) fn new(side: Side, namespace: Namespace, path: &PathSpec) -> Self {
         Self {
             side,
-            namespace: run.namespace(side),
-            addresses: link::addresses(path, side),
+            namespace,
+            addresses: Addresses::of(path, side),
             interface: link::interface(path),
         }
     }

@@ -1,20 +1,28 @@
 //! A running lab, as its owner holds it.
 
+mod bring_up;
+mod crew;
+mod hold;
+pub(crate) mod keeper;
+pub(crate) mod run;
+
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use crate::bring_up::{counters_file, server_log};
+use self::bring_up::{counters_file, server_log};
+use self::hold::Hold;
+use self::run::Run;
 use crate::error::Error;
-use crate::helper::Helper;
-use crate::hold::Hold;
-use crate::host::{Host, Side};
+use crate::host::Host;
+use crate::machine::helper::Helper;
+use crate::machine::privilege;
 use crate::path::PathCounters;
 use crate::recording::{Recording, RecordingOptions};
-use crate::run::Run;
+use crate::scenario::requirement;
 use crate::scenario::{Scenario, Service};
 use crate::server::nginx;
 use crate::server::stamp::{self, AccessLine, Stamp};
-use crate::{privilege, requirement};
+use crate::side::{Family, Side};
 
 /// A running lab. Dropping it takes the lab down, unless it was [detached](Lab::detach) or only
 /// [attached](Lab::attach) to. The end of this process, for any reason, has the same effect.
@@ -24,15 +32,6 @@ pub struct Lab {
     client: Host,
     server: Host,
     keeper: Option<Hold>,
-}
-
-/// A version of IP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
 }
 
 impl Lab {
@@ -56,8 +55,9 @@ impl Lab {
     }
 
     fn with(run: Run, keeper: Option<Hold>) -> Self {
-        let client = Host::new(Side::Client, &run);
-        let server = Host::new(Side::Server, &run);
+        let host = |side| Host::new(side, run.namespace(side), &run.scenario.path);
+        let client = host(Side::Client);
+        let server = host(Side::Server);
         Self {
             run,
             client,

@@ -1,10 +1,7 @@
 //! The clients that generate load on a service while it is recorded. They are real clients, each of
 //! which reports the times of its own requests. This module describes the clients; `run` runs them.
 
-pub(crate) mod background;
-mod child;
 pub(crate) mod requests;
-pub(crate) mod run;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::client::OwnClient;
-use crate::scenario::quantity::optional_duration;
+use crate::quantity::optional_duration;
 
 /// Maximum number of clients of a load that run in parallel, so that no machine is overloaded.
 const MOST_CLIENTS: u32 = 64;

@@ -44,7 +44,10 @@ pub use packet::Packet;
 pub use radio::SleepSpec;
 pub use thin_acks::ThinAcksSpec;
 
-use crate::scenario::quantity::duration;
+use crate::quantity::duration;
+
+/// The name of each host's device towards the other host.
+pub(crate) const INTERFACE: &str = "path0";
 
 /// The default maximum IP packet size of a device, in bytes: Ethernet's.
 const MTU: u32 = 1500;

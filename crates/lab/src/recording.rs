@@ -10,8 +10,8 @@ use rustix::process::Signal;
 
 use crate::error::Error;
 use crate::host::Host;
-use crate::process::Process;
-use crate::tool;
+use crate::machine::process::Process;
+use crate::machine::tool;
 
 /// The time to wait before tcpdump is stopped. tcpdump reads the packets that the kernel holds for
 /// it at least once a second. If it were stopped sooner after the last packet, it would lose the

@@ -3,6 +3,7 @@
 
 mod accept;
 mod answer;
+pub(crate) mod control;
 pub(crate) mod dns;
 pub(crate) mod dnsmasq;
 mod haproxy;
@@ -15,6 +16,7 @@ mod postgres;
 pub(crate) mod program;
 mod redis;
 mod request;
+mod service_port;
 pub mod stamp;
 pub(crate) mod tls;
 
@@ -23,6 +25,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::control::{CpuQuota, Stop};
 pub use self::dns::SlowDns;
 pub use self::dnsmasq::Dnsmasq;
 pub use self::mail::Mail;
@@ -38,9 +41,9 @@ pub use redis::Redis;
 
 use crate::error::Error;
 use crate::path::PathSpec;
-use crate::scenario::Service;
-use crate::scenario::quantity::duration;
+use crate::quantity::duration;
 use program::Program;
+pub(crate) use service_port::ServicePort;
 
 /// A kind of server, with its settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,7 +186,7 @@ impl Server {
     pub(crate) fn lay(
         &self,
         folder: &Path,
-        service: &Service,
+        service: ServicePort<'_>,
         hosts: &PathSpec,
     ) -> Result<Option<Program>, Error> {
         Ok(Some(match self {
@@ -197,7 +200,7 @@ impl Server {
     }
 
     /// Prepares a server that is listening for its clients.
-    pub(crate) fn prepare(&self, folder: &Path, service: &Service) -> Result<(), Error> {
+    pub(crate) fn prepare(&self, folder: &Path, service: ServicePort<'_>) -> Result<(), Error> {
         match self {
             Self::Redis(redis) => redis::prepare(folder, service, redis),
             Self::Postgres(postgres) => postgres::prepare(folder, service, postgres),

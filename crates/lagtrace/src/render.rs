@@ -46,6 +46,7 @@ mod stages;
 mod stream;
 mod sweep;
 pub(crate) mod table;
+mod tone;
 mod transport;
 mod verdict;
 mod waits;

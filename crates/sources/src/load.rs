@@ -26,6 +26,7 @@ mod record;
 mod sample;
 mod silence;
 mod socket;
+mod socket_options;
 mod stages;
 mod summary;
 mod tally;
@@ -45,7 +46,7 @@ use lagtrace_core::observed::time::Timestamp;
 
 pub use plan::{Arrangement, Lane, Method, Pace, Plan, Target, WeightedUrl};
 pub use recent::Recent;
-pub use socket::SocketOptions;
+pub use socket_options::SocketOptions;
 pub use summary::{Ending, GeneratorLoad, LaneSummary, Summary};
 
 use crate::clock::Clock;

@@ -12,6 +12,7 @@
 
 mod channel;
 mod connect;
+mod distance;
 mod engine;
 mod form;
 mod header;
@@ -20,6 +21,7 @@ mod mtu;
 mod name;
 mod pace;
 mod packet;
+mod single_packets;
 mod socket;
 
 use std::io;
@@ -31,7 +33,7 @@ use core::time::Duration;
 use lagtrace_core::observed::event::Event;
 use lagtrace_core::observed::route::RouteMethod;
 
-pub use engine::hops_of;
+pub use distance::hops_of;
 pub use name::Names;
 
 /// First port of traceroute's probes (its `-p`).

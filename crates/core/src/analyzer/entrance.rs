@@ -5,10 +5,10 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Sink;
+use super::closed::{self, News, Tidings};
 use super::hosts::{Hosts, Sender};
 use super::points::{Points, Vantages};
 use super::ruler::Ruler;
-use super::shard::{self, News, Tidings};
 use super::stride::Strides;
 use crate::facts::icmp_errors::{Told, Words};
 use crate::observed::datagram::{Datagram, Neighbour};
@@ -35,7 +35,7 @@ pub struct Entrance {
     collected: Collected,
     sink: Option<Sink>,
     /// Exchanges and connections still to be delivered, in the order in which they closed.
-    told: VecDeque<shard::Told>,
+    told: VecDeque<closed::Told>,
 }
 
 /// A segment's admission: the worker that handles it, and facts about it that its flow alone does
@@ -146,7 +146,7 @@ impl Entrance {
         self.words.datagram(datagram);
         self.approaches.datagram(datagram, payload);
         for flow in self.collected.datagram(datagram, payload) {
-            self.told.push_back(shard::Told {
+            self.told.push_back(closed::Told {
                 ordinal: self.packets,
                 news: News::Quic(flow),
             });
@@ -165,7 +165,7 @@ impl Entrance {
         self.hear(told);
     }
 
-    pub(super) fn hear(&mut self, told: impl IntoIterator<Item = shard::Told>) {
+    pub(super) fn hear(&mut self, told: impl IntoIterator<Item = closed::Told>) {
         let before = self.told.len();
         self.told.extend(told);
         if self.told.len() > before {

@@ -6,12 +6,13 @@ use std::collections::btree_map::Entry;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
+use super::closed::{News, Tidings, Told};
 use super::entrance::Admission;
 use super::points::Vantages;
 use super::services::Services;
 use crate::cause::service::Service;
 use crate::connection::table::{Arrived, Table, Tallied};
-use crate::connection::{Closed, Setup, Watched};
+use crate::connection::{Closed, Setup};
 use crate::exchange::Exchange;
 use crate::facts::{Facts, Hosts};
 use crate::observed::event::{Phase, TargetId};
@@ -20,7 +21,6 @@ use crate::observed::icmp::IcmpError;
 use crate::observed::kernel_span::RequestSpan;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
-use crate::protocol::quic;
 use crate::service::kernel_join::Waiting;
 
 /// Maximum number of flows whose phase is stored.
@@ -65,26 +65,6 @@ pub(super) struct Sum {
     /// Turns whose exchanges never closed; empty as long as they still may.
     pub(super) waiting: Waiting,
 }
-
-/// A closed exchange or connection to deliver to a sink.
-#[derive(Debug)]
-pub(super) struct Told {
-    /// Number of the packet that closed it; at the end of the input, the number of its connection's
-    /// first packet.
-    pub(super) ordinal: u64,
-    pub(super) news: News,
-}
-
-#[derive(Debug)]
-pub(super) enum News {
-    Exchange(Box<Exchange>),
-    Connection(Watched),
-    Quic(Box<quic::Flow>),
-}
-
-/// Exchanges and connections that closed, as a worker reports them.
-#[derive(Debug, Default)]
-pub struct Tidings(pub(super) Vec<Told>);
 
 /// Works on one shard of the flows; several workers may run in parallel.
 #[derive(Debug)]

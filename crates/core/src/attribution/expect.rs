@@ -1,6 +1,7 @@
 //! The time between a request's head and a body that waited for permission (`100 Continue`).
 
-use super::{Tiler, gap::Gap};
+use super::Tiler;
+use super::attributed::Gap;
 use crate::attribution::mark::Mark;
 use crate::attribution::packet::Arrival;
 use crate::exchange::wait::{Bound, Owner, WaitKind};

@@ -2,16 +2,17 @@
 
 use core::time::Duration;
 
+use super::attributed::Gap;
 use super::flow::Flow;
 use super::nagle;
 use super::repair::{filled, recovered, repeated, resumed};
-use super::stop::{self, Stop};
+use super::stop;
 use super::{LEAST_TIMEOUT, Trace};
 use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::Arrival;
 use crate::attribution::packet::longest_repair;
 use crate::exchange::wait::{Owner, WaitKind};
-use crate::exchange::{Hold, HoldRelease, Recovery, Side};
+use crate::exchange::{HoldRelease, Side};
 
 /// Maximum gap in the normal flow of a message.
 const FLOW: Duration = Duration::from_micros(500);
@@ -23,27 +24,6 @@ const LEAST_RECOVERY: Duration = Duration::from_millis(2);
 /// Minimum round trip of a path on which a retransmission timeout can be distinguished from timers
 /// of the same length to which no round trip is added.
 const LEAST_APART: Duration = Duration::from_millis(10);
-
-/// A gap between two segments, and its attribution.
-#[derive(Debug, Default)]
-pub(super) struct Gap {
-    /// Kind and owner of the wait; `None` if the second segment ended no wait.
-    pub(super) wait: Option<(WaitKind, Owner)>,
-    pub(super) hold: Option<Hold>,
-    pub(super) recovery: Option<Recovery>,
-    pub(super) stop: Option<Stop>,
-    /// The time for which data that had arrived waited for a segment that it had overtaken.
-    pub(super) overtaken: Option<Duration>,
-}
-
-impl Gap {
-    pub(super) fn named(kind: WaitKind, owner: Owner) -> Self {
-        Self {
-            wait: Some((kind, owner)),
-            ..Self::default()
-        }
-    }
-}
 
 /// Attributes the gap between `before` and `mark`, the mark at `index`.
 pub(super) fn name(
@@ -77,7 +57,7 @@ pub(super) fn name(
                 // Several that a router rejected by ICMP and that were immediately split to fit;
                 // one may have been a bare ACK.
                 return if mark.skipped > 1 && !trace.is_near(sender) {
-                    Gap::named(transfer(sender), Owner::Path)
+                    Gap::named(sender.transfer(), Owner::Path)
                 } else {
                     Gap::named(WaitKind::Unknown, Owner::Unknown)
                 };
@@ -160,9 +140,10 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
     let gap = mark.at.since(before.at);
     let holder = nagle::holder(trace, (before, first), (mark, second), index);
     if gap <= FLOW && holder.is_none() && !flow.is_drained() {
-        return Gap::named(transfer(sender), Owner::Path);
+        return Gap::named(sender.transfer(), Owner::Path);
     }
-    let release = between(trace, before, index)
+    let release = trace
+        .between(before, index)
         .iter()
         .find(|m| m.by == sender.peer() && m.ack >= first.span.end);
     if release.is_none() && gap >= longest_unacknowledged(trace, sender) {
@@ -187,7 +168,7 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
     let (wait, stop) = if held && gap > FLOW {
         (held_by(sender), None)
     } else if gap <= flowing && !flow.is_drained() {
-        ((transfer(sender), Owner::Path), None)
+        ((sender.transfer(), Owner::Path), None)
     } else {
         stop::name(trace, flow, (before, mark), index, hold.is_some())
     };
@@ -228,53 +209,9 @@ fn is_sent_again(trace: &Trace<'_>, mark: &Mark, first: Data) -> bool {
     })
 }
 
-/// Returns how much longer the second segment queued on its way to the observation point than the
-/// first.
-pub(super) fn queued_for(before: &Mark, mark: &Mark) -> Duration {
-    mark.queued
-        .possible()
-        .saturating_sub(before.queued.possible())
-}
-
-/// Returns the marks between `before` and the one at `index`.
-pub(super) fn between<'a>(trace: &'a Trace<'_>, before: &Mark, index: usize) -> &'a [Mark] {
-    let marks = trace.marks.get(..index).unwrap_or_default();
-    // Marks with the same time may be in a different order than in the capture.
-    let start = marks.partition_point(|m| m.at < before.at);
-    let rest = marks.get(start..).unwrap_or_default();
-    let is_it = |m: &Mark| m.number == before.number;
-    let after = rest.iter().position(is_it).map_or(0, |place| place + 1);
-    rest.get(after..).unwrap_or_default()
-}
-
-pub(super) fn transfer(sender: Side) -> WaitKind {
-    match sender {
-        Side::Client => WaitKind::RequestTransfer,
-        Side::Server => WaitKind::ResponseTransfer,
-    }
-}
-
 fn held_by(sender: Side) -> (WaitKind, Owner) {
     match sender {
         Side::Client => (WaitKind::RequestHeld, Owner::Client),
         Side::Server => (WaitKind::ResponseHeld, Owner::Server),
-    }
-}
-
-pub(super) fn paused(trace: &Trace<'_>, sender: Side) -> (WaitKind, Owner) {
-    match sender {
-        // It is unknown whether the server owed anything.
-        _ if trace.is_unread => (WaitKind::Unknown, Owner::Unknown),
-        Side::Client => (WaitKind::RequestPause, Owner::Client),
-        // The path was late before, and may have been so again.
-        Side::Server if trace.is_request_overdue() => (WaitKind::Unknown, Owner::Unknown),
-        Side::Server => (WaitKind::ServerPause, Owner::Server),
-    }
-}
-
-pub(super) fn owner_of(side: Side) -> Owner {
-    match side {
-        Side::Client => Owner::Client,
-        Side::Server => Owner::Server,
     }
 }

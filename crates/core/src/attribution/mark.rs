@@ -72,6 +72,16 @@ pub(crate) struct Brief {
     pub(crate) is_shut_out: bool,
 }
 
+impl Mark {
+    /// Returns how much longer the segment queued on its way to the observation point than one
+    /// before it.
+    pub(super) fn queued_longer_than(&self, before: &Self) -> Duration {
+        self.queued
+            .possible()
+            .saturating_sub(before.queued.possible())
+    }
+}
+
 /// A segment's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Data {

@@ -4,7 +4,6 @@
 use core::time::Duration;
 
 use super::Trace;
-use super::gap::between;
 use super::release::REACTION;
 use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::Arrival;
@@ -174,7 +173,7 @@ fn acknowledgement<'a>(
         // At the receiver, the acknowledgement passes the point before the full segments do.
         trace.marks.get(..index).unwrap_or_default()
     } else {
-        between(trace, before, index)
+        trace.between(before, index)
     };
     marks
         .iter()

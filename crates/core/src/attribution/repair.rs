@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::gap::{Gap, transfer};
+use super::attributed::Gap;
 use super::release::reaction;
 use super::{LEAST_TIMEOUT, REORDERING, Trace};
 use crate::attribution::mark::{Data, Mark};
@@ -25,7 +25,7 @@ const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(220);
 pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
     if data.was_too_big {
         // Split to fit as soon as a router said so: this is not a silent loss.
-        return Gap::named(transfer(mark.by), Owner::Path);
+        return Gap::named(mark.by.transfer(), Owner::Path);
     }
     if data.need != Need::Needed {
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
@@ -86,7 +86,7 @@ pub(super) fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) 
         return Gap {
             // Within that time RACK waits too, so it is harmless.
             overtaken: (late >= patience(trace, mark.by)).then_some(took),
-            ..Gap::named(transfer(mark.by), Owner::Path)
+            ..Gap::named(mark.by.transfer(), Owner::Path)
         };
     }
     let is_missed = |m: &Mark| is_hole_reported(trace, mark.by, m.at, mark);

@@ -48,35 +48,32 @@ pub(super) fn name(
 ) -> (Named, Option<Stop>) {
     let sender = mark.by;
     let (Some(first), Some(second)) = (before.data, mark.data) else {
-        return (super::gap::paused(trace, sender), None);
+        return (trace.pause_of(sender), None);
     };
     let gap = mark.at.since(before.at);
     let mut stop = stop(trace, (before, mark), index, first);
     let is_full = is_window_full(trace, mark, index, first, second, stop.window);
     if is_full || shut_out(trace, before, mark, index) * 2 > gap {
         stop.limit = Limit::ReceiveWindow;
-        return (
-            (WaitKind::WindowFull, super::gap::owner_of(sender.peer())),
-            Some(stop),
-        );
+        return ((WaitKind::WindowFull, sender.peer().owner()), Some(stop));
     }
     if let Some(even) = flow.even.filter(|even| gap <= even.longest) {
         return match even.keeper {
             Keeper::Sender => {
                 stop.limit = Limit::Pacing;
-                ((WaitKind::Paced, super::gap::owner_of(sender)), Some(stop))
+                ((WaitKind::Paced, sender.owner()), Some(stop))
             }
             Keeper::Queue => {
                 stop.limit = Limit::Bottleneck;
-                ((super::gap::transfer(sender), Owner::Path), Some(stop))
+                ((sender.transfer(), Owner::Path), Some(stop))
             }
             // If it coincides with an ACK, that is chance.
-            Keeper::Program => (super::gap::paused(trace, sender), Some(stop)),
-            Keeper::Untold => ((super::gap::transfer(sender), Owner::Path), None),
+            Keeper::Program => (trace.pause_of(sender), Some(stop)),
+            Keeper::Untold => ((sender.transfer(), Owner::Path), None),
         };
     }
-    if super::gap::queued_for(before, mark) * 2 >= gap {
-        return ((super::gap::transfer(sender), Owner::Path), None);
+    if mark.queued_longer_than(before) * 2 >= gap {
+        return ((sender.transfer(), Owner::Path), None);
     }
     if second.after_cut && !first.is_small && release(trace, mark, index).is_some() {
         // It would have been sent immediately if nothing had been lost before.
@@ -88,13 +85,13 @@ pub(super) fn name(
             Limit::SendBuffer => WaitKind::SendBuffer,
             _ => WaitKind::CongestionWindow,
         };
-        return ((kind, super::gap::owner_of(sender)), Some(stop));
+        return ((kind, sender.owner()), Some(stop));
     }
     let is_released = release(trace, mark, index).is_some();
     let is_flight = is_initial_flight(trace, (mark, index), first, &stop);
     if (!first.is_small && (is_released || is_about_a_trip_later(trace, mark, index))) || is_flight
     {
-        return ((super::gap::transfer(sender), Owner::Path), None);
+        return ((sender.transfer(), Owner::Path), None);
     }
     if is_beyond_window(trace, mark, index, second) {
         return ((WaitKind::Unknown, Owner::Unknown), None);
@@ -105,7 +102,7 @@ pub(super) fn name(
         // that queue or for its own reasons.
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
-    (super::gap::paused(trace, sender), Some(stop))
+    (trace.pause_of(sender), Some(stop))
 }
 
 /// Attributes the wait of a segment retransmitted to a receiver that has no room.
@@ -119,10 +116,7 @@ pub(super) fn closed(
         limit: Limit::ReceiveWindow,
         ..stop(trace, (before, mark), index, first)
     });
-    (
-        (WaitKind::WindowFull, super::gap::owner_of(mark.by.peer())),
-        stop,
-    )
+    ((WaitKind::WindowFull, mark.by.peer().owner()), stop)
 }
 
 fn stop(trace: &Trace<'_>, (before, mark): (&Mark, &Mark), index: usize, first: Data) -> Stop {

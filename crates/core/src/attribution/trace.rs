@@ -7,6 +7,7 @@ use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::{Arrival, Pipe, Span};
 use crate::attribution::rtt::{LEAST_ERROR, RoundTrip};
 use crate::exchange::Side;
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::time::Timestamp;
 
@@ -95,6 +96,29 @@ impl Trace<'_> {
         match sender {
             Side::Client => self.request,
             Side::Server => self.response,
+        }
+    }
+
+    /// Returns the marks between `before` and the one at `index`.
+    pub(super) fn between(&self, before: &Mark, index: usize) -> &[Mark] {
+        let marks = self.marks.get(..index).unwrap_or_default();
+        // Marks with the same time may be in a different order than in the capture.
+        let start = marks.partition_point(|m| m.at < before.at);
+        let rest = marks.get(start..).unwrap_or_default();
+        let is_it = |m: &Mark| m.number == before.number;
+        let after = rest.iter().position(is_it).map_or(0, |place| place + 1);
+        rest.get(after..).unwrap_or_default()
+    }
+
+    /// Returns kind and owner of a pause of the program at `sender`.
+    pub(super) fn pause_of(&self, sender: Side) -> (WaitKind, Owner) {
+        match sender {
+            // It is unknown whether the server owed anything.
+            _ if self.is_unread => (WaitKind::Unknown, Owner::Unknown),
+            Side::Client => (WaitKind::RequestPause, Owner::Client),
+            // The path was late before, and may have been so again.
+            Side::Server if self.is_request_overdue() => (WaitKind::Unknown, Owner::Unknown),
+            Side::Server => (WaitKind::ServerPause, Owner::Server),
         }
     }
 

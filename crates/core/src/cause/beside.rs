@@ -5,8 +5,7 @@ use core::time::Duration;
 
 use super::Case;
 use super::evidence::{self, OCCASIONS, REPEATS};
-use super::rhythm::{quantile, sorted};
-use super::thinking::NOTABLE;
+use super::rhythm::{NOTABLE, quantile, sorted};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 

@@ -8,7 +8,6 @@
 use core::time::Duration;
 
 use super::evidence::{self, median};
-use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::{Owner, WaitKind};
@@ -130,7 +129,7 @@ struct Held {
 
 /// Returns the hold of a response that is no more than a partial segment.
 fn whole(exchange: &Exchange) -> Option<Held> {
-    let held = waited(exchange, WaitKind::ServerThink);
+    let held = exchange.waited(WaitKind::ServerThink);
     if held < TCP_RTO_MIN || exchange.response_bytes > LARGEST {
         return None;
     }

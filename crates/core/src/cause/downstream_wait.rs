@@ -2,12 +2,11 @@
 
 use super::evidence::{self, human, median};
 use super::served::{self, Place};
-use super::server_think::with_the_server;
 use super::settings::PASSING;
-use super::thinking::Claim;
+use super::thinking::{Claim, with_the_server};
 use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
-use super::{Case, Conclusion, Id, capacity, rate_limit, worker_saturation};
+use super::{Case, Conclusion, Id, capacity, rate_limit};
 use crate::exchange::wait::Owner;
 use crate::observed::event::ConfigurationLine;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -97,7 +96,7 @@ pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
 /// microseconds of work.
 fn configured(case: &Case<'_>) -> Option<Finding> {
     let line = passes_on(case)?;
-    if worker_saturation::has_limit(case) || rate_limit::is_configured(case) {
+    if rate_limit::is_configured(case) {
         return None;
     }
     let Claim::Thinks(tally) = case.gathered.thinking.claim(case)? else {

@@ -3,7 +3,6 @@
 use core::time::Duration;
 
 use super::evidence::{self, median};
-use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
@@ -52,7 +51,7 @@ impl super::Rule for Rule {
     const CONCERNS: Features = Features::wait(WaitKind::Behind);
 
     fn observe(&mut self, exchange: &Exchange) {
-        let behind = waited(exchange, WaitKind::Behind);
+        let behind = exchange.waited(WaitKind::Behind);
         if behind >= NOTABLE {
             self.0.add(exchange, Cost::exactly(behind), Duration::ZERO);
         }

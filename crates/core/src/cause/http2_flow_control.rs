@@ -4,7 +4,6 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::evidence::{self, median};
-use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
@@ -72,7 +71,7 @@ impl super::Rule for Rule {
     const CONCERNS: Features = Features::wait(WaitKind::FlowControl);
 
     fn observe(&mut self, exchange: &Exchange) {
-        let held = waited(exchange, WaitKind::FlowControl);
+        let held = exchange.waited(WaitKind::FlowControl);
         if held < NOTABLE {
             return;
         }

@@ -3,8 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, REPEATS, human, median, percent, ruled_out};
-use super::server_think::with_the_server;
-use super::thinking::Claim;
+use super::thinking::{Claim, with_the_server};
 use super::{Case, Id};
 use crate::exchange::wait::Owner;
 use crate::facts::ServiceTurns;

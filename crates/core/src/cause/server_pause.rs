@@ -5,7 +5,6 @@ use core::time::Duration;
 use super::evidence::{self, median};
 use super::held::{DELAYED, Held, may_be_released};
 use super::served;
-use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, candidates, nagle_delayed_ack};
 use crate::exchange::wait::{Owner, WaitKind};
@@ -95,7 +94,7 @@ impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         if exchange.particulars.is_stream {
             // The client requested events as they happen.
-            let paused = waited(exchange, WaitKind::ServerPause);
+            let paused = exchange.waited(WaitKind::ServerPause);
             self.streamed.record(paused);
             return;
         }
@@ -103,9 +102,9 @@ impl super::Rule for Rule {
         let held = if exchange.signs.is_unread {
             Duration::ZERO
         } else {
-            waited(exchange, WaitKind::ResponseHeld)
+            exchange.waited(WaitKind::ResponseHeld)
         };
-        let all = waited(exchange, WaitKind::ServerPause) + held;
+        let all = exchange.waited(WaitKind::ServerPause) + held;
         // No data followed the pause after which the server closed the connection.
         let all = all.saturating_sub(exchange.particulars.close_wait.unwrap_or_default());
         let released = || {

@@ -2,8 +2,9 @@
 
 use super::evidence::{self, human, median};
 use super::greetings::Greetings;
+use super::rhythm::NOTABLE;
 use super::served;
-use super::thinking::{Claim, NOTABLE, idle_think};
+use super::thinking::{Claim, idle_think, with_the_server};
 use super::wording::Wording;
 use super::{
     Case, Conclusion, Id, candidates, downstream_wait, one_thread, rate_limit, worker_saturation,
@@ -124,22 +125,4 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
         ],
     );
     finding
-}
-
-/// Returns the evidence that the server had the requests for the whole time.
-pub(super) fn with_the_server(case: &Case<'_>, tally: &Tally) -> Evidence {
-    let text = format!(
-        "the server had {} requests in full, with nothing lost or held back, for {} (median) \
-         before the first byte of the response",
-        tally.affected,
-        median(&tally.saved)
-    );
-    let kind = if case.has_packets {
-        EvidenceKind::Wire
-    } else {
-        EvidenceKind::OwnSocket
-    };
-    Evidence::mechanism(kind, text)
-        .count(tally.affected)
-        .median(&tally.saved)
 }

@@ -3,9 +3,8 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, percent};
-use super::rhythm::{LONG_STALL, OCCASIONS};
-use super::stop_the_world::{times, typical};
+use super::evidence::{self, human, percent};
+use super::rhythm::{LONG_STALL, OCCASIONS, quantile};
 use super::{Case, Id};
 use crate::exchange::wait::Owner;
 use crate::observed::event::Silence;
@@ -132,4 +131,23 @@ impl Silences {
 fn is_near(case: &Case<'_>) -> bool {
     let is_short = case.ledger.round_trip.is_some_and(|trip| trip <= NEAR);
     is_short && !case.facts.listeners.is_empty() && case.ledger.recoveries.sum() == 0
+}
+
+/// Formats the typical length of a list, shortest first, for a sentence.
+pub(super) fn typical(lengths: &[Duration]) -> String {
+    let length = human(quantile(lengths, 0.5));
+    if lengths.len() > 1 {
+        format!("{length} (median)")
+    } else {
+        length
+    }
+}
+
+/// Formats a number of times for a sentence.
+pub(super) fn times(count: usize) -> String {
+    match count {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        count => format!("{count} times"),
+    }
 }

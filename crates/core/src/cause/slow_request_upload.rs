@@ -3,7 +3,6 @@
 use core::time::Duration;
 
 use super::evidence::{self, median};
-use super::thinking::waited;
 use super::upstream::{Role, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
@@ -36,7 +35,8 @@ impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         // The client's wait for permission to send its body is a separate cause.
         let expected = exchange.particulars.expectation.filter(|e| !e.is_answered);
-        let paused = waited(exchange, WaitKind::RequestPause)
+        let paused = exchange
+            .waited(WaitKind::RequestPause)
             .saturating_sub(expected.map(|e| e.waited).unwrap_or_default());
         if paused >= NOTABLE {
             self.0.add(exchange, Cost::exactly(paused), Duration::ZERO);

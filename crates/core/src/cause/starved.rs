@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 
 use super::evidence::{self, human};
 use super::rhythm::quantile;
-use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Id};
 use crate::exchange::wait::{Owner, WaitKind};
@@ -178,7 +177,7 @@ fn stretch(at: Timestamp) -> i64 {
 /// program did not answer it for a long time.
 fn is_left(exchange: &Exchange) -> bool {
     match exchange.outcome {
-        Outcome::Complete(_) => waited(exchange, WaitKind::ServerThink) >= PATIENCE,
+        Outcome::Complete(_) => exchange.waited(WaitKind::ServerThink) >= PATIENCE,
         // The capture may have missed the response.
         Outcome::Cut if !exchange.signs.is_left_waiting => false,
         Outcome::Cut | Outcome::TimedOut => {

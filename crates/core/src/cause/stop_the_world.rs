@@ -1,11 +1,9 @@
 //! `stop-the-world`.
 
-use core::time::Duration;
-
 use super::candidates::QUOTA_PERIOD;
 use super::evidence::{self, human};
-use super::rhythm::{Nature, OCCASIONS, Stall, Stood, quantile};
-use super::silence::Silences;
+use super::rhythm::{Nature, OCCASIONS, Stall, Stood};
+use super::silence::{Silences, times, typical};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, one_thread};
 use crate::exchange::wait::Owner;
@@ -159,23 +157,4 @@ fn told(mut finding: Finding, case: &Case<'_>) -> Finding {
 /// Returns the change in the server's program.
 fn change(case: &Case<'_>) -> &'static str {
     one_thread::change_for(case, NOTHING_LONG)
-}
-
-/// Formats the typical length of a list, shortest first, for a sentence.
-pub(super) fn typical(lengths: &[Duration]) -> String {
-    let length = human(quantile(lengths, 0.5));
-    if lengths.len() > 1 {
-        format!("{length} (median)")
-    } else {
-        length
-    }
-}
-
-/// Formats a number of times for a sentence.
-pub(super) fn times(count: usize) -> String {
-    match count {
-        1 => "once".to_owned(),
-        2 => "twice".to_owned(),
-        count => format!("{count} times"),
-    }
 }

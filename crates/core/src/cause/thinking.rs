@@ -2,17 +2,16 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, human};
+use super::evidence::{self, human, median};
+use super::rhythm::NOTABLE;
 use super::{Case, beside, path_queueing};
 use crate::exchange::Exchange;
 use crate::exchange::wait::WaitKind;
 use crate::observed::event::{ProbeMethod, TargetId};
-use crate::report::Remark;
+use crate::report::{Evidence, EvidenceKind, Remark};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Minimum think time that counts: shorter ones are a server's ordinary work.
-pub(super) const NOTABLE: Duration = Duration::from_millis(5);
 /// Minimum ratio of the tenth percentile to the median: a queue before a busy server spreads think
 /// times from zero upward, while its own work has a minimum time.
 const FLOOR_SHARE: f64 = 0.3;
@@ -51,7 +50,7 @@ impl Thinking {
         if exchange.waits.is_empty() {
             return;
         }
-        let think = waited(exchange, WaitKind::ServerThink);
+        let think = exchange.waited(WaitKind::ServerThink);
         self.think.record(think);
         if think >= NOTABLE {
             self.tally
@@ -161,10 +160,22 @@ fn is_long(tally: &Tally) -> bool {
     long >= LONG && tally.affected >= evidence::REPEATS
 }
 
-/// Returns the sum of an exchange's waits of one kind.
-pub(crate) fn waited(exchange: &Exchange, kind: WaitKind) -> Duration {
-    let waits = exchange.waits.iter().filter(|wait| wait.kind == kind);
-    Duration::from_nanos(waits.fold(0, |sum, wait| sum.saturating_add(wait.nanos())))
+/// Returns the evidence that the server had the requests for the whole time.
+pub(super) fn with_the_server(case: &Case<'_>, tally: &Tally) -> Evidence {
+    let text = format!(
+        "the server had {} requests in full, with nothing lost or held back, for {} (median) \
+         before the first byte of the response",
+        tally.affected,
+        median(&tally.saved)
+    );
+    let kind = if case.has_packets {
+        EvidenceKind::Wire
+    } else {
+        EvidenceKind::OwnSocket
+    };
+    Evidence::mechanism(kind, text)
+        .count(tally.affected)
+        .median(&tally.saved)
 }
 
 /// Returns the time that the server takes for a single request when it is idle.

@@ -5,7 +5,6 @@ use core::time::Duration;
 use super::evidence::{self, human};
 use super::secured::Secured;
 use super::settings::Measured;
-use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::{Owner, WaitKind};
@@ -92,7 +91,7 @@ fn is_stalled(exchange: &Exchange, record: &FirstRecord) -> bool {
         return false;
     };
     let half = (trip / 2).max(NOTABLE);
-    let otherwise = waited(exchange, WaitKind::ServerPause) + waited(exchange, WaitKind::Recovery);
+    let otherwise = exchange.waited(WaitKind::ServerPause) + exchange.waited(WaitKind::Recovery);
     record.bytes > LONG_RECORD && record.longest_gap >= half && otherwise < half
 }
 

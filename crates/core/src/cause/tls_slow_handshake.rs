@@ -4,7 +4,6 @@ use core::time::Duration;
 
 use super::evidence::{self, human};
 use super::secured::Secured;
-use super::thinking::waited;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
@@ -86,7 +85,7 @@ impl super::Rule for Rule {
         if cost.likely == 0 {
             return;
         }
-        self.thinks.record(waited(exchange, WaitKind::ServerThink));
+        self.thinks.record(exchange.waited(WaitKind::ServerThink));
         if let Some(leg) = legs.iter().max_by_key(|leg| leg.server_think) {
             self.packets = Some(self.packets.map_or(leg.packets, |p| p.min(leg.packets)));
         }

@@ -6,7 +6,6 @@ use super::Case;
 use super::beside::Meetings;
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME, OCCASIONS};
 use super::features::Features;
-use super::thinking::waited;
 use crate::exchange::Exchange;
 use crate::exchange::wait::WaitKind;
 use crate::observed::time::Timestamp;
@@ -138,7 +137,7 @@ impl Trips {
     pub(super) const CONCERNS: Features = Features::wait(WaitKind::RoundTrip).or(Features::BEYOND);
 
     pub(super) fn observe(&mut self, exchange: &Exchange) {
-        let seen = waited(exchange, WaitKind::RoundTrip);
+        let seen = exchange.waited(WaitKind::RoundTrip);
         // At the server, its reply may arrive within a tick of the capture's clock.
         if seen + exchange.travel.beyond == Duration::ZERO {
             return;
@@ -268,7 +267,7 @@ impl Trips {
         let answered_late = if exchange.travel.is_acked_first || is_far(exchange) {
             Duration::ZERO
         } else {
-            waited(exchange, WaitKind::ServerThink)
+            exchange.waited(WaitKind::ServerThink)
         };
         if late < SLIGHT && answered_late < SLIGHT {
             return;

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::Evidence;
+use super::layer::layer;
 use crate::cause::evidence::{human, median, percent};
 use crate::cause::settings;
 use crate::connection::SetupOutcome;
@@ -103,20 +104,6 @@ fn accuse(layer: &mut Layer, findings: &[Finding]) {
             .collect();
         layer.line = worst.title.clone();
         layer.because = format!("findings: {}", ids.join(", "));
-    }
-}
-
-pub(super) fn layer(
-    name: &str,
-    state: LayerState,
-    line: String,
-    because: impl Into<String>,
-) -> Layer {
-    Layer {
-        layer: name.to_owned(),
-        state,
-        line,
-        because: because.into(),
     }
 }
 
@@ -524,7 +511,7 @@ fn suspect(layers: &mut Vec<Layer>, findings: &[Finding]) {
                         (LayerState::Suspected, line, because);
                 }
             }
-            None => layers.push(self::layer(name, LayerState::Suspected, line, because)),
+            None => layers.push(layer(name, LayerState::Suspected, line, because)),
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
                 .answers
                 .iter()
                 .map(|(answer, &count)| StatusCount {
-                    status: answer_name(*answer),
+                    status: answer.name(),
                     count,
                 })
                 .collect(),
@@ -78,25 +78,6 @@ fn method_name(method: ProbeMethod) -> &'static str {
         ProbeMethod::TlsResumed => "tls-resumed",
         ProbeMethod::Icmp => "icmp",
         ProbeMethod::Udp => "udp",
-    }
-}
-
-pub(super) fn answer_name(answer: ProbeAnswer) -> String {
-    match answer {
-        ProbeAnswer::Open => "open".to_owned(),
-        ProbeAnswer::Refused => "refused".to_owned(),
-        ProbeAnswer::Unreachable(kind, code) => format!("unreachable {kind}/{code}"),
-        ProbeAnswer::Silence => "silence".to_owned(),
-        ProbeAnswer::Status(status) => status.to_string(),
-        ProbeAnswer::Closed => "closed".to_owned(),
-        ProbeAnswer::NotHttp => "not HTTP".to_owned(),
-        ProbeAnswer::Secured => "secured".to_owned(),
-        ProbeAnswer::TlsFailed => "TLS failed".to_owned(),
-        ProbeAnswer::NotTrusted => "certificate not accepted".to_owned(),
-        ProbeAnswer::NotTls => "no TLS".to_owned(),
-        ProbeAnswer::TlsTimeout => "TLS timeout".to_owned(),
-        ProbeAnswer::Echo => "echo".to_owned(),
-        ProbeAnswer::Datagram => "datagram".to_owned(),
     }
 }
 

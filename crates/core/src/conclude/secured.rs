@@ -1,6 +1,6 @@
 //! The layers of TLS: the time of handshakes, and the resumption of sessions.
 
-use super::layers::layer;
+use super::layer::layer;
 use crate::cause::evidence::{human, median};
 use crate::cause::secured::version_name;
 use crate::facts::Facts;

@@ -8,11 +8,9 @@ mod sizes;
 mod tests;
 
 use crate::facts::{Facts, ProbeKey, StepTally, Sweep};
-use crate::observed::event::ProbeStep;
+use crate::observed::event::{ProbeAnswer, ProbeStep};
 use crate::observed::segment::TcpFlags;
 use crate::report::{ProbeStepRow, Remark};
-
-use super::probes::answer_name;
 
 /// Returns the rows of one group's sweep.
 pub(super) fn rows(sweep: &Sweep) -> Vec<ProbeStepRow> {
@@ -27,7 +25,7 @@ pub(super) fn rows(sweep: &Sweep) -> Vec<ProbeStepRow> {
             value,
             sent: tally.sent,
             received: tally.answered(),
-            answer: tally.usual().map_or_else(String::new, answer_name),
+            answer: tally.usual().map_or_else(String::new, ProbeAnswer::name),
             least_ns: tally.least.map(|least| least.as_nanos() as u64),
         }
     };

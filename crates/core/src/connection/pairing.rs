@@ -4,6 +4,7 @@
 //! is paired by turns: a run of client bytes and the run of server bytes that follows it. A hole in
 //! the capture cuts the exchanges that it touches and never shifts the pairing.
 
+mod around;
 mod closing;
 mod draft;
 mod fins;

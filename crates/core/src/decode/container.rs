@@ -1,13 +1,10 @@
 //! Capture files of any format, fed in chunks of any size.
 
+use super::frame::{Advance, Frame};
 use super::pcap::Pcap;
 use super::pcapng::Pcapng;
 use super::snoop::Snoop;
-use super::{Damage, Fault, LinkType, Record};
-use crate::observed::time::Timestamp;
-
-/// Maximum number of captured bytes in a record: libpcap's `MAXIMUM_SNAPLEN`.
-pub const MAX_CAPTURED: u32 = 262_144;
+use super::{Damage, Fault, Record};
 
 /// The incremental reader of a pcap, pcapng or snoop file.
 ///
@@ -43,29 +40,6 @@ pub enum Found<'a> {
     NeedMore(usize),
     /// Damage: nothing can be read from here on.
     Damaged(Damage),
-}
-
-/// A packet as found by a format's reader.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Frame<'a> {
-    pub(super) at: Option<Timestamp>,
-    pub(super) link: LinkType,
-    pub(super) interface: u16,
-    pub(super) original_len: u32,
-    pub(super) bytes: &'a [u8],
-}
-
-/// The next content of a container, as found by a format's reader in the bytes it was offered.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Advance<'a> {
-    /// A packet, with the number of bytes that it occupies.
-    Frame(usize, Frame<'a>),
-    /// The number of bytes to skip that hold no packet.
-    Passed(usize),
-    /// The number of bytes that are needed, more than were offered.
-    NeedMore(usize),
-    /// The end of what can be read.
-    Bad(Fault),
 }
 
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@
 //! versions follow libpcap's `sf-pcap.c`.
 
 use super::byte_order::ByteOrder;
-use super::container::{Advance, Frame, MAX_CAPTURED};
+use super::frame::{Advance, Frame, MAX_CAPTURED};
 use super::{Fault, LinkType};
 use crate::observed::time::Timestamp;
 

@@ -9,7 +9,7 @@ mod interface;
 pub(super) use self::aside::Comments;
 use self::interface::Interface;
 use super::byte_order::ByteOrder;
-use super::container::{Advance, Frame, MAX_CAPTURED};
+use super::frame::{Advance, Frame, MAX_CAPTURED};
 use super::{Fault, LinkType};
 
 /// Maximum length of a block that is held in memory because its content is read.

@@ -2,7 +2,7 @@
 //! byte order, and records are padded.
 
 use super::byte_order::ByteOrder;
-use super::container::{Advance, Frame, MAX_CAPTURED};
+use super::frame::{Advance, Frame, MAX_CAPTURED};
 use super::{Fault, LinkType};
 use crate::observed::time::Timestamp;
 

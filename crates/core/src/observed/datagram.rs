@@ -3,8 +3,8 @@
 
 use core::net::IpAddr;
 
-use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, FlowKey};
+use crate::observed::point::PointId;
 use crate::observed::time::Timestamp;
 
 /// A UDP datagram as a packet source saw it. Its payload is passed separately.

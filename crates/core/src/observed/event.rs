@@ -12,19 +12,13 @@ use serde::{Deserialize, Serialize};
 use crate::observed::experiment::Experiment;
 use crate::observed::flow::{Endpoint, FlowKey};
 use crate::observed::kernel_span::{RequestSpan, WatchTally};
+pub use crate::observed::point::{PointId, Stamp};
 use crate::observed::route::{AutonomousSystem, HopSample, PathMtu, TraceStart};
 use crate::observed::segment::{TcpFlags, TcpOptions};
 use crate::observed::sockets::{KernelLimits, LiveSocket};
 use crate::observed::syscall::{CallTally, SocketCall};
 use crate::observed::time::{ClockId, Timestamp};
 use crate::stats::histogram::Distribution;
-
-/// An observation point within one run: a capture file, an interface, a host's
-/// socket layer. Records of one point are in time order.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-pub struct PointId(pub u16);
 
 /// The source of an observation: its point, its clock and the record's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -257,6 +251,26 @@ pub enum ProbeAnswer {
 }
 
 impl ProbeAnswer {
+    /// Returns the answer in words.
+    pub fn name(self) -> String {
+        match self {
+            Self::Open => "open".to_owned(),
+            Self::Refused => "refused".to_owned(),
+            Self::Unreachable(kind, code) => format!("unreachable {kind}/{code}"),
+            Self::Silence => "silence".to_owned(),
+            Self::Status(status) => status.to_string(),
+            Self::Closed => "closed".to_owned(),
+            Self::NotHttp => "not HTTP".to_owned(),
+            Self::Secured => "secured".to_owned(),
+            Self::TlsFailed => "TLS failed".to_owned(),
+            Self::NotTrusted => "certificate not accepted".to_owned(),
+            Self::NotTls => "no TLS".to_owned(),
+            Self::TlsTimeout => "TLS timeout".to_owned(),
+            Self::Echo => "echo".to_owned(),
+            Self::Datagram => "datagram".to_owned(),
+        }
+    }
+
     /// Returns true if a TLS handshake was requested and did not succeed.
     pub const fn is_tls_failure(self) -> bool {
         matches!(
@@ -264,16 +278,6 @@ impl ProbeAnswer {
             Self::TlsFailed | Self::NotTrusted | Self::NotTls | Self::TlsTimeout
         )
     }
-}
-
-/// The origin of a timestamp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stamp {
-    /// The kernel, at the device or socket.
-    Kernel,
-    /// The program, which may have woken up late, so the time may be too long.
-    User,
 }
 
 /// A probe and its answer.

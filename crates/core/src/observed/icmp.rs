@@ -2,8 +2,8 @@
 
 use core::net::IpAddr;
 
-use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, FlowKey};
+use crate::observed::point::PointId;
 use crate::observed::segment::TcpFlags;
 use crate::observed::time::Timestamp;
 

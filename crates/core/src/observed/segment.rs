@@ -4,8 +4,8 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, FlowKey};
+use crate::observed::point::PointId;
 use crate::observed::time::Timestamp;
 
 /// A TCP segment as a packet source saw it. Its payload is passed separately.

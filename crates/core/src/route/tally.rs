@@ -8,7 +8,6 @@ use crate::observed::event::Stamp;
 use crate::observed::route::{
     AutonomousSystem, HopAnswer, HopSample, MplsLabel, PathMtu, TraceStart, Translation,
 };
-use crate::report::{Hop, Route};
 use crate::stats::histogram::Distribution;
 
 /// Maximum number of addresses kept for one hop.
@@ -89,17 +88,6 @@ impl RouteTally {
     /// Records the path MTU.
     pub fn mtu(&mut self, mtu: PathMtu) {
         self.mtu = Some(mtu);
-    }
-
-    /// Returns the route as a whole; `None` before it was begun.
-    pub fn route(&self) -> Option<Route> {
-        super::weigh::route(self)
-    }
-
-    /// Returns the hops from the nearest to the target, each with the assessment of its losses and
-    /// delays.
-    pub fn hops(&self) -> Vec<Hop> {
-        super::weigh::hops(self)
     }
 
     /// Records the address that answered a flow at a distance.

@@ -24,8 +24,21 @@ const DIFFERENT: f64 = 2.0;
 /// Minimum number of times that packets must return to the same router for a loop.
 const RETURNS: u32 = 2;
 
+impl RouteTally {
+    /// Returns the route as a whole; `None` before it was begun.
+    pub fn route(&self) -> Option<Route> {
+        route(self)
+    }
+
+    /// Returns the hops from the nearest to the target, each with the assessment of its losses and
+    /// delays.
+    pub fn hops(&self) -> Vec<Hop> {
+        hops(self)
+    }
+}
+
 /// Returns the route as a whole.
-pub(super) fn route(tally: &RouteTally) -> Option<Route> {
+fn route(tally: &RouteTally) -> Option<Route> {
     let start = tally.start.as_ref()?;
     let listed = listed(tally);
     let distance = tally.distance();
@@ -52,7 +65,7 @@ pub(super) fn route(tally: &RouteTally) -> Option<Route> {
 }
 
 /// Returns the hops up to the target, or up to the last probed one.
-pub(super) fn hops(tally: &RouteTally) -> Vec<Hop> {
+fn hops(tally: &RouteTally) -> Vec<Hop> {
     let Some(start) = &tally.start else {
         return Vec::new();
     };

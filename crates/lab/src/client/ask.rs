@@ -213,7 +213,7 @@ fn nanoseconds(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::quantity::Size;
+    use crate::quantity::Size;
 
     #[test]
     fn a_request_is_cut_as_asked() {

@@ -20,10 +20,10 @@ pub struct Requests {
 }
 
 /// The requests of all clients, client by client: the time of each request, or a failure.
-pub(super) type Times = Vec<Result<Duration, ()>>;
+pub(crate) type Times = Vec<Result<Duration, ()>>;
 
 impl Requests {
-    pub(super) fn of(times: &Times) -> Self {
+    pub(crate) fn of(times: &Times) -> Self {
         let mut answered: Vec<u64> = times
             .iter()
             .flatten()

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chance::Chance;
 use super::loss::check_share;
-use crate::scenario::quantity::duration;
+use crate::quantity::duration;
 
 /// A fault of some packets: they are delayed or duplicated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::packet::{ACK, FIN, Flow, ICMP, ICMP6, PSH, Packet, RST, SYN, TCP, UDP};
-use crate::scenario::quantity::{Size, optional_duration};
+use crate::quantity::{Size, optional_duration};
 
 /// A selection of packets that are dropped: those that match every condition here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -16,11 +16,10 @@ use serde::{Deserialize, Serialize};
 use super::counters::PathCounters;
 use super::transit::Transit;
 use super::tun::{Head, Tun};
-use super::{PathSpec, priority, tun};
+use super::{INTERFACE, PathSpec, priority, tun};
 use crate::error::Error;
-use crate::host::Side;
-use crate::link::INTERFACE;
-use crate::namespace::Namespace;
+use crate::machine::namespace::Namespace;
+use crate::side::Side;
 
 /// The time before a due time at which the emulator stops sleeping.
 const SPIN: Duration = Duration::from_micros(60);
@@ -179,5 +178,5 @@ fn publish(counters: &Mutex<PathCounters>, file: &Path) {
 /// Replaces the file atomically, so that no reader sees an incomplete file.
 fn write_counters(file: &Path, counters: PathCounters) -> Result<(), Error> {
     let text = serde_json::to_string(&counters).expect("counters are numbers");
-    crate::run::replace_file(file, text.as_bytes())
+    crate::machine::file::replace_file(file, text.as_bytes())
 }

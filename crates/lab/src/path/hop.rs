@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::bottleneck::{PolicerSpec, TokenBucket};
 use super::icmp::RouterAddress;
-use crate::host::Side;
-use crate::scenario::quantity::{Rate, Size, duration};
+use crate::quantity::{Rate, Size, duration};
+use crate::side::Side;
 
 /// A router on the path. The first in a list is next to the client.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::chance::Chance;
-use crate::scenario::quantity::duration;
+use crate::quantity::duration;
 
 /// Delay that varies from packet to packet and is added to the lane's own delay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

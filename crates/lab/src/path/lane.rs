@@ -5,19 +5,15 @@
 
 use std::time::Duration;
 
-use super::LaneSpec;
 use super::bottleneck::{Bottleneck, TokenBucket};
 use super::counters::DropReason;
 use super::disorder::Disorder;
 use super::drops::Drops;
 use super::jitter::Jitter;
+use super::lane_spec::{DEFAULT_QUEUE, LaneSpec};
 use super::loss::{BurstLoss, Loss};
 use super::packet::Packet;
 use super::stage::Stage;
-use crate::scenario::quantity::Size;
-
-/// The default size of the queue before a bottleneck.
-pub(super) const DEFAULT_QUEUE: Size = Size::from_bytes(64_000);
 
 /// A direction of the path.
 #[derive(Debug, Clone)]
@@ -100,7 +96,7 @@ mod tests {
     use super::super::disorder::DisorderSpec;
     use super::super::lane_spec::StepSpec;
     use super::*;
-    use crate::scenario::quantity::Rate;
+    use crate::quantity::{Rate, Size};
 
     const MS: Duration = Duration::from_millis(1);
 

@@ -12,7 +12,10 @@ use super::jitter::JitterSpec;
 use super::loss::{BurstLossSpec, check_share};
 use super::radio::SleepSpec;
 use super::thin_acks::ThinAcksSpec;
-use crate::scenario::quantity::{Rate, Size, duration, optional_duration};
+use crate::quantity::{Rate, Size, duration, optional_duration};
+
+/// The default size of the queue before a bottleneck.
+pub(super) const DEFAULT_QUEUE: Size = Size::from_bytes(64_000);
 
 /// A direction of the path: its parts, in the order in which a packet passes them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -153,9 +156,7 @@ impl LaneSpec {
     pub(super) fn check_offload(&self) -> Result<(), String> {
         const WHOLE: u64 = 66_000;
         let is_small = |size: Option<Size>| size.is_some_and(|size| size.bytes() < WHOLE);
-        let queue = self
-            .rate
-            .map(|_| self.queue.unwrap_or(super::lane::DEFAULT_QUEUE));
+        let queue = self.rate.map(|_| self.queue.unwrap_or(DEFAULT_QUEUE));
         if is_small(self.policer.map(|policer| policer.burst)) || is_small(queue) {
             Err(format!(
                 "with offload, its queue and its policer's burst have to hold {WHOLE} bytes"

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::quantity::duration;
+use crate::quantity::duration;
 
 /// A radio that falls asleep when no packet crossed the path in either direction for a while.
 /// Packets in this direction then wait until it is awake. Packets in the other direction wake it

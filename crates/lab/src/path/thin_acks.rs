@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::packet::{Flow, Packet};
-use crate::scenario::quantity::duration;
+use crate::quantity::duration;
 
 /// Thinning of the pure acknowledgements of a connection: they are held, and only the last of
 /// several is forwarded. No acknowledgement is lost for good: if no other follows, it is sent after

@@ -19,7 +19,7 @@ use super::stage::taken;
 use super::thin_acks::ThinAcks;
 use super::tun::Head;
 use super::{LaneSpec, PathSpec};
-use crate::host::Side;
+use crate::side::Side;
 
 /// Maximum number of bytes that one direction holds: 10 s of 50 Mbit/s, or 50 ms of 10 Gbit/s.
 const HELD_LIMIT: usize = 64 << 20;

@@ -17,7 +17,7 @@ use rustix::ioctl;
 use super::icmp::checksum;
 use super::packet::Packet;
 use crate::error::Error;
-use crate::namespace::Namespace;
+use crate::machine::namespace::Namespace;
 
 /// Maximum length of a packet read from a device, including its head.
 pub(super) const LONGEST: usize = 65_535 + Head::LENGTH;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::load::Load;
 use crate::path::PathSpec;
-use crate::scenario::quantity::Size;
+use crate::quantity::Size;
 use crate::scenario::{CaptureFormat, HostSpec, Scenario, Service};
 use crate::server::{Answer, Server};
 

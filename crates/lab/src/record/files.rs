@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::Drawn;
+use super::drawn::Drawn;
+use super::label::Label;
 use crate::error::Error;
-use crate::label::Label;
+use crate::machine::tool;
 use crate::scenario::{CaptureFormat, CaptureSpec};
-use crate::tool;
 
 /// Maximum number of packets that editcap can leave out.
 const MOST_LEFT_OUT: usize = 512;
@@ -100,7 +100,7 @@ pub(super) fn redo(file: &Path, spec: &CaptureSpec, drawn: &Drawn) -> Result<Pat
     }
     editcap.arg(file).arg(&redone);
     if let Some(percent) = begin_percent {
-        let packets = super::side::count_packets(file, "frame")?;
+        let packets = count_packets(file, "frame")?;
         let first = packets * u64::from(percent) / 100 + 1;
         editcap.arg(format!("{first}-{packets}"));
     }
@@ -124,7 +124,7 @@ fn left_out(file: &Path, share: f64, seed: u64) -> Result<Vec<String>, Error> {
     if share == 0.0 {
         return Ok(Vec::new());
     }
-    let packets = super::side::count_packets(file, "frame")?;
+    let packets = count_packets(file, "frame")?;
     let every = (1.0 / share).round().max(2.0) as u64;
     let first = seed % every + 1;
     let numbers = (first..=packets).step_by(usize::try_from(every).unwrap_or(usize::MAX));
@@ -161,4 +161,15 @@ pub(super) fn publish(
     }
     fs::rename(&ready, place).map_err(Error::file("create", place))?;
     Ok(place.to_owned())
+}
+
+/// Counts the packets of a file that match a display filter.
+pub(super) fn count_packets(file: &Path, filter: &str) -> Result<u64, Error> {
+    tool::require("tshark", "tshark")?;
+    let mut tshark = tool::command("tshark");
+    // Two passes: some fields look ahead. -n: no name is looked up.
+    tshark.args(["-n", "-2", "-r"]).arg(file);
+    tshark.args(["-Y", filter, "-T", "fields", "-e", "frame.number"]);
+    let text = tool::output_of(tshark)?;
+    Ok(text.lines().filter(|line| !line.trim().is_empty()).count() as u64)
 }

@@ -9,16 +9,18 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::files;
+use super::load::background::Background;
+use super::load::{Words, run as run_load};
 use crate::error::Error;
-use crate::helper::Helper;
-use crate::host::{Host, Side as End};
-use crate::lab::{Family, Lab};
-use crate::load::background::Background;
+use crate::host::Host;
+use crate::lab::Lab;
 use crate::load::requests::Requests;
-use crate::load::run::{Words, run as run_load};
+use crate::machine::helper::Helper;
+use crate::machine::tool;
 use crate::recording::{Recorded, Recording, RecordingOptions};
 use crate::scenario::{CaptureFormat, Scenario, Service, Witness};
-use crate::tool;
+use crate::side::Family;
+use crate::side::Side as End;
 
 /// The time by which the background programs start before the load.
 const BACKGROUND_HEAD_START: Duration = Duration::from_millis(200);
@@ -209,7 +211,7 @@ impl View<'_> {
                     End::Server => self.files.last(),
                 };
                 let filter = self.words.fill(filter);
-                file.map_or(Ok(0), |file| count_packets(file, &filter))
+                file.map_or(Ok(0), |file| files::count_packets(file, &filter))
             }
             Witness::Counter(name, end) => {
                 let value = |counters: &Counters| counters.of(end).get(name).copied();
@@ -243,17 +245,6 @@ impl View<'_> {
             reason: format!("the emulator has no counter `{name}`"),
         })
     }
-}
-
-/// Counts the packets of a file that match a display filter.
-pub(super) fn count_packets(file: &Path, filter: &str) -> Result<u64, Error> {
-    tool::require("tshark", "tshark")?;
-    let mut tshark = tool::command("tshark");
-    // Two passes: some fields look ahead. -n: no name is looked up.
-    tshark.args(["-n", "-2", "-r"]).arg(file);
-    tshark.args(["-Y", filter, "-T", "fields", "-e", "frame.number"]);
-    let text = tool::output_of(tshark)?;
-    Ok(text.lines().filter(|line| !line.trim().is_empty()).count() as u64)
 }
 
 /// Counts the lines that contain a text in the run's logs.

@@ -10,11 +10,11 @@ mod said;
 
 use std::time::Duration;
 
-use super::Request;
 use super::drawn::{Drawn, RECEIVE_BUFFER};
+use super::request::Request;
 use crate::load::Load;
 use crate::path::chance::{Chance, mix};
-use crate::scenario::quantity::Size;
+use crate::quantity::Size;
 use crate::scenario::{CaptureFormat, Circumstance, HostSpec, Scenario, Service};
 use said::{
     chooses, counts_connections, has_size, is_plain, largest_answer, on_loopback, speaks_http,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::quantity::{optional_duration, parse_duration};
+use crate::quantity::{optional_duration, parse_duration};
 
 /// The settings of a scenario's recordings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::quantity::{format_duration, optional_duration};
-use crate::host::Side;
+use crate::quantity::{format_duration, optional_duration};
+use crate::side::Side;
 
 /// A proof of the fault; exactly one of its witnesses is set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,11 +3,16 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Proof, ServiceWithout, Truth, is_kebab_case};
-use crate::bring_up::RESERVED_NAMES;
-use crate::control::{CpuQuota, Stop};
-use crate::firewall::Firewall;
+use crate::host::firewall::Firewall;
 use crate::load::Load;
-use crate::server::Server;
+use crate::server::{CpuQuota, Server, ServicePort, Stop};
+
+/// The roles of the processes that serve a lab as a whole: the path, the one nginx of all nginx
+/// services, and its workers. No service may have one of these names.
+pub(crate) const PATH: &str = "path";
+pub(crate) const NGINX: &str = "nginx";
+pub(crate) const NGINX_WORKER: &str = "nginx-worker";
+const RESERVED_NAMES: [&str; 3] = [PATH, NGINX, NGINX_WORKER];
 
 /// A port of the server, the server on that port, and the truth about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +59,14 @@ impl Service {
     /// the scenario gives it its own load.
     pub fn is_asked(&self) -> bool {
         self.server.is_for_pages() || !self.load.is_plain()
+    }
+
+    /// Returns the service's port, for its server.
+    pub(crate) fn port(&self) -> ServicePort<'_> {
+        ServicePort {
+            name: &self.name,
+            port: self.port,
+        }
     }
 
     pub(super) fn check(&self, before: &[Service]) -> Result<(), String> {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use lagtrace_core::registry::Id;
 use serde::{Deserialize, Serialize};
 
-use super::quantity::optional_duration;
-use crate::host::Side;
+use crate::quantity::optional_duration;
+use crate::side::Side;
 
 /// The truth about a service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

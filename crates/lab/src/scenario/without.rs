@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{HostSpec, Scenario};
-use crate::firewall::Firewall;
+use super::Scenario;
+use crate::host::HostSpec;
+use crate::host::firewall::Firewall;
 use crate::load::Load;
 use crate::path::PathSpec;
 use crate::server::Server;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::quantity::Size;
+use crate::quantity::Size;
 
 /// Maximum size of a file served as a response; limited because the run's folder is in memory.
 const LARGEST_FILE: Size = Size::from_bytes(50_000_000);

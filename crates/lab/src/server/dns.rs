@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::LONGEST_SLEEP;
 use super::accept::serve_all;
 use crate::error::Error;
-use crate::link::Addresses;
-use crate::scenario::quantity::duration;
+use crate::host::address::Addresses;
+use crate::quantity::duration;
 
 /// Maximum number of waiting answers; further queries are dropped.
 const MOST_WAITING: usize = 1024;

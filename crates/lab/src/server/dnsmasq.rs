@@ -6,9 +6,9 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::program::Program;
-use crate::host_files::fill_in;
+use super::service_port::ServicePort;
+use crate::host::files::fill_in;
 use crate::path::PathSpec;
-use crate::scenario::Service;
 
 /// Maximum number of arguments of a dnsmasq.
 const MOST_ARGUMENTS: usize = 256;
@@ -39,7 +39,7 @@ impl Dnsmasq {
 /// Returns the program that runs dnsmasq in the foreground.
 pub(super) fn lay(
     folder: &Path,
-    service: &Service,
+    service: ServicePort<'_>,
     dnsmasq: &Dnsmasq,
     hosts: &PathSpec,
 ) -> Program {

@@ -8,8 +8,8 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::program::Program;
+use super::service_port::ServicePort;
 use crate::error::Error;
-use crate::scenario::Service;
 
 /// A haproxy with a frontend on the service's port. Lines are haproxy's own configuration,
 /// with `{folder}` for the run's folder.
@@ -25,7 +25,11 @@ pub struct Haproxy {
 }
 
 /// Writes the configuration and returns the program.
-pub(super) fn lay(folder: &Path, service: &Service, haproxy: &Haproxy) -> Result<Program, Error> {
+pub(super) fn lay(
+    folder: &Path,
+    service: ServicePort<'_>,
+    haproxy: &Haproxy,
+) -> Result<Program, Error> {
     let file = folder.join(format!("{}.haproxy.cfg", service.name));
     fs::write(&file, configure(folder, service, haproxy)).map_err(Error::file("write", &file))?;
     Ok(Program {
@@ -40,7 +44,7 @@ pub(super) fn lay(folder: &Path, service: &Service, haproxy: &Haproxy) -> Result
     })
 }
 
-fn configure(folder: &Path, service: &Service, haproxy: &Haproxy) -> String {
+fn configure(folder: &Path, service: ServicePort<'_>, haproxy: &Haproxy) -> String {
     let mut text = String::from(
         "global\n    log stdout format raw local0 info\n    maxconn 4096\n    nbthread 2\n\
          defaults\n    mode http\n    log global\n    option httplog\n\

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 
 use crate::error::Error;
-use crate::namespace::Namespace;
+use crate::machine::namespace::Namespace;
 
 /// Returns the TCP ports with a listener inside a namespace, over either IP version.
 pub(crate) fn ports(namespace: &Namespace) -> Result<BTreeSet<u16>, Error> {

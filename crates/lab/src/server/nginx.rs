@@ -4,30 +4,26 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Answer, Nginx, PAGE, Server};
+use super::service_port::ServicePort;
+use super::{Answer, Nginx, PAGE};
 use crate::error::Error;
+use crate::machine::file::open_up;
 use crate::path::PathSpec;
-use crate::run::open_up;
-use crate::scenario::Service;
-use crate::scenario::quantity::Size;
+use crate::quantity::Size;
 
 /// The default number of workers: more than one, as on the machines on which the case was observed.
 const WORKERS: u8 = 2;
 
-/// Returns the number of workers of the nginx of these services.
-pub(crate) fn workers(services: &[Service]) -> u8 {
-    blocks(services)
+/// The services of one nginx, each with its block.
+pub(crate) type Blocks<'a> = [(ServicePort<'a>, &'a Nginx)];
+
+/// Returns the number of workers of the nginx with these blocks.
+pub(crate) fn workers(blocks: &Blocks<'_>) -> u8 {
+    blocks
+        .iter()
         .filter_map(|(_, nginx)| nginx.workers)
         .max()
         .unwrap_or(WORKERS)
-}
-
-/// Returns the nginx services and their blocks.
-fn blocks(services: &[Service]) -> impl Iterator<Item = (&Service, &Nginx)> {
-    services.iter().filter_map(|service| match &service.server {
-        Server::Nginx(nginx) => Some((service, nginx)),
-        _ => None,
-    })
 }
 
 /// Returns the error log of a service.
@@ -46,13 +42,13 @@ pub(crate) fn error_log(folder: &Path) -> PathBuf {
 }
 
 /// Writes nginx's folder: page and configuration. Returns the arguments to start nginx with; `None`
-/// if no service is an nginx.
+/// if there are no blocks.
 pub(crate) fn lay(
     folder: &Path,
-    services: &[Service],
+    blocks: &Blocks<'_>,
     hosts: &PathSpec,
 ) -> Result<Option<Vec<String>>, Error> {
-    if blocks(services).next().is_none() {
+    if blocks.is_empty() {
         return Ok(None);
     }
     let home = folder.join("nginx");
@@ -60,14 +56,16 @@ pub(crate) fn lay(
     fs::create_dir_all(&pages).map_err(Error::file("create", &pages))?;
     let page = pages.join("index.html");
     fs::write(&page, PAGE).map_err(Error::file("write", &page))?;
-    for service in services {
-        if let Server::Nginx(Nginx { tls: Some(tls), .. }) = &service.server {
-            tls.lay(&home, &service.name, hosts)?;
+    for (service, nginx) in blocks {
+        if let Some(tls) = &nginx.tls {
+            tls.lay(&home, service.name, hosts)?;
         }
-        lay_files(&home, service)?;
+        if let Answer::Bytes(sizes) = &nginx.answer {
+            lay_files(&files(&home, service.name), sizes.as_slice())?;
+        }
     }
     let configuration = home.join("nginx.conf");
-    let text = configure(&home, worker_user(), services);
+    let text = configure(&home, worker_user(), blocks);
     fs::write(&configuration, text).map_err(Error::file("write", &configuration))?;
     [&home, &pages, &page, &configuration]
         .into_iter()
@@ -83,25 +81,14 @@ pub(crate) fn lay(
     ]))
 }
 
-/// Writes the files of a service that serves files.
-fn lay_files(home: &Path, service: &Service) -> Result<(), Error> {
-    let Server::Nginx(Nginx {
-        answer: Answer::Bytes(sizes),
-        ..
-    }) = &service.server
-    else {
-        return Ok(());
-    };
-    let folder = files(home, &service.name);
-    fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
-    open_up(&folder)?;
-    let names = sizes.as_slice().iter().map(Size::to_string);
+/// Writes the files of a service that serves files of these sizes.
+fn lay_files(folder: &Path, sizes: &[Size]) -> Result<(), Error> {
+    fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
+    open_up(folder)?;
+    let names = sizes.iter().map(Size::to_string);
     let index = std::iter::once("index.html".to_owned());
-    let first = sizes.as_slice().first();
-    for (name, size) in index
-        .chain(names)
-        .zip(first.into_iter().chain(sizes.as_slice()))
-    {
+    let sizes = sizes.first().into_iter().chain(sizes);
+    for (name, size) in index.chain(names).zip(sizes) {
         let file = folder.join(name);
         fs::write(&file, text(*size)).map_err(Error::file("write", &file))?;
         open_up(&file)?;
@@ -147,8 +134,8 @@ fn worker_user() -> &'static str {
 }
 
 /// Returns the configuration, formatted as by an administrator.
-fn configure(home: &Path, user: &str, services: &[Service]) -> String {
-    let workers = workers(services);
+fn configure(home: &Path, user: &str, blocks: &Blocks<'_>) -> String {
+    let workers = workers(blocks);
     let home = home.display().to_string();
     let mut text = format!(
         "user {user};\n\
@@ -173,21 +160,21 @@ fn configure(home: &Path, user: &str, services: &[Service]) -> String {
          \x20   keepalive_timeout 65;\n\
          \x20   keepalive_requests 1000000000;\n"
     );
-    for (_, nginx) in blocks(services) {
+    for (_, nginx) in blocks {
         for directive in &nginx.http {
             let _ = writeln!(text, "    {}", written(directive, &home));
         }
     }
-    for (service, nginx) in blocks(services) {
-        text.push_str(&block(&home, service, nginx));
+    for (service, nginx) in blocks {
+        text.push_str(&block(&home, *service, nginx));
     }
     text.push_str("}\n");
     text
 }
 
 /// Returns a service's `server` block.
-fn block(home: &str, service: &Service, nginx: &Nginx) -> String {
-    let Service { name, port, .. } = service;
+fn block(home: &str, service: ServicePort<'_>, nginx: &Nginx) -> String {
+    let ServicePort { name, port } = service;
     let mut words = nginx.listen.clone().unwrap_or_default();
     if nginx.tls.is_some() {
         words.push_str(" ssl");
@@ -253,26 +240,25 @@ fn on_off(is_on: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Scenario;
+    use crate::server::Server;
 
     #[test]
     fn what_a_scenario_says_in_nginxs_own_words_is_in_the_configuration() {
         let text = r#"
-name = "raw"
-title = "t"
-target = "raw"
-[[service]]
-name = "raw"
-port = 80
-[service.server]
 kind = "nginx"
 workers = 1
 listen = "backlog=1"
 http = ["upstream app { server 127.0.0.1:9; }"]
 directives = ["limit_rate 20k", "location /x { root {folder}/html; }"]
 "#;
-        let scenario = Scenario::parse("test", text).expect("a scenario");
-        let text = configure(Path::new("/run/n"), "nobody", &scenario.services);
+        let Ok(Server::Nginx(nginx)) = toml::from_str(text) else {
+            panic!("no nginx")
+        };
+        let port = ServicePort {
+            name: "raw",
+            port: 80,
+        };
+        let text = configure(Path::new("/run/n"), "nobody", &[(port, &nginx)]);
         for line in [
             "worker_processes 1;",
             "    upstream app { server 127.0.0.1:9; }\n",

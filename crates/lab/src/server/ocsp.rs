@@ -6,8 +6,8 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::program::Program;
+use super::service_port::ServicePort;
 use super::tls::certificates;
-use crate::scenario::Service;
 
 /// The responder for the certificate of another service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct Ocsp {
 
 /// Returns the program that runs the responder. The certificate's issuer, number 1 of its chain,
 /// signs the responder's answers.
-pub(super) fn lay(folder: &Path, service: &Service, ocsp: &Ocsp) -> Program {
+pub(super) fn lay(folder: &Path, service: ServicePort<'_>, ocsp: &Ocsp) -> Program {
     let home = certificates(&folder.join("nginx"), &ocsp.of);
     let file = |name: &str| home.join(name).display().to_string();
     let named = [

@@ -105,7 +105,7 @@ fn listen(
 }
 
 fn set_buffers(socket: &Socket, options: &SocketOptions) -> io::Result<()> {
-    let bytes = |size: crate::scenario::quantity::Size| usize::try_from(size.bytes()).ok();
+    let bytes = |size: crate::quantity::Size| usize::try_from(size.bytes()).ok();
     if let Some(size) = options.send_buffer.and_then(bytes) {
         socket.set_send_buffer_size(size)?;
     }

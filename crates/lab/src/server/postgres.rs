@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::program::{Program, User};
+use super::program::Program;
+use super::service_port::ServicePort;
 use crate::error::Error;
-use crate::namespace::before_exec;
-use crate::run::open_up;
-use crate::scenario::Service;
-use crate::tool;
+use crate::machine::file::open_up;
+use crate::machine::namespace::before_exec;
+use crate::machine::tool;
+use crate::machine::user::User;
 
 /// A PostgreSQL. Clients connect as the user `postgres` to the database `postgres`, without a
 /// password.
@@ -53,7 +54,11 @@ const SETTINGS: [&str; 10] = [
 ];
 
 /// Creates the cluster and returns the program.
-pub(super) fn lay(folder: &Path, service: &Service, postgres: &Postgres) -> Result<Program, Error> {
+pub(super) fn lay(
+    folder: &Path,
+    service: ServicePort<'_>,
+    postgres: &Postgres,
+) -> Result<Program, Error> {
     let missing = || Error::MissingTool {
         tool: "postgres",
         package: "postgresql",
@@ -98,7 +103,11 @@ fn make_cluster(home: &Path, user: User) -> Result<(), Error> {
 }
 
 /// Waits until the server accepts clients, and runs the first SQL over its own socket.
-pub(super) fn prepare(folder: &Path, service: &Service, postgres: &Postgres) -> Result<(), Error> {
+pub(super) fn prepare(
+    folder: &Path,
+    service: ServicePort<'_>,
+    postgres: &Postgres,
+) -> Result<(), Error> {
     let home = home(folder, service);
     let begun = Instant::now();
     // The server listens before it has started up; the last line of this file tells when it has.
@@ -133,8 +142,8 @@ pub(super) fn prepare(folder: &Path, service: &Service, postgres: &Postgres) -> 
     tool::run_with_input(psql, &(postgres.prepare.join(";\n") + ";\n"))
 }
 
-fn home(folder: &Path, service: &Service) -> PathBuf {
-    folder.join(&service.name)
+fn home(folder: &Path, service: ServicePort<'_>) -> PathBuf {
+    folder.join(service.name)
 }
 
 fn data(home: &Path) -> PathBuf {

@@ -1,11 +1,10 @@
 //! Real servers with their own process: starting the process, preparing it and ending it. The
 //! configuration of each kind of server is in its own module.
 
-use std::fs;
-
-use rustix::process::{Gid, Signal, Uid};
+use rustix::process::Signal;
 
 use super::{Nginx, Server};
+use crate::machine::user::User;
 
 /// A server whose files are written and that can be started.
 pub(crate) struct Program {
@@ -15,30 +14,6 @@ pub(crate) struct Program {
     pub(crate) user: Option<User>,
     /// The signal that ends the program, and the processes that it started, immediately.
     pub(crate) ends_by: Signal,
-}
-
-/// A user of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct User {
-    pub(crate) uid: Uid,
-    pub(crate) gid: Gid,
-}
-
-impl User {
-    /// Returns the user with this name, if the machine has one.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        let passwd = fs::read_to_string("/etc/passwd").ok()?;
-        let mut lines = passwd.lines().map(|line| line.split(':'));
-        lines.find_map(|mut fields| {
-            (fields.next()? == name).then_some(())?;
-            let uid = fields.nth(1)?.parse().ok()?;
-            let gid = fields.next()?.parse().ok()?;
-            Some(Self {
-                uid: Uid::from_raw(uid),
-                gid: Gid::from_raw(gid),
-            })
-        })
-    }
 }
 
 /// Returns the programs that must be installed for a real server, and the Debian package of each.

@@ -8,9 +8,9 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::program::Program;
+use super::service_port::ServicePort;
 use crate::error::Error;
-use crate::scenario::Service;
-use crate::tool;
+use crate::machine::tool;
 
 /// A Redis.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,8 +23,12 @@ pub struct Redis {
 }
 
 /// Creates the folder of a Redis and returns the program.
-pub(super) fn lay(folder: &Path, service: &Service, redis: &Redis) -> Result<Program, Error> {
-    let home = folder.join(&service.name);
+pub(super) fn lay(
+    folder: &Path,
+    service: ServicePort<'_>,
+    redis: &Redis,
+) -> Result<Program, Error> {
+    let home = folder.join(service.name);
     fs::create_dir(&home).map_err(Error::file("create", &home))?;
     let own = [
         format!("port {}", service.port),
@@ -50,7 +54,7 @@ pub(super) fn lay(folder: &Path, service: &Service, redis: &Redis) -> Result<Pro
 }
 
 /// Sends a listening Redis its first commands, over its Unix socket and not the network.
-pub(super) fn prepare(folder: &Path, service: &Service, redis: &Redis) -> Result<(), Error> {
+pub(super) fn prepare(folder: &Path, service: ServicePort<'_>, redis: &Redis) -> Result<(), Error> {
     for line in &redis.prepare {
         let mut command = tool::command("redis-cli");
         command.arg("-e").arg("-s").arg(socket(folder, service));
@@ -60,6 +64,6 @@ pub(super) fn prepare(folder: &Path, service: &Service, redis: &Redis) -> Result
     Ok(())
 }
 
-fn socket(folder: &Path, service: &Service) -> PathBuf {
-    folder.join(&service.name).join("redis.sock")
+fn socket(folder: &Path, service: ServicePort<'_>) -> PathBuf {
+    folder.join(service.name).join("redis.sock")
 }

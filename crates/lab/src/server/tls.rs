@@ -9,11 +9,11 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::host::Side;
-use crate::link;
+use crate::host::address::Addresses;
+use crate::machine::tool;
 use crate::path::PathSpec;
-use crate::scenario::quantity::Size;
-use crate::tool;
+use crate::quantity::Size;
+use crate::side::Side;
 
 /// Maximum length of a certificate chain.
 const LONGEST_CHAIN: u8 = 8;
@@ -181,7 +181,7 @@ impl Tls {
     fn describe_server(&self, hosts: &PathSpec) -> String {
         let mut text = describe("www.lab.test", "CA:FALSE");
         if let Some(port) = self.ocsp_port {
-            let host = link::addresses(hosts, Side::Server).v4;
+            let host = Addresses::of(hosts, Side::Server).v4;
             let _ = writeln!(text, "authorityInfoAccess = OCSP;URI:http://{host}:{port}/");
         }
         text.push_str("subjectAltName = @names\n[names]\nDNS.1 = www.lab.test\n");

@@ -5,10 +5,9 @@
 
 use std::cmp::Reverse;
 
-use anstyle::{AnsiColor, Style as Color};
-
 use super::escape::escape;
 use super::table::Table;
+pub(crate) use super::tone::{Tone, length};
 use super::{Length, Style};
 
 mod wrap;
@@ -22,37 +21,6 @@ const SCREEN: usize = 100;
 
 /// Maximum number of lines of a minor paragraph of a bounded page.
 const MINOR: usize = 2;
-
-/// The meaning of a piece of text to the reader, shown by its colour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Tone {
-    /// Ordinary.
-    #[default]
-    Plain,
-    /// Important.
-    Strong,
-    /// Secondary.
-    Dim,
-    /// Healthy.
-    Good,
-    /// At fault.
-    Bad,
-    /// To be taken with care.
-    Caution,
-}
-
-impl Tone {
-    fn color(self) -> Color {
-        match self {
-            Self::Plain => Color::new(),
-            Self::Strong => Color::new().bold(),
-            Self::Dim => Color::new().dimmed(),
-            Self::Good => AnsiColor::Green.on_default().bold(),
-            Self::Bad => AnsiColor::Red.on_default().bold(),
-            Self::Caution => AnsiColor::Yellow.on_default().bold(),
-        }
-    }
-}
 
 /// A page that is being written.
 #[derive(Debug)]
@@ -233,12 +201,6 @@ impl Page {
             text.to_owned()
         }
     }
-}
-
-/// Returns the number of columns of a text. Wide characters count as one: they occur
-/// only in strings from outside, and misalign only their own line.
-pub(crate) fn length(text: &str) -> usize {
-    text.chars().count()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::bar;
 use super::escape::escape;
-use super::page::{Tone, length};
+use super::tone::{Tone, length};
 
 /// Gap between two columns, in characters.
 const GAP: usize = 2;

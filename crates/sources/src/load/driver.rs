@@ -18,7 +18,7 @@ use lagtrace_core::observed::time::Timestamp;
 use super::cadence::{Cadence, Share};
 use super::connection::{Connection, Dialect};
 use super::http2::Request;
-use super::lane::{LaneState, group_of, share};
+use super::lane::{LaneState, Slot, group_of, share};
 use super::meter::LagMeter;
 use super::mix::Mix;
 use super::plan::{Method, Plan};
@@ -26,8 +26,6 @@ use super::record::Batch;
 
 /// Interval at which limits and stop flags are checked and records are passed to the collector.
 pub(super) const TICK: Duration = Duration::from_millis(20);
-/// Index of a connection within its worker.
-pub(super) type Slot = usize;
 
 /// An instruction to the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

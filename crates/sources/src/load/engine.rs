@@ -19,7 +19,8 @@ use rustix::event::epoll;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::LoadError;
-use super::driver::{Driver, Slot};
+use super::driver::Driver;
+use super::lane::Slot;
 use super::meter::LagMeter;
 use super::plan::Plan;
 use super::record::Batch;

@@ -9,8 +9,10 @@ use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_core::observed::time::Timestamp;
 
 use super::cadence::Cadence;
-use super::driver::Slot;
 use super::mix::{Mix, Start};
+
+/// Index of a connection within its worker.
+pub(super) type Slot = usize;
 
 #[derive(Debug)]
 pub(super) struct LaneState {

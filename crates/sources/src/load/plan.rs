@@ -8,7 +8,7 @@ use core::time::Duration;
 pub use asked::{Lane, Method, Target, WeightedUrl};
 
 use super::LoadError;
-use super::socket::SocketOptions;
+use super::socket_options::SocketOptions;
 use crate::tls::{TlsClient, TlsError, TlsPeer};
 use crate::url::Url;
 
@@ -195,7 +195,8 @@ impl Plan {
         if self.stamps && is_other {
             return Err(LoadError::Stamps);
         }
-        self.sockets.check(&self.lanes)?;
+        self.sockets
+            .check(self.lanes.iter().map(|lane| lane.target.address))?;
         if self.connections() > MAX_CONNECTIONS {
             return Err(LoadError::TooManyConnections {
                 wanted: self.connections(),

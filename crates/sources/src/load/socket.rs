@@ -1,71 +1,19 @@
 //! The client sockets of a run.
 
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 
 use core::cell::Cell;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 
 use lagtrace_core::observed::event::RequestFailure;
 use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
 use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, ipproto, socket_with,
-    sockopt,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, bind, connect, sockopt};
 
-use super::LoadError;
 use super::plan::{Lane, Plan};
-
-/// Socket options of a run, apart from those that experiments change.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SocketOptions {
-    /// A Unix socket to connect to instead of the targets' addresses.
-    pub unix: Option<PathBuf>,
-    /// Our own addresses, used in turn; if empty, the kernel chooses.
-    pub sources: Vec<IpAddr>,
-    /// `SO_RCVBUF`, in bytes; the kernel doubles it (socket(7)).
-    pub receive_buffer: Option<usize>,
-    /// `SO_SNDBUF`, in bytes; the kernel doubles it.
-    pub send_buffer: Option<usize>,
-}
-
-impl SocketOptions {
-    /// Tries in advance the operations that would otherwise fail with each connection.
-    pub(super) fn check(&self, lanes: &[Lane]) -> Result<(), LoadError> {
-        let failure = |operation: String| {
-            move |error: Errno| LoadError::Socket {
-                operation,
-                source: io::Error::from(error),
-            }
-        };
-        if let Some(path) = &self.unix {
-            let operation = format!("connecting to the Unix socket {}", path.display());
-            let tried = SocketAddrUnix::new(path)
-                .and_then(|address| Ok((new_socket(AddressFamily::UNIX)?, address)))
-                .and_then(|(fd, address)| connect(&fd, &address));
-            return match tried {
-                // Its backlog is full: the load will wait for its turn.
-                Ok(()) | Err(Errno::AGAIN) => Ok(()),
-                Err(error) => Err(failure(operation)(error)),
-            };
-        }
-        for source in &self.sources {
-            let operation = format!("connecting from {source}");
-            let fits = |lane: &Lane| lane.target.address.is_ipv4() == source.is_ipv4();
-            if !lanes.iter().all(fits) {
-                return Err(failure(operation)(Errno::AFNOSUPPORT));
-            }
-            let own = SocketAddr::new(*source, 0);
-            let tried = new_socket(family(own)).and_then(|fd| bind(&fd, &own));
-            tried.map_err(failure(operation))?;
-        }
-        Ok(())
-    }
-}
+use super::socket_options::{SocketOptions, family, new_socket};
 
 /// The parameters of a lane's connections.
 #[derive(Clone, Debug)]
@@ -153,19 +101,6 @@ impl SocketPlan {
         let (key, _) = FlowKey::new(Transport::Tcp, local.into(), Endpoint::from(self.address));
         Some(key)
     }
-}
-
-fn family(address: SocketAddr) -> AddressFamily {
-    match address {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
-    }
-}
-
-fn new_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
-    let protocol = (family != AddressFamily::UNIX).then_some(ipproto::TCP);
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    socket_with(family, SocketType::STREAM, flags, protocol)
 }
 
 /// Returns the request failure that corresponds to a socket error.

@@ -4,7 +4,7 @@ use lagtrace_core::observed::event::{LoadTls, LoadTransport};
 use lagtrace_core::observed::experiment::Experiment;
 
 use super::plan::{Lane, Plan};
-use super::socket::SocketOptions;
+use super::socket_options::SocketOptions;
 use crate::tls::secure::Secured;
 
 /// Returns the transport of `lane` in a run of `plan`; the TLS version and cipher are added from

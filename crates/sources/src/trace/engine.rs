@@ -12,10 +12,15 @@ use lagtrace_core::observed::route::{HopAnswer, HopSample, RouteMethod, TraceSta
 use lagtrace_core::observed::time::Timestamp;
 use rustix::event::{PollFd, Timespec, poll};
 
-use super::channel::{Answered, Channel, Outgoing, SCOUT, Seen, channel};
+use super::channel::{Answered, Channel, Outgoing, SCOUT, Seen};
+use super::connect::{self, Connects};
+use super::distance::hops_of;
+use super::form::Form;
+use super::held::Held;
 use super::pace::{Manner, Met, Next, Pace};
+use super::single_packets::Packets;
 use super::socket::{failure, source};
-use super::{MAX_PATHS, TraceError, TracePlan, connect};
+use super::{MAX_PATHS, TraceError, TracePlan};
 use crate::clock::Clock;
 
 /// Interval between checks of a stop flag.
@@ -31,8 +36,6 @@ const OVERDUE_LEAST: Duration = Duration::from_millis(300);
 const OVERDUE_FIRST: Duration = Duration::from_secs(1);
 /// Maximum number of answering addresses that are kept.
 const MAX_KNOWN: usize = 4_096;
-/// Initial TTLs of common systems (RFC 1700; Linux, Windows, routers).
-const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
 /// A running trace.
 pub(super) struct Engine<'a> {
@@ -460,21 +463,25 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Returns the number of hops to a sender, including the sender. The initial TTL is assumed to be
-/// the smallest usual one that fits. `ttl` is the TTL on arrival.
-pub fn hops_of(ttl: u8) -> u8 {
-    let initial = INITIAL_TTLS.into_iter().find(|&initial| initial >= ttl);
-    (initial.unwrap_or(u8::MAX) - ttl).saturating_add(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hops_are_guessed_from_usual_beginnings() {
-        for (ttl, hops) in [(64, 1), (61, 4), (128, 1), (100, 29), (255, 1), (0, 65)] {
-            assert_eq!(hops_of(ttl), hops);
+/// Returns the channel of a plan.
+fn channel(plan: &TracePlan) -> Result<Box<dyn Channel>, TraceError> {
+    let form = match (plan.method, plan.is_raw) {
+        (RouteMethod::TcpConnect, _) => {
+            return Ok(Box::new(Connects::new(plan.target, plan.dress.clone())));
         }
-    }
+        (RouteMethod::InConnection, _) => {
+            return Ok(Box::new(Held::new(plan.target, plan.dress.clone())?));
+        }
+        (RouteMethod::Udp, _) => Form::Ports,
+        (RouteMethod::Dublin, _) => Form::Dublin {
+            size: plan.dress.size.map_or(0, usize::from),
+        },
+        (RouteMethod::Paris, false) => Form::Payload,
+        (RouteMethod::Paris, true) => Form::Checksum,
+        (RouteMethod::Icmp, is_raw) => Form::Echo { is_raw },
+        (RouteMethod::TcpSyn, _) => Form::Syn {
+            base: std::process::id().wrapping_mul(0x9e37_79b9),
+        },
+    };
+    Ok(Box::new(Packets::new(plan.target, form, &plan.dress)?))
 }

@@ -14,10 +14,11 @@ use lagtrace_core::observed::route::{HopAnswer, Narrowing, PathMtu};
 use lagtrace_core::observed::time::Timestamp;
 use rustix::event::{PollFd, Timespec, poll};
 
-use super::channel::{Answered, Channel, Outgoing, Packets, Seen};
+use super::channel::{Answered, Channel, Outgoing, Seen};
 use super::engine::Known;
 use super::form::Form;
 use super::pace::RECOVERY;
+use super::single_packets::Packets;
 use super::socket::failure;
 use super::{TraceError, TracePlan, UDP_PORT};
 use crate::clock::Clock;

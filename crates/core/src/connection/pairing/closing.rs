@@ -1,5 +1,6 @@
 //! Closing of exchanges: tiles them, and sets their known properties.
 
+use super::around::Around;
 use super::{Draft, Mode, Pairing, Scratch, loose};
 use crate::attribution::mark::{Mark, Pace, serialization};
 use crate::attribution::packet::Need;
@@ -296,34 +297,6 @@ impl Draft {
             is_answer_repeated,
             is_unread: around.is_unread,
         }
-    }
-}
-
-/// State of the connection when an exchange is closed.
-#[derive(Clone, Copy)]
-pub(super) struct Around<'a> {
-    pub(super) view: &'a View<'a>,
-    pub(super) marks: &'a [Mark],
-    pub(super) torn: &'a [(Side, Span)],
-    /// End of the response for which the exchange had to wait.
-    pub(super) behind: Option<Timestamp>,
-    pub(super) before: Before,
-    /// The end of the client's bytes that the server acknowledged.
-    pub(super) request_acked: u64,
-    /// True if it is unknown which side owes an answer.
-    pub(super) is_unread: bool,
-}
-
-impl<'a> Around<'a> {
-    fn marks_from(&self, begin: Timestamp) -> &'a [Mark] {
-        let is_before = |mark: &Mark| mark.at < begin;
-        // Usually they begin with its own: nothing open is older.
-        let first = if self.marks.first().is_some_and(is_before) {
-            self.marks.partition_point(is_before)
-        } else {
-            0
-        };
-        self.marks.get(first..).unwrap_or_default()
     }
 }
 

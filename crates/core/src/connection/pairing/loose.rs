@@ -7,7 +7,7 @@
 
 use core::mem::take;
 
-use super::closing::Around;
+use super::around::Around;
 use super::turns::is_apart;
 use super::{Draft, Mode, Pairing, Scratch};
 use crate::attribution::mark::{Brief, Data};

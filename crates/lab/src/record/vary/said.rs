@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::load::Load;
 use crate::path::PathSpec;
-use crate::scenario::quantity::Size;
+use crate::quantity::Size;
 use crate::scenario::{Scenario, Service};
 use crate::server::{Answer, PAGE, Server};
 

@@ -106,7 +106,7 @@ fn chunk(bytes: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::quantity::Size;
+    use crate::quantity::Size;
 
     fn writes(response: &Response) -> Vec<String> {
         let answer = Answer::new(response, None);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::quantity::{Rate, Size, duration, optional_duration};
+use crate::quantity::{Rate, Size, duration, optional_duration};
 
 /// A server of the lab's own, with its faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::lex::{Position, Word};
-use super::parse;
+use super::parse::{self, MAX_DEPTH};
 use super::tree::{ConfigurationFile, Directive, FileId, Place, Tree};
 use crate::config::files::{Files, Stamps, expand};
 use crate::config::glob;
@@ -21,8 +21,6 @@ pub(crate) const MAX_BYTES: usize = 8 << 20;
 const MAX_FILES: usize = 2000;
 /// Maximum number of inclusions, of the same file or of others.
 const MAX_INCLUSIONS: usize = 20_000;
-/// Maximum nesting of blocks and inclusions together.
-pub(crate) const MAX_DEPTH: usize = 64;
 /// Maximum number of directives kept.
 const MAX_DIRECTIVES: usize = 500_000;
 /// Maximum number of issues kept. A file of garbage causes one issue, but there can be many such
@@ -64,7 +62,7 @@ struct Source {
 }
 
 /// The state of reading one configuration.
-pub(crate) struct Loader<'f> {
+struct Loader<'f> {
     files: &'f dyn Files,
     /// The directory that relative includes are resolved against.
     base: PathBuf,
@@ -77,9 +75,8 @@ pub(crate) struct Loader<'f> {
     directives_left: usize,
 }
 
-impl Loader<'_> {
-    /// Notes an issue at a place.
-    pub(crate) fn note_at(&mut self, file: FileId, at: Position, text: &str) {
+impl parse::Reader for Loader<'_> {
+    fn note_at(&mut self, file: FileId, at: Position, text: &str) {
         let place = self.tree.show(Place {
             file,
             line: at.line,
@@ -87,8 +84,7 @@ impl Loader<'_> {
         self.note(format!("{place}:{}: {text}", at.column));
     }
 
-    /// Reserves room for one more directive; returns `false` if there is no room.
-    pub(crate) fn admit_directive(&mut self) -> bool {
+    fn admit_directive(&mut self) -> bool {
         match self.directives_left.checked_sub(1) {
             Some(left) => {
                 self.directives_left = left;
@@ -98,14 +94,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Returns the directives of the files that an `include` names.
-    pub(crate) fn include(
-        &mut self,
-        file: FileId,
-        at: Position,
-        name: &Word,
-        depth: usize,
-    ) -> Vec<Directive> {
+    fn include(&mut self, file: FileId, at: Position, name: &Word, depth: usize) -> Vec<Directive> {
         if depth >= MAX_DEPTH {
             let text = format!("includes nested deeper than {MAX_DEPTH} levels");
             self.note_at(file, at, &text);
@@ -129,7 +118,9 @@ impl Loader<'_> {
         }
         directives
     }
+}
 
+impl Loader<'_> {
     /// Returns the files that the argument of an `include` names. A pattern may
     /// match none; a plain name is a file that must exist.
     fn named_files(&mut self, name: &Word) -> Vec<PathBuf> {

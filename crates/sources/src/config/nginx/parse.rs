@@ -1,7 +1,6 @@
 //! Builds directives and their blocks from the statements of one file.
 
-use super::include::{Loader, MAX_DEPTH};
-use super::lex::{Lexer, Statement, Terminator};
+use super::lex::{Lexer, Position, Statement, Terminator, Word};
 use super::lua;
 use super::tree::{Directive, FileId, Place};
 
@@ -9,16 +8,31 @@ use super::tree::{Directive, FileId, Place};
 /// are not needed here.
 const TABLES: [&[u8]; 5] = [b"map", b"geo", b"types", b"charset_map", b"split_clients"];
 
+/// Maximum nesting of blocks and inclusions together.
+pub(crate) const MAX_DEPTH: usize = 64;
+
+/// The reader of a whole configuration, of which a file is a part.
+pub(crate) trait Reader {
+    /// Notes an issue at a place.
+    fn note_at(&mut self, file: FileId, at: Position, text: &str);
+
+    /// Reserves room for one more directive; returns `false` if there is no room.
+    fn admit_directive(&mut self) -> bool;
+
+    /// Returns the directives of the files that an `include` names.
+    fn include(&mut self, file: FileId, at: Position, name: &Word, depth: usize) -> Vec<Directive>;
+}
+
 /// Parses text that is nested `depth` blocks and inclusions deep. At an error, parsing ends, the
 /// open blocks are closed, and everything read before the error is kept.
 pub(crate) fn parse(
-    loader: &mut Loader<'_>,
+    reader: &mut dyn Reader,
     file: FileId,
     text: &[u8],
     depth: usize,
 ) -> Vec<Directive> {
     let mut parser = Parser {
-        loader,
+        reader,
         file,
         depth,
         lexer: Lexer::new(text),
@@ -33,8 +47,8 @@ pub(crate) fn parse(
 }
 
 /// The state of parsing a file.
-struct Parser<'p, 'f, 't> {
-    loader: &'p mut Loader<'f>,
+struct Parser<'p, 't> {
+    reader: &'p mut dyn Reader,
     file: FileId,
     depth: usize,
     lexer: Lexer<'t>,
@@ -44,14 +58,14 @@ struct Parser<'p, 'f, 't> {
     open: Vec<Directive>,
 }
 
-impl Parser<'_, '_, '_> {
+impl Parser<'_, '_> {
     /// Takes one statement; returns `false` at the end or after an error.
     fn step(&mut self) -> bool {
         let statement = match self.lexer.statement() {
             Ok(statement) => statement,
             Err(error) => {
                 let text = format!("{} where {} was expected", error.found, error.expected);
-                self.loader.note_at(self.file, error.at, &text);
+                self.reader.note_at(self.file, error.at, &text);
                 return false;
             }
         };
@@ -75,14 +89,14 @@ impl Parser<'_, '_, '_> {
         {
             let depth = self.depth + self.open.len();
             let included = self
-                .loader
+                .reader
                 .include(self.file, statement.at, argument, depth);
             for directive in included {
                 self.push(directive);
             }
             return true;
         }
-        if !self.loader.admit_directive() {
+        if !self.reader.admit_directive() {
             return self.fail(&statement, "too many directives; the rest is left out");
         }
         if let Some(directive) = self.directive(statement) {
@@ -96,7 +110,7 @@ impl Parser<'_, '_, '_> {
             let text = format!("blocks nested deeper than {MAX_DEPTH} levels");
             return self.fail(&statement, &text);
         }
-        if !self.loader.admit_directive() {
+        if !self.reader.admit_directive() {
             return self.fail(&statement, "too many directives; the rest is left out");
         }
         let at = statement.at;
@@ -112,7 +126,7 @@ impl Parser<'_, '_, '_> {
         let is_closed = lua::skip_block(&mut self.lexer);
         if !is_closed {
             let text = "the Lua block opened here is never closed";
-            self.loader.note_at(self.file, at, text);
+            self.reader.note_at(self.file, at, text);
         }
         is_closed
     }
@@ -130,7 +144,7 @@ impl Parser<'_, '_, '_> {
     }
 
     fn fail(&mut self, statement: &Statement, text: &str) -> bool {
-        self.loader.note_at(self.file, statement.at, text);
+        self.reader.note_at(self.file, statement.at, text);
         false
     }
 

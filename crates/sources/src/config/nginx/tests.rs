@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use super::include::{self, MAX_BYTES, MAX_DEPTH};
+use super::include::{self, MAX_BYTES};
+use super::parse::MAX_DEPTH;
 use super::server::Surroundings;
 use super::tree::{Directive, Tree};
 use super::{Configuration, Request};

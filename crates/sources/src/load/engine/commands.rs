@@ -8,7 +8,8 @@ use rustix::event::epoll;
 use rustix::net::sockopt;
 
 use super::{Engine, Socket};
-use crate::load::driver::{Command, Slot};
+use crate::load::driver::Command;
+use crate::load::lane::Slot;
 
 /// Maximum number of connections that are closed with FIN; further ones are closed with RST. Each
 /// FIN leaves a local port in TIME-WAIT for a minute, and there are about 28,000 ports.

@@ -7,7 +7,7 @@ use rustix::net::SendFlags;
 
 use super::watching::{WATCH_INTERVAL, send_stamped};
 use super::{Engine, LaneSockets, Socket};
-use crate::load::driver::Slot;
+use crate::load::lane::Slot;
 use crate::load::socket::failure_of;
 
 /// Maximum number of bytes of a request that are passed to TLS in one step; the rest waits until

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, sockopt};
 
 use super::{Engine, READ_LEN};
-use crate::load::driver::Slot;
+use crate::load::lane::Slot;
 use crate::load::socket::failure_of;
 use crate::tls::TlsFault;
 use crate::tls::secure::Secure;

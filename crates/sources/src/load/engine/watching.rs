@@ -8,7 +8,7 @@ use core::time::Duration;
 use rustix::io::Errno;
 
 use super::{Engine, READ_LEN};
-use crate::load::driver::Slot;
+use crate::load::lane::Slot;
 use crate::load::stages::Seen;
 use crate::probe::tcp_info::TcpInfo;
 use crate::stamped::queue::{Queued, take_bytes, take_queued};

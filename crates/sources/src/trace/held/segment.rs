@@ -6,7 +6,7 @@ use lagtrace_core::observed::segment::TcpFlags;
 
 use super::shown;
 use crate::headers::{Ends, Ipv4Header, TCP, TCP_HEADER, TcpSegment};
-use crate::trace::engine::hops_of;
+use crate::trace::distance::hops_of;
 use crate::trace::header;
 use crate::trace::packet::{long, recall, word};
 

@@ -7,10 +7,8 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::link;
-use crate::namespace::Namespace;
-use crate::scenario::Scenario;
-use crate::tool;
+use crate::machine::namespace::Namespace;
+use crate::machine::tool;
 
 /// The packet filter of one port: a word for a common filter, or rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,31 +177,24 @@ fn is_one_line(line: &str) -> bool {
     !line.trim().is_empty() && line.len() <= 1024 && !line.chars().any(char::is_control)
 }
 
-/// Loads the client's packet filter, if it has one.
-pub(crate) fn load_client(namespace: &Namespace, scenario: &Scenario) -> Result<(), Error> {
-    let interface = link::interface(&scenario.path);
-    let rules = scenario.client.firewall.as_ref();
-    load(namespace, rules.and_then(|rules| rules.tables(interface)))
-}
-
-/// Loads the packet filters of the server and its services, if there are any.
-pub(crate) fn load_server(namespace: &Namespace, scenario: &Scenario) -> Result<(), Error> {
-    let mut all = scenario.server.firewall.clone().unwrap_or_default();
-    for service in &scenario.services {
-        match &service.firewall {
-            Some(Firewall::Rules(rules)) => all.append(&rules.of_port(service.port)),
-            Some(Firewall::Word(word)) => all.append(&word.rules(service.port)),
-            None => {}
-        }
+/// Loads the packet filter of a host: its own rules and those of its services, each with its port.
+pub(crate) fn load<'a>(
+    namespace: &Namespace,
+    own: Option<&FirewallRules>,
+    services: impl IntoIterator<Item = (u16, &'a Firewall)>,
+    interface: &str,
+) -> Result<(), Error> {
+    let mut all = own.cloned().unwrap_or_default();
+    for (port, firewall) in services {
+        all.append(&match firewall {
+            Firewall::Rules(rules) => rules.of_port(port),
+            Firewall::Word(word) => word.rules(port),
+        });
     }
     // Services that use the same word share its set.
     all.sets.sort();
     all.sets.dedup();
-    load(namespace, all.tables(link::interface(&scenario.path)))
-}
-
-fn load(namespace: &Namespace, tables: Option<String>) -> Result<(), Error> {
-    let Some(tables) = tables else {
+    let Some(tables) = all.tables(interface) else {
         return Ok(());
     };
     let mut nft = tool::command("nft");

@@ -6,16 +6,17 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use super::write_plan;
-use crate::control::group::Group;
-use crate::control::watch::WatchPlan;
-use crate::crew::{Crew, NGINX, log_file};
 use crate::error::Error;
-use crate::helper::Helper;
-use crate::namespace::{Namespace, before_exec};
-use crate::run::Run;
+use crate::lab::crew::{Crew, log_file};
+use crate::lab::run::Run;
+use crate::machine::helper::Helper;
+use crate::machine::namespace::{Namespace, before_exec};
+use crate::machine::tool;
 use crate::scenario::Service;
-use crate::server::{Server, nginx};
-use crate::tool;
+use crate::scenario::service::NGINX;
+use crate::server::control::group::Group;
+use crate::server::control::watch::WatchPlan;
+use crate::server::{Nginx, Server, ServicePort, nginx};
 
 impl Crew {
     /// Starts a service's server, if it is a real server with its own process.
@@ -25,9 +26,10 @@ impl Crew {
         server: &Namespace,
         service: &Service,
     ) -> Result<(), Error> {
-        let Some(program) = service
-            .server
-            .lay(&run.folder(), service, &run.scenario.path)?
+        let Some(program) =
+            service
+                .server
+                .lay(&run.folder(), service.port(), &run.scenario.path)?
         else {
             return Ok(());
         };
@@ -67,6 +69,15 @@ impl Crew {
         }
         Ok(())
     }
+}
+
+/// Returns the blocks of the one nginx of all nginx services.
+pub(super) fn nginx_blocks(services: &[Service]) -> Vec<(ServicePort<'_>, &Nginx)> {
+    let blocks = services.iter().filter_map(|service| match &service.server {
+        Server::Nginx(nginx) => Some((service.port(), nginx)),
+        _ => None,
+    });
+    blocks.collect()
 }
 
 /// Returns the role of the process that serves a service.

@@ -8,14 +8,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, WaitOptions, wait};
 
+use super::run::{Member, Run};
 use crate::error::Error;
-use crate::namespace::before_exec;
-use crate::process::Process;
-use crate::run::{Member, Run};
+use crate::machine::namespace::before_exec;
+use crate::machine::process::Process;
+use crate::scenario::service::NGINX;
 use crate::server::nginx;
-
-/// The role of the one nginx that serves all nginx services.
-pub(crate) const NGINX: &str = "nginx";
 
 /// Maximum time for a server to end by itself.
 const END_LIMIT: Duration = Duration::from_secs(2);

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::drawn::Drawn;
+use super::request::Request;
 use crate::load::requests::Requests;
-use crate::record::{Drawn, Request};
 use crate::scenario::Truth;
 
 /// The version of the label's format.

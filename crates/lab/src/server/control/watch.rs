@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::Stop;
 use crate::error::Error;
-use crate::process::Process;
+use crate::machine::process::Process;
 
 /// The plan for the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]

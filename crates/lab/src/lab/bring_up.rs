@@ -9,19 +9,22 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde::Serialize;
 
-use crate::crew::{Crew, NGINX, failed, last_words};
+use super::crew::{Crew, failed, last_words};
+use super::run::{Member, Run};
 use crate::error::Error;
-use crate::helper::Helper;
-use crate::host::Side;
-use crate::namespace::Namespace;
+use crate::host::address::Addresses;
+use crate::host::{files, firewall, link};
+use crate::machine::helper::Helper;
+use crate::machine::namespace::Namespace;
+use crate::machine::tool;
 use crate::path::emulator::EmulatorPlan;
-use crate::run::{Member, Run};
-use crate::scenario::Service;
+use crate::scenario::service::{NGINX, NGINX_WORKER, PATH};
+use crate::scenario::{Scenario, Service};
 use crate::server::dns::DnsPlan;
 use crate::server::mail::MailPlan;
 use crate::server::own::ServePlan;
 use crate::server::{Server, listening, nginx, stamp};
-use crate::{firewall, host_files, link, tool};
+use crate::side::Side;
 
 pub(crate) use programs::server_log;
 
@@ -30,10 +33,6 @@ const READY_LIMIT: Duration = Duration::from_secs(10);
 
 /// Maximum time from the start of nginx's master to the start of its workers.
 const WORKERS_LIMIT: Duration = Duration::from_secs(1);
-
-/// The roles of the processes that serve a lab as a whole. No service may have one of these names.
-const PATH: &str = "path";
-pub(crate) const RESERVED_NAMES: [&str; 3] = [PATH, NGINX, "nginx-worker"];
 
 /// Returns the file into which the emulator of a run writes its counters.
 pub(crate) fn counters_file(run: &Run) -> std::path::PathBuf {
@@ -46,12 +45,11 @@ impl Crew {
     pub(crate) fn bring_up(&mut self, run: &mut Run, helper: &Helper) -> Result<(), Error> {
         let (folder, scenario) = (run.folder(), &run.scenario);
         let path = &scenario.path;
-        host_files::lay(&folder, Side::Client, &scenario.client.files, path)?;
-        host_files::lay(&folder, Side::Server, &scenario.server.files, path)?;
+        files::lay(&folder, Side::Client, &scenario.client.files, path)?;
+        files::lay(&folder, Side::Server, &scenario.server.files, path)?;
         let (client, server) = (run.namespace(Side::Client), run.namespace(Side::Server));
         self.make_hosts(run, &client, &server, helper)?;
-        firewall::load_client(&client, &run.scenario)?;
-        firewall::load_server(&server, &run.scenario)?;
+        load_firewalls(&client, &server, &run.scenario)?;
         self.start_nginx(run, &server)?;
         for service in run.scenario.services.clone() {
             self.start_program(run, &server, &service)?;
@@ -60,7 +58,7 @@ impl Crew {
         self.wait_until_listening(run, &server)?;
         self.note_workers(run)?;
         for service in &run.scenario.services {
-            service.server.prepare(&run.folder(), service)?;
+            service.server.prepare(&run.folder(), service.port())?;
         }
         self.start_watches(run, helper)
     }
@@ -118,9 +116,8 @@ impl Crew {
     }
 
     fn start_nginx(&mut self, run: &mut Run, server: &Namespace) -> Result<(), Error> {
-        let Some(arguments) =
-            nginx::lay(&run.folder(), &run.scenario.services, &run.scenario.path)?
-        else {
+        let blocks = programs::nginx_blocks(&run.scenario.services);
+        let Some(arguments) = nginx::lay(&run.folder(), &blocks, &run.scenario.path)? else {
             return Ok(());
         };
         let mut command = tool::command("nginx");
@@ -146,7 +143,7 @@ impl Crew {
         let (word, plan) = match service.server.clone() {
             other if !other.is_own() => return Ok(()),
             Server::SlowDns(dns) => {
-                let addresses = link::addresses(&run.scenario.path, Side::Server);
+                let addresses = Addresses::of(&run.scenario.path, Side::Server);
                 let plan = DnsPlan {
                     dns,
                     port,
@@ -211,18 +208,35 @@ impl Crew {
         let master = master.process;
         // The master listens before it has started them. A kernel that lists no children makes
         // this wait in vain, so not for long.
-        let wanted = usize::from(nginx::workers(&run.scenario.services));
+        let wanted = usize::from(nginx::workers(&programs::nginx_blocks(
+            &run.scenario.services,
+        )));
         let begun = Instant::now();
         while master.children().len() < wanted && begun.elapsed() < WORKERS_LIMIT {
             sleep(Duration::from_millis(2));
         }
         let workers = master.children().into_iter();
         run.processes.extend(workers.map(|process| Member {
-            role: "nginx-worker".to_owned(),
+            role: NGINX_WORKER.to_owned(),
             process,
         }));
         run.save()
     }
+}
+
+/// Loads the packet filters of both hosts; that of the server holds those of its services.
+fn load_firewalls(
+    client: &Namespace,
+    server: &Namespace,
+    scenario: &Scenario,
+) -> Result<(), Error> {
+    let interface = link::interface(&scenario.path);
+    let of_client = scenario.client.firewall.as_ref();
+    firewall::load(client, of_client, [], interface)?;
+    let of_server = scenario.server.firewall.as_ref();
+    let services = scenario.services.iter();
+    let of_services = services.filter_map(|one| Some((one.port, one.firewall.as_ref()?)));
+    firewall::load(server, of_server, of_services, interface)
 }
 
 /// Writes the plan of a helper process into the run's folder, and returns its path.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::quantity::{duration, format_duration};
+use crate::quantity::{duration, format_duration};
 
 /// A quota of CPU time (`cpu.max` of cgroup v2, `cpu.cfs_quota_us` of v1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

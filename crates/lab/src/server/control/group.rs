@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::CpuQuota;
 use crate::error::Error;
-use crate::namespace::before_exec;
+use crate::machine::namespace::before_exec;
 
 /// The mount point of cgroup v2 on a machine without v1.
 const V2: &str = "/sys/fs/cgroup";

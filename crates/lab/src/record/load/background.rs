@@ -3,11 +3,12 @@
 use std::process::{Child, Stdio};
 
 use super::child::end;
-use super::run::{Words, lay_files};
+use super::{Words, lay_files};
 use crate::error::Error;
-use crate::lab::{Family, Lab};
+use crate::lab::Lab;
+use crate::machine::tool;
 use crate::scenario::Service;
-use crate::tool;
+use crate::side::Family;
 
 /// Programs that run in parallel to a load until this value is dropped.
 pub(crate) struct Background {

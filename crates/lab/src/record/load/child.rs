@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::error::Error;
-use crate::process::Process;
+use crate::machine::process::Process;
 
 /// The outcome of one run of a program.
 pub(super) struct Output {

@@ -1,7 +1,7 @@
 //! A host's own files, such as `/etc/resolv.conf`, as given by a scenario.
 //!
 //! The files are in the run's folder. Processes on the host see them in place of the machine's
-//! files, which are not changed; [`crate::namespace`] implements this.
+//! files, which are not changed; [`crate::machine::namespace`] implements this.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -9,11 +9,12 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::address::Addresses;
 use crate::error::Error;
-use crate::host::Side;
-use crate::link;
+use crate::machine::file::open_up;
+use crate::machine::namespace::HostFile;
 use crate::path::PathSpec;
-use crate::run::open_up;
+use crate::side::Side;
 
 /// Maximum size of a host's file, in bytes.
 const LONGEST: usize = 64 << 10;
@@ -21,13 +22,6 @@ const LONGEST: usize = 64 << 10;
 /// The socket of the name service cache daemon, which the C library asks before it reads any file.
 /// It must be hidden because the daemon knows the machine's names, not the host's.
 const NAME_CACHE: &str = "/run/nscd/socket";
-
-/// A file, and the machine's file that it replaces.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HostFile {
-    pub(crate) source: CString,
-    pub(crate) target: CString,
-}
 
 /// Checks the files that a scenario gives to a host; the error is the reason why they are invalid.
 pub(crate) fn check(files: &BTreeMap<String, String>) -> Result<(), String> {
@@ -100,8 +94,8 @@ fn own_path(folder: &Path, side: Side, path: &str) -> PathBuf {
 /// Replaces `{server}`, `{client}` and similar placeholders in a text with the addresses of a
 /// path's hosts.
 pub(crate) fn fill_in(text: &str, hosts: &PathSpec) -> String {
-    let server = link::addresses(hosts, Side::Server);
-    let client = link::addresses(hosts, Side::Client);
+    let server = Addresses::of(hosts, Side::Server);
+    let client = Addresses::of(hosts, Side::Client);
     [
         ("{server}", server.v4.to_string()),
         ("{server6}", server.v6.to_string()),

@@ -3,6 +3,7 @@
 //! Only threads and child processes created for this purpose enter a namespace; no thread of the
 //! caller ever changes its namespace.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -13,8 +14,14 @@ use rustix::mount::mount_bind;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::Error;
-use crate::host_files::HostFile;
-use crate::tool;
+use crate::machine::tool;
+
+/// A file, and the machine's file that it replaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostFile {
+    pub(crate) source: CString,
+    pub(crate) target: CString,
+}
 
 /// A network namespace with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,8 +135,8 @@ pub(crate) mod before_exec {
         set_thread_groups, set_thread_uid, unshare_unsafe,
     };
 
-    use crate::host_files::HostFile;
-    use crate::server::program::User;
+    use super::HostFile;
+    use crate::machine::user::User;
 
     /// Moves the child into a network namespace.
     pub(crate) fn enter(command: &mut Command, namespace: File) {

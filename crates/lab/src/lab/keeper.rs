@@ -12,10 +12,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::crew::Crew;
+use super::crew::Crew;
+use super::run::{self, Run};
 use crate::error::Error;
-use crate::helper::Helper;
-use crate::run::{self, Run};
+use crate::machine::helper::Helper;
 use crate::scenario::Scenario;
 
 /// The owner's message to the keeper, on one line.

@@ -4,11 +4,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
+use super::keeper::{DETACH, KeepPlan, Word};
+use super::run::Run;
 use crate::error::Error;
-use crate::helper::Helper;
-use crate::keeper::{DETACH, KeepPlan, Word};
-use crate::namespace::before_exec;
-use crate::run::Run;
+use crate::machine::helper::Helper;
+use crate::machine::namespace::before_exec;
 use crate::scenario::Scenario;
 
 /// Maximum time for the keeper to clean up before it is killed.

@@ -1,59 +1,19 @@
 //! Devices, addresses and routes of the two hosts, configured with `ip` inside their namespaces; or
 //! those of the single host that talks to itself.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
+use super::address::Addresses;
+use super::spec::{HostSpec, Shaper};
 use crate::error::Error;
-use crate::host::Side;
-use crate::namespace::Namespace;
-use crate::path::PathSpec;
-use crate::scenario::{HostSpec, Shaper};
-use crate::tool;
-
-/// The name of each host's device towards the other host.
-pub(crate) const INTERFACE: &str = "path0";
+use crate::machine::namespace::Namespace;
+use crate::machine::tool;
+use crate::path::{INTERFACE, PathSpec};
+use crate::side::Side;
 
 /// The name of the loopback device, for a host that talks to itself.
 const LOOPBACK: &str = "lo";
-
-/// The addresses of the two hosts. They exist only in the lab's namespaces, so that every run may
-/// use the same ones.
-const CLIENT: Addresses = Addresses::of_host(1);
-const SERVER: Addresses = Addresses::of_host(2);
-
-/// The addresses of a host that talks to itself.
-const ITSELF: Addresses = Addresses {
-    v4: Ipv4Addr::LOCALHOST,
-    v6: Ipv6Addr::LOCALHOST,
-};
-
-/// A host's addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Addresses {
-    pub(crate) v4: Ipv4Addr,
-    pub(crate) v6: Ipv6Addr,
-}
-
-impl Addresses {
-    const fn of_host(number: u8) -> Self {
-        Self {
-            v4: Ipv4Addr::new(10, 77, 0, number),
-            v6: Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, number as u16),
-        }
-    }
-}
-
-/// Returns the addresses of a host of this path.
-pub(crate) fn addresses(path: &PathSpec, side: Side) -> Addresses {
-    match side {
-        _ if path.loopback => ITSELF,
-        Side::Client => CLIENT,
-        Side::Server => SERVER,
-    }
-}
 
 /// Returns the name of the hosts' devices towards each other on this path.
 pub(crate) fn interface(path: &PathSpec) -> &'static str {
@@ -96,7 +56,7 @@ pub(crate) fn configure(
     path: &PathSpec,
 ) -> Result<(), Error> {
     set_sysctls(namespace, host)?;
-    let Addresses { v4, v6 } = addresses(path, side);
+    let Addresses { v4, v6 } = Addresses::of(path, side);
     let (mtu, pinned) = (path.device_mtu(), pinned_at_the_route(host));
     // No link-local address, hence no router solicitation: recordings hold only the traffic that
     // was asked for. It has a line of its own because it must be set before the device is up.
@@ -140,7 +100,7 @@ pub(crate) fn configure_loopback(
 ) -> Result<(), Error> {
     set_sysctls(namespace, client)?;
     set_sysctls(namespace, server)?;
-    let Addresses { v4, v6 } = ITSELF;
+    let Addresses { v4, v6 } = Addresses::ITSELF;
     let (mtu, pinned) = (path.device_mtu(), pinned_at_the_route(server));
     let mut batch = format!(
         "link set {LOOPBACK} mtu {mtu} up\n\

@@ -2,8 +2,7 @@
 //! command can find the run, end it, or clean up after it crashed.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,13 +10,14 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use crate::control::group;
 use crate::error::Error;
-use crate::host::Side;
-use crate::host_files;
-use crate::namespace::Namespace;
-use crate::process::Process;
+use crate::host::files;
+use crate::machine::file::{open_up, replace_file};
+use crate::machine::namespace::Namespace;
+use crate::machine::process::Process;
 use crate::scenario::Scenario;
+use crate::server::control::group;
+use crate::side::Side;
 
 const BASE: &str = "/run/lagtrace-lab";
 
@@ -113,7 +113,7 @@ impl Run {
             Side::Client => (self.client_namespace(), &self.scenario.client),
             Side::Server => (self.server_namespace(), &self.scenario.server),
         };
-        let files = host_files::laid(&self.folder(), side, &host.files);
+        let files = files::laid(&self.folder(), side, &host.files);
         Namespace::named(name).with_files(files)
     }
 
@@ -265,23 +265,4 @@ fn allow_missing(result: io::Result<()>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
-}
-
-/// Makes a folder or file readable for everybody, regardless of the umask, because the workers of a
-/// web server run as another user.
-pub(crate) fn open_up(path: &Path) -> Result<(), Error> {
-    let metadata = fs::metadata(path).map_err(Error::file("look at", path))?;
-    let mode = if metadata.is_dir() { 0o755 } else { 0o644 };
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
-        .map_err(Error::file("open up", path))
-}
-
-/// Replaces a file atomically, so that no reader sees an incomplete file.
-pub(crate) fn replace_file(path: &Path, content: &[u8]) -> Result<(), Error> {
-    let fresh = path.with_extension("new");
-    let write = || -> io::Result<()> {
-        File::create(&fresh)?.write_all(content)?;
-        fs::rename(&fresh, path)
-    };
-    write().map_err(Error::file("write", path))
 }

@@ -1,5 +1,8 @@
 //! Running of a load on the client, and reading of its clients' own measurements.
 
+pub(super) mod background;
+mod child;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -7,15 +10,16 @@ use std::time::{Duration, Instant};
 
 use regex_lite::Regex;
 
-use super::child::{Output, run_to_end};
-use super::requests::{Requests, Times};
-use super::{Curl, Load, Program};
+use self::child::{Output, run_to_end};
 use crate::client::{AskPlan, Asked, OwnClient};
 use crate::error::Error;
-use crate::helper::Helper;
-use crate::lab::{Family, Lab};
+use crate::lab::Lab;
+use crate::load::requests::{Requests, Times};
+use crate::load::{Curl, Load, Program};
+use crate::machine::helper::Helper;
+use crate::machine::tool;
 use crate::scenario::Service;
-use crate::tool;
+use crate::side::Family;
 
 /// Maximum time of a load.
 const LIMIT: Duration = Duration::from_secs(60);

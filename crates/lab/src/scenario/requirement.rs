@@ -1,11 +1,11 @@
 //! The programs that must be installed for a scenario.
 
 use crate::error::Error;
-use crate::firewall::Firewall;
+use crate::host::firewall::Firewall;
 use crate::load::Load;
+use crate::machine::tool;
 use crate::scenario::Scenario;
 use crate::server::program;
-use crate::tool;
 
 /// A program that a scenario needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,0 +1,25 @@
+//! Exchanges and connections that closed, on their way from a shard to the sink.
+
+use crate::connection::Watched;
+use crate::exchange::Exchange;
+use crate::protocol::quic;
+
+/// A closed exchange or connection to deliver to a sink.
+#[derive(Debug)]
+pub(super) struct Told {
+    /// Number of the packet that closed it; at the end of the input, the number of its connection's
+    /// first packet.
+    pub(super) ordinal: u64,
+    pub(super) news: News,
+}
+
+#[derive(Debug)]
+pub(super) enum News {
+    Exchange(Box<Exchange>),
+    Connection(Watched),
+    Quic(Box<quic::Flow>),
+}
+
+/// Exchanges and connections that closed, as a worker reports them.
+#[derive(Debug, Default)]
+pub struct Tidings(pub(super) Vec<Told>);

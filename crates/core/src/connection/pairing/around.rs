@@ -1,0 +1,36 @@
+//! The state of a connection when an exchange is closed.
+
+use crate::attribution::Before;
+use crate::attribution::mark::Mark;
+use crate::attribution::packet::Span;
+use crate::connection::View;
+use crate::exchange::Side;
+use crate::observed::time::Timestamp;
+
+/// State of the connection when an exchange is closed.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    pub(super) view: &'a View<'a>,
+    pub(super) marks: &'a [Mark],
+    pub(super) torn: &'a [(Side, Span)],
+    /// End of the response for which the exchange had to wait.
+    pub(super) behind: Option<Timestamp>,
+    pub(super) before: Before,
+    /// The end of the client's bytes that the server acknowledged.
+    pub(super) request_acked: u64,
+    /// True if it is unknown which side owes an answer.
+    pub(super) is_unread: bool,
+}
+
+impl<'a> Around<'a> {
+    pub(super) fn marks_from(&self, begin: Timestamp) -> &'a [Mark] {
+        let is_before = |mark: &Mark| mark.at < begin;
+        // Usually they begin with its own: nothing open is older.
+        let first = if self.marks.first().is_some_and(is_before) {
+            self.marks.partition_point(is_before)
+        } else {
+            0
+        };
+        self.marks.get(first..).unwrap_or_default()
+    }
+}

@@ -1,0 +1,20 @@
+//! The point of an observation, and the origin of its timestamp.
+
+use serde::{Deserialize, Serialize};
+
+/// An observation point within one run: a capture file, an interface, a host's
+/// socket layer. Records of one point are in time order.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct PointId(pub u16);
+
+/// The origin of a timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stamp {
+    /// The kernel, at the device or socket.
+    Kernel,
+    /// The program, which may have woken up late, so the time may be too long.
+    User,
+}
