@@ -9,7 +9,7 @@ use crate::cause::secured::version_name;
 use crate::decode::LinkType;
 use crate::facts::{ExperimentResult, Facts};
 use crate::observed::event::{
-    CaptureSummary, CounterScope, LoadStages, LoadUrl, Phase, PhaseStart, TargetId,
+    CaptureSummary, CounterScope, GeneratorSample, LoadStages, LoadUrl, Phase, PhaseStart, TargetId,
 };
 use crate::observed::experiment::Experiment;
 use crate::observed::time::Timestamp;
@@ -22,10 +22,6 @@ use crate::stats::histogram::Distribution;
 /// Minimum share of the due responses with which a service keeps up; the requests in flight at the
 /// end are a smaller share.
 const KEEPS_UP: f64 = 0.97;
-/// Share of busy time from which a generator's thread may miss due requests.
-const BUSY_SHARE: f64 = 0.9;
-/// Minimum lateness at which a generator's thread counts as missing due requests.
-const LATE_START: Duration = Duration::from_millis(2);
 
 pub(super) fn phases(facts: &Facts) -> Vec<PhaseSpan> {
     facts
@@ -80,7 +76,7 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
             cpu_ns: nanos(sample.cpu),
             start_lag_p99_ns: nanos(sample.start_lag_p99),
             read_lag_p99_ns: nanos(sample.turn_p99),
-            is_limit: sample.is_limit,
+            is_limit: sample.is_limit(),
         }),
     })
 }
@@ -187,10 +183,8 @@ fn transport(facts: &Facts) -> Option<Transport> {
 /// Returns true if this many responses per second are fewer than were due although the generator
 /// was on time.
 fn falls_behind(facts: &Facts, start: &PhaseStart, rate: f64) -> bool {
-    let is_in_time = facts.loads.generator.is_none_or(|generator| {
-        generator.busiest_share < BUSY_SHARE && generator.start_lag_p99 < LATE_START
-    });
-    is_in_time
+    let generator = facts.loads.generator;
+    generator.is_none_or(|generator| generator.is_on_time())
         && start
             .offered_rate
             .is_some_and(|offered| rate < offered * KEEPS_UP)
@@ -199,7 +193,7 @@ fn falls_behind(facts: &Facts, start: &PhaseStart, rate: f64) -> bool {
 /// Returns the remark that the generator may have limited the figures; a single remark for all
 /// runs.
 pub(super) fn generator_note(facts: &Facts) -> Option<Remark> {
-    let sample = facts.loads.generator.filter(|sample| sample.is_limit)?;
+    let sample = facts.loads.generator.filter(GeneratorSample::is_limit)?;
     let text = format!(
         "The load generator itself may be the limit: its busiest thread used {:.0} % of a \
          processor, started requests up to {} late and read responses up to {} late (99th \
