@@ -31,7 +31,6 @@ use core::time::Duration;
 use lagtrace_core::observed::event::Event;
 use lagtrace_core::observed::route::RouteMethod;
 
-pub use engine::hops_of;
 pub use name::Names;
 
 /// First port of traceroute's probes (its `-p`).

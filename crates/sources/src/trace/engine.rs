@@ -9,6 +9,7 @@ use core::time::Duration;
 
 use lagtrace_core::observed::event::{Event, EventBody, Phase, Stamp};
 use lagtrace_core::observed::route::{HopAnswer, HopSample, RouteMethod, TraceStart};
+use lagtrace_core::observed::segment::hops;
 use lagtrace_core::observed::time::Timestamp;
 use rustix::event::{PollFd, Timespec, poll};
 
@@ -31,8 +32,6 @@ const OVERDUE_LEAST: Duration = Duration::from_millis(300);
 const OVERDUE_FIRST: Duration = Duration::from_secs(1);
 /// Maximum number of answering addresses that are kept.
 const MAX_KNOWN: usize = 4_096;
-/// Initial TTLs of common systems (RFC 1700; Linux, Windows, routers).
-const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
 /// A running trace.
 pub(super) struct Engine<'a> {
@@ -460,11 +459,9 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Returns the number of hops to a sender, including the sender. The initial TTL is assumed to be
-/// the smallest usual one that fits. `ttl` is the TTL on arrival.
-pub fn hops_of(ttl: u8) -> u8 {
-    let initial = INITIAL_TTLS.into_iter().find(|&initial| initial >= ttl);
-    (initial.unwrap_or(u8::MAX) - ttl).saturating_add(1)
+/// Returns the number of hops to a sender, including the sender. `ttl` is the TTL on arrival.
+pub(super) fn hops_of(ttl: u8) -> u8 {
+    hops(ttl).saturating_add(1)
 }
 
 #[cfg(test)]
