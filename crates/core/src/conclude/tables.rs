@@ -50,6 +50,7 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
     let (at, _, start) = facts.loads.phases.iter().find(is_baseline)?;
     let transport = transport(facts);
     let at_once = transport.as_ref().map_or(1, |transport| transport.at_once);
+    let even_pace = even_pace(start, at_once, &sum.latency, seconds);
     Some(LoadRun {
         connections: start.connections,
         transport,
@@ -66,7 +67,10 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
         latency_ns: Figures::from(&sum.latency),
         service_ns: Figures::from(&sum.service),
         first_byte_ns: Figures::from(&sum.first_byte),
-        even_pace_ns: even_pace(start, at_once, &sum.latency, seconds),
+        waits_for_connections: start.offered_rate.is_some()
+            && differs(&Figures::from(&sum.latency), &Figures::from(&sum.service)),
+        hides_stalls: even_pace.is_some_and(|met| hides_stalls(&Figures::from(&sum.latency), &met)),
+        even_pace_ns: even_pace,
         intervals: steadiness::intervals(&subject_clusters(facts)),
         stages: facts.loads.stages.as_ref().map(stages),
         urls: urls(facts),
@@ -96,6 +100,20 @@ fn even_pace(
         let interval = Duration::from_secs_f64(interval.min(seconds));
         Figures::from(&seen.at_even_pace(interval))
     })
+}
+
+/// Returns true if two distributions differ in p50, p99 or maximum by more than 5 % and 50 µs,
+/// which is more than their buckets are wide.
+fn differs(one: &Figures, other: &Figures) -> bool {
+    let apart = |a: u64, b: u64| a.abs_diff(b) > a.max(b) / 20 && a.abs_diff(b) > 50_000;
+    apart(one.p50, other.p50) || apart(one.p99, other.p99) || apart(one.max, other.max)
+}
+
+/// Returns true if the latencies at an even pace are markedly longer than those seen: by half and by
+/// 1 ms, in p50 or p99 of at least 100 requests.
+fn hides_stalls(seen: &Figures, met: &Figures) -> bool {
+    let apart = |seen: u64, met: u64| met > seen.saturating_mul(3) / 2 && met - seen > 1_000_000;
+    met.count >= 100 && (apart(seen.p50, met.p50) || apart(seen.p99, met.p99))
 }
 
 /// Returns the time of requests by stage, and the largest stage.
@@ -441,5 +459,25 @@ mod tests {
             one.count > met.count,
             "with one at a time others would have waited"
         );
+    }
+
+    #[test]
+    fn figures_differ_by_more_than_their_error() {
+        let figures = |p99| Figures {
+            count: 100,
+            p50: 1_000_000,
+            p99,
+            max: 9_000_000,
+            ..Figures::default()
+        };
+        let seen = figures(2_000_000);
+        assert!(!differs(&seen, &figures(2_040_000)), "within 50 µs");
+        assert!(!differs(&seen, &figures(2_100_000)), "within 5 %");
+        assert!(differs(&seen, &figures(2_200_000)));
+        assert!(
+            !hides_stalls(&seen, &figures(3_000_000)),
+            "by no more than half"
+        );
+        assert!(hides_stalls(&seen, &figures(3_100_000)));
     }
 }
