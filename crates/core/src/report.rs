@@ -54,6 +54,9 @@ pub use watch::{
 /// Version of the report's stable part.
 pub const SCHEMA: u32 = 2;
 
+/// The first status code of an error (RFC 9110 §15).
+const LEAST_ERROR_STATUS: u16 = 400;
+
 impl Report {
     /// Returns the findings that name a cause, without those that only locate unexplained time.
     pub fn causes(&self) -> impl Iterator<Item = &Finding> {
@@ -284,6 +287,14 @@ pub struct StatusCount {
     pub count: u64,
 }
 
+impl StatusCount {
+    /// Returns true if the status code is that of an error; `None` if it is the name of a failure.
+    pub(crate) fn is_error_status(&self) -> Option<bool> {
+        let code: u16 = self.status.parse().ok()?;
+        Some(code >= LEAST_ERROR_STATUS)
+    }
+}
+
 /// A kind of wait and its share of the total time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitShare {
@@ -412,6 +423,23 @@ pub struct Probe {
     /// The parameters of the latest TLS handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ProbeTlsFacts>,
+}
+
+impl Probe {
+    /// Returns true if a probe was lost or refused. For segments with unusual flags, silence is a
+    /// correct answer: in that case the answer to the SYN counts, or whether any segment was
+    /// answered.
+    pub fn is_faulty(&self) -> bool {
+        if self.method == "tcp-flags" {
+            let syn = self.steps.iter().find(|step| step.value == "SYN");
+            return syn.map_or(self.received == 0, |syn| syn.answer != "open");
+        }
+        let is_bad = |answer: &StatusCount| {
+            let is_refusal = ["refused", "closed", "not HTTP"].contains(&answer.status.as_str());
+            answer.is_error_status().unwrap_or(is_refusal)
+        };
+        self.received < self.sent || self.answers.iter().any(is_bad)
+    }
 }
 
 /// The time that probes spent in one phase.

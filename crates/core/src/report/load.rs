@@ -76,6 +76,14 @@ pub struct LoadRun {
     pub generator: Option<Generator>,
 }
 
+impl LoadRun {
+    /// Returns true if no request was answered, or one failed or got an error as its status.
+    pub fn is_faulty(&self) -> bool {
+        let is_error = |outcome: &StatusCount| outcome.is_error_status().unwrap_or(true);
+        self.responses == 0 || self.outcomes.iter().any(is_error)
+    }
+}
+
 /// The time of requests by stage, over the requests sampled for the kernel's timestamps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stages {
