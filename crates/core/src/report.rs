@@ -22,6 +22,7 @@ mod connection;
 mod figures;
 mod load;
 mod mode;
+mod overall;
 mod record;
 mod route;
 mod sockets;
@@ -39,6 +40,7 @@ pub use connection::{
 pub use figures::{Figures, ProbeFigures};
 pub use load::{Generator, Interval, Intervals, LoadRun, Stage, Stages, TlsUse, Transport, UrlRun};
 pub use mode::LatencyMode;
+pub use overall::{Caveat, Overall, OverallResult, Unclaimed};
 pub use record::{ExchangeRecord, RecoveryRecord};
 pub use route::{
     Hop, HopAddress, HopLabel, HopState, HopTranslation, Route, RouteMtu, RouteNarrowing, RoutePath,
@@ -87,6 +89,10 @@ pub struct Report {
     pub subject: String,
     /// Start of the diagnosis, RFC 3339 in UTC; the first packet's time for a capture.
     pub started: String,
+    /// The overall result, and the limits of the claim; `None` in reports of older versions, and
+    /// where nothing was diagnosed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overall: Option<Overall>,
     /// The totals of the packet sources; `None` when no packets were captured.
     pub capture: Option<Capture>,
     /// The joint view of two captures of the same connections; `None` unless there are two such
@@ -642,6 +648,10 @@ pub struct Finding {
     /// The unit of `affected`, where it is not requests.
     #[serde(default, skip_serializing_if = "Unit::is_requests")]
     pub unit: Unit,
+    /// The cost per affected request; `None` where the finding costs no time, and in reports of
+    /// older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extent: Option<Extent>,
     /// A summary in one paragraph, for a person.
     pub summary: String,
     /// The evidence for the finding.
@@ -686,6 +696,23 @@ pub struct Affected {
     pub exchanges: u64,
     /// All exchanges.
     pub of: u64,
+}
+
+/// The cost of a cause per affected exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Extent {
+    /// Mean cost.
+    pub each_ns: u64,
+    /// Lower and upper bound of the mean cost, where they are materially apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range_ns: Option<[u64; 2]>,
+    /// True if the cause affects all, or nearly all, exchanges of its service.
+    pub concerns_all: bool,
+    /// Mean time of a request, of which the cost is the finding's share, where the cause affects
+    /// nearly all requests of the report. More than the mean latency where the cause is in
+    /// connection setup, which the latency does not include.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole_ns: Option<u64>,
 }
 
 /// The unit in which a finding counts what it affects.
