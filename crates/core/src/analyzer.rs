@@ -322,10 +322,10 @@ fn secrets(captures: &[(PointId, CaptureSummary)]) -> Option<(&'static str, Stri
         (
             "decryption-secrets",
             format!(
-                "{names}: holds decryption secrets (such as the keys of TLS sessions), with which \
-             anybody who has the file can read what was encrypted. They are not used here: \
-             encrypted traffic is read by its records' sizes and times. A copy made with \
-             --annotate has them too; `editcap --discard-all-secrets` removes them."
+                "{names}: contains decryption secrets (such as keys of TLS sessions). Anybody who \
+                 has the file can decrypt the traffic with them. lagtrace does not use them: it \
+                 reads encrypted traffic only by the sizes and times of its records. A copy made \
+                 with --annotate contains them too; `editcap --discard-all-secrets` removes them."
             ),
         )
     })
@@ -346,9 +346,9 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
     let mut list = Vec::new();
     if evicted > 0 {
         list.push(("connections-given-up", format!(
-            "{evicted} of {connections} connections were closed early, those idle longest first, \
-             because more than {max} were open at a time: what came later on them counts as \
-             another connection's."
+            "{evicted} of {connections} connections were dropped early, those idle longest first, \
+             because more than {max} were open at the same time. Later packets on them count as \
+             new connections."
         )));
     }
     if copies > 0 {
@@ -364,17 +364,20 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
     }
     if congested > 0 {
         list.push(("congestion-marks", format!(
-            "{congested} of {connections} connections had packets that the path marked (ECN's CE: {marked}) \
-                or that echo such marks (ECE: {echoed}): queues on the path grew, and senders were \
-                told to slow down before anything was dropped."
+            "{congested} of {connections} connections had packets that the path marked (ECN CE: \
+             {marked}) or that echo such marks (ECE: {echoed}): queues on the path grew, and the \
+             marks slowed senders down before any packet was dropped."
         )));
     }
     if one_sided > 0 {
-        list.push(("one-direction", format!(
-            "{one_sided} of {connections} connections were seen in one direction only: what their \
-             other end did, and so what its time went to, is not in the capture. Capture where \
-             both directions pass."
-        )));
+        list.push((
+            "one-direction",
+            format!(
+                "{one_sided} of {connections} connections were seen in one direction only, so the \
+             capture does not show how their time was spent. Capture at a point that both \
+             directions pass."
+            ),
+        ));
     }
     list
 }

@@ -107,8 +107,8 @@ fn doubt_times(findings: &mut [Finding]) {
 fn doubt_pacing(findings: &mut [Finding]) {
     for finding in findings.iter_mut().filter(|f| f.cause == Id::Pacing) {
         finding.verdict = Verdict::Possible;
-        finding.overturned_by = "the pace of a replay, or of whatever recorded this: what the \
-                                 other end sends comes at the same distances"
+        finding.overturned_by = "the pace of a replay or of a recorder: the other end's packets \
+                                 have the same intervals"
             .to_owned();
     }
 }
@@ -117,10 +117,10 @@ fn doubt_pacing(findings: &mut [Finding]) {
 fn drawn() -> Remark {
     Remark {
         id: "stamps-made-up".to_owned(),
-        text: "Nearly all packets follow each other at one and the same distance, to the \
-               microsecond: these times were made with the file, and what took time does not \
-               show in them."
-            .to_owned(),
+        text:
+            "Nearly all packets have the same interval, to the microsecond: these timestamps are \
+               artificial, and do not show how long anything took."
+                .to_owned(),
     }
 }
 
@@ -452,7 +452,7 @@ fn twin_remark(finding: &Finding) -> Remark {
     Remark {
         id: "twin-finding".to_owned(),
         text: format!(
-            "The control {} is no healthy twin: {} ({}).",
+            "The control {} is not healthy: {} ({}).",
             finding.service, finding.title, finding.cause
         ),
     }

@@ -149,7 +149,7 @@ macro_rules! causes {
                 says_only_where: true,
             }
             SocketQueueDwell: "socket-queue-dwell" by socket_queue_dwell {
-                title: "Requests lie in the server's sockets before they are read",
+                title: "Requests wait in the server's sockets until they are read",
                 layer: Server,
                 waits: [ServerThink],
                 stages: [Unread],
@@ -167,7 +167,7 @@ macro_rules! causes {
                 stages: [WakeUp],
             }
             SoftirqBacklog: "softirq-backlog" by softirq_backlog {
-                title: "The server's kernel is late to take packets up",
+                title: "The server's kernel processes packets late",
                 layer: Server,
                 waits: [ServerThink],
                 stages: [Backlog],
@@ -214,7 +214,7 @@ macro_rules! causes {
                 waits: [RequestPause],
             }
             CloseDelimitedBody: "close-delimited-body" by close_delimited_body {
-                title: "Only the connection's close marks the end of the response",
+                title: "Only the close of the connection marks the end of the response",
                 layer: Server,
                 waits: [ServerPause],
             }
@@ -302,7 +302,7 @@ macro_rules! causes {
                 route: Loss,
             }
             MtuBlackHole: "mtu-black-hole" by mtu_black_hole {
-                title: "A link on the path drops full-size packets and nobody says so",
+                title: "A link on the path drops full-size packets without an ICMP error",
                 layer: Transport,
                 waits: [Recovery],
             }
@@ -319,7 +319,7 @@ macro_rules! causes {
                 waits: [RoundTrip],
             }
             RadioPowerSave: "radio-power-save" by radio_power_save {
-                title: "A radio on the way sleeps between requests",
+                title: "A radio on the path sleeps between requests",
                 layer: RoundTrip,
                 waits: [RoundTrip, ServerThink],
             }
@@ -389,7 +389,7 @@ macro_rules! causes {
                 waits: [SendBuffer],
             }
             SlowStart: "slow-start" by slow_start {
-                title: "A new connection's window has yet to grow",
+                title: "A new connection's congestion window is still small",
                 layer: Transport,
                 waits: [CongestionWindow],
             }
@@ -424,7 +424,7 @@ macro_rules! causes {
                 option: Cork,
             }
             BandwidthLimit: "bandwidth-limit" by bandwidth_limit {
-                title: "The path carries no more than a constant rate",
+                title: "The slowest link on the path limits the rate",
                 layer: RoundTrip,
                 waits: [RequestTransfer, ResponseTransfer],
                 route: Delay,
@@ -509,12 +509,12 @@ macro_rules! causes {
                 waits: [ServerThink],
             }
             SplitConnectionProxy: "split-connection-proxy" by split_connection_proxy {
-                title: "A near proxy hides the way to a far server",
+                title: "A nearby proxy hides the path to a distant server",
                 layer: Server,
                 waits: [ServerThink],
             }
             ConnectionNotReused: "connection-not-reused" by connection_not_reused {
-                title: "Each request pays for a connection of its own",
+                title: "Each request opens its own connection",
                 layer: Connection,
                 waits: [],
                 // Connections that are not kept because the server closes them too soon.
@@ -532,7 +532,7 @@ macro_rules! causes {
                 route: Loss,
             }
             NameServiceChain: "name-service-chain" by name_service_chain {
-                title: "A name is asked for elsewhere before the resolver is asked",
+                title: "Another name service is asked before the resolver",
                 layer: Name,
                 waits: [],
             }
@@ -567,7 +567,7 @@ macro_rules! causes {
                 waits: [],
             }
             NeighbourResolution: "neighbour-resolution" by neighbour_resolution {
-                title: "It takes long to find the next hop's hardware address",
+                title: "Finding the next hop's hardware address takes long",
                 layer: Route,
                 waits: [],
             }
@@ -598,7 +598,7 @@ macro_rules! causes {
                 is_blocking: true,
             }
             DeferAccept: "defer-accept" by defer_accept {
-                title: "The server is told of its connections late",
+                title: "The server learns of its connections late",
                 layer: Connection,
                 waits: [],
             }
@@ -608,12 +608,12 @@ macro_rules! causes {
                 waits: [],
             }
             StaleKeepAlive: "stale-keep-alive" by stale_keep_alive {
-                title: "Requests are sent on connections that are dead",
+                title: "Requests are sent on dead connections",
                 layer: Connection,
                 waits: [],
             }
             ConnectionRefused: "connection-refused" by connection_refused {
-                title: "Nobody listens on the port",
+                title: "No program listens on the port",
                 layer: Connection,
                 waits: [],
                 is_blocking: true,
@@ -625,13 +625,13 @@ macro_rules! causes {
                 is_blocking: true,
             }
             HostUnreachable: "host-unreachable" by host_unreachable {
-                title: "The network says that the host cannot be reached",
+                title: "The network reports that the host cannot be reached",
                 layer: Connection,
                 waits: [],
                 is_blocking: true,
             }
             NoResponse: "no-response" by no_response {
-                title: "The server accepts requests and does not answer",
+                title: "The server accepts requests but does not answer",
                 layer: Server,
                 waits: [ServerThink, Unknown],
             }
@@ -646,7 +646,7 @@ macro_rules! causes {
                 waits: [],
             }
             TlsFailed: "tls-failed" by tls_failed {
-                title: "No TLS connection is established",
+                title: "No TLS connection succeeds",
                 layer: Tls,
                 waits: [],
             }

@@ -45,73 +45,50 @@ use listing::{Listing, Target};
 use merge::Merged;
 use stream::View;
 
-const HELP: &str = "Files that go on where another one ends are one capture (as of tcpdump -C \
-or
--G), in any order; files that overlap, or where nothing goes on, are captures
-of their own. Two \
-that hold the same connections, such as one from the client
-and one from the server, are held \
-against each other: how their clocks differ,
-what each way took and lost, and on which host or way \
-the time went. Files that
-gzip, zstd or lz4 compressed are read as they are. Damaged files are \
-analysed as
-far as they go.
+const HELP: &str = "\
+Files in which one continues the other (as from tcpdump -C or -G) are one
+capture, in any order. Files that overlap, or that do not continue each other,
+are separate captures. Two captures of the same connections, such as one from
+the client and one from the server, are compared: clock offset, delay and loss
+in each direction, and the host or direction in which the time passed. gzip,
+zstd and lz4 files are read directly. Damaged files are analysed as far as they
+are readable.
 
---format ndjson prints each exchange as it closes, one JSON object a \
-line
-(schema/exchange-1.json), and the report's lines after them.
+--format ndjson prints each exchange as it completes, one JSON object per line
+(schema/exchange-1.json), and the lines of the report at the end.
 
-Conditions are made of tests \
-with `and`, `or`, `not` and parentheses. A test is
-a field, one of = != < <= > >=, or ~ and !~ for \
-contains, and a value:
-  durations  latency, cost (latency less network transit and transfer), \
-setup (of its
-             connection), and what the time went to: resolve, connect,
-             \
-request-transfer, request-pause, request-held, round-trip,
-             server-think, \
-response-transfer, server-pause, response-held,
-             window-full, recovery, behind, \
-unknown; and whose it is:
-             client-time, server-time, path-time, resolver-time, \
-proxy-time,
+A condition combines tests with `and`, `or`, `not` and parentheses. A test is a
+field, then one of = != < <= > >=, or ~ (contains) or !~ (does not contain), and
+a value:
+  durations  latency, cost (latency less network transit and transfer), setup (of its
+             connection); the parts of the latency: resolve, connect,
+             request-transfer, request-pause, request-held, round-trip,
+             server-think, response-transfer, server-pause, response-held,
+             window-full, recovery, behind, unknown; the time by owner:
+             client-time, server-time, path-time, resolver-time, proxy-time,
              unknown-time
-  numbers    status, bytes (of the response), packet (any \
-within it), stream
+  numbers    status, bytes (of the response), packet (any packet of it), stream
              (Wireshark's tcp.stream), ordinal (in its connection, from 0),
-    \
-         losses (repaired in it)
+             losses (repaired in it)
   text       request (`GET /path`), outcome, capture (the file)
-  \
-addresses  client, server: 10.0.0.2:80, 10.0.0.2, :80, [::1]:80
+  addresses  client, server: 10.0.0.2:80, 10.0.0.2, :80, [::1]:80
 
 Examples:
-  lagtrace analyze \
-slow.pcap
+  lagtrace analyze slow.pcap
   lagtrace analyze client.pcapng server.pcapng
-  lagtrace analyze slow.pcap --format \
-json -o report.json
+  lagtrace analyze slow.pcap --format json -o report.json
   lagtrace analyze slow.pcap.zst
   lagtrace analyze slow.pcap --connections
-  \
-lagtrace analyze slow.pcap --connections 5 --connections-by retransmissions -v
-  lagtrace analyze \
-rotated.pcap*
+  lagtrace analyze slow.pcap --connections 5 --connections-by retransmissions -v
+  lagtrace analyze rotated.pcap*
   lagtrace analyze slow.pcap --exchanges 10 --sort server-think
-  lagtrace analyze \
-slow.pcap --where 'latency>50ms and request~\"/api\"'
-  lagtrace analyze slow.pcap --format ndjson \
---where 'server=:80 and status!=200'
+  lagtrace analyze slow.pcap --where 'latency>50ms and request~\"/api\"'
+  lagtrace analyze slow.pcap --format ndjson --where 'server=:80 and status!=200'
   lagtrace analyze slow.pcap --annotate commented.pcapng
-  \
-lagtrace analyze slow.pcap --stream 3
+  lagtrace analyze slow.pcap --stream 3
   lagtrace analyze slow.pcap --stream 3 --show text
-  \
-lagtrace analyze slow.pcap --stream 3 --show round-trip,in-flight,window
-  ssh server tcpdump -U \
--w - tcp port 8080 | lagtrace analyze -c 100000 -";
+  lagtrace analyze slow.pcap --stream 3 --show round-trip,in-flight,window
+  ssh server tcpdump -U -w - tcp port 8080 | lagtrace analyze -c 100000 -";
 
 /// The default number of exchanges that are listed.
 const LISTED: u32 = 20;
@@ -126,14 +103,14 @@ pub(crate) struct Options {
     /// Stop after COUNT TCP packets of each file
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Use COUNT threads, of which up to five help; the result is the same
+    /// Use COUNT threads (more than five do not help); the result does not depend on it
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
-    /// Follow at most COUNT connections at a time; beyond that those idle
-    /// longest are given up, which the report says
+    /// Follow at most COUNT connections at a time; beyond that, those idle longest are dropped, and
+    /// the report says so
     #[arg(long, value_name = "COUNT")]
     max_connections: Option<NonZeroUsize>,
-    /// List the COUNT most costly exchanges in place of the report
+    /// List the COUNT most costly exchanges instead of the report
     #[arg(
         long,
         value_name = "COUNT",
@@ -144,11 +121,10 @@ pub(crate) struct Options {
         help_heading = "Exchanges"
     )]
     exchanges: Option<u32>,
-    /// List only exchanges that CONDITION holds for (see below)
+    /// List only exchanges that match CONDITION (see below)
     #[arg(long = "where", value_name = "CONDITION", help_heading = "Exchanges")]
     condition: Option<Condition>,
-    /// List those first that have most of FIELD, a duration or number (see
-    /// below); `cost` without it
+    /// Sort by FIELD, a duration or number (see below), largest first; default: cost
     #[arg(
         long,
         value_name = "FIELD",
@@ -156,8 +132,7 @@ pub(crate) struct Options {
         help_heading = "Exchanges"
     )]
     sort: Option<Field>,
-    /// Write a copy of the capture, a pcapng file, with comments on its packets
-    /// that Wireshark shows
+    /// Write a copy of the capture as pcapng, with packet comments that Wireshark displays
     #[arg(long, value_name = "FILE", conflicts_with = "stream")]
     annotate: Option<PathBuf>,
     /// Show one connection in full: Wireshark's tcp.stream NUMBER
@@ -168,7 +143,7 @@ pub(crate) struct Options {
         help_heading = "One connection"
     )]
     stream: Option<u64>,
-    /// How to show it; several are separated by commas
+    /// How to show it; separate several views by commas
     #[arg(
         long,
         value_name = "VIEW",
@@ -190,8 +165,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let limit = options.count.unwrap_or(u64::MAX);
     if let Some(number) = options.stream {
         let [path] = options.files.as_slice() else {
-            let failure = Failure::new("--stream shows a connection of one file");
-            return Err(failure.hint("connections are numbered in each file anew: name one"));
+            let failure = Failure::new("--stream shows a connection of a single file");
+            return Err(failure.hint("each file numbers its connections separately: give one file"));
         };
         let views = &options.show;
         return stream::run(path, number, views, limit, &progress, &interrupt, console);
@@ -377,7 +352,7 @@ fn reading(
         }
         analyzer.observe(conclusion::note(
             "interrupted",
-            format!("Interrupted after {packets} packets: the rest was not read."),
+            format!("Interrupted after {packets} packets; the rest was not read."),
         ));
     }
     let mut report = analyzer.finish();

@@ -7,11 +7,11 @@ use crate::output::{Output, STYLES};
 const EXIT_CODES: &str = "\
 Exit codes:
   0    nothing found; with compare and --verify: fixed, or no worse
-  1    something found; a target that refuses, filters or fails counts
-  2    wrong usage or a failure that left no report
+  1    a cause was found; a target that refuses, filters or fails counts
+  2    wrong usage, or a failure without a report
   130  interrupted before anything was measured";
 
-/// Says where the milliseconds of slow requests went, and what to change.
+/// Finds where the milliseconds of slow requests went, and what to change.
 #[derive(Debug, Parser)]
 #[command(name = "lagtrace", bin_name = "lagtrace", version, styles = STYLES, after_help = EXIT_CODES)]
 #[command(
@@ -37,17 +37,17 @@ pub(crate) enum Command {
     Analyze(crate::analyze::Options),
     /// Capture packets into a file or straight into the analysis
     Capture(crate::capture::Options),
-    /// Concurrent requests to a service: an honest latency distribution
+    /// Send concurrent requests to a service, and measure the latency as users see it
     Load(crate::load::Options),
-    /// Round trips to hosts and ports, by the kernel's stamps
+    /// Measure round trips to hosts and ports, with the kernel's timestamps
     Probe(crate::probe::Options),
-    /// Options and state of live sockets, and who holds both ends
+    /// Show options and state of live sockets, and the processes at both ends
     Sockets(crate::sockets::Options),
-    /// Where a live server's requests spend their time, from the kernel
+    /// Show where a live server's requests spend their time, from inside the kernel
     Watch(crate::watch::Options),
     /// Compare two reports, before and after a change
     Compare(crate::compare::Options),
-    /// Tell all about a cause
+    /// Explain a cause: mechanism, evidence, look-alikes, fixes
     Explain(crate::explain::Options),
     /// Print a shell's completion script
     Completions(crate::manual::Shell),

@@ -29,8 +29,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// What to capture.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without -w the packets are analysed as they come. Ctrl-C ends the capture, and
-the report follows. Capturing needs CAP_NET_RAW.
+Without -w the packets are analysed as they arrive. Ctrl-C ends the capture and
+prints the report. Capturing needs CAP_NET_RAW.
 
 Examples:
   sudo lagtrace capture -i eth0 tcp port 8080
@@ -38,13 +38,13 @@ Examples:
   sudo lagtrace capture -i any -w slow.pcap -c 100000 host 10.0.0.5
   sudo lagtrace capture -i lo -w - | tshark -r -")]
 pub(crate) struct Options {
-    /// The interface; `any` is all of them
+    /// The interface; `any` means all interfaces
     #[arg(short, long, value_name = "IF", default_value = "any")]
     interface: String,
     /// Write the packets to FILE as pcap; `-` is standard output
     #[arg(short, long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Analyse the packets too while writing them
+    /// Also analyse the packets while writing them
     #[arg(long, requires = "write")]
     analyze: bool,
     /// Stop after COUNT packets
@@ -57,7 +57,7 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "BYTES", default_value_t = MAX_CAPTURED)]
     #[arg(value_parser = clap::value_parser!(u32).range(64..=i64::from(MAX_CAPTURED)))]
     snapshot_length: u32,
-    /// Which packets, in the language of pcap-filter(7)
+    /// Filter for packets, in the syntax of pcap-filter(7)
     #[arg(value_name = "FILTER", trailing_var_arg = true)]
     filter: Vec<String>,
 }
@@ -153,7 +153,7 @@ fn tell_losses(outcome: &LiveOutcome, console: &Console) {
         if let Some(lost @ 1..) = summary.dropped {
             let lost = words::plural(lost, "packet");
             console.note(&format!(
-                "{lost} were lost on {}: try a filter, or -s 256",
+                "{lost} were dropped on {}: use a filter, or -s 256",
                 summary.name
             ));
         }

@@ -20,8 +20,8 @@ use crate::render;
 /// What to compare.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Reports are made with `--format json -o FILE`. Compare runs of the same rate
-(`diagnose --rate`), or of the same number of connections.
+Make reports with `--format json -o FILE`. Compare runs with the same rate
+(`diagnose --rate`) or the same number of connections.
 
 Examples:
   lagtrace compare before.json after.json
@@ -53,13 +53,13 @@ pub(crate) fn read(path: &Path) -> Result<Report> {
     let report: Report = serde_json::from_slice(&text).map_err(|error| {
         if let Some(cause) = unknown_cause(&text) {
             return Failure::new(format!(
-                "{name} names a cause that is not known here: {cause}"
+                "{name} contains a cause that this version does not know: {cause}"
             ))
-            .hint("a newer version of lagtrace wrote it: read it with that one");
+            .hint("a newer version of lagtrace wrote it: use that version to read it");
         }
         Failure::from(error)
-            .during(format!("{name} is no report of lagtrace"))
-            .hint("reports are made with `lagtrace diagnose URL --format json -o FILE`")
+            .during(format!("{name} is not a report of lagtrace"))
+            .hint("make reports with `lagtrace diagnose URL --format json -o FILE`")
     })?;
     if (OLDEST..=SCHEMA).contains(&report.schema) {
         return Ok(report);
@@ -128,7 +128,7 @@ mod tests {
         let report = |finding| format!(r#"{{"schema": 1, "findings": [{finding}]}}"#);
         let failure = refused(&report(newer));
         assert!(
-            failure.to_string().contains("not known here: gremlins"),
+            failure.to_string().contains("does not know: gremlins"),
             "{failure}"
         );
         let hint = failure.hint_text().unwrap_or_default();
@@ -137,7 +137,7 @@ mod tests {
         for text in [&report(known), "[]", "no JSON"] {
             let failure = refused(text);
             assert!(
-                failure.to_string().contains("no report of lagtrace"),
+                failure.to_string().contains("not a report of lagtrace"),
                 "{failure}"
             );
         }

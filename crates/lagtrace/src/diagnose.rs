@@ -17,9 +17,9 @@ use crate::tls::Tls;
 /// What to investigate, and how.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The service is put under load: by default 100 connections for 10 s. Steps that
-lack a privilege say what they would have shown and how to allow it; the rest
-runs all the same. Ctrl-C ends the measurement and reports what was measured.
+This sends load to the service: by default 100 connections for 10 s. Steps that
+lack a privilege say what they would have shown and how to allow it; all other
+steps still run. Ctrl-C ends the measurement and reports the results so far.
 
 Examples:
   lagtrace diagnose http://shop.example:8080/
@@ -34,11 +34,11 @@ pub(crate) struct Options {
     // No doc comment: rustdoc would take the brackets for a link.
     #[arg(help = "The service, http[s]://HOST[:PORT]/PATH")]
     pub(crate) url: String,
-    /// A healthy twin to measure beside it, interleaved
+    /// A healthy service to compare with; both are measured alternately
     #[arg(long, value_name = "URL")]
     pub(crate) control: Option<String>,
-    /// Set TCP_NODELAY on the server's end of one connection of our own,
-    /// measure before and after, and put it back (server on this host)
+    /// Set TCP_NODELAY on the server's socket of one of lagtrace's connections, measure before and
+    /// after, and restore it (only for a server on this host)
     #[arg(long)]
     pub(crate) what_if: bool,
     /// Compare with the JSON report of an earlier run: did the fix help, and why?
@@ -87,23 +87,23 @@ pub(crate) struct Load {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct Network {
-    /// Capture on this interface instead of the one that the kernel routes over
+    /// Capture on this interface instead of the one that the kernel's route uses
     #[arg(short, long, value_name = "IF")]
     pub(crate) interface: Option<String>,
-    /// Keep the captured packets in FILE
+    /// Write the captured packets to FILE
     #[arg(short, long, value_name = "FILE", conflicts_with = "no_capture")]
     pub(crate) write: Option<PathBuf>,
-    /// Keep what is observed besides packets in FILE, as lines of JSON: with
-    /// the packets (--write), all that the report rests on
+    /// Write all other observations to FILE, as lines of JSON; together with the packets (--write),
+    /// these are all inputs of the report
     #[arg(long, value_name = "FILE")]
     pub(crate) observations: Option<PathBuf>,
     /// Capture no packets
     #[arg(long, conflicts_with = "interface")]
     pub(crate) no_capture: bool,
-    /// Connect to IP instead of resolving the URL's host, which is still asked for
+    /// Connect to IP instead of resolving the URL's host; requests still name that host
     #[arg(long, value_name = "IP", conflicts_with_all = ["ipv4", "ipv6"])]
     pub(crate) address: Option<IpAddr>,
-    /// Trace the route even if its time is no material part of a request's
+    /// Trace the route even if the path takes only a small part of the request time
     #[arg(long)]
     pub(crate) route: bool,
     /// Use IPv4 only
@@ -124,7 +124,7 @@ pub(crate) struct Host {
     /// Look for the server in the network namespace of process PID only
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) server_pid: Option<u32>,
-    /// Do not watch in the kernel what becomes of the requests at the server
+    /// Do not watch the requests in the server's kernel
     #[arg(long)]
     pub(crate) no_watch: bool,
 }
@@ -138,5 +138,5 @@ fn rate(text: &str) -> std::result::Result<f64, String> {
     text.parse()
         .ok()
         .filter(|rate: &f64| rate.is_finite() && *rate > 0.0 && *rate <= 1e6)
-        .ok_or_else(|| format!("`{text}` is no rate: give requests a second, up to 1000000"))
+        .ok_or_else(|| format!("`{text}` is not a rate: give requests per second, up to 1000000"))
 }

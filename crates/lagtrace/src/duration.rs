@@ -23,7 +23,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         .ok()
         .filter(|_| number.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
         .and_then(|value| Duration::try_from_secs_f64(value * factor).ok())
-        .ok_or_else(|| format!("`{text}` is no duration: write it like 10s, 500ms or 2m"))
+        .ok_or_else(|| format!("`{text}` is not a duration: write it like 10s, 500ms or 2m"))
 }
 
 /// Parses a duration longer than zero.

@@ -20,7 +20,7 @@ Examples:
   lagtrace explain
   lagtrace explain nagle-delayed-ack")]
 pub(crate) struct Options {
-    /// The cause, as findings name it; without it all are listed
+    /// The id of the cause, as in findings; without it, all causes are listed
     #[arg(value_name = "CAUSE")]
     cause: Option<String>,
 }

@@ -28,7 +28,7 @@ mod truth;
 /// The subcommand with which the lab starts its own processes from this program.
 pub(crate) const HELPER: &str = "helper";
 
-/// Reproduces causes of latency on this machine, and scores what lagtrace says of them.
+/// Reproduces causes of latency on this machine, and scores lagtrace's diagnoses of them.
 #[derive(Debug, Parser)]
 #[command(name = "lagtrace-lab", bin_name = "lagtrace-lab", version, styles = STYLES)]
 #[command(
@@ -37,9 +37,9 @@ pub(crate) const HELPER: &str = "helper";
     arg_required_else_help = true
 )]
 #[command(after_help = "\
-A lab is two network namespaces with a path between them and real servers in
-one of them, or one namespace that asks itself over its loopback. It needs root
-and never touches the host's own network.
+A lab consists of two network namespaces with a path between them and real
+servers in one of them, or of one namespace whose client and server use its
+loopback. It needs root and never changes the host's own network.
 
 Examples:
   lagtrace-lab list
@@ -58,23 +58,23 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the scenarios by what they show, what they need, and the labs that are up
+    /// List the scenarios with their causes and requirements, and the running labs
     List,
-    /// Show a scenario: its path, its services, what shows the fault and the truth about each
+    /// Show a scenario: its path, its services, the proof of each fault, and the truth
     Show {
-        /// The scenario, or a file of the same form (*.toml)
+        /// The scenario, or a scenario file (*.toml)
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Bring a scenario up, diagnose each of its services, take it down
+    /// Start a scenario, diagnose each of its services, and stop it
     Run(run::Options),
-    /// Record scenarios at both ends, with the truth beside the captures
+    /// Record scenarios at both ends, with the truth
     Record(record::Options),
-    /// Diagnose recordings whose truth is known, and count what is right
+    /// Diagnose recordings whose truth is known, and count correct diagnoses
     Score(score::Options),
-    /// Bring a scenario up and leave it
+    /// Start a scenario and leave it running
     Up(Choice),
-    /// Take down what `up` left
+    /// Stop a scenario that `up` started
     Down {
         /// The scenario, or the id that `up` printed
         #[arg(value_name = "NAME")]
@@ -91,7 +91,7 @@ enum Action {
 /// A scenario, and the distance between its hosts.
 #[derive(Debug, Args)]
 struct Choice {
-    /// The scenario, or a file of the same form (*.toml)
+    /// The scenario, or a scenario file (*.toml)
     #[arg(value_name = "NAME")]
     name: String,
     /// The round trip between the two hosts; a bare number means milliseconds
@@ -132,7 +132,7 @@ fn lagtrace() -> Result<PathBuf> {
     }
     let text = format!("there is no {}", program.display());
     Err(Failure::new(text)
-        .hint("the lab runs the lagtrace that lies beside it: build or install both"))
+        .hint("lagtrace-lab runs the lagtrace in its own directory: build or install both"))
 }
 
 impl Choice {
@@ -163,7 +163,7 @@ fn up(choice: &Choice, console: &Console) -> Result<Outcome> {
     for (name, url) in urls {
         writeln!(text, "{name:14} {inside} lagtrace diagnose {url}").ok();
     }
-    writeln!(text, "take it down:  sudo lagtrace-lab down {}", run.id).ok();
+    writeln!(text, "stop it:  sudo lagtrace-lab down {}", run.id).ok();
     print(&text, console)
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn address(host: &Host, family: Family, events: &mut Vec<Event>) -> R
     };
     let found = addresses(host, events)?.into_iter().find(is_wanted);
     found.ok_or_else(|| {
-        let told = format!("`{host}` has no address of the version of IP asked for");
+        let told = format!("`{host}` has no address of the requested IP version");
         Failure::new(told).hint("leave out -4 and -6")
     })
 }
@@ -48,7 +48,7 @@ pub(crate) fn addresses(host: &Host, events: &mut Vec<Event>) -> Result<Vec<IpAd
 /// Parses `HOST`, `HOST:PORT`, `ADDRESS`, `[ADDRESS]:PORT` or a URL, whose path is ignored.
 pub(crate) fn parse(text: &str) -> Result<(Host, Option<u16>)> {
     read(text).ok_or_else(|| {
-        let told = format!("`{text}` names no target");
+        let told = format!("`{text}` is not a target");
         Failure::new(told).hint("give it as HOST, HOST:PORT, [IPV6]:PORT or a URL")
     })
 }

@@ -30,8 +30,8 @@ Examples:
   lagtrace man | man -l -
   lagtrace man /usr/local/share/man/man1")]
 pub(crate) struct Pages {
-    /// The directory to write a page per command to; without it the main page
-    /// goes to standard output
+    /// The directory to which to write one page per command; without it, the main page goes to
+    /// standard output
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
 }

@@ -18,7 +18,7 @@ pub(crate) const STYLES: Styles = Styles::styled()
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Output {
-    /// How to print the report
+    /// Format of the report
     #[arg(
         id = "format",
         long = "format",
@@ -37,19 +37,19 @@ pub(crate) struct Output {
     /// Write the report to FILE instead of standard output
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// When to use colour; auto: on a terminal, unless NO_COLOR is set
+    /// When to use colour
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: Color,
-    /// Print the report only: no steps, no progress
+    /// Print only the report, without steps and progress
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Print the whole report, and tell more about each step
+    /// Print the whole report, and more about each step
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
     /// Print the whole report, not only its first screen
     #[arg(long, global = true)]
     pub(crate) full: bool,
-    /// Print what was found in at most 12 lines
+    /// Print the findings in at most 12 lines
     #[arg(long, global = true, conflicts_with_all = ["verbose", "full"])]
     pub(crate) brief: bool,
 }
@@ -62,9 +62,9 @@ pub(crate) enum Form {
     Text,
     /// One JSON document
     Json,
-    /// One JSON object a line
+    /// One JSON object per line
     Ndjson,
-    /// A line of comma-separated values for each hop (route)
+    /// Comma-separated values, one line per hop (route)
     Csv,
 }
 

@@ -44,10 +44,10 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let plans = plans.collect::<Result<Vec<Plan>>>()?;
     if plans.len() > MAX_SERIES {
         let told = format!(
-            "{} series at a time are too many: at most {MAX_SERIES}",
+            "{} concurrent series are too many: at most {MAX_SERIES}",
             plans.len()
         );
-        return Err(Failure::new(told).hint("name fewer targets or ports"));
+        return Err(Failure::new(told).hint("give fewer targets or ports"));
     }
     let started = clock::now();
     let mut session = Session::begin(options, console)?;
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     }
     if interrupt.is_requested() {
-        let text = "Interrupted: what was under way then counts nowhere.".to_owned();
+        let text = "Interrupted: probes in flight at that time are not counted.".to_owned();
         session
             .analyzer
             .observe(conclusion::note("interrupted", text));

@@ -33,35 +33,36 @@ const ROUND: Duration = Duration::from_secs(1);
 /// What to trace, and how.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-All hops are asked side by side. A hop that does not answer is asked again after
-more than a second, because most routers limit how often they answer: `silent`
-never answered, `limited` answers at times while nothing behind it is lost, and
-`lossy` is a loss that persists to the target. `--help` has examples, and the
-flags of traceroute and mtr.")]
+All hops are probed in parallel. A hop that does not answer is probed again after
+more than a second, because most routers limit their answers. A `silent` hop
+never answered. A `limited` hop answers sometimes, and later hops lose nothing.
+At a `lossy` hop the loss persists to the target. `--help` has examples,
+and the flags of traceroute and mtr.")]
 #[command(after_long_help = "\
-All hops are asked side by side. A hop that does not answer is asked again after
-more than a second, because most routers limit how often they answer: `silent`
-never answered, `limited` answers at times while nothing behind it is lost, and
-`lossy` is a loss that persists to the target.
+All hops are probed in parallel. A hop that does not answer is probed again after
+more than a second, because most routers limit their answers. A `silent` hop
+never answered. A `limited` hop answers sometimes, and later hops lose nothing.
+At a `lossy` hop the loss persists to the target.
 
-With a port, probes are SYNs to it (raw, or by connect(2) without CAP_NET_RAW);
-without one, UDP datagrams of one flow. Kernel stamps time them all.
+With a port, probes are SYNs to it (raw, or by connect(2) without CAP_NET_RAW).
+Without a port, they are UDP datagrams of one flow. Kernel timestamps measure
+all of them.
 
---format csv has a line for each hop, times in milliseconds: target, port, method,
-outcome, hop, address, name, asn, as_name, state, loss_percent, sent, received,
-last_ms, avg_ms, best_ms, worst_ms, stdev_ms, p50_ms, p99_ms, kept_ms (the part
-of best_ms that the hops behind it bear too).
+--format csv prints one line per hop, with times in milliseconds: target, port,
+method, outcome, hop, address, name, asn, as_name, state, loss_percent, sent,
+received, last_ms, avg_ms, best_ms, worst_ms, stdev_ms, p50_ms, p99_ms, kept_ms
+(the part of best_ms that later hops show too).
 
 Examples:
   lagtrace route shop.example              # UDP, one flow
-  lagtrace route shop.example:443          # TCP, as the service's own packets go
+  lagtrace route shop.example:443          # TCP, like the service's own packets
   lagtrace route shop.example --method icmp -n
-  lagtrace route shop.example --method dublin         # where addresses are translated
-  lagtrace route shop.example:443 --method in-connection    # past stateful firewalls
-  lagtrace route shop.example:443 --continuous        # until Ctrl-C, as mtr
+  lagtrace route shop.example --method dublin         # finds NAT
+  lagtrace route shop.example:443 --method in-connection    # through stateful firewalls
+  lagtrace route shop.example:443 --continuous        # until Ctrl-C, like mtr
   lagtrace route shop.example:443 -c 100 --format json -o route.json
   lagtrace route shop.example:443 --paths 16          # parallel paths (ECMP)
-  lagtrace route shop.example --mtu                   # where packets get too big
+  lagtrace route shop.example --mtu                   # where packets become too big
 
 Coming from          traceroute        tcptraceroute   mtr             here
   TCP to a port      -T -p PORT        HOST PORT       -T -P PORT      HOST:PORT, -T -p PORT
@@ -73,10 +74,10 @@ Coming from          traceroute        tcptraceroute   mtr             here
   no names           -n                -n              -n              -n
   first, last hop    -f -m             -f -m           -f -m           -f -m
   silent hops in a row                                 -U              --max-unknown
-  routing table      -r (past it)                                      --bypass-routing
-  probes a hop       -q N              -q N                            --probes N
-  patience           -w                -w              -Z              -w
-  pause              -z                                -i              -z
+  routing table      -r (bypass)                                       --bypass-routing
+  probes per hop     -q N              -q N                            --probes N
+  timeout            -w                -w              -Z              -w
+  interval           -z                                -i              -z
   rounds                                               -c N            -c N
   live table                                           (default)       --continuous
   report at the end                                    -r              -c N
@@ -85,12 +86,12 @@ Coming from          traceroute        tcptraceroute   mtr             here
   source port        --sport           -S              -L              --source-port
   firewall mark      --fwmark                          -M              --mark
   type of service    -t                                -Q              --tos
-  whose the hops are -A                                -z, -y          --asn FILE
-  for programs                                         -j, -C, -l      --format json, csv, ndjson
+  owner of hops      -A                                -z, -y          --asn FILE
+  for scripts                                          -j, -C, -l      --format json, csv, ndjson
   path MTU           --mtu                                             --mtu
   MPLS labels        -e                                -e              (always)
-Source routes (-g), flow labels (-l), files of targets (-F) and patterns (-B) are not
-to be had: lagtrace says what to do instead.")]
+Source routes (-g), flow labels (-l), files of targets (-F) and patterns (-B)
+are not supported: lagtrace says what to do instead.")]
 pub(crate) struct Options {
     // No doc comment: rustdoc would take the brackets for a link.
     #[arg(
@@ -104,7 +105,7 @@ pub(crate) struct Options {
     /// Use IPv6 only
     #[arg(short = '6', action = ArgAction::SetTrue)]
     ipv6: bool,
-    /// Look up no names
+    /// Do not look up names
     #[arg(short = 'n', long)]
     no_names: bool,
     #[command(flatten)]
@@ -119,12 +120,12 @@ pub(crate) struct Options {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Probes")]
 struct Probes {
-    /// How to ask; auto: tcp with a port (tcp-connect without CAP_NET_RAW), else paris
+    /// Kind of probes; auto: tcp with a port (tcp-connect without CAP_NET_RAW), otherwise paris
     #[arg(long, value_enum, default_value_t, value_name = "METHOD")]
     method: Method,
     #[command(flatten)]
     short: Short,
-    /// The port, if it is not given with the host; the first one for udp
+    /// The port, if it is not given with the host; with udp the first port
     #[arg(short, long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// The first hop
@@ -141,35 +142,35 @@ struct Probes {
     #[arg(short, long, visible_aliases = ["max-ttl", "max"], default_value_t = 30, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     max_hops: u8,
-    /// Answers wanted from each hop
+    /// Number of answers to get from each hop
     #[arg(long, visible_alias = "queries", default_value_t = 3, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     probes: u32,
-    /// Silent hops in a row that end the search
+    /// Number of silent hops in a row that end the trace
     #[arg(long, default_value_t = MAX_UNKNOWN, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     max_unknown: u8,
-    /// After which time an answer is lost
+    /// Time after which a probe counts as lost
     #[arg(short = 'w', long, default_value = "3s", value_name = "TIME")]
     #[arg(value_parser = duration::parse_positive)]
     timeout: Duration,
-    /// Between two probes to one hop [default: 100ms, in rounds 1s]
+    /// Time between two probes to one hop [default: 100ms, in rounds 1s]
     #[arg(short = 'z', long, value_name = "TIME", value_parser = duration::parse_positive)]
     interval: Option<Duration>,
     /// The source address
     #[arg(short, long, value_name = "IP")]
     source: Option<IpAddr>,
-    /// The interface to send on, instead of the one that the kernel routes over
+    /// The interface to send on, instead of the one that the kernel's route uses
     #[arg(short, long, value_name = "IF")]
     interface: Option<String>,
-    /// The source port, instead of one that the kernel chooses; flows of --paths
-    /// take the next ones (tcp, udp, paris, dublin)
+    /// The source port, instead of one that the kernel chooses; flows of --paths use the next ports
+    /// (tcp, udp, paris, dublin)
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     source_port: Option<u16>,
     /// Firewall mark of the packets (SO_MARK); needs CAP_NET_ADMIN or CAP_NET_RAW
     #[arg(long, value_name = "MARK")]
     mark: Option<u32>,
-    /// Send only to what is on a link of this host, past the routing table (IPv4)
+    /// Bypass the routing table and send only to directly connected hosts (IPv4)
     #[arg(long)]
     bypass_routing: bool,
     /// Bytes of each packet, IP header included
@@ -200,21 +201,21 @@ struct Short {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "What to look for")]
 struct Look {
-    /// Go on in rounds until Ctrl-C, and report then: loss and delays of each hop
+    /// Repeat in rounds until Ctrl-C, then report loss and delays of each hop
     #[arg(long, conflicts_with_all = ["paths", "mtu", "probes"])]
     continuous: bool,
-    /// So many rounds
+    /// Number of rounds
     #[arg(short, long, value_name = "N", conflicts_with = "probes", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
-    /// Try so many flows beside each other: which hops are there in parallel?
+    /// Try N flows in parallel, to find parallel hops
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PATHS)))]
     paths: u16,
-    /// Say whose each hop is: a table of ranges (iptoasn.com's TSV) or of prefixes
+    /// Show the owner of each hop, from a table of ranges (TSV of iptoasn.com) or prefixes
     /// (prefix,AS number,name), plain or compressed
     #[arg(long, value_name = "FILE")]
     asn: Option<PathBuf>,
-    /// Find the largest packet that comes through, and where it shrinks
+    /// Find the largest packet that gets through, and the hops at which the MTU shrinks
     #[arg(long)]
     mtu: bool,
 }
@@ -222,24 +223,24 @@ struct Look {
 /// The kinds of probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Method {
-    /// What suits the target and the privileges
+    /// Depends on the target and the privileges
     #[default]
     Auto,
-    /// SYNs to the port, one flow; needs CAP_NET_RAW
+    /// SYNs to the port, as one flow; needs CAP_NET_RAW
     Tcp,
-    /// connect(2) to the port, each a flow of its own; needs nothing
+    /// connect(2) to the port, each as a separate flow; needs no privilege
     TcpConnect,
-    /// Datagrams to changing ports, as traceroute sends them; needs nothing
+    /// UDP datagrams to changing ports, as in traceroute; needs no privilege
     Udp,
-    /// Datagrams of one flow
+    /// UDP datagrams of one flow
     Paris,
-    /// Datagrams of one flow that show address translation (NAT) on the way, as
-    /// dublin-traceroute does; needs CAP_NET_RAW
+    /// UDP datagrams of one flow that reveal NAT on the path, as in dublin-traceroute; needs
+    /// CAP_NET_RAW
     Dublin,
-    /// Keep-alives within a connection of our own, which what filters by
-    /// connection lets through; needs an open port and CAP_NET_RAW
+    /// Keep-alives within an open connection, which pass stateful firewalls; needs an open port and
+    /// CAP_NET_RAW
     InConnection,
-    /// Echo requests of one flow; needs CAP_NET_RAW or net.ipv4.ping_group_range
+    /// ICMP echo requests of one flow; needs CAP_NET_RAW or net.ipv4.ping_group_range
     Icmp,
 }
 

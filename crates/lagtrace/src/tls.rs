@@ -16,7 +16,7 @@ pub(crate) struct Tls {
     /// Accept any certificate
     #[arg(short = 'k', long)]
     insecure: bool,
-    /// Trust the authorities in FILE (PEM) and not those of this host
+    /// Trust the authorities in FILE (PEM) instead of those of this host
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     cacert: Option<PathBuf>,
 }
@@ -40,7 +40,7 @@ impl Tls {
             let has_none = matches!(error, TlsError::NoAuthorities { .. });
             let failure = Failure::from(error);
             if has_none {
-                failure.hint("install ca-certificates, or name a file with --cacert")
+                failure.hint("install ca-certificates, or give a file with --cacert")
             } else {
                 failure
             }
@@ -53,11 +53,12 @@ impl Tls {
 pub(crate) fn sentence(fault: &TlsFault) -> String {
     let remedy = match fault.failure {
         RequestFailure::Certificate if fault.is_name => {
-            " Ask for a name that it has (--address IP leads to this host), or accept any with -k."
+            " Use a name that it contains (--address IP still connects to this host), or accept \
+             any certificate with -k."
         }
         RequestFailure::Certificate => {
-            " If it is your own, name its authority's certificate with --cacert FILE, or accept \
-             any with -k."
+            " If it is your own, give its authority's certificate with --cacert FILE, or accept \
+             any certificate with -k."
         }
         _ => "",
     };

@@ -39,22 +39,22 @@ use live::Live;
 const PATIENCE: Duration = Duration::from_millis(20);
 
 const AFTER_HELP: &str = "\
-Where a live server's requests spend their time, without a restart, a capture or
-a stop: programs in the kernel time when each request arrived, was read,
-answered, held back and sent, and the same analysis as of a capture says why.
-Every request is timed in the kernel. Where very many come, only a sample is
-looked at one by one, a fortieth of the time (more where requests take long), and
-with --slow each that is slow.
+Shows where a live server's requests spend their time, without a restart, a
+capture or a pause. BPF programs in the kernel record when each request
+arrives, is read, answered, held back and sent, and the analysis is the same as
+for a capture. Every request is timed in the kernel. At very high rates, only a
+sample is examined in detail: one fortieth of the time (more if requests take
+long), and with --slow every slow request.
 
-Needs a kernel from 5.11 on that describes its types (BTF), and CAP_BPF and
-CAP_PERFMON. Nothing is changed; the programs go when the command ends, however
-it ends. Of the payload only the first 64 bytes of a request and 16 of a
-response leave the kernel, or none with --no-payload.
+This needs a kernel 5.11 or later with type information (BTF), CAP_BPF and
+CAP_PERFMON. Nothing is changed, and the BPF programs disappear when the
+command ends in any way. Only the first 64 bytes of a request and the first 16
+of a response leave the kernel, or none with --no-payload.
 
-On a terminal a page shows it while it goes on: the rate, how long requests take
-and in which stage, the slowest so far, and findings as they firm up. --format
-ndjson prints each exchange as it closes, one JSON object a line
-(schema/exchange-1.json), and the report's lines after them.
+On a terminal, a live page shows the rate, how long requests take and in which
+stage, the slowest requests so far, and the findings as the evidence grows.
+--format ndjson prints each exchange as it completes, one JSON object per line
+(schema/exchange-1.json), and the lines of the report at the end.
 
 Examples:
   sudo lagtrace watch -p 8080                 until Ctrl-C
@@ -62,7 +62,7 @@ Examples:
   sudo lagtrace watch --pid 4711 -d 3s --format json
   sudo lagtrace watch -p 8080 --format ndjson | jq 'select(.status == 500)'
   sudo lagtrace watch --cgroup /system.slice/nginx.service -p 80
-  sudo lagtrace watch -p 80 --netns shop      where several have the same address
+  sudo lagtrace watch -p 80 --netns shop      if several namespaces have the same address
 
 Coming from other tools:
   strace -f -tt -e network -p PID      watch --pid PID
@@ -82,16 +82,17 @@ pub(crate) struct Options {
     /// Only connections that processes of this cgroup (version 2) read or write
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
-    /// Only connections in this network namespace: a name of `ip netns`, a path, or of process PID
+    /// Only connections in this network namespace: a name of `ip netns`, a path, or the namespace
+    /// of process PID
     #[arg(long, value_name = "NAME|PATH|PID")]
     netns: Option<String>,
     /// End after this long
     #[arg(short, long, value_name = "TIME", value_parser = duration::parse_positive)]
     duration: Option<Duration>,
-    /// Look at each request that takes this long, also where only a sample is looked at
+    /// Examine every request that takes at least this long, even if other requests are only sampled
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
     slow: Option<Duration>,
-    /// Let no payload leave the kernel: requests are told apart by turns alone
+    /// Keep all payload in the kernel: requests are recognised only by alternating directions
     #[arg(long)]
     no_payload: bool,
 }

@@ -65,7 +65,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The process does not run the expected program.
-    #[error("process {pid} is no nginx process: {title:?}")]
+    #[error("process {pid} is not an nginx process: {title:?}")]
     NotNginx {
         /// The process.
         pid: u32,

@@ -99,7 +99,7 @@ pub enum KernelError {
     #[error("watching the kernel is not permitted")]
     NotPermitted(#[source] io::Error),
     /// The kernel provides no type information (BTF).
-    #[error("this kernel does not describe its types (no {})", .0.display())]
+    #[error("this kernel has no type information (no {})", .0.display())]
     NoTypes(PathBuf),
     /// The kernel rejected all of the programs that are needed.
     #[error("the kernel did not accept {program}")]
@@ -148,22 +148,22 @@ impl KernelError {
                  setcap cap_bpf,cap_perfmon,cap_net_raw+ep lagtrace"
             }
             Self::NoTypes(_) => {
-                "it takes a kernel from 5.11 on with CONFIG_DEBUG_INFO_BTF; `lagtrace capture` \
+                "this needs a kernel 5.11 or later with CONFIG_DEBUG_INFO_BTF; `lagtrace capture` \
                  works without it"
             }
             Self::Refused { .. } => "`lagtrace capture` works without it",
             Self::NothingAsked => "say what to watch: -p PORT, --pid PID or --cgroup PATH",
             Self::TooManyPorts(_) => "watch by --pid instead",
-            Self::TooManyProcesses(_) => "choose them by --name or --cgroup instead",
+            Self::TooManyProcesses(_) => "select them with --name or --cgroup instead",
             Self::TracepointsNotPermitted(_) => {
-                "run it as root, or give it CAP_SYS_ADMIN beside CAP_BPF and CAP_PERFMON: \
+                "run it as root, or give it CAP_SYS_ADMIN in addition to CAP_BPF and CAP_PERFMON: \
                  setcap cap_bpf,cap_perfmon,cap_sys_admin+ep lagtrace"
             }
             Self::NoTracepoints(_) => {
-                "it takes a kernel with CONFIG_FTRACE_SYSCALLS; `lagtrace sockets -f` shows the \
-                 options as they stand without it"
+                "this needs a kernel with CONFIG_FTRACE_SYSCALLS; `lagtrace sockets -f` shows the \
+                 current options without it"
             }
-            Self::NoProcess(_) => "its number in this host's own namespace: `pgrep NAME` there",
+            Self::NoProcess(_) => "use the PID in this host's own namespace, from `pgrep NAME`",
             Self::NoCgroup { .. } => "a path as in /proc/PID/cgroup after `0::`",
             Self::LeftOut => "build it with --features live",
         };

@@ -102,19 +102,19 @@ pub enum LoadError {
         length: Duration,
     },
     /// A URL asks for TLS and the plan has none.
-    #[error("the load is to be made over TLS, and the plan has no client for it")]
+    #[error("the load needs TLS, but the plan has no TLS client")]
     NoTls,
     /// TLS could not be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The number of requests that may be in flight on a connection is 0 or too high.
-    #[error("from 1 to {most} requests may be under way on a connection")]
+    #[error("from 1 to {most} requests may be in flight on a connection")]
     AtOnce {
         /// The highest possible number.
         most: u32,
     },
     /// More URLs than are supported.
-    #[error("at most {most} URLs can be asked for in one run")]
+    #[error("at most {most} URLs can be requested in one run")]
     TooManyUrls {
         /// The highest possible number.
         most: usize,
@@ -132,10 +132,10 @@ pub enum LoadError {
         most: u32,
     },
     /// Cookies cannot be kept on connections of this protocol.
-    #[error("what servers set as cookies is kept in HTTP/1.1 only")]
+    #[error("cookies of servers are stored only with HTTP/1.1")]
     Jar,
     /// The kernel gives no timestamps for such requests.
-    #[error("stamps are of HTTP/1.1 in clear text over TCP, one request at a time")]
+    #[error("timestamps need HTTP/1.1 in clear text over TCP, one request at a time")]
     Stamps,
     /// Our sockets could not be set up as the plan requires.
     #[error("{operation} failed")]

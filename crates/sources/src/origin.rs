@@ -37,7 +37,7 @@ pub enum OriginError {
         source: io::Error,
     },
     /// No line of the file could be parsed.
-    #[error("{} holds no line that names an address range and an AS number", path.display())]
+    #[error("{} has no line with an address range and an AS number", path.display())]
     NoTable {
         /// The file.
         path: PathBuf,

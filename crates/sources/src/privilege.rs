@@ -61,13 +61,13 @@ pub enum HostError {
         source: io::Error,
     },
     /// The object does not exist, no longer exists, or was replaced by another.
-    #[error("{what}: not there, or no more")]
+    #[error("{what}: does not exist, or no longer exists")]
     Gone {
         /// The process, socket or file, or the operation attempted on it.
         what: String,
     },
     /// The request would affect something that does not belong to lagtrace.
-    #[error("{what} is no connection of lagtrace's own")]
+    #[error("{what} is not one of lagtrace's own connections")]
     NotOurs {
         /// Flow that was requested.
         what: String,

@@ -73,7 +73,7 @@ pub enum TlsError {
         why: String,
     },
     /// The host's name cannot be sent to a server.
-    #[error("`{host}` is no name that TLS can ask for")]
+    #[error("`{host}` is not a name that TLS can request")]
     Name {
         /// Name of the host.
         host: String,
@@ -182,7 +182,7 @@ impl TlsFault {
     /// alert, or that did not finish in time.
     pub(crate) fn within_handshake(failure: RequestFailure) -> Self {
         let text = match failure {
-            RequestFailure::TlsTimeout => "the TLS handshake was not over in time",
+            RequestFailure::TlsTimeout => "the TLS handshake was not complete in time",
             _ => "the server closed the connection within the TLS handshake",
         };
         Self {
@@ -242,15 +242,15 @@ impl TlsFault {
 fn explain(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(error) => explain_certificate(error),
-        Error::NoCertificatesPresented => "the server showed no certificate".to_owned(),
+        Error::NoCertificatesPresented => "the server sent no certificate".to_owned(),
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
-            "what it answered is no TLS: the port may speak plain HTTP".to_owned()
+            "the answer is not TLS: the port may speak plain HTTP".to_owned()
         }
         Error::AlertReceived(AlertDescription::NoApplicationProtocol)
         | Error::NoApplicationProtocol => {
-            "the server does not speak the version of HTTP that was asked for (ALPN)".to_owned()
+            "the server does not support the requested HTTP version (ALPN)".to_owned()
         }
-        Error::AlertReceived(alert) => format!("the server broke off: alert {alert:?}"),
+        Error::AlertReceived(alert) => format!("the server aborted the handshake: alert {alert:?}"),
         Error::PeerIncompatible(why) => format!("the server speaks another TLS: {why:?}"),
         other => other.to_string(),
     }
@@ -288,7 +288,7 @@ fn explain_certificate(error: &CertificateError) -> String {
         }
         CertificateError::NotValidYet => "the server's certificate is not valid yet".to_owned(),
         CertificateError::NotValidForName => {
-            "the server's certificate is not valid for the name asked for".to_owned()
+            "the server's certificate is not valid for the requested name".to_owned()
         }
         // webpki's error for a self-signed certificate that is marked as an authority.
         CertificateError::Other(_) if text.contains("CaUsedAsEndEntity") => {

@@ -60,7 +60,7 @@ pub enum Host {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// The text is empty, or there is no host between scheme and path.
-    #[error("`{url}` names no host")]
+    #[error("`{url}` has no host")]
     NoHost {
         /// Text that was given.
         url: String,
@@ -74,13 +74,16 @@ pub enum UrlError {
         scheme: String,
     },
     /// The host is preceded by a user name or password.
-    #[error("`{url}` holds a user name or `@` before the host, which is not supported")]
+    #[error("`{url}` contains a user name or `@` before the host, which is not supported")]
     Userinfo {
         /// Text that was given, without the part before the `@`.
         url: String,
     },
     /// The host is neither a name nor an address.
-    #[error("`{host}` in `{url}` is no host name and no IP address (IPv6: in brackets, no zone)")]
+    #[error(
+        "`{host}` in `{url}` is neither a host name nor an IP address (IPv6: in brackets, no \
+             zone)"
+    )]
     Host {
         /// Text that was given.
         url: String,
@@ -88,7 +91,7 @@ pub enum UrlError {
         host: String,
     },
     /// The port is not a number from 1 to 65535.
-    #[error("`{port}` in `{url}` is no port from 1 to 65535")]
+    #[error("`{port}` in `{url}` is not a port from 1 to 65535")]
     Port {
         /// Text that was given.
         url: String,
@@ -96,7 +99,7 @@ pub enum UrlError {
         port: String,
     },
     /// A character must be percent-encoded.
-    #[error("`{url}` holds {character:?} at byte {at}, which must be percent-encoded")]
+    #[error("`{url}` contains {character:?} at byte {at}, which must be percent-encoded")]
     Character {
         /// Text that was given.
         url: String,

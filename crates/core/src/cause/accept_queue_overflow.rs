@@ -13,8 +13,8 @@ use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The accept queue of the program behind {service} is full. The kernel ignores \
-        whatever would add to it: the last ACK of a handshake, the first request after it, new \
-        SYNs.",
+              everything that would add to it: the last ACK of a handshake, the first request \
+              after it, new SYNs.",
     ruled_out: &[
         (
             Id::PacketLoss,

@@ -46,8 +46,8 @@ impl super::Rule for Rule {
             text: format!(
                 "{}: in {} of {} larger responses one ACK typically covered {MANY} segments or \
                  more (median per response: up to {}): the client's offload (GRO), or a modem or \
-                 radio link on the path, leaves acknowledgements out. The server sends in larger \
-                 bursts; nothing waits for them.",
+                 radio link on the path, drops ACKs. The server sends in larger bursts, but \
+                 nothing waits for the missing ACKs.",
                 case.endpoint, self.rarely, self.all, self.most
             ),
         })

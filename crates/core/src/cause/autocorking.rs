@@ -47,10 +47,10 @@ impl super::Rule for Rule {
         Conclusion::Note(Remark {
             id: Id::Autocorking.to_string(),
             text: format!(
-                "{}: {} responses were written in small pieces (of {} bytes), and {} writes left in \
-                 {} segments although none waited for an acknowledgement: the server's kernel \
-                 gathers them while its device is busy. That costs nothing; larger writes would \
-                 spare the server the work.",
+                "{}: {} responses were written in small pieces (of {} bytes), and {} writes left \
+                 in {} segments although none waited for an acknowledgement: the server's kernel \
+                 merges them while its device is busy. This costs nothing; larger writes would \
+                 save the server the work.",
                 case.endpoint, self.responses, self.write, self.writes, self.segments
             ),
         })

@@ -23,7 +23,7 @@ const QUEUED: &str = "{bytes} bytes went through at {rate}, with a full receiver
 
 const WORDING: Wording = Wording {
     summary: "The path carries {rate}: a {message} of {whole} takes its size divided by that rate, \
-        whatever the ends do. Beyond slow start that is {cost}.",
+              whatever the ends do. Beyond slow start this is {cost}.",
     ruled_out: &[
         QUEUEING,
         (Id::ReceiveWindow, "the window had room for more"),

@@ -111,8 +111,8 @@ impl ByteRate {
         );
         finding.verdict = evidence::judge(&finding.evidence, self.pauses.affected, false);
         finding.summary = format!(
-            "The server holds each response to {rate}: it stops for {} (median), {} of all request \
-             time, although neither the path nor a window requires it.",
+            "The server limits each response to {rate}: it stops for {} (median), {} of all \
+             request time, although neither the path nor a window requires it.",
             median(&self.pauses.saved),
             percent(finding.share)
         );

@@ -229,8 +229,8 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
                 human(together),
                 human(alone)
             ),
-            "compare one request at a time with many at once; look at `Recv-Q` in `ss -tn` on the \
-             server",
+            "compare single requests with many concurrent ones; look at `Recv-Q` in `ss -tn` on \
+             the server",
         )
     })
 }
@@ -257,8 +257,8 @@ fn released_together(clear: &[Moment], usual: Duration) -> Option<Candidate> {
                 "{together} of {} late answers left together with others",
                 late.len()
             ),
-            "look in the garbage collector's log, or in `perf sched`, for all threads off the CPU \
-             at once",
+            "look in the garbage collector's log, or in `perf sched`, for times at which all \
+             threads are off the CPU",
         )
     })
 }

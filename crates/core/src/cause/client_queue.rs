@@ -23,9 +23,9 @@ use crate::service::tally::Tally;
 use crate::service::timeline::{Moment, by_host};
 
 const WORDING: Wording = Wording {
-    summary: "The client wants to send a request every {period} and has all its connections busy \
-        when a response is late: requests wait inside it for {late} (median), {share} of all their \
-        time. No exchange shows that, but the users wait all the same.",
+    summary: "The client wants to send a request every {period}, but all its connections are busy \
+              when a response is late: requests wait inside the client for {late} (median), \
+              {share} of all their time. No exchange includes this wait, but the users wait.",
     ruled_out: &[(
         Id::ClientThink,
         "the client sends on schedule again as soon as it has caught up",
@@ -38,7 +38,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "what makes some responses late: the requests behind them pay for it",
+            "find what makes some responses late: later requests wait for them",
         ),
         (
             "client",

@@ -15,12 +15,12 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The client waits {pause} (median) between a response and its next request, {in_row} \
-        times in a row, although other requests show that it can send one immediately. Whatever \
-        the client itself serves waits for these pauses too. They are part of no request, and no \
-        server can shorten them.",
+              times in a row, although other requests show that it can send one immediately. The \
+              client's own users wait for these pauses too. The pauses are part of no request, and \
+              no server can shorten them.",
     ruled_out: &[(
         Id::ServerThink,
-        "the server had answered, and nothing was asked of it in these pauses",
+        "the server had answered, and had no request in these pauses",
     )],
     overturned_by: "the client being idle in these pauses: waiting for a timer or for a person",
     fix: &[

@@ -9,9 +9,9 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "The first requests wait {took} for something that the server does once, and all that \
-        arrive in that time wait with them; later ones take {ordinary} (median). It is {share} of \
-        all request time that was seen.",
+    summary: "The first requests wait {took} for something that the server does once, and all \
+              requests that arrive in that time wait with them. Later requests take {ordinary} \
+              (median). The wait is {share} of all request time seen.",
     ruled_out: &[],
     overturned_by: "the same wait later on, when the server is warm: then it is a stall",
     fix: &[

@@ -18,19 +18,20 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::bounded::Few;
 
 const WORDING: Wording = Wording {
-    summary: "The server compresses each response while the client waits, and is slower at that \
-        than the network: {own} (median) for {affected} of {all} requests, {share} of all request \
-        time.",
+    summary: "The server compresses each response while the client waits, and compression is \
+              slower than the network: {own} (median) for {affected} of {all} requests, {share} of \
+              all request time.",
     ruled_out: &[(
         Id::BandwidthLimit,
         "each part came through immediately; between them nothing was in flight",
     )],
-    overturned_by: "the same request with `Accept-Encoding: identity` taking as long: then \
-        generating the content is what is slow",
+    overturned_by: "the same request with `Accept-Encoding: identity` taking equally long: then \
+                    generating the content is slow",
     fix: &[
         (
             "server",
-            "compress beforehand and send that (nginx: gzip_static on; brotli_static on)",
+            "compress beforehand and send the stored result (nginx: gzip_static on; brotli_static \
+             on)",
         ),
         (
             "server",
@@ -38,7 +39,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "cache the compressed response; leave out what does not shrink",
+            "cache the compressed response; do not compress content that does not shrink",
         ),
     ],
 };

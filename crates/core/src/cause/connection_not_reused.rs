@@ -53,7 +53,7 @@ const POOL: (&str, &str) = ("client", "keep connections alive and pool them");
 /// The change at the server.
 const LET_LIVE: (&str, &str) = (
     "server",
-    "let connections live: keepalive_timeout and keepalive_requests above 0 (nginx), no \
+    "keep connections open: keepalive_timeout and keepalive_requests above 0 (nginx), no \
      `Connection: close`",
 );
 
@@ -282,7 +282,7 @@ impl Rule {
     fn who_asked(&self) -> String {
         let said = self.server_asked - self.veiled.min(self.server_asked);
         let clear = format!(
-            "closes asked for: {} by the client, {said} by the server",
+            "closes requested: {} by the client, {said} by the server",
             self.client_asked
         );
         match self.veiled {

@@ -14,7 +14,7 @@ const WORDING: Wording = Wording {
     summary: "Nobody listens on {service}: its host answers each connection attempt with a reset.",
     ruled_out: &[(
         Id::FirewallDrop,
-        "the resets come from as far as the host's answers on other ports",
+        "the resets come from the same distance (hop count) as the host's answers on other ports",
     )],
     overturned_by: "`ss -ltn` on the server listing port {port}",
     fix: &[
@@ -27,8 +27,8 @@ const WORDING: Wording = Wording {
 const UNCOMPARED: Wording = Wording {
     ruled_out: &[(
         Id::FirewallDrop,
-        "an answer came; a packet filter that rejects by reset would look the same where nothing \
-         else of the host is seen",
+        "an answer came; a packet filter that rejects by reset looks the same unless other packets \
+         of the host are seen",
     )],
     ..WORDING
 };

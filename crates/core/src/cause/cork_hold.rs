@@ -21,8 +21,8 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "The server told its kernel that more was to come (TCP_CORK or MSG_MORE), and nothing \
-        came: each response waits {held} (median) for a timer, {share} of all request time.",
+    summary: "The server announced more data to its kernel (TCP_CORK or MSG_MORE), but sent none: \
+              each response waits {held} (median) for a timer, {share} of all request time.",
     ruled_out: &[
         (
             Id::ServerThink,
@@ -200,9 +200,9 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = evidence::finding(Id::CorkHold, Owner::Server, case, &self.tally);
         let text = format!(
-            "{} responses, or their last parts, left {} (median) after the last thing that could \
-             have held them was gone: the period of the kernel's probe timer, and all of them at \
-             the same phase of the kernel's tick",
+            "{} responses, or their last parts, left {} (median) after nothing else could hold \
+             them any more: this is the period of the kernel's probe timer, and all of them left \
+             at the same phase of the kernel's tick",
             self.tally.affected,
             median(&self.timers)
         );

@@ -10,8 +10,8 @@ use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding};
 
 const WORDING: Wording = Wording {
-    summary: " with the program's threads ready to run and an idle processor slow to take them up: \
-        it sleeps too deeply.",
+    summary: " with the program's threads runnable while an idle processor is slow to run them: \
+              it sleeps too deeply.",
     ruled_out: &[
         (
             Id::CpuQuota,
@@ -19,7 +19,7 @@ const WORDING: Wording = Wording {
         ),
         (
             Id::WorkerSaturation,
-            "the processor that ran them had had nothing else to do",
+            "the processor that ran them had been idle",
         ),
     ],
     overturned_by: "the same times while a program keeps `/dev/cpu_dma_latency` open with 0 in \
@@ -40,8 +40,8 @@ const WORDING: Wording = Wording {
 
 /// The wording if the hypervisor took processor time.
 const STOLEN: Wording = Wording {
-    summary: " with the program's threads ready to run and an idle processor slow to take them up: \
-        the hypervisor had given it to others.",
+    summary: " with the program's threads runnable while an idle processor is slow to run them: \
+              the hypervisor has given it to others.",
     ..WORDING
 };
 

@@ -7,13 +7,13 @@ use super::{Case, Conclusion, Id};
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: " with the program's threads ready to run but throttled: its control group's quota is \
-        used up, and they stop until the next period.",
+    summary: " with the program's threads runnable but throttled: their control group's quota is \
+              used up, and they stop until the next period.",
     ruled_out: &[(
         Id::StopTheWorld,
-        "the threads did not wait for each other: they were ready to run",
+        "the threads did not wait for each other: they were runnable",
     )],
-    overturned_by: "`nr_throttled` in the group's cpu.stat standing still",
+    overturned_by: "`nr_throttled` in the group's cpu.stat not rising",
     fix: &[
         (
             "server",

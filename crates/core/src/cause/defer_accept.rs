@@ -12,7 +12,8 @@ use crate::report::Finding;
 
 const WORDING: Wording = Wording {
     summary: "The listener at {service} has TCP_DEFER_ACCEPT, and its protocol lets the server \
-        speak first: both sides wait, until the kernel's patience ends {late} (median) later.",
+              speak first: both sides wait until the kernel gives up waiting for data, {late} \
+              (median) later.",
     ruled_out: &[
         (
             Id::SynLoss,
@@ -75,8 +76,8 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = self.delays.finding(Id::DeferAccept, Owner::Server, case);
         let text = format!(
-            "on {} of {} connections the server's first words came only after it had repeated a \
-             SYN/ACK that was acknowledged already, {} (median) late",
+            "on {} of {} connections the server's first data came only after it had retransmitted \
+             a SYN/ACK that was already acknowledged, {} (median) late",
             self.delays.count(),
             self.established,
             self.delays.median()

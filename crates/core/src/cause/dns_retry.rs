@@ -11,7 +11,8 @@ use crate::report::Finding;
 
 const WORDING: Wording = Wording {
     summary: "Queries for the name of {service}, or their answers, are lost. Only the program's \
-        resolver library retries a datagram, and it waits {waited} (median) before it does.",
+              resolver library can repeat a lost query, and it waits {waited} (median) before it \
+              does.",
     ruled_out: &[
         (
             Id::DnsSlowResolver,
@@ -22,8 +23,8 @@ const WORDING: Wording = Wording {
             "the lost query is not always the second of two from one socket",
         ),
     ],
-    overturned_by: "a capture at the resolver that shows the first query arrive and be answered \
-        late",
+    overturned_by: "a capture at the resolver in which the first query arrives and is answered \
+                    late",
     fix: &[
         (
             "path",

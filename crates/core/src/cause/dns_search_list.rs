@@ -17,7 +17,7 @@ const WORDING: Wording = Wording {
         Id::DnsSlowResolver,
         "the time went into the number of queries; each was answered as fast as the others",
     )],
-    overturned_by: "a trailing dot after the name that changes nothing",
+    overturned_by: "a trailing dot after the name makes no difference",
     fix: &[
         (
             "client",

@@ -22,11 +22,12 @@ const WORDING: Wording = Wording {
         ),
         (Id::DnsRetry, "no query was sent twice"),
     ],
-    overturned_by: "a second lookup of the same name that takes as long: then it is the path",
+    overturned_by: "a second lookup of the same name that takes equally long: then the path is \
+                    slow",
     fix: &[
         (
             "resolver",
-            "let it keep answers for longer, prefetch names in use, or ask a nearer upstream",
+            "make it cache answers for longer, prefetch names in use, or use a nearer upstream",
         ),
         ("client", "keep connections open; a cache on the host"),
     ],

@@ -35,17 +35,17 @@ const WORDING: Wording = Wording {
 
 /// The wording for a server whose own kernel was watched.
 const WATCHED: Wording = Wording {
-    summary: " between a request of its own to {behind} and the answer: it is late because that \
-        one is.",
+    summary: " between its own request to {behind} and the answer: the server is late because \
+              {behind} is late.",
     ruled_out: &[],
     ..WORDING
 };
 
 /// The wording for a proxy known by its configuration.
 const CONFIGURED: Wording = Wording {
-    summary: "The server hands these requests on to {behind} and takes {took} (median) until its \
-        answer begins, {share} of all request time: it is late because the server behind it is, or \
-        the path there.",
+    summary: "The server forwards these requests to {behind} and takes {took} (median) until its \
+              answer begins, {share} of all request time: it is late because {behind} is late, or \
+              the path to it.",
     ruled_out: &[],
     overturned_by: "the server's log showing that {behind} answers sooner \
         (`$upstream_response_time` beside `$request_time`)",
@@ -128,8 +128,8 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
     ];
     if let Some(capacity) = capacity::of(case) {
         let text = format!(
-            "about {:.0} requests are served at a time, {} each where no other competes, and the \
-             others wait: the limit is behind {}",
+            "about {:.0} requests are served at a time, and each takes {} alone; the others wait: \
+             the limit is behind {}",
             capacity.served().max(1.0),
             human(capacity.alone),
             line.program

@@ -19,10 +19,10 @@ impl super::Rule for Rule {
         Conclusion::Note(Remark {
             id: Id::DuplicatePackets.to_string(),
             text: format!(
-                "{}: {} segments with data were seen twice, with the same identification or an \
-                 older timestamp than what came before: copies, not retransmissions. Captures on \
-                 the `any` device, on a bridge or a mirror port show every packet twice; some \
-                 links do deliver copies. They cost nothing.",
+                "{}: {} segments with data were seen twice, with the same identification or a \
+                 timestamp older than that of earlier packets: they are copies, not \
+                 retransmissions. Captures on the `any` device, on a bridge or a mirror port show \
+                 every packet twice; some links do deliver copies. They cost nothing.",
                 case.endpoint, case.gathered.disorders.copied
             ),
         })

@@ -12,9 +12,9 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
-    summary: "The client asks whether it may send the request's body and the server does not \
-        reply: the client waits {waited} (median) in vain before it sends the body anyway, {share} \
-        of all request time.",
+    summary: "The client asks whether it may send the request's body, but the server does not \
+              reply: the client waits {waited} (median) before it sends the body anyway, {share} \
+              of all request time.",
     ruled_out: &[(
         Id::SlowRequestUpload,
         "the pause is exactly between a head that asks for permission and the body",

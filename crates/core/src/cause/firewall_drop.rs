@@ -11,8 +11,8 @@ use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::Affected;
 
 const WORDING: Wording = Wording {
-    summary: "Nothing answers at {service}: neither the service nor a refusal. A packet filter \
-        drops the attempts, or the host is down.",
+    summary: "{service} does not answer at all, not even with a refusal. A packet filter drops the \
+              attempts, or the host is down.",
     ruled_out: &[
         (Id::ConnectionRefused, "{resets}"),
         (

@@ -50,8 +50,8 @@ impl Greetings {
         let mut finding = self.late.finding(Id::ServerThink, Owner::Server, case);
         (finding.unit, finding.affected.of) = (Unit::Connections, self.kinds.sum());
         let text = format!(
-            "{} of {} connections were made and then waited {} (median; {} at most) for the \
-             server's greeting ({name}), which the client has to wait for",
+            "{} of {} connections were established and then waited {} (median; at most {}) for the \
+             server's greeting ({name}), which must come first",
             self.late.count(),
             self.kinds.sum(),
             self.late.median(),
@@ -66,7 +66,7 @@ impl Greetings {
         );
         finding.ruled_out.push(ruled_out(
             Id::SynLoss,
-            "the handshake was over; nothing of it had to be repeated",
+            "the handshake was complete, without a retransmission",
         ));
         finding.overturned_by = "the server's own log showing that it greeted sooner".to_owned();
         finding.fix = vec![

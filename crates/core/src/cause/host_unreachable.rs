@@ -13,8 +13,8 @@ use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 
 const WORDING: Wording = Wording {
-    summary: "The network says that {host} cannot be reached: no route, or no host has that \
-        address.",
+    summary: "The network reports that {host} cannot be reached: there is no route, or no host has \
+              that address.",
     ruled_out: &[],
     overturned_by: "an answer from the host by another path",
     fix: &[
@@ -32,8 +32,7 @@ const TOLD: Wording = Wording {
         WORDING.fix[0],
         (
             "path",
-            "find out why at the sender of the ICMP message: its routes, its filter, its \
-             neighbours",
+            "look at the sender of the ICMP message: its routes, its filter, its neighbour table",
         ),
     ],
     ..WORDING
@@ -41,7 +40,7 @@ const TOLD: Wording = Wording {
 
 /// The wording for such packets if a packet filter rejected them.
 const REJECTED: Wording = Wording {
-    summary: "A packet filter rejects packets to {host}, and says so by ICMP.",
+    summary: "A packet filter rejects packets to {host} with ICMP errors.",
     ..TOLD
 };
 

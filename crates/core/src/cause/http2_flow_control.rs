@@ -15,11 +15,12 @@ use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
     summary: "HTTP/2's flow-control window is smaller than what the path can hold in flight: each \
-        windowful costs a round trip, {held} (median) of an exchange, {share} of all request time.",
+              full window costs a round trip, {held} (median) per exchange, {share} of all request \
+              time.",
     ruled_out: &[
         (
             Id::ReceiveWindow,
-            "TCP's own window had room: HTTP/2's window was the one that was used up",
+            "TCP's own window had room: only HTTP/2's window was used up",
         ),
         (
             Id::ServerPause,

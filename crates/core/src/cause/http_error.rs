@@ -12,7 +12,7 @@ const WORDING: Wording = Wording {
     summary: "{service} answers with errors: {part} of its responses have a status of 400 or more. \
         Their latency is not the service's.",
     ruled_out: &[],
-    overturned_by: "the same request answered well from elsewhere",
+    overturned_by: "the same request succeeding from elsewhere",
     fix: &[
         (
             "client",

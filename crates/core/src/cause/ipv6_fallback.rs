@@ -15,7 +15,8 @@ const WORDING: Wording = Wording {
         tries it first and falls back to {service} {waited} (median) later.",
     ruled_out: &[(
         Id::SynLoss,
-        "every SYN to the IPv6 address stayed unanswered, those to the IPv4 address did not",
+        "every SYN to the IPv6 address stayed unanswered, but SYNs to the IPv4 address were \
+         answered",
     )],
     overturned_by: "a connection over IPv6 to the same server that succeeds",
     fix: &[

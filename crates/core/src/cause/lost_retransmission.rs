@@ -12,13 +12,13 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "path",
-            "find where the segments are lost: whatever also drops the retransmission drops in \
+            "find where the segments are lost: a place that also drops retransmissions drops in \
              bursts, or drops all segments of one kind",
         ),
         (
             "sender",
-            "RACK on (net.ipv4.tcp_recovery=1): it notices a lost retransmission within a round \
-             trip where others wait for a timer",
+            "keep RACK on (net.ipv4.tcp_recovery=1): it notices a lost retransmission within a \
+             round trip; without it the sender waits for a timer",
         ),
     ],
     ..Wording::NONE

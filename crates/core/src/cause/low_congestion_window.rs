@@ -16,8 +16,8 @@ const SEEN: &str = "{stops} times the {from} stopped with no more than {most_seg
     segments in flight, and resumed when their ACKs arrived; connections begin with 10";
 
 const WORDING: Wording = Wording {
-    summary: "Something keeps the {from}'s congestion window at {most_segments} segments, so each \
-        such part of a {message} takes a round trip ({trip}): {cost}.",
+    summary: "Something keeps the {from}'s congestion window at {most_segments} segments, so every \
+              {most_segments} segments of a {message} take a round trip ({trip}): {cost}.",
     ruled_out: &[
         (
             Id::ReceiveWindow,

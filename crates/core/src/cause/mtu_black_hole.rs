@@ -12,13 +12,13 @@ use crate::report::{Evidence, EvidenceKind};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
-    summary: "A link on the path takes no full packets, and the router before it does not say so: \
-        in {affected} exchanges full segments were lost each time they were sent, {passed}. Small \
-        segments pass. That took {saved} (median).",
+    summary: "A link on the path drops full-size packets, and the router before it does not report \
+              this: in {affected} exchanges full segments were lost each time they were sent, \
+              {passed}. Small segments get through. This cost {saved} (median).",
     ruled_out: &[
         (
             Id::PacketLoss,
-            "random losses hit small segments too, and seldom every copy of one segment",
+            "random losses hit small segments too, and rarely all copies of one segment",
         ),
         (
             Id::ServerThink,
@@ -122,13 +122,13 @@ impl Rule {
         packets.truncate(MAX_PACKETS);
         let text = match self.copies {
             0 => format!(
-                "in {} exchanges no full segment arrived: after timeouts the response went on in \
-                 segments of {} bytes, less than the ends had agreed on",
+                "in {} exchanges no full segment arrived: after timeouts the response continued in \
+                 segments of {} bytes, less than the MSS of the handshake",
                 self.tally.affected, self.passed
             ),
             copies => format!(
-                "in {} exchanges the first full segment was retransmitted {copies} times in all \
-                 without being acknowledged, while smaller segments were",
+                "in {} exchanges the first full segment was sent {copies} times without an ACK, \
+                 while smaller segments were acknowledged",
                 self.tally.affected
             ),
         };

@@ -76,7 +76,7 @@ const IN_ONE_CALL: (&str, &str) = (
 /// The change at the client.
 const BY_ROUTE: (&str, &str) = (
     "client",
-    "where the server cannot be changed: `ip route change … quickack 1` towards it",
+    "if the server cannot be changed: `ip route change … quickack 1` towards it",
 );
 
 /// nginx's own directives for `{nodelay}` and `{nopush}`.

@@ -12,8 +12,8 @@ use crate::preconnect::Silent;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 
 const WORDING: Wording = Wording {
-    summary: "Before the first packet to {service} can leave, the hardware address of the next hop \
-        has to be found, and that takes {took} (median): the kernel asks again after a second.",
+    summary: "Before the first packet to {service} can leave, the kernel has to find the hardware \
+              address of the next hop, which takes {took} (median): it asks again after a second.",
     ruled_out: &[(Id::SynLoss, "no SYN was sent before the address was known")],
     overturned_by: "connections that begin equally late although `ip neigh` lists the next hop as \
         REACHABLE",
@@ -32,8 +32,8 @@ const WORDING: Wording = Wording {
 /// The wording for a host whose hardware address no host reports.
 const SILENT: Wording = Wording {
     summary: "Nobody on the link of {asker} answers for {target}. The kernel gives up after three \
-        tries, a second apart, and tells the program that the host is unreachable; no packet is \
-        ever sent.",
+              tries, one second apart, and reports to the program that the host is unreachable; no \
+              packet is ever sent.",
     ruled_out: &[(Id::FirewallDrop, "no SYN was sent that could be dropped")],
     overturned_by: "`ip neigh show {target}` with a hardware address",
     fix: &[
@@ -86,8 +86,8 @@ impl Rule {
             .delays
             .finding(Id::NeighbourResolution, Owner::Path, case);
         let text = format!(
-            "{} connections began at the moment when a search for the next hop's hardware address \
-             ended that took {} (median); {} of the searches had to be repeated",
+            "{} connections began at the moment at which the next hop's hardware address was \
+             found, after {} (median); {} of the questions had to be repeated",
             self.delays.count(),
             self.delays.median(),
             self.repeated
@@ -105,7 +105,7 @@ pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Finding
     let mut finding = evidence::bare_finding(Id::NeighbourResolution, Owner::Path, case);
     finding.service = host.target.to_string();
     let text = format!(
-        "{} asked {} times within {} for the hardware address of {}, and nobody answered",
+        "{} asked {} times within {} for the hardware address of {}, but no host answered",
         host.asker,
         host.requests,
         human(host.took),

@@ -10,8 +10,8 @@ use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "{service} accepts connections and requests and sends no response in the time \
-        allowed.",
+    summary: "{service} accepts connections and requests but sends no response in the time \
+              allowed.",
     ruled_out: &[],
     overturned_by: "a response that comes after the time allowed (--timeout)",
     fix: &[

@@ -7,7 +7,7 @@ use crate::exchange::{Exchange, Foreign};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 
 const WORDING: Wording = Wording {
-    summary: "What {service} answers is no HTTP/1.x: {what}.",
+    summary: "The answer of {service} is not HTTP/1.x: {what}.",
     ruled_out: &[],
     overturned_by: "an HTTP response from the same port",
     fix: &[(
@@ -26,7 +26,7 @@ const KIND: Kind = Kind {
     id: Id::NotHttp,
     is_answer: |answer| answer == ProbeAnswer::NotHttp,
     is_failure: |failure| failure == RequestFailure::NotHttp,
-    what: "got bytes that are no HTTP response",
+    what: "got bytes that are not an HTTP response",
 };
 
 /// Watches HTTP requests whose answer does not begin as an HTTP response.

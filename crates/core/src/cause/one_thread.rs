@@ -7,8 +7,8 @@ use super::Case;
 const KNOWN: [(&[&str], &str); 1] = [(
     &["redis-server", "valkey-server"],
     "one thread serves all commands, one after the other: find the slow ones (`SLOWLOG GET`, \
-         `LATENCY LATEST`) and take them away, SCAN for KEYS, UNLINK for DEL, smaller ranges; \
-         what must be slow goes to a replica",
+     `LATENCY LATEST`) and replace them: SCAN for KEYS, UNLINK for DEL, smaller ranges; run \
+     unavoidable slow commands on a replica",
 )];
 
 /// Returns what to change when requests wait for others to be served: the advice for this server if

@@ -7,8 +7,7 @@ use super::{Case, Conclusion, Id};
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: " on the packets' way through its network stack to TCP, where filters are asked about \
-        each of them.",
+    summary: " in its network stack before TCP, where filters check each packet.",
     ruled_out: &[],
     overturned_by: "few rules in `nft list ruleset` and `iptables-save`, and no program at the \
         device (`tc filter show`, `bpftool net`)",
@@ -19,11 +18,11 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "accept what is established first: `ct state established accept` above the list",
+            "accept established connections first: `ct state established accept` above the list",
         ),
         (
             "server",
-            "take rules that nobody needs away; filter what is many at the device (XDP)",
+            "remove rules that are not needed; filter large amounts of traffic at the device (XDP)",
         ),
     ],
 };

@@ -11,8 +11,8 @@ const WORDING: Wording = Wording {
     ruled_out: &[
         (
             Id::Reordering,
-            "segments that were only overtaken, as their sender's numbers (IP identification, \
-             TSval) show, are not counted",
+            "segments that were only reordered, by their IP identification or TSval, are not \
+             counted",
         ),
         (
             Id::SpuriousRetransmission,
@@ -24,7 +24,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "path",
-            "find the hop that loses: a policer, a full queue, a bad link or duplex",
+            "find the hop that loses packets: a policer, a full queue, a bad link or duplex",
         ),
         (
             "path",

@@ -74,13 +74,13 @@ impl super::Rule for Rule {
         let is_by_clock = trips.is_by_clock();
         let text = match (trips.is_outside(), is_by_clock) {
             (true, true) => format!(
-                "{count} requests arrived or responses were acknowledged {by} (median) later than \
-                 the minimum round trip of {least} allows, and by the client's timestamps they \
-                 spent that time on the path; the others were not late"
+                "{count} requests, or the ACKs of responses, arrived {by} (median) later than the \
+                 minimum round trip of {least} explains; the client's timestamps show that this \
+                 time passed on the path; the others were not late"
             ),
             (false, true) => format!(
                 "{count} answers came {by} (median) later than the minimum round trip of {least} \
-                 allows, and by their sender's timestamps they spent that time on the path; the \
+                 explains; the sender's timestamps show that this time passed on the path; the \
                  others were not late"
             ),
             (true, false) => format!(

@@ -12,8 +12,8 @@ use crate::stats::bounded::Few;
 
 const WORDING: Wording = Wording {
     summary: "One of several parallel paths to the server loses packets: {part} of the connections \
-        are on it, by the hash of their addresses and ports, and lose again and again; the others \
-        lose nothing.",
+              use it, by the hash of their addresses and ports, and lose packets again and again; \
+              the others lose none.",
     ruled_out: &[(
         Id::PacketLoss,
         "losses of the whole path would have hit the other connections too",
@@ -27,7 +27,8 @@ const WORDING: Wording = Wording {
         ),
         (
             "client",
-            "connect again from another port where a connection loses often (Linux rehashes on timeouts over IPv6; net.ipv4.tcp_plb_enabled)",
+            "if a connection loses packets often, reconnect from another port (Linux rehashes on \
+             timeouts over IPv6; net.ipv4.tcp_plb_enabled)",
         ),
     ],
 };

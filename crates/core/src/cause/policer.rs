@@ -15,9 +15,9 @@ use crate::observed::event::PointId;
 use crate::report::{Evidence, EvidenceKind, Finding};
 
 const WORDING: Wording = Wording {
-    summary: "Something on the path enforces {rate} by dropping what exceeds it: bursts pass until \
-        an allowance is used up, and what exceeds it is lost. {part} of the exchanges had to wait \
-        for a retransmission.",
+    summary: "A device on the path enforces {rate} by dropping packets: bursts get through until \
+              an allowance is used up, and the excess is lost. {part} of the exchanges had to wait \
+              for a retransmission.",
     ruled_out: &[
         (
             Id::PacketLoss,
@@ -25,8 +25,8 @@ const WORDING: Wording = Wording {
         ),
         (
             Id::BandwidthLimit,
-            "a slow link's queue delays and spaces out what it carries; here nothing was delayed \
-             or spaced out",
+            "a slow link's queue delays packets and spaces them out; here nothing was delayed or \
+             spaced out",
         ),
     ],
     overturned_by: "segments lost while less than {rate} is sent, or the counters of every policer \

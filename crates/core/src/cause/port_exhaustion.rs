@@ -19,8 +19,8 @@ use crate::stats::bounded::Least;
 
 const WORDING: Wording = Wording {
     summary: "The client {addr} has {ports} local ports for connections to {service}. While all \
-        are in use, connect() fails at once (EADDRNOTAVAIL) and nothing is sent; how long the \
-        program then waits cannot be seen in packets.",
+              are in use, connect() fails immediately (EADDRNOTAVAIL) and sends nothing. Packets \
+              do not show how long the program then waits.",
     ruled_out: &[],
     overturned_by: "the program choosing these ports itself, or `sysctl net.ipv4.ip_local_port_range` wider",
     fix: &[

@@ -9,10 +9,11 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "{behind} has begun to answer and the proxy keeps it back for {saved} (median): its \
-        client gets nothing yet of a response that is streamed.",
+    summary: "{behind} has begun to answer, but the proxy holds the answer back for {saved} \
+              (median): its client gets nothing yet of a streamed response.",
     ruled_out: &[(Id::DownstreamWait, "the upstream's answer was there")],
-    overturned_by: "a proxy that may not pass it on sooner: it checks or signs the whole of it",
+    overturned_by: "a proxy that must not forward it sooner, because it checks or signs the whole \
+                    message",
     fix: &[
         (
             "proxy",

@@ -21,13 +21,12 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
-    summary: "Responses wait in the queue of the server's own device for {saved} (median), behind \
-        other data that it sends: {share} of all request time. They have not reached the network \
-        yet.",
+    summary: "Responses wait in the queue of the server's own device for {saved} (median), after \
+              other data: {share} of all request time. They have not reached the network yet.",
     ruled_out: &[
         (
             Id::ServerThink,
-            "the responses were made, and stamped, before that time",
+            "the responses were created and timestamped before that time",
         ),
         (
             Id::PathQueueing,
@@ -38,11 +37,12 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "server",
-            "fq_codel or CAKE as the device's queue: small responses pass the bulk (tc qdisc replace dev eth0 root fq_codel)",
+            "fq_codel or CAKE as the device's queue, so that small responses overtake bulk traffic \
+             (tc qdisc replace dev eth0 root fq_codel)",
         ),
         (
             "server",
-            "less in one queue: a class for the bulk, byte queue limits, no netem or tbf left over",
+            "shorter queues: a class for bulk traffic, byte queue limits, no leftover netem or tbf",
         ),
         (
             "server",
@@ -53,8 +53,8 @@ const WORDING: Wording = Wording {
 
 /// The wording for a server whose own kernel was watched.
 const WATCHED: Wording = Wording {
-    summary: " in the queueing disciplines of its own device, behind other data that it sends: TCP \
-        has sent the answer, and it has not reached the network yet.",
+    summary: " in the queueing disciplines of its own device, after other data: TCP has sent the \
+              answer, but it has not reached the network yet.",
     ruled_out: &[(
         Id::Pacing,
         "the time until which pacing keeps a segment is not counted",
@@ -114,8 +114,8 @@ impl Rule {
         }
         let mut finding = evidence::finding(Id::QdiscDwell, Owner::Server, case, tally);
         let text = format!(
-            "{} responses left the server's device {} (median) after its kernel had made them, by \
-             its own clock, seen beside it ({} away)",
+            "by the server's own clock, {} responses left its device {} (median) after its kernel \
+             had created them, captured next to it ({} away)",
             tally.affected,
             median(&tally.saved),
             human(BESIDE),

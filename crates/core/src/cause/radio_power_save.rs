@@ -15,8 +15,9 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "Something on the path falls asleep: the first packet after a pause waits {waking} \
-        for it to wake, and packets right after it do not. Radios that save power do that.",
+    summary: "A device on the path sleeps when idle: the first packet after a pause waits {waking} \
+              until it wakes up, and packets right after it do not wait. Radios with power saving \
+              do this.",
     ruled_out: &[
         (
             Id::ServerThink,
@@ -48,8 +49,7 @@ const STAMPED: Wording = Wording {
     ruled_out: &[
         (
             Id::ServerThink,
-            "the requests had not arrived yet: the client's timestamps say that they were on the \
-             path",
+            "the client's timestamps show that the requests were still on the path",
         ),
         WORDING.ruled_out[1],
     ],

@@ -13,9 +13,9 @@ use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
 const WORDING: Wording = Wording {
-    summary: "The server answers one request every {turn}, {rate} a second, whatever the request: \
-        the others wait their turn, {saved} (median), {share} of all request time. It can answer \
-        sooner: it does so when no other request is waiting.",
+    summary: "The server answers one request every {turn}, {rate} per second, whatever the \
+              request. The others wait for their turn, {saved} (median), {share} of all request \
+              time. The server can answer sooner: it does so if no other request is waiting.",
     ruled_out: &[(
         Id::WorkerSaturation,
         "a worker that needs {turn} for a request needs it for the first one too; here it took \
@@ -28,9 +28,8 @@ const WORDING: Wording = Wording {
 
 /// The wording for a limit that the configuration sets.
 const CONFIGURED: Wording = Wording {
-    summary: "The server lets one request through every {turn}, {rate} a second, because its \
-        configuration says so: the others wait their turn, {saved} (median), {share} of all \
-        request time.",
+    summary: "The server's configuration lets one request through every {turn}, {rate} per second. \
+              The others wait for their turn, {saved} (median), {share} of all request time.",
     ruled_out: &[],
     fix: &[("{place}", RAISE), ASK_LESS],
     ..WORDING
@@ -43,7 +42,7 @@ const RAISE: &str =
 /// The change at the client.
 const ASK_LESS: (&str, &str) = (
     "client",
-    "send requests no faster than the limit: what is above it only waits",
+    "send requests no faster than the limit: the excess only waits",
 );
 
 /// Watches for responses one at a time, at a fixed interval, by a server that answers immediately

@@ -29,7 +29,7 @@ const WORDING: Wording = Wording {
         ),
         (
             Id::SendBuffer,
-            "what was in flight reached the edge that the receiver had advertised",
+            "the data in flight reached the edge of the advertised window",
         ),
     ],
     overturned_by: "a segment of the {from} beyond the window that the {to} advertised",
@@ -45,15 +45,15 @@ const WORDING: Wording = Wording {
         ),
         (
             "path",
-            "look for a middlebox that takes the window scale option out of SYNs",
+            "look for a middlebox that removes the window scale option from SYNs",
         ),
     ],
 };
 
 /// The wording for a receiver that opens its window late.
 const UNREAD: Wording = Wording {
-    summary: "The {to} reads what arrives at its own pace: it takes {window} at most ahead of that \
-        and makes room for as much again only {queued} later, on a path of {trip}: {cost}.",
+    summary: "The {to} reads slowly: it buffers at most {window} and has room for as much again \
+              only {queued} later, on a path with a round trip of {trip}: {cost}.",
     ..WORDING
 };
 

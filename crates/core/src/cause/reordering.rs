@@ -10,13 +10,13 @@ use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
 
 const WORDING: Wording = Wording {
-    summary: "The path delivers packets out of order. What arrives waits for what was overtaken, \
-        {saved} (median) in {affected} exchanges, and the sender takes some of it for lost.",
+    summary: "The path delivers packets out of order. Early packets wait for late ones, {saved} \
+              (median) in {affected} exchanges, and the sender takes some late ones for lost.",
     ruled_out: &[
         (
             Id::PacketLoss,
-            "what filled the holes carries older numbers than what came before it, or came sooner \
-             than its sender can have heard of the hole: it had been sent first",
+            "the segments that filled the gaps have older numbers than earlier arrivals, or came \
+             sooner than the sender can have learned of the gap: they were sent first",
         ),
         (Id::FastRetransmit, "retransmissions carry newer numbers"),
     ],
@@ -29,7 +29,8 @@ const WORDING: Wording = Wording {
         ),
         (
             "sender",
-            "keep RACK on (net.ipv4.tcp_recovery=1): it waits a quarter of a round trip before it takes a segment for lost",
+            "keep RACK on (net.ipv4.tcp_recovery=1): it waits a quarter of a round trip before it \
+             marks a segment as lost",
         ),
     ],
 };
@@ -53,9 +54,9 @@ impl super::Rule for Rule {
         }
         let mut finding = evidence::finding(Id::Reordering, Owner::Path, case, &seen.tally);
         let text = format!(
-            "{} segments arrived behind others that their sender had sent later: its numbers (IP \
-             identification, TSval) say so, or they came sooner than a retransmission can; {} were \
-             retransmitted in vain",
+            "{} segments arrived after others that were sent later, by their IP identification or \
+             TSval, or because they came sooner than a retransmission could; {} were retransmitted \
+             needlessly",
             seen.overtaken, seen.resent
         );
         finding.evidence.push(

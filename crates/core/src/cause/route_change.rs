@@ -17,7 +17,7 @@ const WORDING: Wording = Wording {
         ),
         (
             Id::ServerThink,
-            "the server's timestamps say that its answers were on the path",
+            "the server's timestamps show that the answers were still on the path",
         ),
     ],
     overturned_by: "traceroutes from before and after that show the same hops and delays",
@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "client",
-            "measure with the longer route in mind: fewer round trips, a nearer server",
+            "if the longer route stays: fewer round trips, or a nearer server",
         ),
     ],
 };

@@ -26,7 +26,7 @@ const WORDING: Wording = Wording {
         ),
         (
             Id::SlowStart,
-            "what was in flight did not double, and the stops came at the ends of writes",
+            "the data in flight did not double, and the stops came at the ends of writes",
         ),
     ],
     overturned_by: "`ss -tmi` at the {from} showing a send buffer (tb) far above what is in flight",

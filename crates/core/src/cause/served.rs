@@ -139,18 +139,18 @@ impl Passed<'_> {
     /// Returns the kernel's view as evidence.
     fn evidence(&self) -> Evidence {
         let what = match self.place {
-            Place::Backlog => "before its network stack took them up".to_owned(),
-            Place::Stack => "on their way through its network stack to TCP".to_owned(),
+            Place::Backlog => "before its network stack processed them".to_owned(),
+            Place::Stack => "in its network stack before TCP".to_owned(),
             Place::Unread => "in the sockets' queues before the program read".to_owned(),
-            Place::WakeUp(_) => "with the program's threads ready to run and a processor that had \
-                                 been idle not yet running them"
+            Place::WakeUp(_) => "with the program's threads runnable while an idle processor had \
+                                 not yet run them"
                 .to_owned(),
             Place::RunQueue => {
-                "with the program's threads ready and without a processor".to_owned()
+                "with the program's threads runnable but without a processor".to_owned()
             }
             Place::Throttled(throttling) => format!(
-                "with the program's threads ready and without a processor; its control group had \
-                 used up its quota in {} periods, for {} in all",
+                "with the program's threads runnable but without a processor; their control group \
+                 had used up its quota in {} periods, for {} in total",
                 throttling.periods,
                 human(throttling.time)
             ),
@@ -161,8 +161,8 @@ impl Passed<'_> {
                 "between what its threads wrote to another socket and the answer that they read"
                     .to_owned()
             }
-            Place::Qdisc => "between TCP and the device's driver, in queueing disciplines: more \
-                             than pacing asked for, and with nothing of the same answer before it"
+            Place::Qdisc => "between TCP and the device's driver, in queueing disciplines, not \
+                             counting pacing and earlier data of the same answer"
                 .to_owned(),
             Place::Asleep => "with the program's threads asleep after they had read".to_owned(),
             Place::Program => match self.turns.threaded {

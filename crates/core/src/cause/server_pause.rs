@@ -15,8 +15,8 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "The server begins its response and then pauses for {saved} (median) before it goes \
-        on, {share} of all request time. {why}.",
+    summary: "The server begins its response and then pauses for {saved} (median) before it \
+              continues, {share} of all request time. {why}.",
     ruled_out: &[],
     overturned_by: "the server's own trace showing that the second part was written before the \
         pause",
@@ -33,7 +33,8 @@ const WORDING: Wording = Wording {
 };
 
 /// The reason for pauses if the parts come at even intervals.
-const RHYTHM: &str = "Its parts come at an even pace: a rhythm that was set or asked for, or work";
+const RHYTHM: &str = "Its parts come at even intervals, which may be configured, requested, or the \
+                      time of its work";
 
 /// The reason for all other pauses.
 const WAITING: &str = "The delay is in the server itself or in a backend that it waits for";
@@ -165,7 +166,7 @@ impl Rule {
             id: "event-stream".to_owned(),
             text: format!(
                 "{}: {count} responses are streams of events by their content type, silent for {} \
-                 (median) between their parts: nobody waits for events that have not happened.",
+                 (median) between their parts: no user waits for events that have not happened.",
                 case.endpoint,
                 median(&self.streamed)
             ),

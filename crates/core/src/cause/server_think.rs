@@ -33,7 +33,7 @@ const WORDING: Wording = Wording {
 };
 
 /// The sentence on the network and the client, if there is no look-alike.
-const NOBODY_ELSE: &str = " The network and the client have no part in it.";
+const NOBODY_ELSE: &str = " The network and the client do not contribute to this time.";
 
 /// The change at a server that may serve several requests in parallel.
 const SIDE_BY_SIDE: &str = "if requests queue (compare one request with many at once): serve more \

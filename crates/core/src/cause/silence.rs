@@ -80,8 +80,8 @@ impl Silences {
     /// Returns the evidence of our own requests.
     pub(super) fn evidence(&self) -> Evidence {
         let text = format!(
-            "while nothing was captured, all {} connections waited together {} for {}, none was \
-             answered meanwhile, and then all were; lagtrace's own watchdog thread kept running",
+            "while nothing was captured, all {} connections waited together {} for {}; none was \
+             answered in that time, and then all were; lagtrace's own watchdog thread kept running",
             self.connections,
             times(self.count),
             typical(&self.lengths),
@@ -115,8 +115,8 @@ impl Silences {
         finding.evidence.push(self.evidence());
         finding.summary = format!(
             "The whole server stalls at times, for {}, {} before packets were captured; {} of {} \
-             requests were hit, {} of all their time. All connections wait together and resume \
-             together.",
+             requests were affected, {} of all their time. All connections wait together and \
+             resume together.",
             typical(&self.lengths),
             times(self.count),
             self.requests,

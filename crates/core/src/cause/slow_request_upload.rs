@@ -13,10 +13,10 @@ use crate::report::{Evidence, EvidenceKind};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
-    summary: "The client begins its request and pauses before it goes on, {saved} (median), \
-        {share} of all request time. The server cannot answer what it does not have.",
+    summary: "The client begins its request and pauses before it sends the rest, {saved} (median), \
+              {share} of all request time. The server cannot answer an incomplete request.",
     ruled_out: &[],
-    overturned_by: "the client's own trace showing that the request was written in one go",
+    overturned_by: "the client's own trace showing that the request was written in one call",
     fix: &[(
         "client",
         "produce the request before sending its first byte",

@@ -33,7 +33,7 @@ const WORDING: Wording = Wording {
         ("{from}", "send less: compress the {message}, or split it"),
         (
             "{from}",
-            "ip route change … initcwnd 30, where the path is known to carry it",
+            "ip route change … initcwnd 30, if the path can carry it",
         ),
         (
             "path",

@@ -16,19 +16,20 @@ const WORDING: Wording = Wording {
     ruled_out: &[
         (
             Id::PacketLoss,
-            "what was retransmitted had arrived: the path lost nothing of it",
+            "the retransmitted data had arrived before: the path lost nothing",
         ),
         (
             Id::ZeroWindow,
-            "the window had room for what was dropped; {mean} (mean) went by until it came again",
+            "the window had room for the dropped data; its retransmission took {mean} (mean)",
         ),
     ],
-    overturned_by: "`TcpExtRcvPruned`, `TcpExtTCPRcvQDrop` and `TcpExtTCPBacklogDrop` (nstat) \
-        standing still on the server while it happens",
+    overturned_by: "`TcpExtRcvPruned`, `TcpExtTCPRcvQDrop` and `TcpExtTCPBacklogDrop` (nstat) not \
+                    rising on the server while it happens",
     fix: &[
         (
             "server",
-            "no small SO_RCVBUF on accepted sockets (nginx: `listen … rcvbuf=`): left alone, the kernel sizes it; if one must be, set it before listen()",
+            "no small SO_RCVBUF on accepted sockets (nginx: `listen … rcvbuf=`): without it the \
+             kernel chooses the size; if it is needed, set it before listen()",
         ),
         (
             "server",
@@ -36,7 +37,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "read requests sooner: what is read needs no memory of the socket",
+            "read requests sooner: data that has been read takes no socket memory",
         ),
         (
             "client",
@@ -77,9 +78,9 @@ impl Rule {
         let mut finding = evidence::finding(Id::SocketMemoryPressure, Owner::Server, case, tally);
         finding.exemplars = case.ledger.slowest.exemplars();
         let seen = format!(
-            "its kernel dropped parts of {} of {watched} requests for want of memory in their \
-             sockets, after its device had received them; they were complete {} (median) after \
-             that",
+            "its kernel dropped parts of {} of {watched} requests because their sockets had no \
+             memory, after its device had received them; the requests were complete {} (median) \
+             after that",
             tally.affected,
             median(&tally.saved),
         );

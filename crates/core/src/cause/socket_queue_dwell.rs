@@ -7,26 +7,26 @@ use super::{Case, Conclusion, Id, one_thread};
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: " in the socket's queue: the kernel has the request, and the program does not read it \
-        yet. What it does instead is what to look for.",
+    summary: " in the socket's queue: the kernel has the request, but the program has not read it \
+              yet. Find out what the program does instead.",
     ruled_out: &[],
     overturned_by: "`Recv-Q` in `ss -tn` on the server at 0 while requests wait",
     fix: &[
         ("server", "{change}"),
         (
             "server",
-            "nothing that blocks in an event loop: disk, names, locks, long computing",
+            "no blocking calls in an event loop: disk, name lookups, locks, long computations",
         ),
         (
             "server",
-            "let a pool that reads only at intervals, or only when a worker is free, read at once",
+            "if a pool reads only at intervals, or only when a worker is free, make it read \
+             immediately",
         ),
     ],
 };
 
 /// The change at a server that may have several workers or threads.
-const MORE_WORKERS: &str =
-    "where workers or threads serve requests and all of them are busy: a larger number";
+const MORE_WORKERS: &str = "if all workers or threads are busy: more of them";
 
 /// Watches requests that wait in the sockets' queues while the program is busy elsewhere.
 #[derive(Clone, Debug, Default)]

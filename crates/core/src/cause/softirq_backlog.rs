@@ -11,7 +11,7 @@ const WORDING: Wording = Wording {
     summary: " between the device's driver and the network stack: packets wait for the softirqs of \
         a busy processor.",
     ruled_out: &[],
-    overturned_by: "`time_squeeze` in /proc/net/softnet_stat standing still",
+    overturned_by: "`time_squeeze` in /proc/net/softnet_stat not rising",
     fix: &[
         (
             "server",
@@ -23,8 +23,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "keep what does not give way (real-time priorities) off the processors that take \
-             interrupts",
+            "keep real-time tasks off the processors that handle the interrupts",
         ),
     ],
 };

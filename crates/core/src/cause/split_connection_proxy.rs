@@ -64,8 +64,8 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
         human(upstream.median(Pair::travel)),
     );
     let text = format!(
-        "{} requests were traced on to {behind}: {far} of network transit (median) behind the \
-         proxy, and {near} in front of it",
+        "{} requests were traced on to {behind}: {far} of network transit (median) between proxy \
+         and {behind}, and {near} between client and proxy",
         upstream.pairs.len(),
     );
     finding.evidence.push(

@@ -10,8 +10,8 @@ use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind};
 
 const WORDING: Wording = Wording {
-    summary: "Segments are retransmitted although they are not lost, and the sender slows down for \
-        it: {saved} (median) in {affected} exchanges.",
+    summary: "Segments are retransmitted although they are not lost, and the sender slows down \
+              because of this: {saved} (median) in {affected} exchanges.",
     ruled_out: &[(
         Id::PacketLoss,
         "the receiver said that the first copies had arrived",
@@ -25,7 +25,7 @@ const WORDING: Wording = Wording {
         (
             "sender",
             "keep RACK, timestamps and D-SACK on (net.ipv4.tcp_recovery=1, tcp_timestamps=1, \
-             tcp_dsack=1): with them the sender takes its slowing down back",
+             tcp_dsack=1): with them the sender undoes the reduction of its window",
         ),
     ],
 };
@@ -59,7 +59,7 @@ impl super::Rule for Rule {
         let mut finding = evidence::finding(Id::SpuriousRetransmission, Owner::Path, case, tally);
         let text = format!(
             "{resent} segments were retransmitted although they had arrived; for {left} others \
-             that cannot be told"
+             this is not known"
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

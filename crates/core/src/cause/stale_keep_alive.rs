@@ -206,7 +206,7 @@ impl Rule {
                 (
                     "what",
                     &match culprit {
-                        Owner::Path => "a device on the path has forgotten",
+                        Owner::Path => "a device on the path has dropped",
                         _ => "the server has closed",
                     },
                 ),

@@ -17,8 +17,8 @@ use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "{left} connections are never served while others are, again and again: each worker \
-        serves one connection as long as that is kept alive, and takes no other.",
+    summary: "{left} connections are never served, while others are served again and again: each \
+              worker serves one connection for as long as it is kept alive, and takes no other.",
     ruled_out: &[(
         Id::NoResponse,
         "the same server answered requests on other connections all the time",
@@ -34,7 +34,7 @@ const WORDING: Wording = Wording {
             "server",
             "close kept-alive connections sooner: fewer requests on each, a shorter idle timeout",
         ),
-        ("client", "fewer connections at once, each used more"),
+        ("client", "fewer concurrent connections, each used more"),
     ],
 };
 
@@ -135,8 +135,8 @@ impl Starved {
         packets.sort_unstable();
         packets.truncate(5);
         let text = format!(
-            "the first requests of {left} connections were left without an answer for {} (median); \
-             in that time {served} on others were answered, nearly all within {}",
+            "the first requests of {left} connections got no answer for {} (median); in that time \
+             {served} requests on others were answered, nearly all within {}",
             human(quantile(&passed_over, 0.5)),
             human(usual),
         );

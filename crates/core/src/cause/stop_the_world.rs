@@ -14,11 +14,11 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The whole server stalls at times, for {length}, {times} during the measurement; \
-        {met} of {of} requests were hit, {share} of all request time. All connections wait \
-        together and resume together.",
+              {met} of {of} requests were affected, {share} of all request time. All connections \
+              wait together and resume together.",
     ruled_out: &[],
     overturned_by: "the server's log showing that it was running at these times: then the stall is \
-        in front of it (a load balancer, the machine, the path)",
+                    before the server (a load balancer, the machine, the path)",
     fix: &[
         (
             "server",
@@ -43,15 +43,16 @@ const OF_SILENCES: Wording = Wording {
 const LONG: Wording = Wording {
     ruled_out: &[(
         Id::CpuQuota,
-        "a CPU quota lets its processes run again after {period} at most; nothing ran here for \
-         {shortest} and longer",
+        "a CPU quota lets its processes run again after at most {period}; here nothing ran for \
+         {shortest} or longer",
     )],
     ..Wording::NONE
 };
 
 /// The change at a server that may be any program.
-const NOTHING_LONG: &str = "if a garbage collector stops it, use a concurrent one and a heap that \
-    fits; if one thread serves everything, run nothing in it that blocks or takes long";
+const NOTHING_LONG: &str = "if a garbage collector stops it, use a concurrent one and a heap of \
+                            the right size; if one thread serves everything, run no blocking or \
+                            long work in it";
 
 /// Watches for times in which no request is answered on any connection, followed by responses to
 /// all of them, whenever they were sent.
@@ -82,8 +83,8 @@ impl super::Rule for Rule {
 /// Returns the evidence of the server's own kernel.
 fn shown(stood: Stood) -> Evidence {
     let text = format!(
-        "its kernel saw {} requests stay unread in {} of these times, although no other was being \
-         answered and their threads asked for no processor; nobody read or wrote anything",
+        "its kernel saw {} requests stay unread in {} of these times, although no other request \
+         was being processed and no thread was runnable; no thread read or wrote anything",
         stood.unread, stood.still,
     );
     Evidence::mechanism(EvidenceKind::KernelTrace, text).count(stood.unread)

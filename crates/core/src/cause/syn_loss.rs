@@ -14,8 +14,8 @@ use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "Connection attempts are lost: {odd} of the connections needed a second SYN and \
-        started {late} (median) late. A lost SYN and a lost answer look the same from where this \
-        was captured.",
+              started {late} (median) late. A lost SYN and a lost answer look the same at this \
+              capture point.",
     ruled_out: &[(Id::FirewallDrop, "the retransmitted SYN was answered")],
     overturned_by: "a capture on the server that shows every SYN answered immediately",
     fix: &[
@@ -140,7 +140,7 @@ impl Rule {
         let count = self.given_up.count();
         let text = format!(
             "{count} of {} attempts retransmitted their SYN for {} (median) and were given up, \
-             though others were answered",
+             although others were answered",
             self.attempts(),
             evidence::median(&self.given_up)
         );
@@ -194,7 +194,8 @@ impl Rule {
         };
         if self.repeated > 0 {
             let text = format!(
-                "{} of {} connections were made only by a retransmitted SYN, {} (median) late",
+                "{} of {} connections were established only after a retransmitted SYN, {} (median) \
+                 late",
                 self.repeated,
                 self.established,
                 evidence::median(&self.lost)
@@ -220,8 +221,8 @@ impl Rule {
 
     fn unanswered(&self) -> Evidence {
         let text = format!(
-            "of {} first SYNs that had to be retransmitted, {} were seen next to the server, and \
-             it sent no SYN/ACK to them",
+            "of {} first SYNs that had to be retransmitted, {} were captured next to the server, \
+             which sent no SYN/ACK for them",
             self.repeated, self.ignored
         );
         Evidence::circumstance(EvidenceKind::Wire, text).count(self.ignored)

@@ -9,9 +9,9 @@ use crate::exchange::wait::Owner;
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
-    summary: "The client comes from a port that it used shortly before, and {service} still \
-        remembers that connection (TIME-WAIT). It answers the SYN by an ACK of the old one.",
-    ruled_out: &[(Id::SynLoss, "every SYN was answered, by an ACK")],
+    summary: "The client reuses a port whose last connection is still in TIME-WAIT at {service}. \
+              The server answers the SYN with an ACK of the old connection.",
+    ruled_out: &[(Id::SynLoss, "every SYN was answered with an ACK")],
     overturned_by: "`ss -tan state time-wait` on the server without such connections",
     fix: &[
         (
@@ -24,7 +24,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "let the client close first, so that it is the one that remembers",
+            "let the client close first, so that TIME-WAIT is at the client",
         ),
     ],
 };
@@ -65,8 +65,8 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = self.delays.finding(Id::TimeWaitClash, Owner::Client, case);
         let text = format!(
-            "{} of {} SYNs were answered by an ACK of an earlier connection between the same \
-             ports; the client reset it and began again {} (median) later; {} never succeeded",
+            "{} of {} SYNs were answered with an ACK of an earlier connection between the same \
+             ports; the client reset it and tried again {} (median) later; {} never succeeded",
             self.delays.count(),
             case.ledger.setups.count,
             self.delays.median(),

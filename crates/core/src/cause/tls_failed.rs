@@ -8,15 +8,14 @@ use crate::exchange::Exchange;
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 
 const WORDING: Wording = Wording {
-    summary: "No TLS connection to {service} comes about: the notes say why.",
+    summary: "No TLS connection to {service} succeeds: the notes say why.",
     ruled_out: &[],
     overturned_by: "a TLS handshake with it that succeeds from this host with the same trust",
     fix: &[
         (
             "server",
             "read its error log: no version, cipher or protocol in common (ssl_protocols, \
-             ssl_ciphers of nginx), a client's certificate that is asked for, or a process that \
-             hangs",
+             ssl_ciphers of nginx), a required client certificate, or a process that hangs",
         ),
         (
             "client",
@@ -27,15 +26,15 @@ const WORDING: Wording = Wording {
 
 /// The wording for a port that speaks another protocol.
 const PLAIN: Wording = Wording {
-    summary: "{service} speaks no TLS: it answers a handshake with other bytes.",
+    summary: "{service} does not speak TLS: it answers a handshake with other bytes.",
     fix: &[
         (
             "client",
-            "ask by http://, or at the port on which the service speaks TLS",
+            "use http://, or the port on which the service speaks TLS",
         ),
         (
             "server",
-            "if TLS is meant there, let the port speak it (listen PORT ssl of nginx)",
+            "if the port should speak TLS, enable it (listen PORT ssl of nginx)",
         ),
     ],
     ..WORDING
@@ -46,12 +45,12 @@ const UNTRUSTED: Wording = Wording {
     fix: &[
         (
             "server",
-            "show a certificate that is valid for its name and signed by an authority that \
-             clients trust, with the whole chain (ssl_certificate of nginx)",
+            "use a certificate that is valid for its name and signed by an authority that clients \
+             trust, with the whole chain (ssl_certificate of nginx)",
         ),
         (
             "client",
-            "trust its authority (--cacert FILE) and ask for the name that it has",
+            "trust its authority (--cacert FILE) and use a name that the certificate contains",
         ),
     ],
     ..WORDING
@@ -66,7 +65,7 @@ const KIND: Kind = Kind {
             RequestFailure::Certificate | RequestFailure::Tls | RequestFailure::TlsTimeout
         )
     },
-    what: "came to no TLS connection",
+    what: "got no TLS connection",
 };
 
 /// Reports our own failed handshakes if none succeeded. Packets do not show why other programs'

@@ -20,11 +20,11 @@ const WORDING: Wording = Wording {
     ruled_out: &[
         (
             Id::TlsSlowHandshake,
-            "the flight had begun; the rest of it was released by an acknowledgement",
+            "the flight had begun, and an ACK released the rest",
         ),
-        (Id::PacketLoss, "nothing of the flight was retransmitted"),
+        (Id::PacketLoss, "no part of the flight was retransmitted"),
     ],
-    overturned_by: "a handshake with the same certificates whose flight comes in one go",
+    overturned_by: "a handshake with the same certificates whose flight arrives without a gap",
     fix: &[
         (
             "server",
@@ -33,7 +33,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "compress certificates (RFC 8879) where both sides can",
+            "compress certificates (RFC 8879) if both sides support it",
         ),
         (
             "server",

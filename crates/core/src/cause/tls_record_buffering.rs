@@ -17,11 +17,8 @@ const WORDING: Wording = Wording {
         flight. A record can be decrypted only as a whole: the first byte reaches the program \
         {stall} (median) later than it would with short records, {share} of the request time \
         including connection setup; the last byte arrives at the same time either way.",
-    ruled_out: &[(
-        Id::ServerPause,
-        "the rest of the record was released by an acknowledgement",
-    )],
-    overturned_by: "a program that does not use the first byte before it has the last one",
+    ruled_out: &[(Id::ServerPause, "an ACK released the rest of the record")],
+    overturned_by: "a program that uses the first byte only after it has the last one",
     fix: &[
         (
             "server",
@@ -99,8 +96,8 @@ impl Rule {
             .finding(Id::TlsRecordBuffering, Owner::Server, case);
         let stall = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
-            "in {} responses the first TLS record, of {} bytes at most, was complete only {stall} \
-             (median) after its first byte had arrived: there was a round trip in the middle of it",
+            "in {} responses the first TLS record (at most {} bytes) was complete only {stall} \
+             (median) after its first byte: a round trip interrupted it",
             tally.affected, self.longest,
         );
         finding.evidence.push(

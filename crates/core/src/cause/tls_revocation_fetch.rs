@@ -19,7 +19,7 @@ const WORDING: Wording = Wording {
         {pause} (median), {share} of the request time including connection setup.",
     ruled_out: &[(
         Id::TlsSlowHandshake,
-        "the server had answered; the next flight was the client's to send",
+        "the server had answered, and the client had to send the next flight",
     )],
     overturned_by: "the same pauses with the client's revocation checks switched off",
     fix: &[

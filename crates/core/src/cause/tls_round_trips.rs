@@ -19,7 +19,7 @@ const WORDING: Wording = Wording {
     ruled_out: &[
         (
             Id::TlsSlowHandshake,
-            "it is the number of flights that is counted, not how long the server took for one",
+            "only the number of flights counts, not the server's time for each",
         ),
         (
             Id::TlsLargeCertificate,
@@ -43,7 +43,8 @@ const OFFER: Wording = Wording {
 const ASK: Wording = Wording {
     fix: &[(
         "server",
-        "see first whether it speaks TLS 1.3, which no client offered: `openssl s_client -tls1_3`",
+        "check first whether it supports TLS 1.3, which no client offered: `openssl s_client \
+         -tls1_3`",
     )],
     ..Wording::NONE
 };
@@ -68,7 +69,7 @@ const ALLOW: Wording = Wording {
 const GROUPS: Wording = Wording {
     fix: &[(
         "server",
-        "take a group that clients send a key for: ssl_ecdh_curve X25519:prime256v1 (nginx)",
+        "accept a group for which clients send a key: ssl_ecdh_curve X25519:prime256v1 (nginx)",
     )],
     ..Wording::NONE
 };

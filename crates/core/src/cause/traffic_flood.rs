@@ -82,8 +82,8 @@ impl Rule {
         let mut finding = self.delays.finding(Id::TrafficFlood, Owner::Client, case);
         let (count, rate) = case.ledger.setups.handshakes.unfinished();
         let text = format!(
-            "{count} SYNs, {rate:.0} a second, came from senders that never completed the \
-             handshake, {} for each connection that was made",
+            "{count} SYNs, {rate:.0} per second, came from senders that never completed the \
+             handshake, {} for each established connection",
             count / self.delays.count().max(1)
         );
         finding.evidence.push(

@@ -9,12 +9,12 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "The proxy opens a new connection to {behind} for every request, and connections are \
-        accepted more slowly there than requests are: they wait {saved} (median), {share} of all \
-        request time. To clients this looks like think time.",
+    summary: "The proxy opens a new connection to {behind} for every request, and {behind} accepts \
+              connections more slowly than it serves requests: they wait {saved} (median), {share} \
+              of all request time. To clients this looks like think time.",
     ruled_out: &[(
         Id::DownstreamWait,
-        "the upstream answers immediately where a connection does not wait for others",
+        "the upstream answers immediately if a connection does not wait for others",
     )],
     overturned_by: "the same waits on upstream connections that are kept alive: then its work is slow",
     fix: &[
@@ -57,8 +57,8 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let behind = upstream.endpoint;
     let text = format!(
-        "{} requests to {behind} came on connections of their own, while the client's requests to \
-         the proxy shared theirs",
+        "{} requests to {behind} used separate connections, while the client's requests to the \
+         proxy shared theirs",
         upstream.pairs.len(),
     );
     finding.evidence.push(
@@ -68,7 +68,8 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     );
     if let Some(gate) = &upstream.gate {
         let text = format!(
-            "{behind} serves a new connection every {} and one that has to wait for no other in {}",
+            "{behind} serves a new connection every {}, and a connection that waits for no other \
+             in {}",
             human(gate.turn),
             human(gate.quickest),
         );

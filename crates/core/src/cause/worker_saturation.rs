@@ -9,9 +9,9 @@ use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Verdict};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "The server serves one request at a time and needs {turn} for it; the others wait in \
-        line, {saved} (median), {share} of all request time. The wait grows with each request that \
-        is made in parallel.",
+    summary: "The server serves one request at a time and needs {turn} for each; the others wait \
+              for {saved} (median), {share} of all request time. Each \
+              further concurrent request makes the wait longer.",
     ruled_out: &[(
         Id::RateLimit,
         "no request was answered sooner than in {quickest}",
@@ -20,17 +20,17 @@ const WORDING: Wording = Wording {
         configuration that lets one through at a time (then raise it)",
     fix: &[
         ("server", "{change}"),
-        ("server", "less work per request: the turn itself"),
+        ("server", "less work per request"),
         FEWER,
     ],
 };
 
 /// The wording for turns that may be caused by a limit.
 const IN_TURNS: Wording = Wording {
-    summary: "The server answers one request at a time, {turn} after the one before; the others \
-        wait in line, {saved} (median), {share} of all request time. It is work that takes a turn \
-        for each, or a limit on the rate: no request reached an idle server, which would show \
-        which it is.",
+    summary: "The server answers one request at a time, {turn} after the previous one; the others \
+              wait for {saved} (median), {share} of all request time. Either each request takes \
+              that much work, or a rate limit applies: no request reached an idle server, which \
+              would show which it is.",
     ruled_out: &[],
     ..WORDING
 };
@@ -38,11 +38,11 @@ const IN_TURNS: Wording = Wording {
 /// The wording for a server that serves several requests in parallel.
 const SEVERAL: Wording = Wording {
     summary: "The server serves about {served} at a time and needs {alone} for each; the others \
-        wait until it is their turn, {saved} (median), {share} of all request time. The wait grows \
-        with each request that is made in parallel.",
+              wait for {saved} (median), {share} of all request time. Each \
+              further concurrent request makes the wait longer.",
     ruled_out: &[(
         Id::ServerThink,
-        "the work itself takes {alone} where no other request competes",
+        "the work itself takes {alone} if no other request competes",
     )],
     overturned_by: "answers that come faster when more requests are made in parallel",
     fix: &[
@@ -59,12 +59,12 @@ const FEWER: (&str, &str) = (
 );
 
 /// The change at a server that may have more than one worker.
-const MORE_WORKERS: &str = "more of what serves requests (workers, threads, processes); a higher \
-    limit where a proxy in front queues; a shorter time under a lock that all of them take";
+const MORE_WORKERS: &str = "more workers, threads or processes; a higher limit if a proxy queues \
+                            the requests; a shorter time under a common lock";
 
 /// The change at a server that serves a few requests in parallel.
-const SHARED: &str = "find what so few share: workers, connections of a pool, a lock, a limit of a \
-    proxy; then more of them, or hold each for a shorter time";
+const SHARED: &str = "find the limited resource: workers, connections of a pool, a lock, a proxy's \
+                      limit; then add more of it, or hold it for a shorter time";
 
 /// Watches requests on several connections that are answered one at a time, one turn after the
 /// other, while a request that meets an idle server also takes one turn.
@@ -115,8 +115,8 @@ fn several(case: &Case<'_>) -> Option<Finding> {
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     let text = format!(
-        "{} answers came at an even {:.0} a second while {:.0} requests at a time were open at the \
-         server: each took {} (median)",
+        "{} answers came at an even {:.0} per second while {:.0} requests were open at the server: \
+         each took {} (median)",
         capacity.answers,
         capacity.rate,
         capacity.side_by_side,
@@ -155,7 +155,7 @@ fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     tell(&IN_TURNS, &mut finding, case, gate, tally);
     finding.candidates.push(Candidate {
         cause: Id::RateLimit,
-        because: format!("{:.1} requests a second may be a limit", gate.rate()),
+        because: format!("{:.1} requests per second may be a limit", gate.rate()),
         decided_by:
             "one request to the idle server: with a limit it is answered immediately, with \
                      work it takes one turn"

@@ -18,8 +18,8 @@ const SEEN: &str = "the {to} advertised a window of zero; the {from} stalled ({s
     worst {message}) until the {to} opened it again";
 
 const WORDING: Wording = Wording {
-    summary: "The {to}'s program does not read what arrives: its buffer is full, its window \
-        closed, and the {from} may not send. It costs {cost}.",
+    summary: "The {to}'s program does not read its data: its buffer is full, its window is closed, \
+              and the {from} must not send. This costs {cost}.",
     ruled_out: &[(
         Id::ServerPause,
         "the {to}'s window update ended the silence: the {from} resumed as soon as it came",
@@ -32,7 +32,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "{to}",
-            "read in a thread or task of its own; a larger buffer only hides it",
+            "read in a separate thread or task; a larger buffer only hides the problem",
         ),
     ],
 };

@@ -65,7 +65,7 @@ fn finding(
         "connections"
     };
     let text = format!(
-        "on {count} {times} the same bytes were repeated up to {} times, for {} at most, and \
+        "on {count} {times} the same bytes were retransmitted up to {} times, for at most {}, and \
          never acknowledged: {}",
         dead_peers.repeats,
         human(longest),
@@ -78,30 +78,29 @@ fn finding(
     );
     finding.verdict = Verdict::Possible;
     finding.summary = format!(
-        "{count} {times} to {endpoint} ended in silence: data was retransmitted by timers for {} \
-         in all, and no acknowledgement came. The other end is gone, or the path to it has stopped \
-         passing these packets.",
+        "{count} {times} to {endpoint} ended in silence: timers retransmitted data for {} in \
+         total, and no ACK came. The other end is gone, or the path no longer forwards these \
+         packets.",
         human(Duration::from_nanos(cost)),
     );
     finding.ruled_out.push(ruled_out(
         Id::ZeroWindow,
-        "the silent side had not closed its window, nor ended the connection",
+        "the silent side had neither closed its window nor ended the connection",
     ));
-    finding.overturned_by =
-        "a capture at the silent end that shows its acknowledgements leaving".to_owned();
+    finding.overturned_by = "a capture at the silent end in which its ACKs leave".to_owned();
     finding.fix = vec![
         fix(
             "path",
-            "look for a device that forgot the connection (conntrack and NAT timeouts), or that \
-             drops packets of this size",
+            "look for a device that has dropped the connection's state (conntrack and NAT \
+             timeouts), or that drops packets of this size",
         ),
         fix(
             "server",
-            "check whether the host, its address and its process were there all the time",
+            "check whether the host, its address and its process were available all the time",
         ),
         fix(
             "client",
-            "bound the wait: `TCP_USER_TIMEOUT`, and keep-alive probes on idle connections",
+            "limit the wait: `TCP_USER_TIMEOUT`, and keep-alive probes on idle connections",
         ),
     ];
     Some(finding)

@@ -133,7 +133,7 @@ fn reporters(word: &Word) -> String {
 /// §3).
 fn meaning(kind: IcmpKind, is_v4: bool) -> String {
     let told = match (kind, is_v4) {
-        (IcmpKind::TooBig(0), _) => "too big, and they may not be fragmented",
+        (IcmpKind::TooBig(0), _) => "too big, and fragmentation is not allowed",
         (IcmpKind::TooBig(mtu), _) => {
             return format!("too big for the next link, which takes {mtu} bytes");
         }
@@ -148,8 +148,8 @@ fn meaning(kind: IcmpKind, is_v4: bool) -> String {
         (IcmpKind::Unreachable(0 | 6), false) => "no route to the destination",
         (IcmpKind::Unreachable(3), false) => "address unreachable",
         (IcmpKind::Unreachable(_), _) => "unreachable",
-        (IcmpKind::TimeExceeded(1), _) => "fragments came too late",
-        (IcmpKind::TimeExceeded(_), _) => "forwarded too often (time to live exceeded)",
+        (IcmpKind::TimeExceeded(1), _) => "fragments arrived too late",
+        (IcmpKind::TimeExceeded(_), _) => "time to live exceeded in transit",
         (IcmpKind::ParameterProblem(_), _) => "a header that cannot be processed",
     };
     told.to_owned()
@@ -164,7 +164,7 @@ fn remark(word: &Word) -> Remark {
     };
     let packets: Vec<String> = word.packets.iter().map(u64::to_string).collect();
     let text = format!(
-        "{}; {} in all, packets {}{}.",
+        "{}; {} in total, packets {}{}.",
         said(word),
         word.count,
         packets.join(", "),

@@ -133,9 +133,8 @@ fn is_renamed(kind: WaitKind, served: &Served) -> bool {
 
 fn withheld(finding: &Finding, said: &str) -> Remark {
     let text = format!(
-        "{}: {} is not reported for it although the packets alone would show it: {said}. The rest \
-         of the time passed between the server's network stack and where the packets were \
-         captured.",
+        "{}: {} is not reported although the packets alone would show it: {said}. The rest of the \
+         time passed between the server's network stack and the capture point.",
         finding.service, finding.cause
     );
     remark("host-contradicts", text)
@@ -156,7 +155,7 @@ fn mechanism(finding: &Finding) -> &'static [TurnStage] {
 fn unsent(split: &Split) -> Option<Candidate> {
     (split.share(&[TurnStage::Sending]) >= EXPLAINED).then(|| Candidate {
         cause: Id::CorkHold,
-        because: "its program had written the answers, and its kernel kept them".to_owned(),
+        because: "its program had written the answers, and its kernel held them back".to_owned(),
         decided_by: "look for TCP_CORK on the accepted sockets and MSG_MORE in the server's sends"
             .to_owned(),
     })
@@ -219,14 +218,14 @@ fn sample(served: &Served) -> String {
 fn meaning(stage: &str) -> &str {
     match stage {
         "backlog" => "waiting for its network stack",
-        "stack" => "on the way through its network stack",
+        "stack" => "in its network stack",
         "unread" => "unread in the socket's queue",
-        "wake-up" => "with the program's thread ready and its processor waking from idleness",
-        "run-queue" => "with the program's thread ready and without a processor",
+        "wake-up" => "with the program's thread runnable while its processor woke from idle",
+        "run-queue" => "with the program's thread runnable but without a processor",
         "program" => "in the program",
         "waiting" => "with the program's thread asleep",
         "held" => "held by Nagle's algorithm",
-        "sending" => "written and not sent",
+        "sending" => "written but not sent",
         "qdisc" => "in the queue of its own device",
         other => other,
     }
@@ -255,11 +254,11 @@ pub(super) fn remarks(case: &Case<'_>, served: &Served) -> Vec<Remark> {
 fn beyond(case: &Case<'_>, served: &Served) -> String {
     let (tally, [said, _]) = (&served.beyond, &served.said);
     format!(
-        "{}: packets and the server's kernel disagree in {} of {} requests. Its host had sent the \
-         whole answer {} (median) sooner than the packets have it, both by one clock: it took {} \
-         by its kernel, and {} by the packets (medians). The difference passed between the \
-         server's network stack and where the packets were captured (a device's queue, a virtual \
-         switch, the path), and the packets alone would call it the server's.",
+        "{}: packets and the server's kernel disagree in {} of {} requests. By the same clock, the \
+         server's host had sent the whole answer {} (median) sooner than the packets show: {} by \
+         its kernel, {} by the packets (medians). The difference passed between the server's \
+         network stack and the capture point (a device's queue, a virtual switch, the path). The \
+         packets alone would attribute it to the server.",
         case.endpoint,
         tally.affected,
         served.exchanges,
@@ -272,9 +271,10 @@ fn beyond(case: &Case<'_>, served: &Served) -> String {
 fn within(case: &Case<'_>, served: &Served) -> String {
     let (tally, [_, said]) = (&served.within, &served.said);
     format!(
-        "{}: packets and the server's kernel disagree in {} of {} requests. Its host took {} \
-         (median) longer than the packets leave for it, both by one clock ({} by its kernel, at \
-         most {} by the packets, medians): the round trip is overestimated, and {} of the time that goes to the path is the server's.",
+        "{}: packets and the server's kernel disagree in {} of {} requests. By the same clock, the \
+         server's host took {} (median) longer than the packets allow ({} by its kernel, at most \
+         {} by the packets, medians). So the round trip is overestimated, and {} of the time \
+         attributed to the path is the server's.",
         case.endpoint,
         tally.affected,
         served.exchanges,
@@ -287,8 +287,8 @@ fn within(case: &Case<'_>, served: &Served) -> String {
 
 fn unmatched(case: &Case<'_>, turns: u64) -> String {
     format!(
-        "{}: its kernel was watched, and none of the {turns} requests that it timed could be \
-         joined to packets or stamps of the same connection and time.",
+        "{}: its kernel was watched, but none of the {turns} requests that it timed could be \
+         joined to packets or timestamps of the same connection and time.",
         case.endpoint,
     )
 }

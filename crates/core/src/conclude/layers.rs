@@ -124,12 +124,15 @@ fn name(facts: &Facts) -> Option<Layer> {
     let (state, line) = match &resolution.failure {
         None if resolution.took.is_zero() => (
             LayerState::Cleared,
-            format!("{} is an address: nothing to resolve", resolution.name),
+            format!(
+                "{} is an address, so there is nothing to resolve",
+                resolution.name
+            ),
         ),
         None if resolution.took >= LONG_LOOKUP => (
             LayerState::Suspected,
             format!(
-                "{} took {} to resolve: clients without it in a cache wait as long",
+                "{} took {} to resolve: clients that do not have it in a cache wait for as long",
                 resolution.name,
                 human(resolution.took)
             ),
@@ -147,7 +150,7 @@ fn name(facts: &Facts) -> Option<Layer> {
         "name",
         state,
         line,
-        "the system's own resolver, timed",
+        "timing of the system's own resolver",
     ))
 }
 
@@ -163,7 +166,7 @@ fn route(facts: &Facts) -> Option<Layer> {
         .unwrap_or_default();
     let line = if route.is_local {
         format!(
-            "{} is this host itself: its traffic goes over {}",
+            "{} is this host itself: its traffic uses {}",
             route.target, route.interface
         )
     } else {
@@ -198,7 +201,7 @@ fn round_trip(facts: &Facts) -> Layer {
         group.rtt.count()
     );
     let because = match method {
-        ProbeMethod::TcpSyn => "SYN to SYN/ACK by the kernel's stamps",
+        ProbeMethod::TcpSyn => "SYN to SYN/ACK by the kernel's timestamps",
         _ => "connect() and TCP_INFO",
     };
     layer("round-trip", LayerState::Cleared, line, because)
@@ -221,11 +224,11 @@ fn firewall(facts: &Facts, ledger: &Ledger) -> Layer {
         ),
         Some(count) if is_connected => (
             LayerState::Cleared,
-            format!("{count} rules could match, yet connections are made"),
+            format!("{count} rules could match, but connections succeed"),
         ),
         Some(count) => (
             LayerState::Suspected,
-            format!("{count} rules could match, and no connection was made"),
+            format!("{count} rules could match, and no connection succeeded"),
         ),
         None => (
             LayerState::NotMeasured,
@@ -260,7 +263,7 @@ fn backlog(facts: &Facts) -> Layer {
         );
     };
     let line = format!(
-        "at most {} of {} connections waited to be accepted on {}, {} half open; {overflows} \
+        "at most {} of {} places in the accept queue of {} were used, {} half-open; {overflows} \
          overflows",
         listener.queued, listener.limit, listener.local, listener.embryonic
     );
@@ -309,7 +312,7 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
         return layer("connection", LayerState::Suspected, line, SEEN);
     }
     if has_none {
-        let line = "no handshake was seen from its beginning to its end".to_owned();
+        let line = "no complete handshake was seen".to_owned();
         return layer("connection", LayerState::NotMeasured, line, SEEN);
     }
     let typical = setups.latency.quantile(0.5).unwrap_or_default();
@@ -336,7 +339,7 @@ fn lookups(asked: &Asked) -> Option<Layer> {
         .rev()
         .max_by_key(|lost| lost.sends)?;
     let line = format!(
-        "{} of {} lookups got no answer: {} was asked for {} {} times within {}",
+        "{} of {} lookups got no answer: {} was queried for {} {} times within {}",
         asked.unanswered.len(),
         asked.count,
         worst.resolver,
@@ -370,7 +373,7 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
             "no packets"
         };
         let line = if is_tried {
-            "nothing waits for our acknowledgements".to_owned()
+            "nothing waits for our ACKs".to_owned()
         } else {
             line
         };
@@ -384,8 +387,8 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let is_lossy = is_more_than(tallied.repaired, tallied.data_segments);
     if is_lossy || is_more_than(tallied.stopped, tallied.connections) {
         let line = format!(
-            "{} of {} data segments retransmitted or filling a gap, {repaired} losses repaired \
-             within exchanges, {} connections with a closed window",
+            "{} of {} data segments were retransmitted or filled a gap, {repaired} losses were \
+             repaired within exchanges, {} connections had a closed window",
             tallied.repaired, tallied.data_segments, tallied.stopped
         );
         return layer("transport", LayerState::Suspected, line, SEEN);
@@ -394,7 +397,7 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let is_whole = tallied.unseen_bytes.saturating_mul(MOST_ODD) <= tallied.bytes;
     if !is_whole && !super::is_only_watched(evidence) {
         let line = format!(
-            "the capture misses {} bytes of data that were acknowledged",
+            "{} bytes of acknowledged data are missing from the capture",
             tallied.unseen_bytes
         );
         return layer("transport", LayerState::NotMeasured, line, SEEN);
@@ -411,7 +414,7 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
         _ => format!("{repaired} losses were repaired"),
     };
     let line = format!(
-        "{losses} in {} exchanges; windows, acknowledgements and retransmissions took {}",
+        "{losses} in {} exchanges; waits for windows, ACKs and retransmissions took {}",
         ledger.count,
         at_most(ledger, &TRANSPORTS)
     );
@@ -428,14 +431,14 @@ fn transport_of_data(evidence: &Evidence, ledger: &Ledger) -> Layer {
     });
     if sum(ledger, &TRANSPORTS) > 0 || !has_transfers {
         let line = format!(
-            "no complete response was seen; windows, acknowledgements and retransmissions took {}",
+            "no complete response was seen; waits for windows, ACKs and retransmissions took {}",
             at_most(ledger, &TRANSPORTS)
         );
         return layer("transport", LayerState::NotMeasured, line, SEEN);
     }
     let tallied = evidence.tallied;
     let line = format!(
-        "{} of {} data segments retransmitted or filling a gap",
+        "{} of {} data segments were retransmitted or filled a gap",
         tallied.repaired, tallied.data_segments
     );
     layer("transport", LayerState::Cleared, line, "packets")
@@ -444,7 +447,7 @@ fn transport_of_data(evidence: &Evidence, ledger: &Ledger) -> Layer {
 fn server(ledger: &Ledger) -> Layer {
     if ledger.count == 0 && ledger.broken_off.max().is_some_and(|most| most >= NOTABLE) {
         let line = format!(
-            "the server thought for up to {} before a response that the capture cuts off",
+            "the server took up to {} before a response whose end is not in the capture",
             human(ledger.broken_off.max().unwrap_or_default())
         );
         return layer("server", LayerState::Suspected, line, SEEN);
@@ -459,7 +462,8 @@ fn server(ledger: &Ledger) -> Layer {
         );
     }
     if ledger.unread * 2 > ledger.count {
-        let line = "its protocol is not decoded, so who waits for whom is not known".to_owned();
+        let line = "its protocol is not decoded, so it is not known which end waits for the other"
+            .to_owned();
         return layer("server", LayerState::NotMeasured, line, SEEN);
     }
     let line = format!("its own waits took {}", at_most(ledger, &SERVERS));
@@ -546,7 +550,7 @@ fn configuration(facts: &Facts, findings: &[Finding]) -> Layer {
             "configuration",
             LayerState::NotMeasured,
             line,
-            "needs a readable nginx on this host",
+            "needs an nginx on this host whose configuration is readable",
         );
     };
     let place = line.set_at.as_ref().map_or_else(

@@ -48,17 +48,20 @@ const RULES: [Rule; 9] = [
     Rule {
         setting: "net.ipv4.tcp_max_syn_backlog",
         counted: &[
-            ("TcpExt:TCPReqQFullDrop", "SYNs dropped for a full queue"),
+            (
+                "TcpExt:TCPReqQFullDrop",
+                "SYNs dropped because of a full queue",
+            ),
             (
                 "TcpExt:TCPReqQFullDoCookies",
-                "SYNs answered with a cookie for a full queue",
+                "SYNs answered with a cookie because of a full queue",
             ),
         ],
         proof: Proof::None,
     },
     Rule {
         setting: "net.ipv4.tcp_mem",
-        counted: &[("TcpExt:TCPMemoryPressures", "times TCP's memory ran short")],
+        counted: &[("TcpExt:TCPMemoryPressures", "times TCP's memory was short")],
         proof: Proof::Count,
     },
     // A program may have set the buffer size itself.
@@ -66,7 +69,7 @@ const RULES: [Rule; 9] = [
         setting: "net.ipv4.tcp_rmem",
         counted: &[(
             "TcpExt:PruneCalled",
-            "times a receive buffer was full and searched for room",
+            "times the kernel searched a full receive buffer for room",
         )],
         proof: Proof::None,
     },
@@ -93,17 +96,17 @@ const RULES: [Rule; 9] = [
         setting: "net.core.netdev_budget",
         counted: &[(
             "Softnet:TimeSqueeze",
-            "times a processor of this host stopped receiving with packets left",
+            "times a processor of this host used up its receive budget with packets left",
         )],
         proof: Proof::None,
     },
     Rule {
         setting: TRACKED,
         counted: &[
-            ("Conntrack:Drop", "packets dropped for a full table"),
+            ("Conntrack:Drop", "packets dropped because of a full table"),
             (
                 "Conntrack:EarlyDrop",
-                "connections pushed out of a full table",
+                "connections evicted from a full table",
             ),
         ],
         proof: Proof::Count,
@@ -187,7 +190,7 @@ fn at_sockets(
         .filter(|socket| limit_of(setting, socket).is_some())
         .collect();
     if lost.is_empty() {
-        let text = format!("{told}, at none of the sockets above as far as was seen");
+        let text = format!("{told}, but at none of the sockets above in any sample");
         return (Bearing::Shown, Some(text));
     }
     let ends: Vec<String> = lost.iter().map(|socket| socket.ends.local()).collect();
@@ -197,7 +200,7 @@ fn at_sockets(
         let text = format!("{told}: {ends}, as large as this setting allows");
         (Bearing::Evidence, Some(text))
     } else {
-        let text = format!("{told}: {ends}, whose limit is another");
+        let text = format!("{told}: {ends}, which have a different limit");
         (Bearing::Cleared, Some(text))
     }
 }

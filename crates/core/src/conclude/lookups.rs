@@ -109,8 +109,8 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     finding.evidence.extend(shown(
         retried,
         format!(
-            "{} of {} lookups were answered by {resolver} only when a query had been retried, {} \
-             (median) later: {}",
+            "{} of {} lookups got an answer from {resolver} only after a retry, {} (median) later: \
+             {}",
             retried.count(),
             resolved.lookups,
             median(&retried.lost),
@@ -120,7 +120,7 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     finding.evidence.extend(shown(
         unanswered,
         format!(
-            "{} of {} lookups were asked of {resolver} again and again for {} (median) and never \
+            "{} of {} lookups were sent to {resolver} repeatedly for {} (median) and never \
              answered: {}",
             unanswered.count(),
             resolved.lookups,
@@ -143,7 +143,7 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
         }
     );
     finding.overturned_by =
-        "a capture at the resolver that shows the first query arrive and be answered late".into();
+        "a capture at the resolver in which the first query arrives and is answered late".into();
     finding.fix = vec![
         fix(
             "path",
@@ -151,7 +151,7 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
         ),
         fix(
             "client",
-            "a nameserver that answers first in /etc/resolv.conf; `options timeout:1`",
+            "list a nameserver that answers first in /etc/resolv.conf; `options timeout:1`",
         ),
     ];
     Some(finding)
@@ -198,10 +198,10 @@ fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
         resolved.lookups,
     );
     finding.overturned_by =
-        "a second lookup of the same name that takes as long: then it is the path".into();
+        "a second lookup of the same name that takes equally long: then the path is slow".into();
     finding.fix = vec![fix(
         "resolver",
-        "let it keep answers for longer, prefetch names in use, or ask a nearer upstream",
+        "make it cache answers for longer, prefetch names in use, or use a nearer upstream",
     )];
     Some(finding)
 }
@@ -218,8 +218,8 @@ fn streamed(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Optio
     finding.evidence.extend(shown(
         streamed,
         format!(
-            "{} of {} answers of {resolver} did not fit into a datagram and were asked for again \
-             over TCP: {} (median) more: {}",
+            "{} of {} answers of {resolver} did not fit into a datagram, and the lookup was \
+             repeated over TCP, which took {} (median) more: {}",
             streamed.count(),
             resolved.lookups,
             human(typical),
@@ -228,14 +228,14 @@ fn streamed(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Optio
     ));
     finding.verdict = evidence::judge(&finding.evidence, streamed.count(), false);
     finding.summary = format!(
-        "Answers of the resolver {resolver} do not fit into a datagram, and asking again over TCP \
-         takes {} (median).",
+        "Answers of the resolver {resolver} do not fit into a datagram, and repeating the lookup \
+         over TCP takes {} (median).",
         human(typical),
     );
     finding.overturned_by = "the same answers within one datagram".into();
     finding.fix = vec![fix(
         "client",
-        "announce room for larger answers (EDNS, `options edns0`); ask for fewer records",
+        "allow larger answers (EDNS, `options edns0`); query fewer records",
     )];
     Some(finding)
 }
@@ -269,7 +269,7 @@ fn summary(resolver: IpAddr, resolved: &Resolved) -> Remark {
     let answered = resolved.took.count();
     let times = resolved.took.max().map_or(String::new(), |most| {
         format!(
-            " in {} (median; {} at most)",
+            " in {} (median; at most {})",
             median(&resolved.took),
             human(most)
         )
@@ -278,8 +278,8 @@ fn summary(resolver: IpAddr, resolved: &Resolved) -> Remark {
     Remark {
         id: "lookups".to_owned(),
         text: format!(
-            "{resolver} was asked for {} names that no connection followed, {total} in all: \
-             {answered} answered{times}.",
+            "{resolver} was queried for {} names without a connection after it, {total} queries in \
+             total: {answered} answered{times}.",
             resolved.lookups
         ),
     }

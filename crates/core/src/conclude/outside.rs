@@ -83,7 +83,8 @@ pub(super) fn doubt(evidence: &Evidence, within: &Ledger) -> Option<(LayerState,
     );
     if is_much(full.saturating_add(repair)) {
         let line = format!(
-            "outside of requests data stood still: {} for a full window, {} for what was lost",
+            "outside of requests, data stalled for {} because of a full window and for {} because \
+             of losses",
             human(full),
             human(repair)
         );
@@ -96,7 +97,7 @@ pub(super) fn doubt(evidence: &Evidence, within: &Ledger) -> Option<(LayerState,
     }
     is_much(untold).then(|| {
         let line = format!(
-            "of {} it is not known what set the pace of the data, or whether anybody waited",
+            "for {}, it is not known what limited the data, or whether any program waited",
             human(untold)
         );
         (LayerState::NotMeasured, line)

@@ -110,10 +110,10 @@ pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
         is_mixed.then(|| Remark {
             id: "probe-icmp-limited".to_owned(),
             text: format!(
-                "{}: {silent} of {} datagrams were not answered, others by ICMP port unreachable. \
-                 Hosts limit these errors, Linux to six at once and one a second \
-                 (net.ipv4.icmp_ratelimit): silence between them need not be loss. Ask once a \
-                 second to tell.",
+                "{}: {silent} of {} datagrams were not answered; the others were answered by ICMP \
+                 port unreachable. Hosts limit these errors, Linux to a burst of six and then one \
+                 per second (net.ipv4.icmp_ratelimit), so the missing answers may not be losses. \
+                 Probe once per second to find out.",
                 key.target_name(),
                 group.sent,
             ),

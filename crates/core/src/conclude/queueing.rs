@@ -76,28 +76,29 @@ fn beyond(key: &ProbeKey, both: &Both<'_>, is_limit: bool) -> Option<Remark> {
     let (connect, handshake, first_byte) = (phase(1), phase(2), phase(4));
     let place = match (connect, handshake, first_byte) {
         (Some(rise), ..) => format!(
-            "connections alone {}: the queue is on the way, or before the target accepts them",
+            "even connections {}: the queue is on the path, or in the target before it accepts \
+             connections",
             took(rise)
         ),
         (None, Some(rise), None) => format!(
-            "connections are made as fast as before, TLS handshakes {}: they wait in the \
-             target's program, for its processors or its workers",
+            "connecting is as fast as before, but TLS handshakes {}: they wait in the target's \
+             program, for processors or workers",
             took(rise)
         ),
         (None, _, Some(rise)) => format!(
-            "connections are made as fast as before, the first byte of an answer {}: requests \
-             wait in the target's program, for a worker, a lock or what is behind it",
+            "connecting is as fast as before, but the first byte of an answer {}: requests wait in \
+             the target's program, for a worker, a lock or its backend",
             took(rise)
         ),
         (None, None, None) => {
             let rise = took(whole?);
             match key.method {
                 ProbeMethod::HttpFresh | ProbeMethod::HttpKeptAlive => {
-                    format!("whole answers {rise}: what sends them, or the way back, is behind")
+                    format!("whole answers {rise}: their sender, or the path back, cannot keep up")
                 }
                 _ => format!(
-                    "round trips {rise} without this host's own queue: packets wait on the way, \
-                     or in the target's devices and kernel, where no program of it has a part"
+                    "round trips {rise} without this host's own queue: packets wait on the path, \
+                     or in the target's devices and kernel, before any program"
                 ),
             }
         }
@@ -109,8 +110,8 @@ fn beyond(key: &ProbeKey, both: &Both<'_>, is_limit: bool) -> Option<Remark> {
 fn within(key: &ProbeKey, both: &Both<'_>) -> Option<Remark> {
     let rise = both.rise(RISES_BY, |group| &group.queued)?;
     let place = format!(
-        "probes lay before this host's own device for {} instead: its queue is full of what the \
-         load sends, and a part of what the load's requests take is made here",
+        "probes waited in the queue of this host's own device for {}: the load fills that queue, \
+         and causes a part of its own latency there",
         from_to(rise)
     );
     Some(remark("probe-queueing-own", key, &place))
@@ -122,7 +123,7 @@ fn took(rise: (Duration, Duration)) -> String {
 
 fn from_to((before, after): (Duration, Duration)) -> String {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    format!("{:.2} ms and not {:.2} ms", ms(after), ms(before))
+    format!("{:.2} ms instead of {:.2} ms", ms(after), ms(before))
 }
 
 fn remark(id: &str, key: &ProbeKey, text: &str) -> Remark {
@@ -212,12 +213,12 @@ mod tests {
             (
                 syn,
                 (9.0, 0.1, 0.0, 0.0),
-                &["probe-queueing ", "on the way"][..],
+                &["probe-queueing ", "on the path"][..],
             ),
             (
                 syn,
                 (1.0, 8.0, 0.0, 0.0),
-                &["probe-queueing-own", "before this host's own device"],
+                &["probe-queueing-own", "this host's own device"],
             ),
             (
                 http,
@@ -227,7 +228,7 @@ mod tests {
             (
                 http,
                 (40.0, 0.1, 30.0, 9.0),
-                &["probe-queueing ", "connections alone"],
+                &["probe-queueing ", "even connections"],
             ),
             (
                 http,

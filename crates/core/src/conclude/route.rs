@@ -33,7 +33,7 @@ pub(super) fn traced(facts: &Facts) -> Option<Layer> {
         layer: "route".to_owned(),
         state,
         line,
-        because: format!("probes by {}, {} stamps", means(&route), route.stamp),
+        because: format!("probes by {}, {} timestamps", means(&route), route.stamp),
     })
 }
 
@@ -60,8 +60,8 @@ fn verdict(route: &Route) -> Option<String> {
         "prohibited" => format!("a filter prohibits {target}{port}{by}"),
         "unreachable" => format!("{target}{port} is unreachable{by}"),
         "silent" => format!("nothing answers for {target}{port}: filtered or lost"),
-        "loop" => format!("packets to {target} go in circles: routers answer at several distances"),
-        "too-far" => format!("{target} is farther away than the hops that were asked for"),
+        "loop" => format!("packets to {target} loop: routers answer at several distances"),
+        "too-far" => format!("{target} is farther away than the maximum number of hops"),
         _ => return None,
     })
 }
@@ -147,7 +147,7 @@ fn whose(route: &Route, hops: &[Hop], echoes: Option<(u64, u64)>) -> (LayerState
         ),
         _ => (
             LayerState::NotMeasured,
-            format!("{line}: by the way, or by the target itself"),
+            format!("{line}: on the path, or at the target itself"),
         ),
     }
 }
@@ -193,7 +193,7 @@ fn way(route: &Route, hops: &[Hop]) -> String {
         Some(distance) => format!("{} hops{from}", distance),
         None => {
             let known = hops.iter().filter(|hop| hop.received > 0).count();
-            format!("{known} hops answer, the target does not answer a trace{from}")
+            format!("{known} hops answer, but the target does not{from}")
         }
     }
 }
@@ -214,7 +214,7 @@ fn step(hops: &[Hop]) -> Option<String> {
         let near = near.map_or_else(|| "this host".to_owned(), named);
         let (longest, whole) = (time(longest), time(whole));
         format!(
-            "{longest} of its {whole} lie between {near} and {}",
+            "{longest} of its {whole} are between {near} and {}",
             named(far)
         )
     })
@@ -251,7 +251,7 @@ mod tests {
         let text = step(&far).expect("one step is most of it");
         assert_eq!(
             text,
-            "89.0 ms of its 92.0 ms lie between hop 1 (10.0.0.1) and hop 3 (10.0.0.3)"
+            "89.0 ms of its 92.0 ms are between hop 1 (10.0.0.1) and hop 3 (10.0.0.3)"
         );
         let even = [hop(1, 10, 8, 8), hop(2, 20, 8, 8), hop(3, 30, 8, 8)];
         assert_eq!(step(&even), None);

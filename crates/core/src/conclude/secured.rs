@@ -22,7 +22,7 @@ pub(super) fn layers(facts: &Facts, findings: &[Finding]) -> Vec<Layer> {
         let is_accused = findings
             .iter()
             .any(|f| f.cause.cause().layer == LayerId::Tls);
-        let nothing = || "no handshake of ours came about".to_owned();
+        let nothing = || "no handshake of our own succeeded".to_owned();
         let line = || layer("tls", LayerState::NotMeasured, nothing(), "own handshakes");
         return is_accused.then(line).into_iter().collect();
     }
@@ -54,7 +54,10 @@ impl Seen<'_> {
         };
         let loaded = self.tls.filter(|tls| !tls.full.is_empty());
         let loaded = loaded.map_or_else(String::new, |tls| {
-            format!(", {} when connections come together", median(&tls.full))
+            format!(
+                ", {} when several connections are opened together",
+                median(&tls.full)
+            )
         });
         let line = match self.full.quantile(0.5) {
             Some(time) => format!(
@@ -80,7 +83,7 @@ impl Seen<'_> {
                 format!("no session was resumed: each new connection is a full handshake{count}")
             }
         };
-        let because = "own handshakes with the sessions of earlier ones on offer";
+        let because = "own handshakes that offer earlier sessions";
         // A lack of resumption costs only clients that connect often; a separate finding reports
         // that.
         layer("resumption", LayerState::Cleared, line, because)

@@ -34,7 +34,7 @@ pub(super) fn left_out(facts: &LiveSockets) -> Option<Remark> {
     (facts.left_out > 0).then(|| Remark {
         id: "sockets-left-out".to_owned(),
         text: format!(
-            "Only the first {} sockets are here: choose some by --port, --pid or --name.",
+            "Only the first {} sockets are shown: select some with --port, --pid or --name.",
             facts.list.len()
         ),
     })
@@ -212,7 +212,7 @@ mod tests {
         let unread = || with(|socket| socket.options = None);
         assert!(told([unread()]).concat().is_empty());
         let often = told((0..10).map(|_| unread())).concat();
-        assert!(often[0].contains("10 of 10 looks") && often[0].contains("could not be read"));
+        assert!(often[0].contains("10 of 10 samples") && often[0].contains("could not be read"));
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
             (tcp.recovery, tcp.retransmits) = (Recovery::Loss, 3);
             tcp.last_ack_received_ns = 1_500_000_000;
         });
-        assert!(told([lost]).concat()[0].contains("sent again 3 times"));
+        assert!(told([lost]).concat()[0].contains("retransmitted 3 times"));
     }
 
     #[test]
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(one(0, 0), "");
         assert!(one(99_000, 0).contains("wait to be read"));
         assert!(one(99_000, 3).contains("reads more slowly"));
-        assert!(!one(80_000, 3).contains("slowly") && one(80_000, 3).contains("-f tells"));
+        assert!(!one(80_000, 3).contains("slowly") && one(80_000, 3).contains("-f shows"));
         let two = |looks: [(u32, u32); 2]| {
             let looks = looks.map(|(used, drops)| udp(used, drops));
             let [row] = rows(looks).try_into().expect("one socket");
@@ -335,13 +335,13 @@ mod tests {
         };
         let (dropped, text) = two([(0, 7), (0, 7)]);
         assert_eq!(dropped, Some(0));
-        assert!(text.contains("none of them in 2 looks") && !text.contains("slowly"));
+        assert!(text.contains("none of them during the 2 samples") && !text.contains("slowly"));
         let (dropped, text) = two([(99_000, 7), (0, 12)]);
         assert_eq!(dropped, Some(5));
-        assert!(text.contains("5 datagrams") && text.contains("full in 1 of 2 looks"));
+        assert!(text.contains("5 datagrams") && text.contains("full in 1 of 2 samples"));
         let (_, text) = two([(0, 7), (0, 12)]);
         assert!(
-            text.contains("had room") && !text.contains("slowly"),
+            text.contains("had free space") && !text.contains("slowly"),
             "{text}"
         );
     }

@@ -108,16 +108,18 @@ fn flapping(what: &str, group: &GroupHistory) -> Option<String> {
     let is_again = group.most_calls > 2;
     match what {
         "TCP_CORK" if is_again && of.on > 0 && of.off > 0 => Some(format!(
-            "set {} and cleared {} times, up to {} calls on one connection: what is less than a segment waits in between",
+            "set {} and cleared {} times, up to {} calls on one connection: data smaller than a \
+             segment waits in between",
             of.on, of.off, group.most_calls
         )),
         "TCP_NODELAY" if is_again && of.on > 0 && of.off > 0 => Some(format!(
-            "switched on {} and off {} times: Nagle's algorithm comes and goes on the same \
+            "switched on {} and off {} times: Nagle's algorithm is switched on and off on the same \
              connection",
             of.on, of.off
         )),
         "TCP_QUICKACK" if of.on > 0 && group.most_calls > 1 => Some(format!(
-            "set again and again, {} times on one connection: the kernel ends it by itself",
+            "set again and again, {} times on one connection, because the kernel clears it by \
+             itself",
             group.most_calls
         )),
         _ => None,
@@ -127,7 +129,12 @@ fn flapping(what: &str, group: &GroupHistory) -> Option<String> {
 /// Returns the remark on calls that changed nothing, if most of several calls did so.
 fn idle(of: &Setting) -> Option<String> {
     let Tally { count, of } = of.unchanged;
-    (count > 1 && count * 2 >= of).then(|| format!("stood so already in {count} of {of} calls"))
+    (count > 1 && count * 2 >= of).then(|| {
+        format!(
+            "already had this value in {count} of {of} \
+                                                    calls"
+        )
+    })
 }
 
 fn cut(what: &str, of: &Setting) -> Option<String> {
@@ -138,7 +145,7 @@ fn cut(what: &str, of: &Setting) -> Option<String> {
         _ => ("net.core.rmem_max", "bytes, as the kernel counts"),
     };
     Some(format!(
-        "asked for {asked}, got {got} {unit}: {limit} allows no more"
+        "requested {asked}, got {got} {unit}: {limit} allows no more"
     ))
 }
 
@@ -164,8 +171,8 @@ pub(super) fn lost(calls: &Calls) -> Option<Remark> {
     (lost > 0).then(|| Remark {
         id: "calls-lost".to_owned(),
         text: format!(
-            "The kernel had more to tell than was taken in: {lost} calls are missing. Ask for \
-             fewer: by --pid, -p or --cgroup."
+            "The kernel reported more calls than lagtrace could process: {lost} calls are missing. \
+             Select fewer with --pid, -p or --cgroup."
         ),
     })
 }

@@ -332,24 +332,25 @@ fn meaning(result: &ExperimentResult<'_>) -> &'static str {
              ACK."
         }
         (Experiment::QuickAck, ..) => {
-            "How soon we acknowledge makes no difference: nothing waits for our ACK."
+            "Acknowledging immediately makes no difference: nothing waits for our ACK."
         }
         (Experiment::ConnectionClose, true, _) => {
             "Requests are faster when the server closes after them: the FIN lets a held last \
              segment pass."
         }
         (Experiment::FreshConnection, true, _) => {
-            "First requests of connections are faster than later ones: the connection's state \
+            "The first request of a connection is faster than later ones: the connection's state \
              matters."
         }
         (Experiment::ConnectionClose | Experiment::FreshConnection, _, true) => {
-            "A connection for each request costs more than it saves."
+            "A new connection for each request costs more than it saves."
         }
         (Experiment::ThinkTime { .. }, true, _) => {
-            "Requests are faster after a pause: closely spaced ones meet something that passes."
+            "Requests are faster after a pause: requests in quick succession are delayed by a \
+             temporary state."
         }
         (Experiment::ThinkTime { .. }, _, true) => "Requests after a pause are slower.",
-        (Experiment::ClientNagle, _, true) => "Nagle's algorithm on our side would cost time.",
+        (Experiment::ClientNagle, _, true) => "Nagle's algorithm on our side costs time.",
         _ => "It makes no difference.",
     }
 }
@@ -360,7 +361,7 @@ pub(super) fn capture_notes(evidence: &Evidence) -> Vec<Remark> {
     for (_, summary) in &evidence.facts.captures {
         notes.extend(undecoded(summary));
         if let Some(damage) = &summary.damage {
-            let text = format!("{} was read only in part: {damage}", summary.name);
+            let text = format!("{} was read only partly: {damage}", summary.name);
             notes.push(Remark {
                 id: "capture-damaged".to_owned(),
                 text,
@@ -389,20 +390,21 @@ fn undecoded(summary: &CaptureSummary) -> Option<Remark> {
         .collect();
     let (id, text) = if !links.is_empty() {
         let text = format!(
-            "{name}: not decoded of {packets} packets: {}. What they hold is not in this report.",
+            "{name}: some of its {packets} packets could not be decoded: {}. This report does not \
+             include them.",
             links.join(", ")
         );
         ("link-type-not-decoded", text)
     } else if *packets > 0 && summary.undecoded == *packets {
         let text = format!(
-            "{name}: none of {packets} packets holds TCP, UDP, an ICMP error or a search for a \
-             neighbour. Nothing in this report is about them."
+            "{name}: none of its {packets} packets is TCP, UDP, an ICMP error or neighbour \
+             resolution. This report does not include them."
         );
         ("nothing-decoded", text)
     } else if *packets == 0 && summary.calls > 0 {
         let text = format!(
-            "{name}: holds {} system calls, as sysdig and Falco write them, and no packets. \
-             Nothing in this report is about them.",
+            "{name}: contains {} system calls (in the format of sysdig and Falco) and no packets. \
+             This report does not include them.",
             summary.calls
         );
         ("nothing-decoded", text)
@@ -421,8 +423,9 @@ fn disturbance(facts: &Facts) -> Option<Remark> {
     let alone = facts.loads.baseline(TargetId::Subject)?;
     let observed = facts.loads.observed_baseline(TargetId::Subject)?;
     let text = format!(
-        "Capturing disturbs: the median request took {} without it and {} with it. The latency \
-         figures are those without; where the time went is seen with it.",
+        "Capturing changes the latency: the median request took {} without it and {} with it. The \
+         latency figures come from the part without it, the explanation of the time from the part \
+         with it.",
         median(&alone.latency),
         median(&observed.latency)
     );

@@ -106,15 +106,15 @@ pub(super) fn remarks(turns: &Turns) -> Vec<Remark> {
         say(
             "watch-lost",
             format!(
-                "The kernel had more to tell than was taken in: {} observations are missing. \
-                 Exchanges that they belong to are left out or cut.",
+                "The kernel reported more than lagtrace could process: {} observations are \
+                 missing. The affected exchanges are left out or cut.",
                 tally.lost_records
             ),
         );
     }
     if tally.lost_connections > 0 {
         let text = format!(
-            "{} connections were not followed: too many at a time.",
+            "{} connections were not followed: there were too many at the same time.",
             tally.lost_connections
         );
         say("watch-connections-lost", text);
@@ -123,10 +123,11 @@ pub(super) fn remarks(turns: &Turns) -> Vec<Remark> {
         let counted = if tally.latency.is_empty() {
             ""
         } else {
-            "; the latency of all of them is counted"
+            "; the latency figures include all of them"
         };
         let text = format!(
-            "So many requests came that only {:.1} % of them were looked at one by one{counted}.",
+            "Because of the high rate, only {:.1} % of the requests were examined in \
+             detail{counted}.",
             tally.sampled_share * 100.0
         );
         say("watch-sampled", text);

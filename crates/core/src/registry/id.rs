@@ -15,7 +15,7 @@ pub struct UnknownCause(pub String);
 
 impl fmt::Display for UnknownCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is the id of no known cause", self.0)
+        write!(f, "`{}` is not the id of a known cause", self.0)
     }
 }
 

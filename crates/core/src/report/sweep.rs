@@ -93,14 +93,14 @@ impl Sweep {
 
 fn knee(steps: &[SweepStep]) -> Result<usize, &'static str> {
     if steps.len() < LEAST_STEPS {
-        return Err("Too few steps to tell a knee: three at least.");
+        return Err("There are too few steps to find a knee: at least three are needed.");
     }
     let highest = steps.iter().map(SweepStep::power).fold(0.0, f64::max);
     if highest <= 0.0 && steps.iter().any(|step| step.falls_behind) {
-        return Err("The service kept up with no step: the knee is below the first one.");
+        return Err("The service did not keep up with any step: the knee is below the first one.");
     }
     if highest <= 0.0 {
-        return Err("No step without many failures: there is no knee.");
+        return Err("Every step had many failures, so no knee can be found.");
     }
     let is_high = |step: &SweepStep| step.power() >= highest * EQUAL_POWER;
     let knee = steps.iter().position(is_high).unwrap_or(0);
@@ -111,12 +111,12 @@ fn knee(steps: &[SweepStep]) -> Result<usize, &'static str> {
         .any(|step| step.is_generator_limit)
     {
         return Err(
-            "The load generator itself was the limit by then: no knee of the service can be told.",
+            "The load generator itself became the limit, so the knee of the service is not known.",
         );
     }
     if steps.iter().skip(knee + 1).all(is_high) {
         return Err(
-            "No knee within these steps: more load still brought as much more rate as latency.",
+            "There is no knee within these steps: throughput still grew as much as latency.",
         );
     }
     let is_least = steps
@@ -197,7 +197,11 @@ mod tests {
         assert_eq!(knee, Some(2), "the last that was kept up with");
         rates.iter_mut().for_each(|step| step.falls_behind = true);
         let remark = Sweep::new("rate", rates).remark;
-        assert!(remark.expect("a reason").contains("kept up with no step"));
+        assert!(
+            remark
+                .expect("a reason")
+                .contains("did not keep up with any step")
+        );
     }
 
     #[test]
@@ -216,7 +220,7 @@ mod tests {
             Sweep::new("connections", short)
                 .remark
                 .expect("a reason")
-                .contains("No knee")
+                .contains("no knee")
         );
         let few = steps(99).into_iter().take(2).collect();
         assert!(

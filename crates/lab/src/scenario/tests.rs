@@ -237,7 +237,7 @@ fn nonsense_is_refused_with_its_reason() {
         ),
         (
             "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"fin\" }\ntruth.allowed = [\"gremlins\"]",
-            "`gremlins` is the id of no known cause",
+            "`gremlins` is not the id of a known cause",
         ),
         (
             "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"fin\" }\ntruth.allowed = [\"server-think\"]\ntruth.must_not = [\"server-think\"]",

@@ -28,13 +28,13 @@ pub(super) struct Annotation {
 /// Returns an error if a file cannot be read twice, or if the output is one of the input files.
 pub(super) fn check(files: &[PathBuf], output: &Path) -> Result<()> {
     let [path] = files else {
-        let failure = Failure::new("--annotate copies one capture");
-        return Err(failure.hint("name one file, which may be either end's"));
+        let failure = Failure::new("--annotate copies a single capture");
+        return Err(failure.hint("give one file, from either end"));
     };
     let is_file = fs::metadata(path).is_ok_and(|about| about.is_file());
     if path.exists() && !is_file || path.as_os_str() == "-" {
         let failure = Failure::new("--annotate reads the capture twice");
-        return Err(failure.hint("write it into a file first"));
+        return Err(failure.hint("write the capture to a file first"));
     }
     let same = fs::canonicalize(path)
         .ok()
@@ -94,7 +94,7 @@ impl Annotation {
             done.packets, done.comments
         ));
         if let Some(damage) = done.damage {
-            console.note(&format!("{name} was copied in part: {damage}."));
+            console.note(&format!("{name} was copied only partly: {damage}."));
         }
         Ok(())
     }

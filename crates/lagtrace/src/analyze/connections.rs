@@ -20,8 +20,8 @@ use super::room;
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct ConnectionOptions {
-    /// List the COUNT connections that lost most time, with their figures: in
-    /// place of the report as text, within it as JSON; -v tells all of each
+    /// List the COUNT connections that lost most time, with their figures: as text instead of the
+    /// report, as JSON within it; -v prints all figures
     #[arg(
         long,
         value_name = "COUNT",
@@ -31,7 +31,7 @@ pub(crate) struct ConnectionOptions {
         value_parser = clap::value_parser!(u32).range(1..=100_000)
     )]
     connections: Option<u32>,
-    /// List those that have most of this instead
+    /// Sort by this column instead, largest first
     #[arg(long, value_enum, value_name = "COLUMN", requires = "connections")]
     connections_by: Option<Column>,
 }

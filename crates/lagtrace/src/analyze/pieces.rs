@@ -29,12 +29,14 @@ impl Assumed {
         let joined = (
             &self.joined,
             "pieces-of-one-capture",
-            "read as the continuation of the file before: connections go on there, or its name says so. Packets are numbered on",
+            "read as the continuation of the previous file, because connections continue there or \
+             its name says so. Packet numbers continue",
         );
         let apart = (
             &self.apart,
             "separate-captures",
-            "read as a capture of its own: it begins after another one ended, and no connection goes on from there. Pieces of one capture hold the packets that followed each other",
+            "read as a separate capture: it begins after another one ended, and no connection \
+             continues from there. Parts of one capture contain consecutive packets",
         );
         let told = [joined, apart]
             .into_iter()

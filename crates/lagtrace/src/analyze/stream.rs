@@ -30,7 +30,7 @@ const MAX_SEGMENTS: usize = 1 << 20;
 /// A view of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum View {
-    /// Each exchange's packets between client and server, the gap at fault marked
+    /// The packets of each exchange between client and server, with the wait of the finding marked
     Ladder,
     /// Both directions' bytes as text, as Wireshark follows a stream
     Text,
@@ -211,7 +211,7 @@ fn assemble(
 fn absent(number: u64, count: u64) -> Failure {
     let failure = Failure::new(format!("the capture has no TCP stream {number}"));
     match count.checked_sub(1) {
-        None => failure.hint("it holds no TCP connection"),
+        None => failure.hint("it contains no TCP connection"),
         Some(last) => failure.hint(format!(
             "its streams are 0 to {last}, as Wireshark's tcp.stream"
         )),

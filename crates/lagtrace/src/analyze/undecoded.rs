@@ -27,7 +27,7 @@ pub(super) fn refuse(summaries: &[CaptureSummary]) -> Result<()> {
         .map(|summary| summary.name.as_str())
         .collect();
     let failure = Failure::new(format!(
-        "nothing of {} can be decoded: all {packets} packets are of {}",
+        "{} cannot be decoded: all {packets} packets are of {}",
         names.join(", "),
         links.join(", "),
     ));

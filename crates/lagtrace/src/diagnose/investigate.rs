@@ -166,7 +166,7 @@ impl<'a> Investigation<'a> {
             }
             self.note(
                 "interrupted",
-                "Interrupted: the steps that follow were not taken.",
+                "Interrupted: the remaining steps were not carried out.",
             );
         }
         let subject = self.options.url.clone();

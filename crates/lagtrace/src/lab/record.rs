@@ -16,36 +16,36 @@ use crate::interrupt::Interrupt;
 /// What to record.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each recording is a folder with both ends' captures (on loopback, one of both) and
-truth.json. A scenario is run twice, with its fault and with the fault switched
-off; what shows the fault (tshark, a counter of the kernel, a server's log, the
-client's own clock) has to tell the two apart, otherwise nothing is recorded.
+Each recording is a folder with a capture of each end (on loopback, one for
+both) and truth.json. A scenario runs twice, with its fault and with the fault
+switched off. The proof of the fault (tshark, a kernel counter, a server's log,
+the client's own clock) must distinguish the two runs; otherwise nothing is
+recorded.
 
 Examples:
   sudo lagtrace-lab record nagle-delayed-ack
   sudo lagtrace-lab record --all --output corpus
   sudo lagtrace-lab record slow-start --rtt 80ms --seed 7")]
 pub(super) struct Options {
-    /// The scenarios, or files of the same form (*.toml)
+    /// The scenarios, or scenario files (*.toml)
     #[arg(value_name = "NAME", required_unless_present = "all")]
     names: Vec<String>,
     /// Every scenario
     #[arg(long, conflicts_with = "names")]
     all: bool,
-    /// The folder that the recordings go to, each into one of its own
+    /// The folder for the recordings, with a subfolder for each
     #[arg(long, short, value_name = "FOLDER", default_value = "corpus")]
     output: PathBuf,
-    /// Record this service of the scenario instead of its case
+    /// Record this service of the scenario instead of the default one
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
-    /// The round trip, instead of those that the scenario asks for; a bare number means
-    /// milliseconds
+    /// The round trip, instead of those of the scenario; a bare number means milliseconds
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     rtt: Option<Duration>,
-    /// What the path's chances are drawn from, instead of the scenario's own seed
+    /// Seed of the path's random events, instead of the scenario's own seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Ask over IPv6
+    /// Use IPv6
     #[arg(long)]
     ipv6: bool,
 }

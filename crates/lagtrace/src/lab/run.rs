@@ -234,8 +234,8 @@ fn print(diagnoses: &[Diagnosis], console: &Console) -> Result<()> {
 fn as_text(diagnosis: &Diagnosis, console: &Console) -> String {
     let letter = render::text(&diagnosis.report, &console.style());
     let truth = match diagnosis.misses.as_deref() {
-        None => "The diagnosis was broken off: it is not held against the truth.".to_owned(),
-        Some([]) => "The diagnosis is right: it says what is true of this service.".to_owned(),
+        None => "The diagnosis was interrupted and is not compared with the truth.".to_owned(),
+        Some([]) => "The diagnosis is right.".to_owned(),
         Some(misses) => format!("The diagnosis is wrong: {}.", misses.join("; ")),
     };
     format!(

@@ -33,18 +33,19 @@ const CORPUS: &str = "corpus";
 /// What to score.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each recording is a folder as `lagtrace-lab record` makes it: what the client
-saw, what the server saw, and the truth. It is diagnosed from each end alone, as
-`lagtrace analyze` would. Causes that this version has no rule for are listed as
-such: of them it can only say nothing, or something wrong. -v lists every
-diagnosis, not only the wrong ones.
+Each recording is a folder from `lagtrace-lab record`: the capture at the
+client, the capture at the server, and the truth. Each capture is diagnosed
+alone, as `lagtrace analyze` does. Causes without a rule in this version are
+listed as such: lagtrace can only miss them or report something wrong. -v lists
+every diagnosis, not only the wrong ones.
 
-With --fresh, each scenario is recorded anew, on parameters drawn by chance as far as
-its truth does not depend on them: distance, loopback or not, MTU, offload, IPv4 or
-IPv6, port, size, connections, receive buffer, and what the capture keeps. Those
-recordings are scored, and what is wrong is told with its parameters. Equal seeds draw
-equal parameters. What a scenario's proof does not bear out is not scored; it is drawn
-again, twice at most. That needs root.
+--fresh makes a new recording of each scenario with random parameters, unless
+its truth depends on them: distance, loopback or not, MTU, offload, IPv4 or
+IPv6, port, size, connections, receive buffer, and what the capture keeps. It
+scores these recordings and prints the parameters of wrong diagnoses. Equal
+seeds give equal parameters. A recording that the scenario's proof does not
+confirm is not scored, and is made again at most twice with other parameters.
+This needs root.
 
 Examples:
   lagtrace-lab score
@@ -53,7 +54,7 @@ Examples:
   sudo lagtrace-lab score --fresh --scenarios packet-loss,server-think
   sudo lagtrace-lab score --fresh --seed 51 --draws 5 --jobs 2 --keep /tmp/wrong")]
 pub(super) struct Options {
-    /// The folder of recordings, or one recording's folder; `corpus` unless given
+    /// The folder of recordings, or of a single recording [default: corpus]
     #[arg(value_name = "FOLDER", conflicts_with = "fresh")]
     folder: Option<PathBuf>,
     /// Only recordings with TEXT in their names
@@ -62,24 +63,24 @@ pub(super) struct Options {
     /// The ends whose captures to diagnose
     #[arg(long, value_enum, default_value_t, value_name = "END")]
     vantage: Vantage,
-    /// Score recordings that are made now
+    /// Make new recordings and score them
     #[arg(long)]
     fresh: bool,
-    /// Make them of these scenarios, joined by commas, instead of all
+    /// Record only these scenarios, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "fresh")]
     scenarios: Vec<String>,
-    /// Seed of their random parameters
+    /// Seed of the random parameters
     #[arg(long, value_name = "N", requires = "fresh")]
     seed: Option<u64>,
-    /// Number of recordings to make of each scenario
+    /// Number of recordings per scenario
     #[arg(long, default_value_t = 1, value_name = "N", requires = "fresh",
         value_parser = clap::value_parser!(u64).range(1..=10_000))]
     draws: u64,
-    /// Number to make at a time; those that depend on processor load are made alone
+    /// Number of concurrent recordings; those that depend on processor load run alone
     #[arg(long, default_value_t = 1, value_name = "N", requires = "fresh",
         value_parser = clap::value_parser!(u8).range(1..=16))]
     jobs: u8,
-    /// Folder for copies of those that are diagnosed wrongly
+    /// Folder for copies of wrongly diagnosed recordings
     #[arg(long, value_name = "FOLDER", requires = "fresh")]
     keep: Option<PathBuf>,
 }
@@ -153,7 +154,7 @@ fn default_folder() -> Result<&'static Path> {
     if folder.is_dir() {
         return Ok(folder);
     }
-    let hint = "name a folder of recordings, or make one: sudo lagtrace-lab record --all";
+    let hint = "give a folder of recordings, or make one: sudo lagtrace-lab record --all";
     Err(Failure::new(format!("there is no folder `{CORPUS}` here")).hint(hint))
 }
 

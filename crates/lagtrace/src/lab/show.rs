@@ -36,7 +36,7 @@ pub(super) fn show(scenario: &Scenario, console: &Console) -> Result<Outcome> {
 fn text(scenario: &Scenario) -> String {
     let mut text = format!("{}: {}\n\n", scenario.name, scenario.title);
     let round_trip = match scenario.path.round_trip {
-        Duration::ZERO => "as short as this machine makes it".to_owned(),
+        Duration::ZERO => "as short as this machine allows".to_owned(),
         time => words::time(time),
     };
     line(&mut text, "round trip", &round_trip);

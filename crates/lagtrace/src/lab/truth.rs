@@ -27,9 +27,9 @@ pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
     }
     for cause in accused(truth, report) {
         misses.push(if truth.must_not.contains(&cause) {
-            format!("found, and must not be: {cause}")
+            format!("found, but must not be: {cause}")
         } else {
-            format!("found, and not expected: {cause}")
+            format!("found, but not expected: {cause}")
         });
     }
     misses
@@ -64,7 +64,7 @@ pub(super) fn describe(truth: &Truth) -> Vec<String> {
     }
     for end in [Side::Client, Side::Server] {
         let reasons = truth.expected.iter().filter_map(|e| e.hidden.from(end));
-        lines.extend(reasons.map(|why| format!("not in the packets of {end}: {why}")));
+        lines.extend(reasons.map(|why| format!("not visible in the packets of {end}: {why}")));
     }
     let lists = [
         ("may be found", &truth.allowed),
@@ -77,15 +77,15 @@ pub(super) fn describe(truth: &Truth) -> Vec<String> {
     }
     if let Some(added) = truth.added {
         lines.push(format!(
-            "adds to a request that it touches: {}",
+            "added to each affected request: {}",
             words::time(added)
         ));
     }
     if let Some(fraction) = truth.fraction {
-        lines.push(format!("touches {:.0} % of all requests", fraction * 100.0));
+        lines.push(format!("affects {:.0} % of all requests", fraction * 100.0));
     }
     if let Some(why) = &truth.no_cost {
-        lines.push(format!("no measure of the cost: {why}"));
+        lines.push(format!("the cost cannot be measured: {why}"));
     }
     lines
 }
@@ -218,8 +218,8 @@ mod tests {
         assert_eq!(
             misses(&truth(), &false_claims),
             [
-                "found, and must not be: server-think",
-                "found, and not expected: syn-loss"
+                "found, but must not be: server-think",
+                "found, but not expected: syn-loss"
             ]
         );
     }

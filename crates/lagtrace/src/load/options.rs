@@ -15,14 +15,14 @@ use crate::tls::Tls;
 /// What to ask for, and how hard.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Without --rate each connection asks again as soon as it was answered (closed
-loop): the slower the service, the fewer requests, and a stall that would have
-met a thousand users meets as many requests as there are connections. With
---rate requests are due by the clock, and a request's latency begins when it
-was due: that is what users see. Both are printed where they differ.
+Without --rate, each connection sends its next request after each response
+(closed loop). A slower service then gets fewer requests, and a stall that
+would delay a thousand users delays only one request per connection. With
+--rate, requests are due at fixed times, and the latency of a request begins
+when it was due: this is what users see. The report prints both if they differ.
 
-A timeout counts with its age. Where the generator itself was the limit, the
-report says so and judges nothing.
+A request that times out counts with the time it waited. If the generator
+itself was the limit, the report says so and draws no conclusion.
 
 Examples:
   lagtrace load http://shop.example:8080/
@@ -30,9 +30,9 @@ Examples:
   lagtrace load http://10.0.0.5/slow --rate 500 -d 1m
   lagtrace load http://10.0.0.5/api -X POST -H 'Content-Type: application/json' --body order.json
   lagtrace load 8@http://10.0.0.5/ 2@/search?q=x /cart -b 'session=4711'
-  lagtrace load http://10.0.0.5/slow --stamps            where did the time go?
+  lagtrace load http://10.0.0.5/slow --stamps            where does the time go?
   lagtrace load http://10.0.0.5/ --fresh                 a connection for each request
-  lagtrace load http://10.0.0.5/ -n 10000 -c 10          exactly so many requests
+  lagtrace load http://10.0.0.5/ -n 10000 -c 10          exactly 10,000 requests
   lagtrace load http://10.0.0.5/ --pipeline 8
   lagtrace load https://10.0.0.5/ -k --http2 --streams 10 -c 5
   lagtrace load http://10.0.0.5/ --rcvbuf 16384 --source 10.0.0.7,10.0.0.8
@@ -61,28 +61,26 @@ pub(crate) struct Options {
     pub(super) urls: Urls,
     #[command(flatten)]
     pub(super) load: crate::diagnose::Load,
-    /// Not counted at the beginning; without it a twentieth of the duration,
-    /// between 100 and 500 ms
+    /// Warm-up that does not count; default: a twentieth of the duration, between 100 and 500 ms
     #[arg(long, alias = "warmup", value_name = "TIME", value_parser = duration::parse)]
     pub(super) warm_up: Option<Duration>,
     /// Write the latencies of each second to FILE as an HdrHistogram log (V2,
     /// compressed)
     #[arg(long, value_name = "FILE")]
     pub(super) hdr: Option<PathBuf>,
-    /// Stop after N requests, answered or failed; none is warm-up, and without
-    /// -d it may take up to an hour
+    /// Stop after N requests, answered or failed; there is no warm-up, and without -d the limit is
+    /// one hour
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "warm_up")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) requests: Option<u64>,
-    /// Say where requests' time went, by the kernel's stamps: own queue, path,
-    /// server, response, own wake-up (HTTP/1.1 in clear text; up to a thousand
-    /// requests a second on each thread)
+    /// Split the request time with the kernel's timestamps: client queue, path, server, response,
+    /// client wake-up (HTTP/1.1 in clear text; up to 1,000 requests per second on each thread)
     #[arg(long, conflicts_with_all = ["http2", "pipeline", "unix_socket"])]
     pub(super) stamps: bool,
-    /// Allow more than 2,000 connections and 20,000 requests a second
+    /// Allow more than 2,000 connections and more than 20,000 requests per second
     #[arg(long)]
     pub(super) heavy: bool,
-    /// Go on also when most requests fail
+    /// Continue even if most requests fail
     #[arg(long)]
     pub(super) keep_going: bool,
     #[command(flatten)]
@@ -102,14 +100,14 @@ pub(super) struct Request {
     /// The method
     #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET", value_parser = method)]
     pub(super) method: Method,
-    /// A header field; takes the place of lagtrace's own of that name
+    /// A header field; replaces lagtrace's own field of that name
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = field)]
     pub(super) headers: Vec<String>,
     /// Cookies to send with each request, as NAME=VALUE; NAME=VALUE
     #[arg(short = 'b', long, value_name = "COOKIES", value_parser = cookies)]
     pub(super) cookie: Vec<String>,
-    /// Keep the cookies that the server sets, on each connection its own, and
-    /// send them; those of --cookie are what each begins with (HTTP/1.1)
+    /// Store and send the cookies that the server sets, separately for each connection; each begins
+    /// with those of --cookie (HTTP/1.1)
     #[arg(long, conflicts_with = "http2")]
     pub(super) cookies: bool,
     /// Send FILE as the body of each request
@@ -121,20 +119,20 @@ pub(super) struct Request {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connections")]
 pub(super) struct Connection {
-    /// Open a connection for each request
+    /// Open a new connection for each request
     #[arg(long, conflicts_with_all = ["think", "quickack", "pipeline", "streams"])]
     pub(super) fresh: bool,
-    /// Pause on a connection between a response and its next request
+    /// Pause on each connection between a response and the next request
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
     #[arg(conflicts_with_all = ["quickack", "pipeline", "streams"])]
     pub(super) think: Option<Duration>,
-    /// Acknowledge at once (TCP_QUICKACK)
+    /// Acknowledge without delay (TCP_QUICKACK)
     #[arg(long)]
     pub(super) quickack: bool,
-    /// Set TCP_NODELAY on our side, which is the default
+    /// Set TCP_NODELAY on lagtrace's side (the default)
     #[arg(long, overrides_with = "nagle")]
     pub(super) nodelay: bool,
-    /// Leave Nagle's algorithm on, on our side
+    /// Leave Nagle's algorithm on at lagtrace's side
     #[arg(long, overrides_with = "nodelay")]
     pub(super) nagle: bool,
     /// Send up to N requests on a connection before the first is answered
@@ -142,10 +140,10 @@ pub(super) struct Connection {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(super) pipeline: u32,
-    /// Speak HTTP/2: by prior knowledge, over TLS as agreed by ALPN
+    /// Use HTTP/2: with prior knowledge, or with ALPN over TLS
     #[arg(long, conflicts_with = "pipeline")]
     pub(super) http2: bool,
-    /// Streams that a connection of HTTP/2 may have open at once
+    /// Concurrent streams per HTTP/2 connection
     #[arg(long, value_name = "N", default_value_t = 1, requires = "http2")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(super) streams: u32,
@@ -155,14 +153,14 @@ pub(super) struct Connection {
     /// Send buffer of each socket, in bytes (SO_SNDBUF)
     #[arg(long, value_name = "BYTES")]
     pub(super) sndbuf: Option<u32>,
-    /// Connect from these addresses of this host in turn
+    /// Connect from each of these local addresses in turn
     #[arg(long, value_name = "IP,…", value_delimiter = ',')]
     pub(super) source: Vec<IpAddr>,
-    /// Connect to the Unix socket PATH; the URL's host is only asked for
+    /// Connect to the Unix socket PATH; the URL's host appears only in the requests
     #[arg(long, value_name = "PATH", conflicts_with_all = ["address", "source", "ipv4", "ipv6"])]
     #[arg(conflicts_with_all = ["quickack", "nagle", "nodelay"])]
     pub(super) unix_socket: Option<PathBuf>,
-    /// Connect to IP instead of resolving the URL's host, which is still asked for
+    /// Connect to IP instead of resolving the URL's host; requests still name that host
     #[arg(long, value_name = "IP", conflicts_with_all = ["ipv4", "ipv6"])]
     pub(super) address: Option<IpAddr>,
     /// Use IPv4 only
@@ -177,7 +175,7 @@ fn method(text: &str) -> std::result::Result<Method, String> {
     Method::of(text).ok_or_else(|| {
         let known: Vec<&str> = Method::ALL.iter().map(|method| method.as_str()).collect();
         format!(
-            "`{text}` is no method that lagtrace sends: {}",
+            "`{text}` is not a method that lagtrace sends: {}",
             known.join(", ")
         )
     })
@@ -192,7 +190,7 @@ fn cookies(text: &str) -> std::result::Result<String, String> {
         Ok(text.trim().to_owned())
     } else {
         Err(format!(
-            "`{text}` holds no cookies: write them as NAME=VALUE; NAME=VALUE"
+            "`{text}` contains no cookies: write them as NAME=VALUE; NAME=VALUE"
         ))
     }
 }
@@ -212,7 +210,7 @@ fn field(text: &str) -> std::result::Result<String, String> {
             Ok(format!("{name}: {}", value.trim()))
         }
         _ => Err(format!(
-            "`{text}` is no header field: write it as NAME: VALUE"
+            "`{text}` is not a header field: write it as NAME: VALUE"
         )),
     }
 }

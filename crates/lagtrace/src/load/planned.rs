@@ -31,14 +31,14 @@ impl Options {
         if self.heavy {
             return Ok(());
         }
-        let hint = "add --heavy if the service may be loaded so hard";
+        let hint = "add --heavy if you may put such a load on the service";
         let (connections, rate) = self.steps.heaviest();
         let connections = connections.unwrap_or(self.load.connections);
         let at_once = u64::from(connections) * u64::from(self.connection.at_once());
         if at_once > USUAL_AT_ONCE.into() {
             let what = match self.connection.at_once() {
                 1 => "connections",
-                _ => "requests at once (connections times streams or places in the pipeline)",
+                _ => "concurrent requests (connections times streams or pipeline depth)",
             };
             let told = format!(
                 "{} {what} are more than {}",
@@ -50,7 +50,7 @@ impl Options {
         match rate.or(self.load.rate) {
             Some(rate) if rate > USUAL_RATE => {
                 let told = format!(
-                    "{} requests a second are more than {}",
+                    "{} requests per second are more than {}",
                     words::rate(rate),
                     words::rate(USUAL_RATE)
                 );
@@ -63,7 +63,7 @@ impl Options {
     pub(super) fn plan(&self, console: &Console, events: &mut Vec<Event>) -> Result<Plan> {
         let urls = self.urls.all()?;
         let Some(url) = urls.first().map(|first| first.url.clone()) else {
-            return Err(Failure::new("there is no URL to ask for"));
+            return Err(Failure::new("there is no URL to request"));
         };
         let carried = if self.connection.http2 {
             Carried::Http2
@@ -131,7 +131,7 @@ impl Options {
             .checked_sub(plan.warm_up)
             .filter(|left| !left.is_zero())
             .ok_or_else(|| {
-                Failure::new("the warm-up takes the whole duration").hint("make -d longer")
+                Failure::new("the warm-up takes the whole duration").hint("use a longer -d")
             })?;
         Ok(plan)
     }

@@ -45,8 +45,8 @@ fn no_http2(plan: &Plan, summary: &Summary) -> Option<Remark> {
         lane.responses() == 0 && lane.failures.iter().any(|&(failure, _)| is_meant(failure))
     };
     (is_clear && summary.lanes.iter().any(is_strange)).then(|| {
-        let text = "No response was HTTP/2: the server may not speak it in clear text (most do \
-                    over TLS only). Leave out --http2, or ask by https://.";
+        let text = "No response was HTTP/2: the server may not support it in clear text (most \
+                    support it only over TLS). Leave out --http2, or use https://.";
         ("not-http2", text.to_owned())
     })
 }
@@ -56,19 +56,19 @@ fn nothing_connected(summary: &Summary) -> Option<Remark> {
         return None;
     };
     let text = format!(
-        "No connection could be made at all ({}): the load ended early.",
+        "No connection succeeded ({}), so the load ended early.",
         failure.name()
     );
     Some(("nothing-connected", text))
 }
 
 fn broken_off() -> Remark {
-    let text = "Broken off: most requests failed, and more of them would only do harm. \
-                --keep-going goes on all the same.";
+    let text = "Aborted, because most requests failed and more of them would only do harm. \
+                --keep-going continues anyway.";
     ("load-broken-off", text.to_owned())
 }
 
 fn interrupted() -> Remark {
-    let text = "Interrupted: the figures are of what was measured until then.";
+    let text = "Interrupted: the figures cover the time until then.";
     ("interrupted", text.to_owned())
 }

@@ -16,17 +16,17 @@ const SHORTEST: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Steps")]
 pub(super) struct Steps {
-    /// Find the knee: ever more connections, each time as many times more; -d
-    /// is for all steps together
+    /// Find the knee: more connections in each step, by a constant factor; -d is the time of all
+    /// steps together
     #[arg(long, value_name = "FROM..TO", value_parser = connections)]
     #[arg(conflicts_with_all = ["rate", "ramp", "hdr", "requests"])]
     sweep: Option<(u32, u32)>,
-    /// Find the knee: an ever higher rate, each time as much higher; -d is for
-    /// all steps together
+    /// Find the knee: a higher rate in each step, by a constant amount; -d is the time of all steps
+    /// together
     #[arg(long, value_name = "FROM..TO", value_parser = rates)]
     #[arg(conflicts_with_all = ["rate", "hdr", "requests"])]
     ramp: Option<(f64, f64)>,
-    /// Steps of --sweep and --ramp
+    /// Number of steps of --sweep and --ramp
     #[arg(long, value_name = "N", default_value_t = 8)]
     #[arg(value_parser = clap::value_parser!(u8).range(2..=32))]
     steps: u8,
@@ -65,7 +65,7 @@ impl Steps {
         };
         let whole = (plan.warm_up + plan.duration) / loads.len() as u32;
         if whole < SHORTEST {
-            let hint = "make -d longer, or take fewer --steps";
+            let hint = "use a longer -d, or fewer --steps";
             return Err(Failure::new("there is less than half a second for each step").hint(hint));
         }
         let warm_up = given_warm_up.unwrap_or(warm_up(whole));
@@ -98,7 +98,7 @@ fn connections(text: &str) -> std::result::Result<(u32, u32), String> {
     range(text, |text| {
         text.parse().ok().filter(|n| (1..=60_000).contains(n))
     })
-    .ok_or_else(|| format!("`{text}` is no range of connections: write it as 1..256"))
+    .ok_or_else(|| format!("`{text}` is not a range of connections: write it as 1..256"))
 }
 
 fn rates(text: &str) -> std::result::Result<(f64, f64), String> {
@@ -107,7 +107,7 @@ fn rates(text: &str) -> std::result::Result<(f64, f64), String> {
             .ok()
             .filter(|rate: &f64| rate.is_finite() && *rate > 0.0 && *rate <= 1e6)
     })
-    .ok_or_else(|| format!("`{text}` is no range of rates: write it as 100..2000"))
+    .ok_or_else(|| format!("`{text}` is not a range of rates: write it as 100..2000"))
 }
 
 fn range<T: PartialOrd>(text: &str, part: impl Fn(&str) -> Option<T>) -> Option<(T, T)> {

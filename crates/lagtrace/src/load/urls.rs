@@ -19,12 +19,12 @@ pub(super) struct Urls {
     #[arg(
         value_name = "URL",
         required_unless_present = "urls",
-        help = "The service, http[s]://HOST[:PORT]/PATH; several of one scheme, host and port are \
-                asked for in turn on the same connections, as WEIGHT@URL so often beside the \
-                others; /PATH is of the first one's host"
+        help = "The service, http[s]://HOST[:PORT]/PATH. Several URLs of one scheme, host and port \
+                are requested in turn on the same connections. WEIGHT@URL sets a relative \
+                frequency; /PATH alone means the host of the first URL"
     )]
     url: Vec<String>,
-    /// Ask also for the URLs in FILE, one a line as above; # begins a comment
+    /// Also request the URLs in FILE, one per line as above; # begins a comment
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
 }
@@ -45,8 +45,8 @@ impl Urls {
             all.push(next);
         }
         if all.is_empty() {
-            Err(Failure::new("the file of --urls holds no URL")
-                .hint("write one a line, as http[s]://HOST[:PORT]/PATH or WEIGHT@URL"))
+            Err(Failure::new("the file of --urls contains no URL")
+                .hint("write one URL per line, as http[s]://HOST[:PORT]/PATH or WEIGHT@URL"))
         } else {
             Ok(all)
         }
@@ -73,7 +73,7 @@ fn weighted(text: &str, first: Option<&Url>) -> Result<WeightedUrl> {
         _ => ("1", text),
     };
     let wrong = || {
-        let told = format!("`{weight}` is no weight");
+        let told = format!("`{weight}` is not a weight");
         Failure::new(told).hint("a weight is a number from 1 to 1,000,000, as in 3@http://…")
     };
     let weight = weight.parse().map_err(|_| wrong())?;

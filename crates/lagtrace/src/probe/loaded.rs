@@ -25,11 +25,11 @@ const LONGEST: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Queueing")]
 pub(super) struct Loaded {
-    /// Probe again while URL is loaded, for a minute at most: what takes longer
-    /// then are queues, and where they are
+    /// Probe again during a load on URL, for at most a minute: probes that take longer show queues,
+    /// and where they are
     #[arg(long, value_name = "URL")]
     pub(super) loaded: Option<String>,
-    /// Connections of that load, each asking again as soon as it was answered
+    /// Connections of that load; each sends its next request after each response
     #[arg(long, default_value_t = 100, value_name = "N", requires = "loaded")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=2_000))]
     connections: u32,
@@ -42,7 +42,7 @@ impl Options {
             return Ok(None);
         };
         if self.count == Some(0) {
-            let told = "--loaded takes an end, and `--count 0` has none";
+            let told = "--loaded needs a limited number of probes, and `--count 0` has no limit";
             return Err(Failure::new(told).hint("name a count"));
         }
         let url: Url = text
@@ -86,7 +86,7 @@ pub(super) fn run(plan: &Plan, stop: &AtomicBool, mut sink: impl FnMut(Event)) -
     if let Some(text) = remark(&summary) {
         sink(conclusion::note("load-failed", text));
     } else if !stop.load(Ordering::Relaxed) {
-        let text = "The load ended after a minute, and the probes beside it with it.";
+        let text = "The load ended after a minute, and its probes ended with it.";
         sink(conclusion::note("load-over", text.to_owned()));
     }
     Ok(())
@@ -100,7 +100,7 @@ fn remark(summary: &Summary) -> Option<String> {
     let answered: u64 = summary.lanes.iter().map(load::LaneSummary::responses).sum();
     match (summary.ending, answered) {
         (Ending::NothingConnected(failure), _) => Some(format!(
-            "No connection of the load could be made ({}): there was no load.",
+            "No connection of the load succeeded ({}), so there was no load.",
             failure.name()
         )),
         (_, 0) => Some("No request of the load was answered.".to_owned()),

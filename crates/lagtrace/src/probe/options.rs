@@ -27,24 +27,24 @@ const ECHO_SIZE: u16 = 56;
 /// What to probe, and how.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-A SYN from a raw socket (CAP_NET_RAW) is the sharpest way to ask: the kernel
-stamps it as it leaves and its answer as it comes, so that the time is right
-also while this host is busy. Without that right `connect` asks, whose round
-trip the kernel measures too. A target without a port is asked by ICMP echo.
+A SYN from a raw socket (CAP_NET_RAW) is the most precise probe: the kernel
+timestamps the SYN and its answer, so the time is right even if this host is
+busy. Without CAP_NET_RAW, lagtrace uses connect(2), whose round trip the
+kernel measures too. A target without a port is probed with ICMP echo.
 
-An answer that comes after --timeout counts as late, not as lost. Handshakes and
-requests are made one after the other, --interval apart, and given up then.
+An answer that comes after --timeout counts as late, not as lost. Handshakes
+and requests are sequential, --interval apart, and end at the timeout.
 
 Examples:
   lagtrace probe shop.example:443
   lagtrace probe shop.example -p 80,443,8000-8010 -c 3
   lagtrace probe 10.0.0.5 -c 0 -i 1s                     like ping
-  sudo lagtrace probe 10.0.0.5:80 -s 40000-40015 -c 160  a path's members
-  sudo lagtrace probe 10.0.0.5:80 --matrix               which filter is there
-  lagtrace probe 10.0.0.5 --size 1200-1472/8             which sizes pass
+  sudo lagtrace probe 10.0.0.5:80 -s 40000-40015 -c 160  every link of a path
+  sudo lagtrace probe 10.0.0.5:80 --matrix               is there a filter?
+  lagtrace probe 10.0.0.5 --size 1200-1472/8             which sizes get through
   lagtrace probe [2001:db8::7]:53 --method udp --size 12
   lagtrace probe shop.example -m tls                     handshakes, full and resumed
-  lagtrace probe https://shop.example/cart -m http       where one request's time goes
+  lagtrace probe https://shop.example/cart -m http       where the time of a request goes
   lagtrace probe 10.0.0.5:80 --loaded http://10.0.0.5/   where queues are
   lagtrace probe 10.0.0.5:80 --format ndjson | jq .rtt_ns
 
@@ -59,21 +59,20 @@ pub(crate) struct Options {
     #[arg(help = "Hosts, HOST[:PORT], [IPV6]:PORT or a URL")]
     #[arg(required = true, value_name = "TARGET")]
     pub(super) targets: Vec<String>,
-    /// Ports of targets that name none: 80,443,8000-8010
+    /// Ports for targets without one: 80,443,8000-8010
     #[arg(short, long, value_name = "PORTS", value_parser = targets::parse_ports)]
     pub(super) port: Option<Ports>,
     /// How to ask
     #[arg(short, long, value_enum, default_value_t, value_name = "METHOD")]
     pub(super) method: Method,
-    /// Probes of each target and port: 10, or 3 of each value of a sweep; 0 goes
-    /// on until Ctrl-C
+    /// Probes per target and port; default: 10, or 3 for each value of a sweep; 0: until Ctrl-C
     #[arg(short, long, value_name = "N")]
     pub(super) count: Option<u32>,
-    /// From one probe to the next, whether it was answered or not
+    /// Time from one probe to the next, whether answered or not
     #[arg(short, long, default_value = "200ms", value_name = "TIME")]
     #[arg(value_parser = interval)]
     pub(super) interval: Duration,
-    /// How long an answer may take before it is late
+    /// Time after which an answer counts as late
     #[arg(short = 'W', long, default_value = "2s", value_name = "TIME")]
     #[arg(value_parser = duration::parse_positive)]
     pub(super) timeout: Duration,
@@ -96,20 +95,20 @@ pub(crate) struct Options {
 /// The kinds of probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Method {
-    /// SYN where that is allowed, else connect; ICMP without a port
+    /// SYN if allowed, otherwise connect; ICMP without a port
     #[default]
     Auto,
     /// A SYN from a raw socket; needs CAP_NET_RAW
     Syn,
-    /// connect(2), by anybody
+    /// connect(2); needs no privilege
     Connect,
     /// ICMP echo
     Icmp,
-    /// A UDP datagram, answered by one or by ICMP port unreachable
+    /// A UDP datagram; the answer is a datagram or ICMP "port unreachable"
     Udp,
-    /// A TLS handshake on a connection of its own; every other one may resume
+    /// A TLS handshake on a new connection; every second one may resume the session
     Tls,
-    /// An HTTP request on a connection of its own, over TLS for https URLs
+    /// An HTTP request on a new connection, over TLS for https URLs
     Http,
 }
 
@@ -142,8 +141,8 @@ impl Options {
         ];
         let swept: Vec<&str> = swept.iter().filter(|(is, _)| *is).map(|s| s.1).collect();
         if swept.len() > 1 {
-            let told = format!("{} cannot be swept at once", swept.join(" and "));
-            return Err(Failure::new(told).hint("give one of them several values, the others one"));
+            let told = format!("{} cannot be swept together", swept.join(" and "));
+            return Err(Failure::new(told).hint("give several values to only one of them"));
         }
         Ok(Plan::Steady(plan))
     }
@@ -155,8 +154,8 @@ impl Options {
         tls: Option<&TlsClient>,
     ) -> Result<RequestPlan> {
         if !self.packet.is_usual() {
-            let told = "`--method tls` and `--method http` leave their packets to the kernel";
-            return Err(Failure::new(told).hint("leave out the options for packets"));
+            let told = "with `--method tls` and `--method http` the kernel makes the packets";
+            return Err(Failure::new(told).hint("leave out the packet options"));
         }
         let ask = match (self.method, self.request.head) {
             (Method::Tls, _) => {
@@ -226,20 +225,20 @@ impl Options {
         let packet = &self.packet;
         let told = match method {
             _ if packet.has_flags() && method != SteadyMethod::Syn => {
-                "--flags and --matrix choose segments, and only `--method syn` sends such"
+                "--flags and --matrix need `--method syn`"
             }
             SteadyMethod::Connect if packet.size.is_some() => {
-                "--size has no meaning for `--method connect`: the kernel's SYN carries no payload"
+                "--size cannot be used with `--method connect`: the kernel's SYN carries no payload"
             }
             SteadyMethod::Icmp if packet.source_port.is_some() => {
-                "--source-port has no meaning for an echo: ICMP has no ports"
+                "--source-port cannot be used for ICMP echo: ICMP has no ports"
             }
             SteadyMethod::Icmp if self.port.is_some() => {
-                "--port has no meaning for `--method icmp`: ICMP has no ports"
+                "--port cannot be used with `--method icmp`: ICMP has no ports"
             }
             _ => return Ok(()),
         };
-        Err(Failure::new(told).hint("leave one of them out, or ask by another method"))
+        Err(Failure::new(told).hint("leave one of them out, or use another method"))
     }
 
     /// Returns true if another method may replace the best one when it is not permitted. This is

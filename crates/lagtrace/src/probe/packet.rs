@@ -22,10 +22,10 @@ const MATRIX: [TcpFlags; 7] = [
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Requests (--method http)")]
 pub(super) struct Request {
-    /// Path of targets that are no URL
+    /// Path for targets that are not URLs
     #[arg(long, value_name = "PATH", default_value = "/", value_parser = path)]
     pub(super) path: String,
-    /// Ask by HEAD: no body comes
+    /// Use HEAD, so that no body is sent
     #[arg(long)]
     pub(super) head: bool,
 }
@@ -34,36 +34,34 @@ pub(super) struct Request {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Packets")]
 pub(super) struct Packet {
-    /// Send from PORT, or from each of FIRST-LAST in turn, instead of from a
-    /// new port each time
+    /// Send from PORT, or from each port of FIRST-LAST in turn, instead of a new port each time
     #[arg(short, long, value_name = "PORT", value_parser = targets::parse_source_ports)]
     pub(super) source_port: Option<SourcePorts>,
-    /// Send over this interface instead of the one that the kernel routes over
+    /// Send over this interface instead of the one that the kernel's route uses
     #[arg(short = 'I', long, value_name = "IF")]
     pub(super) interface: Option<String>,
-    /// Payload bytes, or a sweep of them as FIRST-LAST/STEP; ICMP has 56 unless
-    /// told otherwise
+    /// Payload bytes, or a sweep FIRST-LAST/STEP; the default for ICMP is 56
     #[arg(long, value_name = "BYTES", value_parser = targets::parse_sizes)]
     pub(super) size: Option<Sizes>,
-    /// Have no packet fragmented, whatever is known of the path; a sweep of sizes
-    /// never is
+    /// Never fragment packets, even if the path's MTU is known to be smaller; always on in a sweep
+    /// of sizes
     #[arg(long)]
     pub(super) dont_fragment: bool,
-    /// Send segments with these control bits, in turn, instead of SYNs: S, A, FA,
-    /// FPU, 0 for none. Needs CAP_NET_RAW
+    /// Send segments with these flags in turn, instead of SYNs: S, A, FA, FPU, or 0 for none. Needs
+    /// CAP_NET_RAW
     #[arg(long, value_name = "FLAGS,…", value_parser = targets::parse_flags)]
     pub(super) flags: Option<Flags>,
-    /// Send --flags S,A,SA,F,FA,FPU,0 in turn: the answers tell which filter stands
-    /// before a port
+    /// Send --flags S,A,SA,F,FA,FPU,0 in turn: the answers show what kind of filter is before a
+    /// port
     #[arg(long, conflicts_with = "flags")]
     pub(super) matrix: bool,
     /// Time to live, or hop limit
     #[arg(long, value_name = "HOPS", value_parser = clap::value_parser!(u8).range(1..))]
     pub(super) ttl: Option<u8>,
-    /// Type of service, or traffic class: 0 to 255
+    /// Type of service or traffic class, 0 to 255
     #[arg(long, value_name = "BYTE")]
     pub(super) tos: Option<u8>,
-    /// Maximum segment size that a SYN offers
+    /// Maximum segment size (MSS) in SYNs
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) mss: Option<u16>,
 }

@@ -179,10 +179,10 @@ impl<'a> Session<'a> {
         let otherwise = if packet.has_flags() || packet.size.is_some() {
             ""
         } else {
-            ", or ask by `--method connect`"
+            ", or use `--method connect`"
         };
         let hint = format!(
-            "run it as root or give the program the right (`setcap {}+ep`){otherwise}",
+            "run it as root or give the program the privilege (`setcap {}+ep`){otherwise}",
             needs.to_lowercase()
         );
         Failure::from(error).hint(hint)
@@ -245,20 +245,20 @@ fn without_privilege(plan: &SteadyPlan, needs: &str) -> (SteadyPlan, String) {
         plan.method = SteadyMethod::Udp;
         let paced = if is_limited(&plan) {
             plan.interval = plan.interval.max(ICMP_PACE);
-            " One a second only, as most hosts send no more ICMP errors."
+            " Probes are one second apart, because most hosts send no more ICMP errors."
         } else {
             ""
         };
         format!(
-            "Asked by UDP to port {}, which a host answers by ICMP where nobody listens: an echo \
-             needs {needs}, or this group in net.ipv4.ping_group_range.{paced}",
+            "Probed by UDP to port {}: a host answers with ICMP if no program listens there. ICMP \
+             echo needs {needs}, or this group in net.ipv4.ping_group_range.{paced}",
             plan.address.port()
         )
     } else {
         plan.method = SteadyMethod::Connect;
         format!(
-            "Asked by connect: a SYN of our own, whose times would be sharper, needs {needs}. \
-             The round trips are the kernel's own measure of the handshake."
+            "Probed by connect(2): raw SYNs, which are more precise, need {needs}. The round trips \
+             are the kernel's own measurement of the handshake."
         )
     };
     (plan, text)
@@ -287,7 +287,10 @@ mod tests {
             };
             let (plan, text) = without_privilege(&plan, "CAP_NET_RAW");
             assert_eq!(plan.method, SteadyMethod::Udp);
-            assert_eq!(text.contains("One a second"), plan.interval == ICMP_PACE);
+            assert_eq!(
+                text.contains("one second apart"),
+                plan.interval == ICMP_PACE
+            );
             plan.interval.as_millis()
         };
         for (address, count, expected) in [

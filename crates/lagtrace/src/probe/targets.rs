@@ -66,8 +66,8 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
             let needs_port = matches!(options.method, Method::Syn | Method::Connect)
                 || options.packet.has_flags();
             if port.is_none() && needs_port {
-                let told = format!("`{text}` names no port, and TCP has to have one");
-                return Err(Failure::new(told).hint("give it as HOST:PORT or with -p"));
+                let told = format!("`{text}` has no port, and TCP needs one");
+                return Err(Failure::new(told).hint("give HOST:PORT, or -p PORT"));
             }
             // ICMP echo has no ports.
             let port = port.filter(|_| options.method != Method::Icmp);
@@ -106,7 +106,7 @@ pub(super) fn parse_sizes(text: &str) -> std::result::Result<Sizes, String> {
     let number = |text: &str| {
         let number = text.trim().parse::<u16>().ok();
         number.filter(|number| *number <= MAX_SIZE).ok_or_else(|| {
-            format!("`{text}` is no length: give 0 to {MAX_SIZE}, or FIRST-LAST/STEP")
+            format!("`{text}` is not a length: give 0 to {MAX_SIZE}, or FIRST-LAST/STEP")
         })
     };
     let (range, step) = text.split_once('/').unwrap_or((text, "1"));
@@ -117,7 +117,7 @@ pub(super) fn parse_sizes(text: &str) -> std::result::Result<Sizes, String> {
         step: number(step)?,
     };
     match sizes {
-        Sizes { step: 0, .. } => Err("steps of 0 lead nowhere".to_owned()),
+        Sizes { step: 0, .. } => Err("the step must not be 0".to_owned()),
         Sizes { first, last, .. } if first > last => Err(format!("`{text}` ends before it begins")),
         sizes if sizes.count() > MAX_SIZES => Err(format!(
             "names {} lengths: at most {MAX_SIZES}",
@@ -143,7 +143,7 @@ pub(super) fn parse_flags(text: &str) -> std::result::Result<Flags, String> {
         'E' => Ok(TcpFlags::ECE),
         'C' => Ok(TcpFlags::CWR),
         _ => Err(format!(
-            "`{letter}` is no flag: give F, S, R, P, A, U, E, C or 0 for none"
+            "`{letter}` is not a flag: give F, S, R, P, A, U, E, C or 0 for none"
         )),
     };
     let segment = |text: &str| match text.trim() {
@@ -176,7 +176,7 @@ fn range(text: &str) -> std::result::Result<(u16, u16), String> {
     let port = |text: &str| {
         let port = text.trim().parse::<u16>().ok();
         port.filter(|port| *port > 0)
-            .ok_or_else(|| format!("`{text}` is no port: give 1 to 65535, or FIRST-LAST"))
+            .ok_or_else(|| format!("`{text}` is not a port: give 1 to 65535, or FIRST-LAST"))
     };
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (port(first)?, port(last)?) {

@@ -19,7 +19,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     if calls.calls == 0 {
         return page.paragraph(0, Tone::Plain, "No such call was seen.");
     }
-    page.heading("Who set what");
+    page.heading("Programs and the options that they set");
     page.paragraph(2, Tone::Plain, &all(calls));
     page.blank();
     services(page, calls);
@@ -142,7 +142,7 @@ fn remarks(page: &mut Page, calls: &SocketCalls) {
         let mut remarks = service.remarks.clone();
         // Only of TCP_CORK, which the program itself removes.
         if let Some(longest) = of.longest_on_ns.filter(|_| of.name == "TCP_CORK") {
-            remarks.push(format!("corked for {} at most", duration(longest)));
+            remarks.push(format!("corked for at most {}", duration(longest)));
         }
         if remarks.is_empty() {
             continue;
@@ -156,7 +156,7 @@ fn remarks(page: &mut Page, calls: &SocketCalls) {
 
 /// Writes the sockets one by one.
 fn sockets(page: &mut Page, calls: &SocketCalls) {
-    page.heading("Socket by socket");
+    page.heading("By socket");
     for socket in &calls.sockets {
         page.paragraph(2, Tone::Strong, &ends(socket));
         let mut table = Table::new(&[

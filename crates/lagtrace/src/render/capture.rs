@@ -38,7 +38,7 @@ pub(super) fn lacks(report: &Report) -> Vec<String> {
     let links = capture.points.iter().flat_map(|point| &point.unread_links);
     let unread = links.map(|link| {
         let packets = quantity::counted(link.packets, "packet", "packets");
-        format!("{packets} of {}, which is not decoded.", link.name)
+        format!("{packets} of {}, which cannot be decoded.", link.name)
     });
     damaged.chain(lost).chain(unread).collect()
 }
@@ -47,7 +47,7 @@ fn extent(capture: &Capture) -> String {
     let dropped = match capture.dropped {
         Some(0) => "none dropped by the capture".to_owned(),
         Some(lost) => format!("{} dropped by the capture", quantity::count(lost)),
-        None => "whether the capture dropped any is not known".to_owned(),
+        None => "it is not known whether the capture dropped any".to_owned(),
     };
     let truncated = match capture.truncated {
         0 => String::new(),
@@ -85,7 +85,7 @@ fn point(page: &mut Page, point: &CapturePoint) {
     for link in &point.unread_links {
         let packets = quantity::counted(link.packets, "packet", "packets");
         text.push_str(&format!(
-            ", {packets} of {}, which is not decoded",
+            ", {packets} of {}, which cannot be decoded",
             link.name
         ));
     }

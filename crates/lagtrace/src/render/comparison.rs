@@ -21,7 +21,8 @@ pub(super) fn write(page: &mut Page, comparison: &Comparison) {
     if let Some(intervals) = &comparison.intervals {
         let text = format!(
             "Intervals: 95 %, {} resamples of {} and {} clusters (seconds × groups of \
-             connections). They know each run's own noise, not what differs from run to run.",
+             connections). They cover the noise within each run, but not differences from run to \
+             run.",
             quantity::count(intervals.resamples),
             quantity::count(intervals.clusters_before),
             quantity::count(intervals.clusters_after)
@@ -134,10 +135,10 @@ fn opening(page: &mut Page, comparison: &Comparison) {
 /// Returns a short remark on a vanished finding, by the change of its mechanism.
 fn gone(mechanism: Option<Mechanism>) -> &'static str {
     match mechanism {
-        Some(Mechanism::Changed) => "gone, and what causes it was seen changed.",
+        Some(Mechanism::Changed) => "gone, and its mechanism changed.",
         Some(Mechanism::Configured) => "gone, and the configuration changed.",
-        Some(Mechanism::Unchanged) => "gone, though what causes it did not change.",
-        Some(Mechanism::NotSeen) | None => "gone, but its mechanism was not seen to change.",
+        Some(Mechanism::Unchanged) => "gone, although its mechanism did not change.",
+        Some(Mechanism::NotSeen) | None => "gone, but no change of its mechanism was seen.",
     }
 }
 
@@ -246,11 +247,11 @@ fn fate(finding: &FindingChange) -> (&'static str, Tone, String, String) {
 fn prediction(page: &mut Page, check: &PredictionCheck) {
     page.heading("Prediction");
     let (tone, word) = match check.holds {
-        Some(true) => (Tone::Good, "It came true."),
-        Some(false) => (Tone::Bad, "It did not come true."),
+        Some(true) => (Tone::Good, "The prediction was right."),
+        Some(false) => (Tone::Bad, "The prediction was wrong."),
         None => (
             Tone::Caution,
-            "It cannot be checked: it holds for another rate.",
+            "The prediction cannot be checked: it was made for a different rate.",
         ),
     };
     let figure = |name: &str, figure: &PredictedFigure| {
@@ -271,7 +272,7 @@ fn prediction(page: &mut Page, check: &PredictionCheck) {
     if let Some(((low, high), holds)) = check.closed_loop_rate.zip(check.closed_loop_holds) {
         let verdict = if holds { "within" } else { "outside" };
         let text = format!(
-            "The closed loop's rate lies {verdict} the predicted {} to {}.",
+            "The rate of the closed loop is {verdict} the predicted {} to {}.",
             quantity::rate(low),
             quantity::rate(high)
         );

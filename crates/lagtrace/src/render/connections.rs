@@ -37,8 +37,8 @@ pub(super) fn write(page: &mut Page, connections: &Connections) {
         page.paragraph(
             2,
             Tone::Dim,
-            "– is what the capture does not show. Round trips are measured from the observation \
-             point: minimum to the client + minimum to the server. -v tells all of each.",
+            "– means that the capture does not show it. Round trips are measured from the capture \
+             point: minimum to the client + minimum to the server. -v prints all figures.",
         );
     }
     if page.is_verbose() {

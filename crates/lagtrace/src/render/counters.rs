@@ -27,7 +27,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 
 fn title(side: &str, command: &str) -> String {
     match side {
-        "both" if command == "sockets" => "Kernel counters from the first look on".to_owned(),
+        "both" if command == "sockets" => "Kernel counters since the first sample".to_owned(),
         "both" => "Kernel counters (client and server share this kernel)".to_owned(),
         side => format!("Kernel counters ({side})"),
     }

@@ -63,7 +63,7 @@ fn count(shown: u64, met: u64, seen: u64) -> String {
         (_, 0) => format!("None of {all}."),
         (shown, met) if met == seen => format!("{} of {all}.", quantity::count(shown)),
         (shown, met) => format!(
-            "{} of {} that the condition holds for, of {all}.",
+            "{} of {} that match the condition, of {all}.",
             quantity::count(shown),
             quantity::count(met)
         ),

@@ -112,7 +112,7 @@ fn particulars(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
     }
     candidates(page, &finding.candidates);
     if !finding.overturned_by.is_empty() {
-        page.heading("What would overturn this");
+        page.heading("What would refute this");
         page.paragraph(2, Tone::Plain, &words::sentence(&finding.overturned_by));
     }
     remedy(page, finding, exchanges);
@@ -210,7 +210,7 @@ fn reference(piece: &Evidence) -> String {
 fn remedy(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
     fixes(page, finding);
     if let Some(prediction) = &finding.predicted {
-        page.heading("What to expect then");
+        page.heading("What to expect afterwards");
         page.paragraph(2, Tone::Plain, &expectation(prediction, exchanges));
     }
     page.blank();

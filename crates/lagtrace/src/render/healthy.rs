@@ -82,12 +82,9 @@ fn opening(report: &Report) -> (Tone, &'static str) {
     match result.unwrap_or(OverallResult::NoRequest) {
         OverallResult::NoRequest => (
             Tone::Caution,
-            "No request was measured: nothing can be said about its time.",
+            "No request was measured, so its time is not known.",
         ),
-        OverallResult::AllFailed => (
-            Tone::Bad,
-            "No request succeeded, and no cause was found for that.",
-        ),
+        OverallResult::AllFailed => (Tone::Bad, "No request succeeded, and no cause was found."),
         OverallResult::Unexplained => (
             Tone::Caution,
             "No cause was found, and much of the request time could not be explained.",
@@ -187,7 +184,7 @@ fn layers(page: &mut Page, report: &Report) {
     let open = of(report, LayerState::NotMeasured);
     if !open.is_empty() {
         let text = format!(
-            "Not measured: {}. A cause there alone could not have been found.",
+            "Not measured: {}. A cause that shows only there cannot be found.",
             words::list(&open)
         );
         page.spans(2, &[(Tone::Caution, &text)]);
@@ -212,7 +209,7 @@ fn caveats(report: &Report, wanted: impl Fn(Caveat) -> bool) -> impl Iterator<It
         .filter(move |(caveat, _)| wanted(*caveat))
         .map(move |(caveat, overall)| match caveat {
             Caveat::FewRequests => format!(
-                "{} too few to know the tail of the latency.",
+                "{} too few to show the tail of the latency.",
                 quantity::counted(exchanges.count, "request is", "requests are")
             ),
             Caveat::UnexplainedTime => format!(
@@ -224,7 +221,7 @@ fn caveats(report: &Report, wanted: impl Fn(Caveat) -> bool) -> impl Iterator<It
                 quantity::counted(dropped.unwrap_or_default(), "packet", "packets")
             ),
             Caveat::RequestsCut => format!(
-                "{} cut by the capture and left out.",
+                "{} left out: not completely in the capture.",
                 quantity::counted(exchanges.cut, "request was", "requests were")
             ),
         })

@@ -79,7 +79,7 @@ fn clock(clock: &ClockRelation) -> String {
     let error = quantity::duration(clock.offset_error_ns);
     let ppm = |ppb: f64| format!("{:.2} ppm", ppb / 1e3);
     let drift = match (clock.drift_ppb, clock.drift_error_ppb) {
-        (_, None) => "they are too short to tell a drift".to_owned(),
+        (_, None) => "they are too short to measure the drift".to_owned(),
         (0, Some(error)) => format!("no drift beyond ±{}", ppm(error as f64)),
         (drift, Some(error)) => {
             format!("gaining {} (±{})", ppm(drift as f64), ppm(error as f64))
@@ -97,7 +97,7 @@ fn ways(ways: &[Way]) -> Table {
         (Align::Right, "p99"),
         (Align::Right, "most"),
         (Align::Right, "lost"),
-        (Align::Right, "sent again needlessly"),
+        (Align::Right, "needlessly retransmitted"),
         (Align::Right, "ACKs lost"),
     ]);
     for way in ways {

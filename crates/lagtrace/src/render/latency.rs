@@ -132,9 +132,7 @@ fn setups(page: &mut Page, report: &Report) {
     let took = &setups.latency_ns;
     if took.count > 0 {
         let (p50, max) = (quantity::duration(took.p50), quantity::duration(took.max));
-        text.push_str(&format!(
-            " · connecting took {p50} in the median, {max} at most"
-        ));
+        text.push_str(&format!(" · connecting took {p50} (median), at most {max}"));
     }
     page.paragraph(2, Tone::Dim, &text);
 }

@@ -16,39 +16,46 @@ const MEANINGS: [Meaning; 6] = [
     (
         |o| o.nodelay == Some(false),
         false,
-        "nodelay 0: Nagle's algorithm. A write shorter than a segment waits while anything before it is not acknowledged; a peer that delays its ACKs makes that 40 ms (Linux) or 200 ms. Programs that answer in several writes set TCP_NODELAY.",
+        "nodelay 0: Nagle's algorithm is on. A write smaller than a segment waits while earlier \
+         data is unacknowledged. If the peer delays its ACKs, this takes 40 ms (Linux) or 200 ms. \
+         Programs that answer in several writes should set TCP_NODELAY.",
     ),
     (
         |o| o.cork == Some(true),
         false,
-        "cork 1: what is less than a segment waits until the cork is removed, 200 ms at most.",
+        "cork 1: data smaller than a segment waits until the cork is removed, for at most 200 ms.",
     ),
     (
         |o| o.quickack == Some(false),
         false,
-        "quickack 0: ACKs without data wait for a response to travel with, 40 ms or more; a peer with Nagle's algorithm waits for them. A state of the kernel's own, not what the program set.",
+        "quickack 0: bare ACKs are delayed by 40 ms or more so that a response can carry them, and \
+         a peer with Nagle's algorithm waits for them. The kernel sets this state, not the \
+         program.",
     ),
     (
         |o| o.is_receive_buffer_set == Some(true),
         false,
-        "rcvbuf set by hand: the kernel no longer fits it to the path, and the window stays below it.",
+        "rcvbuf set by the program: the kernel no longer adapts it to the path, and the receive \
+         window stays below it.",
     ),
     (
         |o| o.is_send_buffer_set == Some(true),
         false,
-        "sndbuf set by hand: the kernel no longer fits it to the path, and so much at most is in flight.",
+        "sndbuf set by the program: the kernel no longer adapts it to the path, and the data in \
+         flight stays below it.",
     ),
     (
         |o| o.defer_accept_ns.is_some_and(|time| time > 0),
         true,
-        "defer accept: a connection is accepted only when its first data comes; a client that waits for a greeting waits in vain.",
+        "defer accept: a connection is accepted only when its first data arrives. A client that \
+         waits for a greeting from the server has to wait.",
     ),
 ];
 
 /// Writes the sockets, and the meanings of their options.
 pub(super) fn write(page: &mut Page, report: &Report) {
     if report.live.is_empty() {
-        page.paragraph(0, Tone::Plain, "No socket is like that.");
+        page.paragraph(0, Tone::Plain, "No matching socket was found.");
         return;
     }
     for socket in &report.live {
@@ -160,7 +167,7 @@ fn queues(socket: &LiveSocket, is_listener: bool) -> String {
     let mut words = Vec::new();
     if is_listener {
         words.push(format!(
-            "{} of {} wait to be accepted",
+            "{} of {} places in the accept queue used",
             socket.receive_queue, socket.send_queue
         ))
     } else {
@@ -171,7 +178,7 @@ fn queues(socket: &LiveSocket, is_listener: bool) -> String {
     }
     if socket.holding.count > 0 && socket.holding.of > 1 {
         let (count, of) = (socket.holding.count, socket.holding.of);
-        words.push(format!("held back in {count} of {of} looks"));
+        words.push(format!("held back in {count} of {of} samples"));
     }
     words.join(" · ")
 }
@@ -206,7 +213,9 @@ fn unread(socket: &LiveSocket) -> Vec<String> {
 fn options(of: &LiveOptions) -> String {
     let flag = |name, value: Option<bool>| Some(format!("{name} {}", u8::from(value?)));
     let set = |name, is_set: Option<bool>, size: Option<u32>| match (is_set, size) {
-        (Some(true), Some(size)) => Some(format!("{name} {} set by hand", bytes(size.into()))),
+        (Some(true), Some(size)) => {
+            Some(format!("{name} {} set by the program", bytes(size.into())))
+        }
         _ => None,
     };
     let words = [
@@ -246,7 +255,7 @@ fn transfer(tcp: &TcpInfo) -> String {
     );
     if tcp.total_retrans > 0 {
         let times = counted(tcp.total_retrans.into(), "segment", "segments");
-        words.push(format!("{times} sent again"));
+        words.push(format!("{times} retransmitted"));
     }
     words.extend(tcp.bytes_sent.map(|sent| format!("sent {}", bytes(sent))));
     words.extend(

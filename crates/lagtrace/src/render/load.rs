@@ -57,7 +57,8 @@ fn intervals(page: &mut Page, load: &LoadRun) {
         )
     };
     let text = format!(
-        "95 % intervals: p50 {}, p99 {} (whole seconds and groups of connections drawn again);          the rate's from its spread over the seconds",
+        "95 % intervals: p50 {}, p99 {} (bootstrap over seconds and groups of connections; the \
+         interval of the rate comes from its variation over the seconds)",
         text(&intervals.p50_ns),
         text(&intervals.p99_ns),
     );
@@ -70,21 +71,20 @@ fn ways(page: &mut Page, load: &LoadRun) {
         page.paragraph(
             2,
             Tone::Dim,
-            "latency begins when a request was due, which is what users wait; service begins \
-             when it was sent: the difference is the wait for a free connection, which tools \
-             that send only when answered (ab, hey, h2load, wrk) never see and would not have \
-             printed",
+            "latency begins when a request was due: this is how long users wait. service begins \
+             when the request was sent. The difference is the wait for a free connection. Tools \
+             that send only after a response (ab, hey, h2load, wrk) do not measure this wait.",
         );
     }
     if even_pace(load).is_some() {
         page.paragraph(
             2,
             Tone::Dim,
-            "latency counts each request once, as ab, hey and h2load do: a stall meets one \
-             request of each connection and then no more are sent. At an even pace all that \
-             would have been due meanwhile are counted with what was left for them, which wrk \
-             does to what it prints, and is what users meet who do not wait for each other; \
-             --rate measures that",
+            "latency counts each request once, as ab, hey and h2load do: a stall delays only one \
+             request per connection, and no more are sent. \"At an even pace\" also counts the \
+             requests that would have been due during the stall, each with the rest of the stall, \
+             as wrk does. This is the latency of users who do not wait for each other; --rate \
+             measures it.",
         );
     }
 }
@@ -134,18 +134,18 @@ fn outcomes(page: &mut Page, load: &LoadRun) {
         parts.push(statuses(&load.outcomes));
     }
     parts.push(format!(
-        "{} without a whole response",
+        "{} without a complete response",
         quantity::count(load.failed)
     ));
     if load.connects > 0 {
         let connects = quantity::counted(load.connects, "connection", "connections");
-        parts.push(format!("{connects} opened meanwhile"));
+        parts.push(format!("{connects} opened during it"));
     }
     page.paragraph(0, tone, &parts.join(" · "));
     if let Some(offered) = load.offered_rate.filter(|_| load.falls_behind) {
         let text = format!(
-            "The service did not keep up: {} were due, {} answered, and the queue for \
-             connections grew all the time. The latencies are those of that queue.",
+            "The service did not keep up: {} were due, {} answered, and the queue for connections \
+             kept growing. The latencies are those of this queue.",
             quantity::rate(offered),
             quantity::rate(load.rate),
         );
@@ -225,16 +225,17 @@ fn distribution(page: &mut Page, latencies: &Distribution) {
 fn own_part(page: &mut Page, load: &LoadRun, generator: &Generator) {
     let requests = load.responses + load.failed;
     let text = format!(
-        "The generator took {} of processor time a request; its busiest thread was busy {} of \
-         the time.",
+        "The generator took {} of processor time per request; its busiest thread was busy for {} \
+         of the time.",
         quantity::duration(generator.cpu_ns / requests.max(1)),
         quantity::share(generator.busiest_share),
     );
     page.blank();
     page.paragraph(0, Tone::Dim, &text);
     if generator.is_limit {
-        let text = "It may itself have been the limit: the figures judge no service. Use fewer \
-                    connections or a lower rate, another host, or more threads (-t).";
+        let text = "The generator may have been the limit, so the figures say little about the \
+                    service. Use fewer connections or a lower rate, another host, or more threads \
+                    (-t).";
         page.paragraph(0, Tone::Caution, text);
     }
 }

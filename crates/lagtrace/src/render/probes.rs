@@ -103,7 +103,7 @@ fn agreed(tls: &ProbeTlsFacts) -> String {
     let ends = tls.certificate_ends_ns.map_or_else(String::new, |end| {
         let end = clock::started(Some(end));
         let day = end.split('T').next().unwrap_or_default();
-        format!(", a certificate that ends on {day}")
+        format!(", a certificate that expires on {day}")
     });
     format!("{}, {}{ends}", tls.version, tls.cipher)
 }
@@ -145,7 +145,7 @@ fn steps(rows: &[ProbeStepRow]) -> Table {
 fn ladder(probe: &Probe, noticed: &ProbeFigures) -> String {
     let own = match &probe.own_ns {
         Some(own) => format!(
-            "its own calls and wake-up {} (p99 {}), ",
+            "its system calls and wake-up {} (p99 {}), ",
             quantity::duration(own.p50),
             quantity::duration(own.p99)
         ),
@@ -153,7 +153,7 @@ fn ladder(probe: &Probe, noticed: &ProbeFigures) -> String {
     };
     let queue = match &probe.queued_ns {
         Some(queued) => format!(
-            "its queue before the device {} (p99 {}), ",
+            "the queue before its device {} (p99 {}), ",
             quantity::duration(queued.p50),
             quantity::duration(queued.p99)
         ),
@@ -161,11 +161,11 @@ fn ladder(probe: &Probe, noticed: &ProbeFigures) -> String {
     };
     let by = match probe.method.as_str() {
         "tcp-connect" => "TCP_INFO",
-        _ => "its kernel's stamps",
+        _ => "its kernel's timestamps",
     };
     format!(
-        "a program of this host saw {} (p99 {}): {own}{queue}the way and the peer {} \
-         (medians, by {by})",
+        "a program on this host measured {} (p99 {}): {own}{queue}path and peer {} (medians, from \
+         {by})",
         quantity::duration(noticed.p50),
         quantity::duration(noticed.p99),
         quantity::duration(probe.rtt_ns.p50),

@@ -185,7 +185,7 @@ fn remark(hop: &Hop, route: Option<&Route>, is_last: bool) -> Cell {
     }
     words.extend(hop.slow_ns.map(|own| {
         let own = quantity::duration(own);
-        format!("slow to answer: {own} are its own")
+        format!("slow to answer: {own} are the router's own")
     }));
     let is_changed = route.is_some_and(|route| route.translated_before.contains(&hop.ttl));
     words.extend(translation(hop, is_changed));
@@ -210,7 +210,7 @@ fn remark(hop: &Hop, route: Option<&Route>, is_last: bool) -> Cell {
 /// `is_changed` if it differs from the form at the hop before.
 fn translation(hop: &Hop, is_changed: bool) -> Option<String> {
     let Some(seen) = &hop.translation else {
-        return is_changed.then(|| "as they were sent again".to_owned());
+        return is_changed.then(|| "as they were sent".to_owned());
     };
     let end = |address: &Option<String>, port: u16| match address {
         Some(address) => format!("{address} port {port}"),
@@ -223,7 +223,7 @@ fn translation(hop: &Hop, is_changed: bool) -> Option<String> {
         seen.checksum_shift
     );
     Some(if is_changed {
-        format!("translated (NAT) before it: comes from {text}")
+        format!("after NAT: comes from {text}")
     } else {
         "translated alike".to_owned()
     })
@@ -251,8 +251,11 @@ fn paths(page: &mut Page, paths: &[RoutePath]) {
 fn largest(page: &mut Page, mtu: &RouteMtu) {
     page.heading("Largest packet");
     let text = match mtu.mtu_bytes {
-        Some(bytes) => format!("{bytes} bytes come through to hop {}.", mtu.to_ttl),
-        None => format!("Not even a small one was answered at hop {}.", mtu.to_ttl),
+        Some(bytes) => format!("{bytes} bytes get through to hop {}.", mtu.to_ttl),
+        None => format!(
+            "Even a small packet was not answered at hop {}.",
+            mtu.to_ttl
+        ),
     };
     page.paragraph(2, Tone::Plain, &text);
     for narrowing in &mtu.narrowings {
@@ -263,7 +266,7 @@ fn largest(page: &mut Page, mtu: &RouteMtu) {
         let (tone, text) = match &narrowing.address {
             Some(address) => (
                 Tone::Plain,
-                format!("{at}({address}) says that {bytes} bytes fit through its next link."),
+                format!("{at}({address}) reports an MTU of {bytes} bytes for its next link."),
             ),
             None => (
                 Tone::Bad,

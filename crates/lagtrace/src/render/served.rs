@@ -56,7 +56,8 @@ fn sentence(wait: &WaitSplit) -> String {
 fn what(service: &str, joined: &JoinedTurns) -> String {
     let requests = joined.exchanges;
     format!(
-        "{service}: {} of {} requests found again in the kernel by connection and time. {}",
+        "{service}: {} of {} requests were joined to the kernel's events by connection and time. \
+         {}",
         quantity::count(requests.count),
         quantity::count(requests.of),
         agreement(joined),
@@ -67,17 +68,17 @@ fn agreement(joined: &JoinedTurns) -> String {
     let sentence = |of: &Disagreement, what: &str| {
         (of.exchanges.count > 0).then(|| {
             format!(
-                "In {} the host {what} ({}, median).",
+                "In {} of them the host {what} ({}, median).",
                 quantity::count(of.exchanges.count),
                 quantity::duration(of.time_ns.p50)
             )
         })
     };
-    let beyond = sentence(&joined.beyond, "had answered sooner than the packets say");
-    let within = sentence(&joined.within, "took longer than the packets leave for it");
+    let beyond = sentence(&joined.beyond, "had answered earlier than the packets show");
+    let within = sentence(&joined.within, "took longer than the packets allow");
     let parts: Vec<_> = beyond.into_iter().chain(within).collect();
     if parts.is_empty() {
-        "Packets and kernel agree on the server's time in all of them.".to_owned()
+        "Packets and kernel agree on the server's time for all of them.".to_owned()
     } else {
         parts.join(" ")
     }
@@ -195,8 +196,8 @@ mod tests {
     fn both_views_stand_side_by_side() {
         let text = letter(0, 100);
         for part in [
-            "480 of 500 requests found again in the kernel",
-            "agree on the server's time in all of them",
+            "480 of 500 requests were joined to the kernel",
+            "agree on the server's time for all of them",
             "held for an ACK",
             "44.0 ms",
             "43.3 ms",
@@ -209,7 +210,8 @@ mod tests {
     #[test]
     fn a_disagreement_is_said() {
         let text = letter(60, 100);
-        let said = "In 60 the host had answered sooner than the packets say (2.00 ms, median).";
+        let said =
+            "In 60 of them the host had answered earlier than the packets show (2.00 ms, median).";
         let words: Vec<_> = text.split_whitespace().collect();
         assert!(words.join(" ").contains(said), "{text}");
     }

@@ -21,7 +21,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     if report.sockets.is_empty() {
         return;
     }
-    page.heading("Sockets (samples with the option set, of those read)");
+    page.heading("Sockets (samples with the option set, of all samples read)");
     let read: Vec<Column> = OPTIONS
         .into_iter()
         .filter(|(_, option)| report.sockets.iter().any(|group| option(group).is_some()))

@@ -296,17 +296,17 @@ pub(crate) fn over_time(stream: &Stream, what: Plot, style: &Style) -> String {
     };
     let (title, names, figure): (_, _, fn(u64) -> String) = match what {
         Plot::RoundTrip => (
-            "Round trips, from here to the receiver and back",
+            "Round trips from the capture point to the receiver and back",
             ["of the client's segments", "of the server's segments"],
             quantity::duration,
         ),
         Plot::InFlight => (
-            "Bytes in flight, as seen from here",
+            "Bytes in flight, as seen at the capture point",
             ["sent by the client", "sent by the server"],
             quantity::bytes,
         ),
         Plot::Window => (
-            "Receive windows offered",
+            "Receive windows advertised",
             ["by the client", "by the server"],
             quantity::bytes,
         ),

@@ -16,7 +16,11 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     let Some(step) = sweep.knee.and_then(|knee| sweep.steps.get(knee)) else {
         let remark = sweep.remark.as_deref().unwrap_or_default();
         page.paragraph(2, Tone::Caution, remark);
-        page.paragraph(2, Tone::Dim, "What follows is of the last step.");
+        page.paragraph(
+            2,
+            Tone::Dim,
+            "The figures below are those of the last step.",
+        );
         return;
     };
     let at = match step.offered_rate {
@@ -24,9 +28,9 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         None => quantity::counted(step.connections.into(), "connection", "connections"),
     };
     let text = format!(
-        "The knee is at {at}: there the responses a second over their mean latency are the \
-         most (Kleinrock's power); more load waits more than it gains. What follows is of \
-         this step."
+        "The knee is at {at}: the throughput divided by the mean latency is highest there \
+         (Kleinrock's power). More load adds more waiting than throughput. The figures below are \
+         those of this step."
     );
     page.paragraph(2, Tone::Plain, &text);
 }

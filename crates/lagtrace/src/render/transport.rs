@@ -23,7 +23,7 @@ fn manner(transport: &Transport) -> String {
     }
     if transport.at_once > 1 {
         parts.push(format!(
-            "up to {} requests at once on a connection",
+            "up to {} concurrent requests per connection",
             transport.at_once
         ));
     }
@@ -49,8 +49,8 @@ fn handshakes(tls: &TlsUse) -> String {
         ),
     };
     format!(
-        "TLS handshakes: {}, {}; no request's time holds them, but what waited for one began \
-         when it was due.",
+        "TLS handshakes: {}, {}. Request times do not include them, except for requests that were \
+         due while they waited for a handshake.",
         of_kind(&tls.full_ns, "full"),
         of_kind(&tls.resumed_ns, "resumed"),
     )

@@ -8,16 +8,16 @@ use crate::render::{quantity, stages};
 
 /// The meanings of the stages, by name.
 const MEANINGS: [(&str, &str); 10] = [
-    ("backlog", "arrived, and waiting for the network stack"),
+    ("backlog", "arrived, waits for the network stack"),
     ("stack", "on its way to TCP: filters, routing"),
     ("unread", "in the socket's queue, not yet read"),
-    ("wake-up", "its thread ready, and an idle processor waking"),
-    ("run-queue", "its thread ready, and without a processor"),
+    ("wake-up", "its thread runnable, an idle processor wakes up"),
+    ("run-queue", "its thread runnable, but without a processor"),
     ("program", "from its first read to its last write"),
-    ("waiting", "there, with its thread asleep"),
-    ("held", "written, and held by Nagle's algorithm"),
-    ("sending", "written, and waiting for windows or pacing"),
-    ("qdisc", "sent by TCP, and queueing before the device"),
+    ("waiting", "within the program, with its thread asleep"),
+    ("held", "written, but held by Nagle's algorithm"),
+    ("sending", "written, but waiting for a window or pacing"),
+    ("qdisc", "sent by TCP, queued before the device"),
 ];
 
 /// Returns the meaning of a stage; an empty string for an unknown one.
@@ -38,7 +38,7 @@ pub(super) fn lost(tally: &WatchTally) -> Option<String> {
         let lost = quantity::counted(tally.lost_connections, "connection", "connections");
         parts.push(format!("{lost} not followed"));
     }
-    (!parts.is_empty()).then(|| format!("{} for want of room", parts.join(", ")))
+    (!parts.is_empty()).then(|| format!("{} for lack of memory", parts.join(", ")))
 }
 
 /// Writes the results of watching; nothing if nothing was watched.
@@ -90,16 +90,15 @@ fn all(watch: &Watch) -> String {
     let latency = &watch.latency_ns;
     if latency.count == 0 {
         return match watch.connections {
-            0 => "No connection was seen to be used.".to_owned(),
+            0 => "No connection was used.".to_owned(),
             many => format!(
-                "{} were used, and no request on them was answered.",
+                "{} were used, but no request on them was answered.",
                 quantity::counted(many, "connection", "connections")
             ),
         };
     }
     let mut text = format!(
-        "{} on {}: p50 {}, p99 {}, at most {}, from the first byte that arrived to the last that \
-         left.",
+        "{} on {}: p50 {}, p99 {}, at most {}, from the first byte in to the last byte out.",
         quantity::counted(latency.count, "request", "requests"),
         quantity::counted(watch.connections, "connection", "connections"),
         quantity::duration(latency.p50),
@@ -153,7 +152,7 @@ fn dropped(watch: &Watch) -> String {
 fn whom(asked: &AskedService) -> String {
     let whom = asked.service.as_deref().unwrap_or("another socket");
     format!(
-        "For {} of them it asked {whom}: p50 {}, p99 {} until it had read the answer.",
+        "For {} of them it called {whom}: p50 {}, p99 {} until it had read the answer.",
         quantity::count(asked.time_ns.count),
         quantity::duration(asked.time_ns.p50),
         quantity::duration(asked.time_ns.p99),
@@ -167,7 +166,7 @@ fn one(service: &WatchedService) -> String {
         format!(", read by {}", service.programs.join(", "))
     };
     format!(
-        "{}{programs}: {} looked at one by one.",
+        "{}{programs}: {} examined in detail.",
         service.service,
         quantity::counted(service.turns, "request", "requests"),
     )

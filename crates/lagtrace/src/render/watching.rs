@@ -89,7 +89,7 @@ fn now(watching: &Watching<'_>) -> String {
     };
     let sampled = match tally.sampled_share {
         share if share > 0.0 && share < 1.0 => {
-            format!(", {} of these looked at one by one", quantity::share(share))
+            format!(", {} of these examined in detail", quantity::share(share))
         }
         _ => String::new(),
     };

@@ -114,7 +114,7 @@ impl<'a> Trip<'a> {
                 Err(TraceError::NotPermitted { .. }) if ways.peek().is_some() => {}
                 // The measurements so far stand.
                 Err(error) if self.has_measured => {
-                    let text = format!("Not all was measured: {}.", Failure::from(error));
+                    let text = format!("The measurement is incomplete: {}.", Failure::from(error));
                     self.analyzer
                         .observe(conclusion::note("route-incomplete", text));
                     self.explain(options, port, way);
@@ -176,7 +176,10 @@ impl<'a> Trip<'a> {
                 }
             }
             Err(error) => {
-                let text = format!("Whose the hops are is not known: {}.", Failure::from(error));
+                let text = format!(
+                    "The owners of the hops are not known: {}.",
+                    Failure::from(error)
+                );
                 self.analyzer.observe(conclusion::note("no-asn", text));
             }
         }
@@ -197,27 +200,28 @@ impl<'a> Trip<'a> {
             (RouteMethod::TcpConnect, _) => (
                 "route-by-connect",
                 format!(
-                    "Each probe by connect(2) is a flow of its own: where a path is balanced by \
-                     flow, hops of several paths mix, and what left is stamped by this program. {allow}"
+                    "Each probe by connect(2) is a separate flow: if routers balance by flow, hops \
+                     of several paths mix. This program takes the send timestamps, not the kernel. \
+                     {allow}"
                 ),
             ),
             (RouteMethod::Paris, false) if is_second => (
                 "route-without-raw",
                 format!(
-                    "Probes are told apart by their payload: a router that quotes less than 10 \
-                     bytes of it shows as silent. {allow}"
+                    "Probes are recognised by their payload: a router that quotes less than 10 \
+                     bytes of it appears as silent. {allow}"
                 ),
             ),
             (RouteMethod::Dublin, _) => (
                 "route-translation",
-                "Address translation (NAT) shows where routers quote packets as they came to them. \
-                 A translator that turns quotes back into what was sent, as Linux does, does not show."
+                "NAT is visible only if routers quote packets as they received them. A NAT device \
+                 that restores the original addresses in quotes, as Linux does, is not visible."
                     .to_owned(),
             ),
             (RouteMethod::Udp, _) => (
                 "route-by-ports",
-                "Each probe goes to another port and so is a flow of its own: where a path is \
-                 balanced by flow, hops of several paths mix. `--method paris` keeps one flow."
+                "Each probe uses a different port, so it is a separate flow: if routers balance by \
+                 flow, hops of several paths mix. `--method paris` keeps one flow."
                     .to_owned(),
             ),
             _ => return,
@@ -238,9 +242,9 @@ fn refused(error: TraceError) -> Failure {
             "`sudo setcap cap_net_raw+ep $(command -v lagtrace)` allows it; --method tcp-connect \
              and udp need nothing",
         ),
-        TraceError::NotConnected { .. } => Some(
-            "--method in-connection needs a port that is open; --method tcp traces to any port",
-        ),
+        TraceError::NotConnected { .. } => {
+            Some("--method in-connection needs an open port; --method tcp traces to any port")
+        }
         TraceError::Socket { .. } | TraceError::NotSent { .. } => None,
     };
     let failure = Failure::from(error);

@@ -35,7 +35,7 @@ const FLAGS: [Flag; 12] = [
         Some('g'),
         "gateway",
         true,
-        "source routes are obsolete: routers drop what bears them (RFC 7126 §4.3, RFC 5095)",
+        "source routes are obsolete: routers drop packets that have them (RFC 7126 §4.3, RFC 5095)",
     ),
     flag(
         Some('l'),
@@ -47,38 +47,38 @@ const FLAGS: [Flag; 12] = [
         Some('r'),
         "report",
         false,
-        "mtr's -r is -c N here, traceroute's -r --bypass-routing",
+        "use -c N for mtr's -r, and --bypass-routing for traceroute's -r",
     ),
     flag(
         None,
         "back",
         false,
-        "--format json tells the time to live that is left of each answer (reply_ttl)",
+        "--format json shows the remaining TTL of each answer (reply_ttl)",
     ),
     flag(
         Some('F'),
         "filename",
         true,
-        "one trace for each target: `xargs -n 1 lagtrace route <FILE`; for the largest packet --mtu",
+        "for a file of targets, `xargs -n 1 lagtrace route <FILE`; for the largest packet, --mtu",
     ),
     flag(
         Some('U'),
         "dns-port",
         false,
-        "traceroute's -U is --method paris -p 53 here, mtr's -U --max-unknown",
+        "use --method paris -p 53 for traceroute's -U, and --max-unknown for mtr's -U",
     ),
     flag(
         Some('B'),
         "bitpattern",
         true,
-        "what fills a packet does not change its way; its length may: --size",
+        "the content of a packet does not change its path; its length may: --size",
     ),
     flag(Some('e'), "mpls", false, "MPLS labels are always shown"),
     flag(
         Some('A'),
         "as-path-lookups",
         false,
-        "--asn FILE tells whose the hops are",
+        "--asn FILE shows the owners of the hops",
     ),
     flag(Some('j'), "json", false, "--format json"),
     flag(Some('C'), "csv", false, "--format csv"),
@@ -140,7 +140,7 @@ impl Foreign {
             Some(short) => format!("-{short} (--{})", flag.long),
             None => format!("--{}", flag.long),
         };
-        refuse(&format!("there is no {name} here"), flag.hint)
+        refuse(&format!("{name} is not supported"), flag.hint)
     }
 }
 
@@ -151,8 +151,8 @@ pub(super) fn check(options: &Options, port: Option<u16>) -> Result<()> {
     options.foreign.check()?;
     if probes.first_ttl > probes.max_hops {
         return refuse(
-            "the first hop is farther away than the last one",
-            "give -f a number of at most -m's",
+            "the first hop is greater than the last one",
+            "give -f a number that is not greater than that of -m",
         );
     }
     let has_own_port = matches!(
@@ -161,29 +161,29 @@ pub(super) fn check(options: &Options, port: Option<u16>) -> Result<()> {
     );
     if probes.source_port.is_some() && has_own_port {
         return refuse(
-            "this method's probes have no source port to choose",
-            "--source-port goes with tcp, udp, paris and dublin",
+            "the source port cannot be set with this method",
+            "--source-port works with tcp, udp, paris and dublin",
         );
     }
     if probes.size.is_some() && matches!(method, Method::InConnection | Method::TcpConnect) {
         return refuse(
-            "the length of this method's probes is not ours to choose",
-            "leave out --size, or take --method tcp",
+            "the packet size cannot be set with this method",
+            "leave out --size, or use --method tcp",
         );
     }
     if look.paths > 1 && matches!(method, Method::Udp | Method::TcpConnect) {
         return refuse(
-            "each of this method's probes is a flow of its own: they show no paths",
-            "--paths goes with tcp, paris, dublin, in-connection and icmp",
+            "this method cannot show parallel paths, because each probe is a separate flow",
+            "--paths works with tcp, paris, dublin, in-connection and icmp",
         );
     }
     // A port with the host names a service; echo requests go to its host.
     if method == Method::Icmp && probes.port.is_some() {
-        return refuse("echo requests go to no port", "leave out -p");
+        return refuse("ICMP echo requests have no port", "leave out -p");
     }
     if probes.port.is_some_and(|own| port != Some(own)) {
         return refuse(
-            "two ports are given, one with the host and one with -p",
+            "the port is given twice, with the host and with -p",
             "leave out one of them",
         );
     }

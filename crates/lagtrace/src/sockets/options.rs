@@ -13,40 +13,42 @@ use crate::lookup;
 use crate::probe::{Ports, parse_ports};
 
 const AFTER_HELP: &str = "\
-TCP sockets are shown unless -u or -x say otherwise. Everybody may see the state
-of all sockets of this network namespace. Who
-holds a socket of another user and its options takes CAP_SYS_PTRACE, other
-namespaces (containers) CAP_SYS_ADMIN; without them the rest is shown, and what
-is missing is said. No process is stopped, traced or changed.
+TCP sockets are shown unless -u or -x say otherwise. Every user may see the
+state of all sockets of this network namespace. The process and the options of
+another user's socket need CAP_SYS_PTRACE, other namespaces (containers) need
+CAP_SYS_ADMIN. Without these, lagtrace shows the rest and says what is missing.
+No process is stopped, traced or changed.
 
-Where both ends of a connection are on this host, both holders are shown, also
-across namespaces.
+If both ends of a connection are on this host, the processes at both ends are
+shown, even across namespaces.
 
-Below the sockets stand the kernel's settings that bound them. With -f its
-counters say which of those something ran into meanwhile (!) and which nothing
-did; one look accuses none.
+The kernel settings that limit the sockets are listed below them. With -f, the
+kernel's counters show which limits were reached in the meantime (!) and which
+were not. A single sample cannot show this.
 
-Bytes that a socket's own stack holds back, as Nagle's algorithm does, are seen
-without any right: `-f -i 10ms -d 3s` tells in how many looks.
+lagtrace sees data that the sender's own stack holds back, for example by
+Nagle's algorithm, without any privilege: `-f -i 10ms -d 3s` says in how many
+samples.
 
-With --trace each setsockopt, listen, shutdown, bind and connect is told as it
-happens, as strace writes it, with its connection and its effect; on Ctrl-C a
-table says who set what how often, and from what to what. Nobody is stopped:
-programs at the kernel's tracepoints see the calls. It takes a kernel from 5.8 on
-that describes its types (BTF), and root (CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN).
-Sockets of all kinds are traced unless -t, -u or -x say otherwise. With -p or an
-END, calls before the socket has it are told once it has. Not seen: options set
-through io_uring, by 32-bit programs on a 64-bit kernel, or inherited from a
-listener. Keys (TLS, TCP-MD5) stay in the kernel.
+--trace prints each setsockopt, listen, shutdown, bind and connect as it
+happens, in strace's format, with its connection and its effect. On Ctrl-C a
+table says which program set which option, how often, and from what to what. No
+process is stopped: BPF programs at the kernel's tracepoints see the calls.
+This needs a kernel 5.11 or later with type information (BTF), and root
+(CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN). All kinds of sockets are traced unless
+-t, -u or -x say otherwise. With -p or END, calls on a socket that has no
+address yet are printed when it matches. Not visible: options set through
+io_uring, by 32-bit programs on a 64-bit kernel, or inherited from a listener.
+Keys (TLS, TCP-MD5) stay in the kernel.
 
 Examples:
   lagtrace sockets                          all TCP sockets
-  sudo lagtrace sockets -u -p 53 -f         who reads datagrams too slowly
+  sudo lagtrace sockets -u -p 53 -f         which program reads datagrams too slowly
   sudo lagtrace sockets /run/php/fpm.sock   both ends of a Unix socket
   sudo lagtrace sockets -p 8080             both ends of a service, with options
   sudo lagtrace sockets --name nginx -l     the listeners of a program
-  lagtrace sockets 10.0.0.5:443 -f          what changes, until Ctrl-C
-  sudo lagtrace sockets --container 3f2a    those of a container, by its id
+  lagtrace sockets 10.0.0.5:443 -f          changes, until Ctrl-C
+  sudo lagtrace sockets --container 3f2a    sockets of a container, by its id
   lagtrace sockets --cgroup /system.slice/nginx.service
   sudo lagtrace sockets -p 8080 -f -i 10ms -d 3s
   sudo lagtrace sockets -p 8080 --format json | jq '.live[].options.nodelay'
@@ -66,11 +68,11 @@ Coming from ss and strace:
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// Only sockets with one of these at either end: ADDRESS, HOST:PORT, URL, or
-    /// the /path or @name of a Unix socket
+    /// Only sockets with one of these ends, local or remote: ADDRESS, HOST:PORT, URL, or the /path
+    /// or @name of a Unix socket
     #[arg(value_name = "END")]
     ends: Vec<String>,
-    /// TCP sockets, also where -u or -x are given
+    /// TCP sockets, in addition to -u or -x
     #[arg(short, long)]
     tcp: bool,
     /// UDP sockets
@@ -79,25 +81,27 @@ pub(crate) struct Options {
     /// Unix sockets
     #[arg(short = 'x', long)]
     unix: bool,
-    /// Only those with one of these ports on either side: 80,443,8000-8010
+    /// Only sockets with one of these ports, local or remote: 80,443,8000-8010
     #[arg(short, long, value_name = "PORTS", value_parser = parse_ports)]
     port: Option<Ports>,
-    /// Only those that process PID holds
+    /// Only sockets of process PID
     #[arg(long, value_name = "PID")]
     pid: Vec<u32>,
-    /// Only those that a program of this name holds, as `ps -o comm` shows it
+    /// Only sockets of programs with this name, as in `ps -o comm`
     #[arg(long, value_name = "NAME")]
     name: Vec<String>,
-    /// Only those of processes in this control group or below it: as in /proc/PID/cgroup, or mounted
+    /// Only sockets of processes in this control group or below it, as in /proc/PID/cgroup or as a
+    /// mounted path
     #[arg(long, value_name = "PATH")]
     cgroup: Vec<String>,
-    /// Only those of the container whose id begins so (docker, podman, containerd, kubernetes)
+    /// Only sockets of the container whose id begins with ID (docker, podman, containerd,
+    /// kubernetes)
     #[arg(long, value_name = "ID")]
     container: Vec<String>,
-    /// Only what listens; with -u and -x also what takes datagrams from anybody
+    /// Only listening sockets; with -u and -x, also sockets that accept datagrams from any sender
     #[arg(short, long, conflicts_with = "all")]
     listening: bool,
-    /// Also what remains of connections that are over (TIME-WAIT)
+    /// Also closed connections in TIME-WAIT
     #[arg(short, long)]
     all: bool,
     /// IPv4 only
@@ -106,13 +110,13 @@ pub(crate) struct Options {
     /// IPv6 only
     #[arg(short = '6')]
     six: bool,
-    /// Look again and again, show what changes, and sum up on Ctrl-C
+    /// Repeat, show changes, and print a summary on Ctrl-C
     #[arg(short, long, group = "lasting")]
     follow: bool,
-    /// Tell the calls that set up sockets as they happen, and sum up on Ctrl-C
+    /// Print the calls that set up sockets as they happen, and a summary on Ctrl-C
     #[arg(long, group = "lasting", conflicts_with_all = ["all", "interval"])]
     trace: bool,
-    /// From one look to the next; longer where a look takes more than a tenth of it
+    /// Time from one sample to the next; longer if a sample takes more than a tenth of it
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = duration::parse_positive, requires = "follow")]
     pub(super) interval: Duration,
     /// End after this long
@@ -132,8 +136,10 @@ impl Options {
     /// Returns the requested calls: their callers, and the sockets that they are made on.
     pub(super) fn calls(&self) -> Result<CallOptions> {
         if let Some(path) = self.ends.iter().find(|text| is_path(text)) {
-            let refusal = anyhow::anyhow!("--trace does not know calls by the path {path}");
-            return Err(Failure::from(refusal).hint("choose by --pid or --name, with -x"));
+            let refusal = anyhow::anyhow!("--trace cannot select by the path {path}");
+            return Err(
+                Failure::from(refusal).hint("select with --pid or --name, together with -x")
+            );
         }
         Ok(CallOptions {
             choice: self.choice()?,
@@ -191,10 +197,11 @@ impl Options {
         Groups::find(&asked).map(Some).map_err(|error| {
             let hint = match error {
                 GroupError::NoCgroup(_) => {
-                    "give it as `cat /proc/PID/cgroup` has it behind `0::`, or as it is mounted; `systemd-cgls` lists them"
+                    "give the path after `0::` in /proc/PID/cgroup, or the mounted path; \
+                     `systemd-cgls` lists control groups"
                 }
                 GroupError::NoContainer(_) => {
-                    "`docker ps`, `podman ps` and `crictl ps` list the ids of those that run"
+                    "`docker ps`, `podman ps` and `crictl ps` list the ids of running containers"
                 }
                 GroupError::ManyContainers { .. } => "give more digits of the id",
             };

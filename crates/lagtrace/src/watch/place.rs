@@ -10,11 +10,11 @@ pub(super) fn named(place: &str) -> Result<NetworkNamespace> {
     let (found, hint) = match place.parse::<u32>() {
         Ok(pid) => (
             NetworkNamespace::of(pid),
-            "its number in this host's own namespace: `pgrep NAME` there",
+            "use the PID in this host's own namespace, from `pgrep NAME`",
         ),
         Err(_) => (
             NetworkNamespace::at(place),
-            "`ip netns list` names them; a path is one such as /proc/PID/ns/net",
+            "`ip netns list` lists the names; a path looks like /proc/PID/ns/net",
         ),
     };
     found.map_err(|error: HostError| Failure::from(error).hint(hint))

@@ -356,7 +356,7 @@ fn what_if_tries_the_option_and_puts_it_back() {
         let notes = report["notes"].as_array().unwrap().iter();
         let said: Vec<&str> = notes.map(|note| note["text"].as_str().unwrap()).collect();
         for words in [
-            "after it was put back",
+            "after it was restored",
             "has been switched on",
             "switched off again",
         ] {

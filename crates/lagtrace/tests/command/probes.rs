@@ -235,20 +235,17 @@ http {{ access_log off; server {{ listen 127.0.0.1:80; root {home}; }} }}\n"
 #[test]
 fn what_it_cannot_probe_is_said() {
     for (arguments, told) in [
-        (
-            &["probe", "127.0.0.1", "-m", "connect"][..],
-            "names no port",
-        ),
+        (&["probe", "127.0.0.1", "-m", "connect"][..], "has no port"),
         (&["probe", "no-such-host.invalid:80"], "cannot resolve"),
         (
             &["probe", "127.0.0.1:80", "-6"],
-            "no address of the version",
+            "no address of the requested IP version",
         ),
         (&["probe", "127.0.0.1:80", "-i", "1us"], "at least 100us"),
-        (&["probe", "127.0.0.1", "-p", "80-"], "is no port"),
+        (&["probe", "127.0.0.1", "-p", "80-"], "is not a port"),
         (&["probe", "127.0.0.1", "--size", "9-8"], "ends before"),
-        (&["probe", "127.0.0.1", "--matrix"], "names no port"),
-        (&["probe", "127.0.0.1:80", "--flags", "SX"], "is no flag"),
+        (&["probe", "127.0.0.1", "--matrix"], "has no port"),
+        (&["probe", "127.0.0.1:80", "--flags", "SX"], "is not a flag"),
         (&["probe", "127.0.0.1:80", "-I", "no-such-if"], "failed"),
         // Options that a method would silently ignore.
         (
@@ -282,7 +279,7 @@ fn what_it_cannot_probe_is_said() {
                 "--loaded",
                 "http://127.0.0.1/",
             ],
-            "--loaded takes an end",
+            "--loaded needs a limited number",
         ),
         (
             &["probe", "127.0.0.1:80", "-m", "tls", "--head"],
@@ -290,16 +287,16 @@ fn what_it_cannot_probe_is_said() {
         ),
         (
             &["probe", "127.0.0.1:80", "-m", "http", "--ttl", "3"],
-            "to the kernel",
+            "the kernel makes the packets",
         ),
         // Two sweeps at once, whose effects could not be told apart.
         (
             &["probe", "127.0.0.1:80", "--size", "8-9", "-s", "7000-7001"],
-            "cannot be swept at once",
+            "cannot be swept together",
         ),
         (
             &["probe", "127.0.0.1:80", "--size", "8-9", "--matrix"],
-            "cannot be swept at once",
+            "cannot be swept together",
         ),
     ] {
         let run = lagtrace(arguments).expect(2);

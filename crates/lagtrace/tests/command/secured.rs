@@ -272,7 +272,7 @@ fn plain_http_where_tls_was_asked_for_is_asked_by_http() {
     let report = lagtrace(arguments).expect(1).json();
     assert_eq!(findings(&report), ["tls-failed"], "{report:#}");
     let fixes = report["findings"][0]["fix"].to_string();
-    assert!(fixes.contains("ask by http://"), "{fixes}");
+    assert!(fixes.contains("use http://"), "{fixes}");
     assert!(!fixes.contains("certificate"), "{fixes}");
 }
 

@@ -148,7 +148,10 @@ fn people_read_it_as_straces_lines_and_a_table() {
         "{line}"
     );
     assert!(line.contains("# Nagle's algorithm off"), "{line}");
-    let (_, table) = run.stdout.split_once("Who set what").unwrap();
+    let (_, table) = run
+        .stdout
+        .split_once("Programs and the options that they set")
+        .unwrap();
     assert!(
         table.contains("TCP_CORK") && table.contains("0 → 1"),
         "{table}"

@@ -66,7 +66,7 @@ fn datagrams_that_found_no_room_are_counted() {
     assert!(remarks(&full).contains("reads more slowly"), "{full:#}");
     assert!(full["receive_queue"].as_u64().unwrap() > 0);
     if full["options"]["is_receive_buffer_set"] == true {
-        assert!(remarks(&full).contains("set by hand"), "{full:#}");
+        assert!(remarks(&full).contains("set by a program"), "{full:#}");
     }
     assert_eq!(read_all(&reader) + drops, 100);
     // The buffer has room again, so a single look accuses nobody.
@@ -115,7 +115,7 @@ fn drops_under_the_eyes_are_told_from_older_ones() {
     assert!(!of("socket-change", other).iter().any(rose), "{run:#?}");
     let (now, before) = (of("socket", port)[0], of("socket", other)[0]);
     assert_eq!(now["dropped"], now["buffers"]["drops"]);
-    assert!(remarks(now).contains("while it was looked at") && remarks(now).contains("slowly"));
+    assert!(remarks(now).contains("during the samples") && remarks(now).contains("slowly"));
     assert_eq!(before["dropped"], 0);
     assert!(remarks(before).contains("none of them"), "{before:#}");
 }

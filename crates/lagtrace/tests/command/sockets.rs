@@ -58,7 +58,7 @@ fn both_ends_of_a_connection_are_shown_with_their_options() {
     assert!(listening["remarks"][0].as_str().unwrap().contains("accept"));
     let text = lagtrace(&arguments).expect(0).stdout;
     assert!(
-        text.contains("nodelay 1") && text.contains("cork 1: what is less"),
+        text.contains("nodelay 1") && text.contains("cork 1: data smaller"),
         "{text}"
     );
     let pid = own.to_string();
@@ -67,7 +67,7 @@ fn both_ends_of_a_connection_are_shown_with_their_options() {
         lagtrace(other)
             .expect(0)
             .stdout
-            .contains("No socket is like that")
+            .contains("No matching socket was found")
     );
 }
 
@@ -138,5 +138,5 @@ fn one_end_is_enough_to_name_connections() {
     assert!(shown("127.0.0.1") >= 6);
     assert_eq!(shown(&format!("127.0.0.2:{}", address.port())), 0);
     let told = lagtrace(["sockets", "127.0.0.1:x"]).expect(2).stderr;
-    assert!(told.contains("names no target"), "{told}");
+    assert!(told.contains("is not a target"), "{told}");
 }

@@ -20,7 +20,7 @@ pub enum CaptureError {
         source: io::Error,
     },
     /// A file is no capture.
-    #[error("{name} is no pcap, pcapng or snoop capture: it is {found}")]
+    #[error("{name} is not a pcap, pcapng or snoop capture: it is {found}")]
     NotCapture {
         /// The file's name.
         name: String,
@@ -109,9 +109,10 @@ impl CaptureError {
                  'sudo setcap cap_net_raw+ep' on the lagtrace binary"
                     .into(),
             ),
-            Self::NoSuchInterface { known, .. } => {
-                Some(format!("there are: {}, and any for all", known.join(", ")))
-            }
+            Self::NoSuchInterface { known, .. } => Some(format!(
+                "available: {}, and `any` for all of them",
+                known.join(", ")
+            )),
             Self::Filter { .. } => Some("man pcap-filter describes the language".into()),
             Self::MixedLinkTypes(..) => {
                 Some("capture on the interface any, or into a file for each".into())

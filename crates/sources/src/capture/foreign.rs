@@ -68,8 +68,8 @@ impl Foreign {
     pub(super) fn hint(self, name: &str) -> Option<String> {
         match self {
             Self::Empty => Some(
-                "the capture was perhaps stopped before its first packets were written; \
-                 tcpdump writes them at once with -U --immediate-mode"
+                "the capture may have been stopped before its first packets were written; tcpdump \
+                 writes packets immediately with -U --immediate-mode"
                     .into(),
             ),
             Self::Compressed(_, unpack) => Some(format!("{unpack} {name} | lagtrace analyze -")),

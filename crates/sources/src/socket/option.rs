@@ -69,7 +69,7 @@ impl ForeignOption {
         let socket = guard.socket()?;
         guard.was_on = sockopt::tcp_nodelay(&socket).map_err(|e| guard.failed("reading", e))?;
         if guard.was_on {
-            guard.report("was on already and was left so");
+            guard.report("was already on and was left on");
             return Ok(guard);
         }
         if let Err(e) = sockopt::set_tcp_nodelay(&socket, true) {
@@ -150,11 +150,11 @@ impl Drop for ForeignOption {
             return;
         }
         match self.put_back() {
-            Ok(()) => self.report("was switched off again, as it had been"),
+            Ok(()) => self.report("was switched off again, as before"),
             Err(HostError::Gone { .. }) => {
-                self.report("needed no putting back: the connection is closed");
+                self.report("did not have to be restored: the connection is closed");
             }
-            Err(e) => self.report(&format!("could not be put back: {e}")),
+            Err(e) => self.report(&format!("could not be restored: {e}")),
         }
     }
 }

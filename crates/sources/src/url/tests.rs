@@ -41,10 +41,10 @@ fn takes_what_people_type() {
 #[test]
 fn refuses_and_says_what_and_where() {
     for (text, words) in [
-        ("", "names no host"),
-        ("http://", "names no host"),
-        ("http:///x", "names no host"),
-        ("http://:80/", "names no host"),
+        ("", "has no host"),
+        ("http://", "has no host"),
+        ("http:///x", "has no host"),
+        ("http://:80/", "has no host"),
         ("ftp://h/", "`ftp`"),
         ("http://me:pw@h/", "user name"),
         ("http://h:0/", "`0`"),

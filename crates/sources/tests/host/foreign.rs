@@ -193,10 +193,10 @@ fn an_option_of_our_connection_is_set_and_put_back() {
     let texts: Vec<String> = notes.iter().map(|note| note.text).collect();
     let expected = [
         "was off and has been switched on.",
-        "was switched off again, as it had been.",
-        "was on already and was left so.",
+        "was switched off again, as before.",
+        "was already on and was left on.",
         "was off and has been switched on.",
-        "needed no putting back: the connection is closed.",
+        "did not have to be restored: the connection is closed.",
     ];
     assert_eq!(texts.len(), expected.len(), "{texts:#?}");
     for (text, end) in texts.iter().zip(expected) {

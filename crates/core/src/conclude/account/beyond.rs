@@ -72,14 +72,14 @@ impl Beyond {
         let (count, by) = (self.tally.affected, median(&self.tally.saved));
         let text = match self.place {
             Place::Path => format!(
-                "{count} requests arrived, or their responses were acknowledged, {by} (median) \
-                 later than the minimum round trip allows, and by the client's timestamps they \
-                 spent that time on the path"
+                "{count} requests, or the ACKs of their responses, arrived {by} (median) later \
+                 than the minimum round trip explains; the client's timestamps show that this time \
+                 passed on the path"
             ),
             _ => format!(
                 "{count} requests came after a silence of {by} (median), as long as the \
                  retransmission timeout on a path with a round trip of {}; the clients' packets \
-                 carry no numbers that would show whether they had been sent before and lost",
+                 carry no IP identifications that would show whether earlier copies were lost",
                 human(self.least)
             ),
         };

@@ -50,7 +50,9 @@ fn witness(
         return (Verdict::Proven, because);
     }
     if service.ledger.unread * 2 > service.ledger.count {
-        let because = "its protocol is not decoded, so who waits for whom is not known".to_owned();
+        let because = "its protocol is not decoded, so it is not known which end waits for the \
+                       other"
+            .to_owned();
         return (Verdict::Possible, because);
     }
     match (is_from_packets, service.ledger.round_trip) {

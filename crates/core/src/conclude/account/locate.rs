@@ -49,9 +49,9 @@ pub(crate) fn locate(
 /// Returns a finding for time whose place is not known, with its figures not filled in.
 pub(crate) fn unknown(case: &Case<'_>) -> Finding {
     let mut finding = evidence::bare_finding(Id::TimeUnknown, Owner::Unknown, case);
-    "Something changed the latency, and no finding says what".clone_into(&mut finding.title);
+    "The latency changed, and no finding explains why".clone_into(&mut finding.title);
     finding.summary = format!(
-        "An experiment changed how long requests to {} take, and no finding explains it.",
+        "An experiment changed the latency of requests to {}, and no finding explains it.",
         case.endpoint
     );
     finding
@@ -64,8 +64,8 @@ pub(crate) fn resolution(case: &Case<'_>) -> Option<Finding> {
     let slow = resolutions.find(|one| one.failure.is_none() && one.took >= LONG_LOOKUP)?;
     let mut finding = evidence::bare_finding(Id::TimeInResolver, Owner::Resolver, case);
     finding.summary = format!(
-        "{} took {} to resolve, by this host's own resolver. Clients without it in a cache wait as \
-         long before their first request.",
+        "Resolving {} took {} with this host's own resolver. Clients that do not have the name in \
+         a cache wait for as long before their first request.",
         slow.name,
         human(slow.took)
     );
@@ -177,7 +177,7 @@ fn summary(
         (Some(Place::Server), _) => "in the server",
         (Some(Place::Client), _) => "in the client",
         (Some(Place::Path), _) => "on the path between client and server",
-        (Some(Place::Unknown), _) => "at a place that these observations do not show",
+        (Some(Place::Unknown), _) => "at an unknown place",
         (None, Owner::Resolver) => "in name resolution",
         (None, _) => "before the first request, during connection setup",
     };
@@ -187,8 +187,8 @@ fn summary(
         _ => "",
     };
     format!(
-        "On average {} of each {each} to {}, {} of all time, was spent {place}{how}. No rule \
-         explains it{caveat}.",
+        "On average {} of each {each} to {} ({} of all time) was spent {place}{how}. No rule \
+         explains this time{caveat}.",
         human(mean),
         case.endpoint,
         percent(share),
@@ -253,7 +253,7 @@ fn next(spot: &Spot, case: &Case<'_>) -> Vec<Fix> {
     match (spot.place, spot.culprit) {
         (Some(Place::Server), _) if case.facts.turns.tally.is_some() => vec![command(
             "server",
-            "`perf record -g -p PID`, the program's own trace, its log of queries and upstream \
+            "`perf record -g -p PID`, the program's own trace, and its log of queries and upstream \
              calls"
                 .to_owned(),
         )],

@@ -58,7 +58,7 @@ fn gain(outcome: &ExperimentOutcome) -> u64 {
 fn evidence(outcome: &ExperimentOutcome) -> Evidence {
     let mean = |ns| human(Duration::from_nanos(ns));
     let text = format!(
-        "{} changed the mean from {} to {}, and no finding says why",
+        "{} changed the mean from {} to {}, and no finding explains why",
         outcome.experiment,
         mean(outcome.control.mean),
         mean(outcome.treated.mean),

@@ -23,21 +23,21 @@ pub(super) fn lost(seen: &SeenSocket, loss: &Loss<'_>) -> Option<String> {
         1 => format!("1 {} was dropped", loss.names[0]),
         _ => format!("{count} {} were dropped", loss.names[1]),
     };
-    let full = format!("full in {} of {} looks", looks.count, looks.of);
+    let full = format!("full in {} of {} samples", looks.count, looks.of);
     Some(match seen.dropped() {
         _ if all == 0 => return None,
         Some(0) => format!(
-            "{} since it was opened, none of them in {} looks.",
+            "{} since it was opened, none of them during the {} samples.",
             dropped(all),
             looks.of
         ),
         Some(now) if looks.count > 0 => format!(
-            "{} while it was looked at; {room} was {full}: {}.",
+            "{} during the samples; {room} was {full}: {}.",
             dropped(now),
             loss.slow
         ),
         Some(now) => format!(
-            "{} while it was looked at, though {room} had room at each of {} looks: {}.",
+            "{} during the samples, although {room} had free space in each of {} samples: {}.",
             dropped(now),
             looks.of,
             loss.otherwise
@@ -48,7 +48,7 @@ pub(super) fn lost(seen: &SeenSocket, loss: &Loss<'_>) -> Option<String> {
             loss.slow
         ),
         None => format!(
-            "{} since it was opened; whether that goes on, -f tells.",
+            "{} since it was opened; -f shows whether this continues.",
             dropped(all)
         ),
     })

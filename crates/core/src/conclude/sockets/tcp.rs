@@ -42,8 +42,8 @@ fn refused(seen: &SeenSocket) -> Option<String> {
     let loss = Loss {
         names: ["attempt to connect", "attempts to connect"],
         room: &format!("its accept queue of {}", seen.socket.send_queue),
-        slow: "the process accepts more slowly than they come",
-        otherwise: "bursts between them, or a full SYN queue",
+        slow: "the process accepts more slowly than they arrive",
+        otherwise: "bursts between the samples, or a full SYN queue",
     };
     lost(seen, &loss)
 }
@@ -55,7 +55,7 @@ fn held(socket: &LiveSocket, holding: Tally) -> Option<String> {
     let bytes = tcp.notsent_bytes.unwrap_or_default();
     if options.cork == Some(true) && bytes > 0 && bytes < tcp.snd_mss && tcp.unacked == 0 {
         return Some(format!(
-            "{bytes} bytes wait for TCP_CORK to be removed, 200 ms at most."
+            "{bytes} bytes wait until TCP_CORK is cleared, for at most 200 ms."
         ));
     }
     let is_often = holding.of >= MANY_LOOKS && holding.count * 10 >= holding.of;
@@ -69,16 +69,17 @@ fn held(socket: &LiveSocket, holding: Tally) -> Option<String> {
         return None;
     }
     let how_often = if is_often {
-        format!("in {} of {} looks", holding.count, holding.of)
+        format!("in {} of {} samples", holding.count, holding.of)
     } else {
         "at this instant".to_owned()
     };
     let of_nagle = match options.nodelay {
         Some(_) => "TCP_NODELAY is off: Nagle's algorithm holds a small write",
-        None => "as Nagle's algorithm does (TCP_NODELAY could not be read)",
+        None => "as with Nagle's algorithm (TCP_NODELAY could not be read)",
     };
     Some(format!(
-        "Less than a segment was held back {how_often} until what is in flight is acknowledged; {of_nagle}."
+        "Data smaller than a segment was held back {how_often} until the data in flight is \
+         acknowledged; {of_nagle}."
     ))
 }
 
@@ -109,7 +110,7 @@ fn repeating(socket: &LiveSocket) -> Option<String> {
     };
     let times = tcp.retransmits.max(1);
     Some(format!(
-        "No answer for {}: sent again {times} times{next}.",
+        "No answer for {}: retransmitted {times} times{next}.",
         human(Duration::from_nanos(tcp.last_ack_received_ns)),
     ))
 }
@@ -130,12 +131,12 @@ fn limited(socket: &LiveSocket) -> Option<String> {
     let (time, what) = long.max()?;
     let set = match (what, socket.options) {
         ("its own send buffer", Some(options)) if options.is_send_buffer_set == Some(true) => {
-            ", which was set by hand"
+            ", which a program set"
         }
         _ => "",
     };
     Some(format!(
-        "Held back by {what}{set} for {} of the {} in which it had data to send.",
+        "Limited by {what}{set} for {} of the {} in which it had data to send.",
         human(Duration::from_nanos(time)),
         human(Duration::from_nanos(busy)),
     ))

@@ -20,8 +20,8 @@ fn dropped(seen: &SeenSocket, buffers: &Buffers) -> Option<String> {
     let loss = Loss {
         names: ["datagram", "datagrams"],
         room: &format!("its receive buffer of {limit}{}", by_hand(seen)),
-        slow: "the process reads more slowly than they come",
-        otherwise: "bursts between them, or datagrams with errors",
+        slow: "the process reads more slowly than they arrive",
+        otherwise: "bursts between the samples, or datagrams with errors",
     };
     lost(seen, &loss)
 }
@@ -31,7 +31,8 @@ fn filling(seen: &SeenSocket, buffers: &Buffers) -> Option<String> {
     let is_full = seen.socket.is_full() == Some(true);
     (is_full && buffers.drops == 0).then(|| {
         format!(
-            "{} of the {} of its receive buffer{} wait to be read: what finds no room is dropped.",
+            "{} of the {} of its receive buffer{} wait to be read: datagrams that do not fit are \
+             dropped.",
             kibibytes(buffers.receive_used),
             kibibytes(buffers.receive_limit),
             by_hand(seen)
@@ -42,7 +43,7 @@ fn filling(seen: &SeenSocket, buffers: &Buffers) -> Option<String> {
 fn by_hand(seen: &SeenSocket) -> &'static str {
     let options = seen.socket.options.unwrap_or_default();
     match options.is_receive_buffer_set {
-        Some(true) => " (set by hand)",
+        Some(true) => " (set by a program)",
         _ => "",
     }
 }

@@ -5,7 +5,7 @@ use crate::observed::sockets::{LiveSocket, Protocol};
 
 /// Returns the remarks on processes that wait for one another.
 pub(super) fn remarks(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Vec<String> {
-    let further = "further ones wait, or fail with EAGAIN where they may not";
+    let further = "further ones wait, or fail with EAGAIN if non-blocking";
     let told = match socket.state {
         "LISTEN" => [backlog(socket, further), None],
         _ => [unread(socket, peer), unread_by_peer(socket, peer)],
@@ -23,10 +23,11 @@ fn unread_by_peer(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<Stri
     let what = if buffers.send_used >= buffers.send_limit {
         "a write waits"
     } else {
-        "it is not writable"
+        "the socket is not writable"
     };
     Some(format!(
-        "{who} has not read {} of kernel memory of at most {}: {what} until it does.",
+        "{who} has not read data that takes {} of at most {} of kernel memory: {what} until it \
+         reads.",
         buffers.send_used, buffers.send_limit
     ))
 }

@@ -13,35 +13,35 @@ pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
     let (id, text) = match (usual(TcpFlags::SYN)?, usual(TcpFlags::ACK)?) {
         (ProbeAnswer::Open, ProbeAnswer::Refused) => (
             "probe-filter-none",
-            "open, and a stray ACK is reset by it: nothing before it keeps state of connections.",
+            "open, and a stray ACK gets a RST: no stateful filter is before the port.",
         ),
         (ProbeAnswer::Open, ProbeAnswer::Silence) => (
             "probe-filter-stateful",
-            "open, and a stray ACK vanishes: a filter before it (or its own) keeps state of \
-             connections. One that forgets idle ones lets them hang: see keep-alives.",
+            "open, but a stray ACK gets no answer: a stateful filter is before the port or on the \
+             host. If it drops the state of idle connections, they hang: use keep-alives.",
         ),
         (ProbeAnswer::Refused, ProbeAnswer::Refused) => (
             "probe-filter-none",
-            "closed, and it says so to each segment: nothing before it filters.",
+            "closed, and every segment gets a RST: no filter is before the port.",
         ),
         (ProbeAnswer::Refused, ProbeAnswer::Silence) => (
             "probe-filter-stateful",
-            "a SYN is refused and a stray ACK vanishes: a filter keeps state of connections, and \
-             the refusal may be its own.",
+            "a SYN is refused, but a stray ACK gets no answer: a stateful filter is before the \
+             port, and the refusal may come from it.",
         ),
         (ProbeAnswer::Silence, ProbeAnswer::Refused) => (
             "probe-filter-syn",
-            "a SYN vanishes and a stray ACK is reset: a filter without state drops new connections \
-             to this port; the host is up.",
+            "a SYN gets no answer, but a stray ACK gets a RST: a stateless filter drops new \
+             connections to this port; the host is up.",
         ),
         (ProbeAnswer::Silence, ProbeAnswer::Silence) => (
             "probe-filter-all",
-            "nothing is answered whatever the flags: a filter drops all of it, or there is no such \
-             host.",
+            "no segment is answered, whatever its flags: a filter drops all of them, or the host \
+             does not exist.",
         ),
         (ProbeAnswer::Unreachable(..), _) => (
             "probe-filter-rejects",
-            "a SYN is answered by an ICMP error: a filter or a router rejects it.",
+            "a SYN gets an ICMP error: a filter or a router rejects it.",
         ),
         _ => return None,
     };

@@ -48,9 +48,9 @@ fn losing_ports(key: &ProbeKey, tallies: &[(u16, &StepTally)]) -> Option<Remark>
         return None;
     }
     let text = format!(
-        "nothing sent from source port {} was answered, and everything from the other {} was: one \
-         member of parallel paths (ECMP, a bundle of links) loses what is hashed to it, or a \
-         filter drops what comes from there.",
+        "no probe from source port {} was answered, but every probe from the other {} was: one of \
+         several parallel paths (ECMP, a link bundle) loses the flows that hash to it, or a filter \
+         drops packets from that port.",
         list(&lost),
         tallies.len() - lost.len()
     );
@@ -79,8 +79,8 @@ fn slower_ports(key: &ProbeKey, tallies: &[(u16, &StepTally)]) -> Option<Remark>
     let more = slow.first()?.0 - usual;
     let ports: Vec<u16> = slow.iter().map(|(_, port)| *port).collect();
     let text = format!(
-        "answers to source port {} take at least {:.1} ms longer each time than those to the other \
-         {}: one member of parallel paths (ECMP, a bundle of links) is slower.",
+        "answers to source port {} always take at least {:.1} ms longer than those to the other \
+         {}: one of several parallel paths (ECMP, a link bundle) is slower.",
         list(&ports),
         more.as_secs_f64() * 1e3,
         least.len() - slow.len()

@@ -45,8 +45,9 @@ pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
         .any(|a| is_too_big(*a));
     if refused {
         let text = format!(
-            "packets of {packet} bytes pass, those of {next} and more are refused as too big (by \
-             ICMP, or by this host's own device): the path's MTU lies there, and TCP finds it."
+            "packets of {packet} bytes get through, and packets of {next} bytes or more are \
+             rejected as too big (by ICMP, or by this host's own device): the path's MTU is \
+             between these sizes, and TCP finds it."
         );
         return Some(told("probe-size-limit", key, &text));
     }
@@ -57,10 +58,11 @@ pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
     let is_told = largest > 0 || matches!(key.method, ProbeMethod::Icmp | ProbeMethod::Udp);
     (silent >= LEAST_SILENT && is_whole && is_told).then(|| {
         let text = format!(
-            "packets of {packet} bytes are answered, those of {next} and more vanish without an ICMP \
-             error ({silent} of {silent}): a black hole for path MTU discovery, where TCP stalls on full \
-             segments - or a filter of large probes; ask by another method to tell. Let ICMP \
-             type 3 code 4 (ICMPv6 type 2) pass, or clamp the MSS to {}.",
+            "packets of {packet} bytes are answered, but packets of {next} bytes or more get \
+             neither an answer nor an ICMP error ({silent} of {silent}). This is a black hole for \
+             path MTU discovery, where TCP stalls on full segments, or a filter drops large \
+             probes: probe with another method to find out. Let ICMP type 3 code 4 (ICMPv6 type 2) \
+             pass, or clamp the MSS to {}.",
             packet.saturating_sub(if key.endpoint.addr.is_ipv4() { 40 } else { 60 })
         );
         told("probe-size-black-hole", key, &text)

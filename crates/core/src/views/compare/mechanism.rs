@@ -152,7 +152,7 @@ fn weigh(levers: &[Lever]) -> Mechanism {
 fn explain(fate: Fate, mechanism: Option<Mechanism>, levers: &[Lever]) -> String {
     let conclusion = match (fate, mechanism) {
         (Fate::NotMeasured, _) => {
-            return "The run after has no whole exchange that could show it.".to_owned();
+            return "The later run has no complete exchange that could show it.".to_owned();
         }
         (Fate::Vanished, Some(Mechanism::Changed)) => {
             "It is gone because the change reached the live sockets"
@@ -161,9 +161,9 @@ fn explain(fate: Fate, mechanism: Option<Mechanism>, levers: &[Lever]) -> String
             "It is gone and the configuration changed; the live sockets were not read in both runs"
         }
         (Fate::Vanished, Some(Mechanism::Unchanged)) => {
-            "It is gone, but what causes it was read and did not change: this was not the fix"
+            "It is gone, but its mechanism was read and did not change: something else fixed it"
         }
-        (Fate::Vanished, _) => "It is gone, but the mechanism was not seen to change",
+        (Fate::Vanished, _) => "It is gone, but no change of the mechanism was seen",
         (Fate::Stayed, Some(Mechanism::Changed)) => {
             "It is still there although the change reached the live sockets: \
              the change is not the whole remedy, or the diagnosis is wrong"

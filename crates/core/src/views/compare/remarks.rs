@@ -51,7 +51,7 @@ fn subjects(before: &Report, after: &Report) -> Option<Remark> {
     remark(
         "different-subjects",
         format!(
-            "The reports are about different subjects, {} and {}: a difference may be theirs.",
+            "The reports are about different subjects, {} and {}, which may explain a difference.",
             before.subject, after.subject
         ),
     )
@@ -62,9 +62,9 @@ fn intervals(comparison: &Comparison, before: &Report, after: &Report) -> Option
         return remark(
             "no-intervals",
             format!(
-                "There are no confidence intervals: that takes at least {} clusters (one second of \
-                 one group of connections) in both reports' details. The figures are compared as \
-                 they are, and chance is not told from change.",
+                "There are no confidence intervals: they need at least {} clusters (one second of \
+                 one group of connections) in the details of both reports. The comparison cannot \
+                 distinguish a change from chance.",
                 bootstrap::LEAST_CLUSTERS
             ),
         );
@@ -104,16 +104,17 @@ fn load(comparison: &Comparison) -> Option<Remark> {
         (None, None) => remark(
             "unequal-rates",
             format!(
-                "The rates differ, {rates}: in closed loop a faster service is loaded more, and \
-                 its latency includes that. Compare at equal rate, at {:.0} requests/s for example.",
+                "The rates differ, {rates}: in a closed loop a faster service gets more load, \
+                 which raises its latency. Compare at equal rates, for example at {:.0} \
+                 requests/s.",
                 before.rate.min(after.rate)
             ),
         ),
         _ => remark(
             "unequal-rates",
             format!(
-                "Both runs did not carry the same load, {rates}: latency depends on the load. \
-                 Compare at equal rate."
+                "The two runs had different loads, {rates}, and latency depends on the load. \
+                 Compare at equal rates."
             ),
         ),
     }
@@ -127,7 +128,8 @@ fn method(before: &Report, after: &Report) -> Option<Remark> {
     remark(
         "measured-differently",
         format!(
-            "Latency was measured by {old} before and by {new} after: small differences may be the method's."
+            "Latency was measured with {old} before and with {new} after: small differences may be \
+             due to the method."
         ),
     )
 }
@@ -143,8 +145,8 @@ fn less_evidence(before: &Report, after: &Report, comparison: &Comparison) -> Op
     }
     remark(
         "less-evidence",
-        "The run after had no packets to look at, unlike the run before: that a finding is gone \
-         may be for want of evidence.",
+        "The later run had no packets, unlike the earlier one: a finding may be gone only because \
+         there is no evidence.",
     )
 }
 
@@ -159,7 +161,7 @@ fn several_fixes(comparison: &Comparison) -> Option<Remark> {
     }
     remark(
         "several-fixes",
-        "Several findings vanished together: each one's prediction supposes the others still \
-         there, so none was checked.",
+        "Several findings disappeared together. Each prediction assumes that the other findings \
+         remain, so none was checked.",
     )
 }

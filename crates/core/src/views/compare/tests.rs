@@ -445,7 +445,7 @@ fn the_mechanism_decides_what_a_vanished_finding_means() {
     let (_, seen, text) = traced(&faulty(), &unread);
     assert_eq!(seen, Some(Mechanism::NotSeen));
     assert!(
-        text.contains("the mechanism was not seen to change"),
+        text.contains("no change of the mechanism was seen"),
         "{text}"
     );
 }

@@ -38,8 +38,8 @@ pub(super) fn parse(text: &str) -> Result<Condition, Fault> {
 /// been meant.
 pub(crate) fn field(name: &str) -> Result<Field, String> {
     Field::named(name).ok_or_else(|| match nearest(name) {
-        Some(near) => format!("`{name}` is no field, did you mean `{near}`?"),
-        None => format!("`{name}` is no field; `lagtrace analyze --help` lists them"),
+        Some(near) => format!("there is no field `{name}`; did you mean `{near}`?"),
+        None => format!("there is no field `{name}`; `lagtrace analyze --help` lists all fields"),
     })
 }
 
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
             Kind::End => operator == Operator::Equal,
         };
         if !fits {
-            return Err(self.fault_at(place, format!("`{name}` cannot be tested with `{sign}`")));
+            return Err(self.fault_at(place, format!("`{sign}` cannot be used with `{name}`")));
         }
         let value = self.value(field.kind())?;
         let test = Condition::Test(field, operator, value);
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
             Kind::Number => word
                 .parse()
                 .map(Value::Number)
-                .map_err(|_| format!("`{word}` is no whole number")),
+                .map_err(|_| format!("`{word}` is not a whole number")),
             Kind::End => end(&word),
         };
         value.map_err(|what| self.fault_at(begin, what))
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        Err(self.fault_at(begin, "this quotation has no end".to_owned()))
+        Err(self.fault_at(begin, "the closing quotation mark is missing".to_owned()))
     }
 
     fn rest(&self) -> &'a str {
@@ -224,12 +224,13 @@ fn time(word: &str) -> Result<Value, String> {
     let duration = has_unit.then(|| duration::parse(word).ok()).flatten();
     duration
         .map(|duration| Value::Number(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
-        .ok_or_else(|| format!("`{word}` is no duration: write it like 50ms, 1.5s or 200us"))
+        .ok_or_else(|| format!("`{word}` is not a duration: write it like 50ms, 1.5s or 200us"))
 }
 
 /// Parses an endpoint of a connection: `10.0.0.2:80`, `10.0.0.2`, `:80`, `[::1]:80` or `::1`.
 fn end(word: &str) -> Result<Value, String> {
-    let fault = || format!("`{word}` is no address: write it like 10.0.0.2:80, 10.0.0.2 or :80");
+    let fault =
+        || format!("`{word}` is not an address: write it like 10.0.0.2:80, 10.0.0.2 or :80");
     if let Ok(addr) = word.parse::<IpAddr>() {
         return Ok(Value::End(Some(addr), None));
     }

@@ -86,12 +86,12 @@ fn faults_name_the_place() {
     for (text, wanted) in [
         (
             "latencyy>50ms",
-            "`latencyy` is no field, did you mean `latency`? at character 1\n",
+            "there is no field `latencyy`; did you mean `latency`? at character 1\n",
         ),
         ("status=200 and zzz=1", "at character 16\n"),
         (
             "latency>50",
-            "`50` is no duration: write it like 50ms, 1.5s or 200us at character 9\n",
+            "`50` is not a duration: write it like 50ms, 1.5s or 200us at character 9\n",
         ),
         (
             "latency 50ms",
@@ -107,14 +107,14 @@ fn faults_name_the_place() {
         ),
         (
             "request>\"a\"",
-            "`request` cannot be tested with `>` at character 8\n",
+            "`>` cannot be used with `request` at character 8\n",
         ),
         (
             "request~\"/api",
-            "this quotation has no end at character 9\n",
+            "the closing quotation mark is missing at character 9\n",
         ),
-        ("server=nowhere", "`nowhere` is no address"),
-        ("status=abc", "`abc` is no whole number at character 8\n"),
+        ("server=nowhere", "`nowhere` is not an address"),
+        ("status=abc", "`abc` is not a whole number at character 8\n"),
         ("", "expected a field at character 1\n"),
         ("status=", "expected a value at character 8\n"),
     ] {

@@ -48,12 +48,12 @@ impl Investigation<'_> {
 
 fn resolve(server: &Server, target: &Target) -> Result<Resolved> {
     let Some(process) = server.processes().first() else {
-        return Err(Failure::new("which process serves may not be looked into"));
+        return Err(Failure::new("the server's process is not accessible"));
     };
     let master = match Master::find(process.pid) {
         Err(config::Error::NotNginx { .. }) => {
             let told = format!(
-                "{}[{}] is no nginx, and others are not read",
+                "{}[{}] is not nginx, and other configurations are not read",
                 process.name, process.pid
             );
             return Err(Failure::new(told));

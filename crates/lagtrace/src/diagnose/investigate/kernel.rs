@@ -78,8 +78,8 @@ impl Watching {
             }
             Err(why) => {
                 let text = format!(
-                    "Not measured: what became of the requests at the server, which its kernel \
-                     shows (unread, in the program, held back): {why}."
+                    "Not measured: the requests in the server's kernel, which would show the \
+                     stages of its time (unread, in the program, held back): {why}."
                 );
                 let id = "not-measured-watch".to_owned();
                 investigation.not_measured(STEP, Note { id, text });
@@ -259,8 +259,8 @@ fn tell(investigation: &mut Investigation<'_>, turns: u64, all: usize, skipped: 
     }
     if turns == 0 && all > 0 {
         let text = format!(
-            "The server's kernel timed {all} requests, and none of them on a connection of ours: \
-             addresses are translated between, or a proxy answers."
+            "The server's kernel timed {all} requests, but none of them on a connection of ours: \
+             there is NAT in between, or a proxy answers."
         );
         let id = "watch-unmatched".to_owned();
         return investigation.not_measured(STEP, Note { id, text });

@@ -168,7 +168,7 @@ fn generator(summary: &Summary) -> String {
     let requests: u64 = summary.lanes.iter().map(LaneSummary::responses).sum();
     let each = summary.generator.cpu.as_secs_f64() / requests.max(1) as f64;
     format!(
-        "making the load took {:.2} µs of processor time a request",
+        "making the load took {:.2} µs of processor time per request",
         each * 1e6
     )
 }
@@ -176,7 +176,7 @@ fn generator(summary: &Summary) -> String {
 /// Describes the results of a lane in one line.
 fn describe(lane: &LaneSummary, ending: Ending) -> String {
     if let Ending::NothingConnected(failure) = ending {
-        return format!("no connection could be made: {}", failure.name());
+        return format!("no connection succeeded: {}", failure.name());
     }
     let at = |quantile| {
         lane.service
@@ -216,7 +216,7 @@ fn disturbance(unobserved: &Summary, observed: &Summary) -> Option<String> {
     let (without, with) = (mean(unobserved)?, mean(observed)?);
     let ratio = with.as_secs_f64() / without.as_secs_f64().max(1e-9);
     Some(format!(
-        "mean {} against {} unobserved: observing changes it by {:+.1} %",
+        "mean {} observed, {} unobserved: observing changes it by {:+.1} %",
         words::time(with),
         words::time(without),
         (ratio - 1.0) * 100.0

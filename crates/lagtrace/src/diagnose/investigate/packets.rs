@@ -27,8 +27,8 @@ impl Investigation<'_> {
         if self.options.network.no_capture {
             return self.note(
                 "not-measured-capture",
-                "Not measured: packets, because of --no-capture. \
-                 They show which wait each packet ended.",
+                "Not measured: packets, because of --no-capture. They would show which packet \
+                 ended each wait.",
             );
         }
         let mut options = self.live_options();
@@ -54,14 +54,14 @@ impl Investigation<'_> {
             .map_or(String::new(), |hint| format!(" ({hint})"));
         let error = Failure::from(error);
         let text = format!(
-            "Not measured: packets, which show which wait each of them ended: {error}{hint}."
+            "Not measured: packets, which would show which packet ended each wait: {error}{hint}."
         );
         let id = "not-measured-capture".to_owned();
         self.not_measured(STEP, Note { id, text });
     }
 
     fn not_kept(&mut self, error: CaptureError) {
-        let text = format!("Not all packets were kept: {}.", Failure::from(error));
+        let text = format!("Not all packets were written: {}.", Failure::from(error));
         let id = "packets-not-kept".to_owned();
         self.not_measured(STEP, Note { id, text });
     }
@@ -122,7 +122,7 @@ impl Investigation<'_> {
             Some(fault) => self.not_kept(fault),
             None => {
                 let packets = words::plural(written.packets, "packet");
-                let text = format!("{packets} kept in {}", written.name);
+                let text = format!("{packets} written to {}", written.name);
                 self.console.outcome(STEP, &text);
             }
         }

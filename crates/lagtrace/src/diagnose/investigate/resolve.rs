@@ -99,7 +99,7 @@ impl Search<'_> {
             return Ok(None);
         };
         let EventBody::Resolution(resolution) = &event.body else {
-            return Err(Failure::new("the resolver gave no resolution"));
+            return Err(Failure::new("the resolver returned no result"));
         };
         if let Some(why) = &resolution.failure {
             let told = format!("cannot resolve `{}`: {why}", resolution.name);
@@ -111,7 +111,7 @@ impl Search<'_> {
         let took = words::time(resolution.took);
         self.events.push(event);
         let chosen = self.choose(&addresses, url.port()).ok_or_else(|| {
-            let told = format!("`{name}` has no address of the version of IP asked for");
+            let told = format!("`{name}` has no address of the requested IP version");
             Failure::new(told).hint("leave out -4 and -6")
         })?;
         let text = if url.host().to_string() == chosen.to_string() || name.starts_with('[') {
@@ -176,7 +176,7 @@ impl Search<'_> {
                 return Some(address);
             }
             let text =
-                format!("{address} did not accept a connection: the next address was tried.");
+                format!("{address} did not accept a connection, so the next address was tried.");
             let note = EventBody::Note(Note {
                 id: "address-passed-over".to_owned(),
                 text,

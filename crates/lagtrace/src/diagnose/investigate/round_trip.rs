@@ -99,12 +99,12 @@ pub(super) fn describe(samples: &[ProbeSample], by: &str) -> String {
     let (Some(min), Some(mean), Some(max)) = (times.min(), times.mean(), times.max()) else {
         return match samples.last() {
             Some(last) => format!("{} ({of} by {by})", answer(last.answer)),
-            None => format!("nothing by {by}"),
+            None => format!("no result by {by}"),
         };
     };
     let is_kernel = samples.iter().all(|sample| sample.stamp == Stamp::Kernel);
     let stamp = if is_kernel {
-        ", stamped by the kernel"
+        ", timestamped by the kernel"
     } else {
         ""
     };
@@ -121,19 +121,21 @@ pub(super) fn describe(samples: &[ProbeSample], by: &str) -> String {
 pub(super) fn answer(answer: ProbeAnswer) -> String {
     match answer {
         ProbeAnswer::Open => "open".to_owned(),
-        ProbeAnswer::Refused => "refused: nobody listens there, or a firewall says so".to_owned(),
+        ProbeAnswer::Refused => {
+            "refused: no program listens there, or a firewall rejects it".to_owned()
+        }
         ProbeAnswer::Unreachable(kind, code) => {
             format!("unreachable: ICMP type {kind} code {code}")
         }
         ProbeAnswer::Silence => "no answer".to_owned(),
         ProbeAnswer::Status(status) => format!("status {status}"),
-        ProbeAnswer::Closed => "closed before a whole response".to_owned(),
-        ProbeAnswer::NotHttp => "an answer that is no HTTP".to_owned(),
+        ProbeAnswer::Closed => "closed before a complete response".to_owned(),
+        ProbeAnswer::NotHttp => "an answer that is not HTTP".to_owned(),
         ProbeAnswer::Secured => "a TLS handshake".to_owned(),
         ProbeAnswer::TlsFailed => "no TLS connection".to_owned(),
-        ProbeAnswer::NotTrusted => "a certificate that is not accepted".to_owned(),
-        ProbeAnswer::NotTls => "an answer that is no TLS".to_owned(),
-        ProbeAnswer::TlsTimeout => "no whole TLS handshake in time".to_owned(),
+        ProbeAnswer::NotTrusted => "a certificate that was rejected".to_owned(),
+        ProbeAnswer::NotTls => "an answer that is not TLS".to_owned(),
+        ProbeAnswer::TlsTimeout => "no complete TLS handshake in time".to_owned(),
         ProbeAnswer::Echo => "an echo".to_owned(),
         ProbeAnswer::Datagram => "a datagram".to_owned(),
     }

@@ -20,7 +20,7 @@ impl Investigation<'_> {
                     self.feed.observe_now(EventBody::Route(route.clone()));
                     self.sites[index].route = Some(route);
                 }
-                Err(error) => self.refused(STEP, &error, "which way the kernel routes"),
+                Err(error) => self.refused(STEP, &error, "the kernel's route"),
             }
         }
         Ok(())

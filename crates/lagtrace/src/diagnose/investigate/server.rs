@@ -47,14 +47,14 @@ pub(super) fn check_place(options: &Options) -> Result<()> {
 fn named(host: &Host) -> Result<Option<NetworkNamespace>> {
     let refused = |error: HostError, hint: &str| Failure::from(error).hint(hint);
     if let Some(place) = &host.server_netns {
-        let hint = "`ip netns list` names them; a path is one such as /proc/PID/ns/net";
+        let hint = "`ip netns list` lists the names; a path looks like /proc/PID/ns/net";
         let namespace = NetworkNamespace::at(place);
         return namespace.map(Some).map_err(|error| refused(error, hint));
     }
     let Some(pid) = host.server_pid else {
         return Ok(None);
     };
-    let hint = "its number in this host's own namespace: `pgrep NAME` there";
+    let hint = "use the PID in this host's own namespace, from `pgrep NAME`";
     let namespace = NetworkNamespace::of(pid);
     namespace.map(Some).map_err(|error| refused(error, hint))
 }
@@ -91,7 +91,7 @@ fn describe(server: &Server) -> String {
         "on this host, in another network namespace"
     };
     match server.processes() {
-        [] => format!("{place}; its process may not be looked into"),
+        [] => format!("{place}; its process is not accessible"),
         [first, rest @ ..] => {
             let more = match rest.len() {
                 0 => String::new(),

@@ -37,7 +37,7 @@ impl Investigation<'_> {
 
     fn tell_firewall(&mut self, step: &str, state: FirewallState) {
         let text = match state.blocking_rules {
-            Some(0) => "no rule drops or rejects what goes there".to_owned(),
+            Some(0) => "no rule drops or rejects this traffic".to_owned(),
             Some(rules) => format!(
                 "{} could match",
                 words::plural(rules.into(), "blocking rule")
@@ -70,7 +70,7 @@ fn describe(listener: &ListenerSample) -> String {
         None => format!("{} half open", listener.embryonic),
     };
     format!(
-        "{}: {} of {} waiting to be accepted, {syn}",
+        "{}: {} of {} places in the accept queue used, {syn}",
         listener.local, listener.queued, listener.limit
     )
 }

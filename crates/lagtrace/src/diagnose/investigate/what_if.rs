@@ -33,8 +33,8 @@ impl Investigation<'_> {
             return Ok(());
         }
         let Some(server) = self.sites[0].server.take() else {
-            let text = "Not measured: what TCP_NODELAY would change, because the server was not \
-                        found on this host, or may not be looked into (needs CAP_SYS_PTRACE).";
+            let text = "Not measured: the effect of TCP_NODELAY, because the server was not found \
+                        on this host or its process is not accessible (needs CAP_SYS_PTRACE).";
             self.not_measured(STEP, note(text.to_owned()));
             return Ok(());
         };
@@ -104,7 +104,8 @@ impl Investigation<'_> {
     fn tell(&mut self, parts: &[String; 3]) {
         let [before, with, after] = parts;
         let text = format!(
-            "TCP_NODELAY on at the server's end of one connection of ours: {before} before, {with} with it, {after} after it was put back"
+            "TCP_NODELAY on the server's socket of one of our connections: {before} before, {with} \
+             with it, {after} after it was restored"
         );
         self.console.outcome(STEP, &text);
         self.feed.note(note(format!("{text}.")));

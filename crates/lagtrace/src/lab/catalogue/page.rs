@@ -28,7 +28,7 @@ fn write(page: &mut Page, groups: &[Group], up: &[(String, String)]) {
     }
     page.blank();
     let basis = BASIS.join(" and ");
-    let text = format!("All need {basis}; to record one takes tcpdump and tshark too.");
+    let text = format!("All need {basis}; recording also needs tcpdump and tshark.");
     page.paragraph(0, Tone::Dim, &text);
     for (name, id) in up {
         let text = format!("{name} as {id}");
@@ -39,7 +39,7 @@ fn write(page: &mut Page, groups: &[Group], up: &[(String, String)]) {
 fn head(page: &mut Page, group: &Group) {
     page.blank();
     let (name, title) = match (group.kind, group.cause) {
-        (Kind::Healthy, _) | (_, None) => ("healthy", "nothing is wrong, or it only looks so"),
+        (Kind::Healthy, _) | (_, None) => ("healthy", "healthy, or only similar to a fault"),
         (Kind::Known | Kind::Hidden, Some(cause)) => (cause.as_str(), group.title),
     };
     page.spans(0, &[(Tone::Strong, name), (Tone::Dim, title)]);

@@ -51,7 +51,7 @@ fn recording(name: String, folder: &Path) -> Result<Recording> {
     let file = folder.join(LABEL);
     let text = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let label: Label = serde_json::from_slice(&text)
-        .with_context(|| format!("{} is no label of a recording", file.display()))?;
+        .with_context(|| format!("{} is not a label of a recording", file.display()))?;
     if label.schema != SCHEMA {
         let (file, schema) = (file.display(), label.schema);
         let told = format!("{file} is of schema {schema}; this program reads {SCHEMA}");
@@ -68,7 +68,7 @@ fn recording(name: String, folder: &Path) -> Result<Recording> {
     let captures: Vec<_> = End::ALL.into_iter().filter_map(capture).collect();
     if captures.is_empty() {
         let told = format!(
-            "{} holds none of client.pcap*, server.pcap* and loopback.pcap*",
+            "{} contains none of client.pcap*, server.pcap* and loopback.pcap*",
             folder.display()
         );
         return Err(Failure::new(told));

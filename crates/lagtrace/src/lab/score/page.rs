@@ -179,8 +179,8 @@ fn totals(totals: &[Totals]) -> Table {
 /// Returns a sentence with the results of all diagnoses together.
 fn together(all: &Together) -> String {
     format!(
-        "Together: the right cause first in {}, the right owner in {}, nothing said in {}; healthy \
-         ones accused with a strong or proven verdict {}.",
+        "In total: right cause first in {}, right owner in {}, no finding in {}; healthy \
+         recordings accused with a strong or proven verdict: {}.",
         of(all.first_right, all.known),
         of(all.owner_right, all.known),
         all.silent,
@@ -194,7 +194,7 @@ fn figures(t: &Totals) -> Vec<(&'static str, String)> {
         ("faults: the right cause first", of(t.first_right, t.known)),
         ("  and the right culprit", of(t.culprit_right, t.known)),
         (
-            "  something untrue besides or instead",
+            "  wrong findings in addition or instead",
             of(t.known_accused, t.known),
         ),
         (
@@ -202,7 +202,7 @@ fn figures(t: &Totals) -> Vec<(&'static str, String)> {
             of(t.healthy_accused, t.healthy),
         ),
         (
-            "faults hidden from this end: something untrue",
+            "faults hidden from this end: wrong findings",
             of(t.hidden_accused, t.hidden),
         ),
         (
@@ -210,13 +210,13 @@ fn figures(t: &Totals) -> Vec<(&'static str, String)> {
             of(t.candidates.named, t.candidates.of),
         ),
         (
-            "  and is the likeliest",
+            "  and ranks it first",
             of(t.candidates.first, t.candidates.of),
         ),
     ];
     if let Some(unknown) = &t.unknown_share {
         figures.push(("unexplained time: mean", quantity::share(unknown.mean)));
-        figures.push(("  90 % have at most", quantity::share(unknown.p90)));
+        figures.push(("  90th percentile", quantity::share(unknown.p90)));
         figures.push(("  most", quantity::share(unknown.worst)));
     }
     if let Some(error) = &t.cost_error {
@@ -238,7 +238,7 @@ fn worst(page: &mut Page, totals: &Totals) {
         .filter(|share| share.worst > 0.0);
     let unknown = unknown.map(|share| format!("most time unexplained in {}", share.worst_in));
     let cost = totals.cost_error.as_ref();
-    let cost = cost.map(|error| format!("cost furthest off in {}", error.worst_in));
+    let cost = cost.map(|error| format!("largest error of the cost in {}", error.worst_in));
     let told: Vec<_> = unknown.into_iter().chain(cost).collect();
     if !told.is_empty() {
         let text = format!("{}: {}", totals.end.name(), told.join(", "));
@@ -251,10 +251,7 @@ fn wrong(page: &mut Page, cases: &[Case]) {
     for (title, kind) in [
         ("Healthy, and accused", Kind::Healthy),
         ("Faults diagnosed wrongly", Kind::Known),
-        (
-            "Hidden from this end, and something untrue was said",
-            Kind::Hidden,
-        ),
+        ("Hidden from this end, and diagnosed wrongly", Kind::Hidden),
     ] {
         let wrong: Vec<_> = cases
             .iter()

@@ -136,11 +136,13 @@ const FIGURES: &[(&str, Figure)] = &[
     ("by bytes, most", |side| {
         resent(side, |r| r.overtaken_by_bytes)
     }),
-    ("late, untold why", |side| resent(side, |r| Some(r.filled))),
-    ("sent again for nothing", |side| {
+    ("late, reason unknown", |side| {
+        resent(side, |r| Some(r.filled))
+    }),
+    ("needlessly retransmitted", |side| {
         resent(side, |r| Some(r.spurious))
     }),
-    ("doubled on the way", |side| {
+    ("duplicated on the path", |side| {
         resent(side, |r| Some(r.copies))
     }),
     ("repaired fast", |side| resent(side, |r| r.fast)),
@@ -148,7 +150,9 @@ const FIGURES: &[(&str, Figure)] = &[
     ("by a tail-loss probe", |side| {
         resent(side, |r| r.tail_loss_probe)
     }),
-    ("repair lost too", |side| resent(side, |r| r.lost_again)),
+    ("retransmission lost too", |side| {
+        resent(side, |r| r.lost_again)
+    }),
     ("probes", |side| resent(side, |r| Some(r.probes))),
     ("bare ACKs", |side| {
         known(side.acknowledgements.map(|a| a.bare))

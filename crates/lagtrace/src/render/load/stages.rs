@@ -7,13 +7,13 @@ use crate::render::{quantity, stages};
 
 /// The meanings of the stages, by name.
 const MEANINGS: [(&str, &str); 7] = [
-    ("for a connection", "due, and none was free"),
+    ("for a connection", "due, but no connection was free"),
     ("own queue", "from send() to this host's device"),
     ("path", "the connection's minimum round trip"),
-    ("unacknowledged", "more path, or acknowledged late"),
+    ("unacknowledged", "more time on the path, or a late ACK"),
     ("server", "until the first byte of the response came"),
     ("response", "until its last byte came"),
-    ("own wake-up", "until it was read"),
+    ("client wake-up", "until it was read"),
 ];
 
 /// Writes the stages; nothing if they were not asked for.
@@ -28,9 +28,9 @@ pub(super) fn write(page: &mut Page, load: &LoadRun) {
     };
     page.table(2, &stages::table(&told.stages, &MEANINGS));
     let text = format!(
-        "Most of the time went to: {largest}. By the kernel's stamps of {}; {} of them {} \
-         acknowledged before the response came, and where that was not so the minimum round trip \
-         counts as the path and the rest as the server's.",
+        "Most of the time went to: {largest}. From the kernel's timestamps of {}; {} of them {} \
+         acknowledged before the response came. For the others, the minimum round trip counts as \
+         the path and the rest as the server.",
         quantity::counted(told.requests, "request", "requests"),
         quantity::count(told.acknowledged_apart),
         if told.acknowledged_apart == 1 {

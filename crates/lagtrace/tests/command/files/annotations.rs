@@ -246,7 +246,7 @@ fn what_cannot_be_annotated_is_said_before_anything_is_written() {
     let output = folder.path().join("out.pcapng");
     let out = output.to_str().unwrap();
     let two = lagtrace(["analyze", file, file, "--annotate", out]).expect(2);
-    assert!(two.stderr.contains("copies one capture"), "{two:#?}");
+    assert!(two.stderr.contains("copies a single capture"), "{two:#?}");
     let pipe = lagtrace(["analyze", "-", "--annotate", out]).expect(2);
     assert!(pipe.stderr.contains("reads the capture twice"), "{pipe:#?}");
     assert!(!output.exists());

@@ -94,7 +94,7 @@ fn a_link_type_that_is_not_decoded_is_named() {
     let text = lagtrace(["analyze", &mixed, "--full"]).stdout;
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        text.contains("1 packet of LINKTYPE_USB_LINUX (189), which is not decoded"),
+        text.contains("1 packet of LINKTYPE_USB_LINUX (189), which cannot be decoded"),
         "{text}"
     );
 

@@ -133,7 +133,7 @@ fn a_part_of_the_recordings_can_be_scored() {
     fs::write(one.join("truth.json"), "{}").unwrap();
     let broken = lagtrace_lab(["score", whole]).expect(2);
     assert!(
-        broken.stderr.contains("is no label of a recording"),
+        broken.stderr.contains("is not a label of a recording"),
         "{broken:#?}"
     );
 }

@@ -45,7 +45,7 @@ enum Fault {
     #[error("its {0} stream is damaged: {1}")]
     Damaged(&'static str, String),
     /// The stream ends properly, but the bytes that follow are not another stream.
-    #[error("what follows its {0} stream is none")]
+    #[error("the data after its {0} stream is not another one")]
     Trailing(&'static str),
 }
 

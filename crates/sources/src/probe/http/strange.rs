@@ -10,24 +10,24 @@ pub(super) fn describe(plan: &ProbePlan, bytes: &[u8]) -> (&'static str, String)
     let address = plan.address;
     if is_tls_record(bytes) {
         let text = format!(
-            "{address} answered a plain request with a TLS record: it speaks TLS there, and plain \
-             HTTP on another port if at all."
+            "{address} answered a plain request with a TLS record: this port speaks TLS; plain \
+             HTTP may be on another port."
         );
         return ("tls-on-plain-port", text);
     }
     if says_tls_port(bytes) {
         let text = format!(
-            "{address} said that a plain HTTP request was sent to an HTTPS port: it speaks TLS \
-             there, and plain HTTP on another port if at all."
+            "{address} answered that a plain HTTP request was sent to an HTTPS port: this port \
+             speaks TLS; plain HTTP may be on another port."
         );
         return ("tls-on-plain-port", text);
     }
     let shown = bytes.get(..SHOWN_LEN).unwrap_or(bytes).escape_ascii();
     if bytes.starts_with(b"HTTP/1.") {
-        let text = format!("{address} calls the request bad or breaks off: `{shown}`.");
+        let text = format!("{address} rejects the request or closes the connection: `{shown}`.");
         return ("http-bad-request", text);
     }
-    let text = format!("{address} answered with no HTTP: `{shown}`.");
+    let text = format!("{address} did not answer with HTTP: `{shown}`.");
     ("not-http-answer", text)
 }
 

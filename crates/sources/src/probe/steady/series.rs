@@ -69,15 +69,15 @@ impl<'a> Series<'a> {
         let mut notes = Vec::new();
         if self.unsent > 0 {
             let text = format!(
-                "{} of {} probes were not sent: the port that they were to come from was in use.",
+                "{} of {} probes were not sent, because their source port was in use.",
                 self.unsent, self.begun
             );
             notes.push(("probe-port-in-use", text));
         }
         if self.is_held_back {
             let text = format!(
-                "Probes went out slower than asked for: at most {MAX_OPEN} sockets wait for an \
-                 answer at a time. A longer interval, or a shorter timeout, goes with that."
+                "Probes were sent more slowly than requested: at most {MAX_OPEN} sockets can wait \
+                 for answers at the same time. Use a longer interval or a shorter timeout."
             );
             notes.push(("probe-held-back", text));
         }

@@ -182,9 +182,9 @@ impl Refusals {
         });
         let ambiguous = self.is_ambiguous.then(|| Note {
             id: "not-measured-which-namespace".to_owned(),
-            text: "Not measured: which process serves, because several network namespaces of \
-                   this host hold a connection with the same addresses and ports as ours. \
-                   `--server-netns` or `--server-pid` says which is meant."
+            text: "Not measured: which process serves, because several network namespaces of this \
+                   host hold a connection with the same addresses and ports as ours. Select one \
+                   with `--server-netns` or `--server-pid`."
                 .to_owned(),
         });
         Search {

@@ -35,7 +35,7 @@ fn redrawn(page: &mut Page, score: &Score) {
     if score.redrawn.is_empty() {
         return;
     }
-    page.heading("Drawn again, for want of proof");
+    page.heading("Recorded again, because the proof was missing");
     let times = quantity::counted(score.redrawn.len() as u64, "time", "times");
     page.paragraph(2, Tone::Plain, &format!("{times} in all."));
     for (last, count) in score.often_redrawn().into_iter().take(MOST_REDRAWN) {
@@ -59,7 +59,7 @@ fn kept(page: &mut Page, score: &Score) {
     let is_wrong = score.cases.iter().any(Case::is_wrong);
     if let Some(folder) = score.kept.as_ref().filter(|_| is_wrong) {
         page.heading("Kept");
-        let text = format!("what is diagnosed wrongly: {}", folder.display());
+        let text = format!("diagnosed wrongly: {}", folder.display());
         page.paragraph(2, Tone::Plain, &text);
     }
 }

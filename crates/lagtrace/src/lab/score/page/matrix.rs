@@ -39,7 +39,7 @@ pub(super) fn write(page: &mut Page, confusion: &[Confused]) {
         .enumerate()
         .map(|(n, &found)| (key(n, found), found))
         .collect();
-    page.heading("What was found first, by what was expected");
+    page.heading("First finding, by expected cause");
     let label = rows.iter().map(|row| length(&name(*row))).max();
     // Less the indent, the gaps, and the rows' letters and names.
     let room = page

@@ -115,7 +115,7 @@ impl Members {
     fn end_member(&mut self) -> io::Result<()> {
         let [sum, length] = [self.take()?, self.take()?].map(u32::from_le_bytes);
         if (sum, length) != (self.crc.sum(), self.crc.amount()) {
-            return Err(damaged("its checksum is not that of its content"));
+            return Err(damaged("its checksum does not match its content"));
         }
         self.place = Place::Between;
         Ok(())
@@ -150,7 +150,7 @@ impl Read for Members {
                     0 => {}
                     produced => return Ok(produced),
                 },
-                Place::Broken => return Err(damaged("what it holds was not deflated")),
+                Place::Broken => return Err(damaged("its content is not compressed with deflate")),
                 Place::Trailer => self.end_member()?,
                 Place::Between => self.seek_member()?,
                 Place::End => break,

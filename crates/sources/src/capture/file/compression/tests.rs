@@ -188,7 +188,7 @@ fn gzip_headers_may_hold_names_and_files_may_be_padded() {
     packed.extend([0; 600]);
     assert_eq!(read(&packed), (b"content".to_vec(), None));
     packed.push(7);
-    let said = Some("what follows its gzip stream is none".to_owned());
+    let said = Some("the data after its gzip stream is not another one".to_owned());
     assert_eq!(read(&packed), (b"content".to_vec(), said));
 }
 
