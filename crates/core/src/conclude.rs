@@ -8,6 +8,7 @@ mod connection;
 mod consequence;
 mod dead_peers;
 mod display_filter;
+mod extent;
 pub(crate) mod generator;
 mod icmp_errors;
 pub(crate) mod kernel_join;
@@ -16,6 +17,7 @@ mod layers;
 mod limits;
 mod lookups;
 mod outside;
+mod overall;
 mod packet_numbers;
 mod particular;
 mod probes;
@@ -197,10 +199,20 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         notes,
         ..Report::default()
     };
+    let is_diagnosis = evidence.capture.is_some() || !evidence.targets.is_empty() || is_watched;
+    sum_up(&mut report, is_diagnosis);
     if is_watched {
         packet_numbers::forget_packets(&mut report);
     }
     report
+}
+
+/// Adds what rests on the report as a whole.
+fn sum_up(report: &mut Report, is_diagnosis: bool) {
+    for finding in &mut report.findings {
+        finding.extent = extent::extent(finding, &report.exchanges);
+    }
+    report.overall = is_diagnosis.then(|| overall::overall(report));
 }
 
 /// Returns true if all packets were handed up by a kernel that was watched; an investigation

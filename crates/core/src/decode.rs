@@ -20,6 +20,7 @@ mod link;
 mod neighbour;
 mod pcap;
 mod pcapng;
+pub mod pieces;
 mod plain;
 mod read;
 mod snoop;

@@ -2,6 +2,7 @@
 //!
 //! Memory is bounded: groups and counts are kept, never lists that grow with the load.
 
+mod generator;
 pub(crate) mod host;
 pub(crate) mod icmp_errors;
 mod kernel_spans;

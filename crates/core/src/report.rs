@@ -22,6 +22,7 @@ mod connection;
 mod figures;
 mod load;
 mod mode;
+mod overall;
 mod record;
 mod route;
 mod sockets;
@@ -39,6 +40,7 @@ pub use connection::{
 pub use figures::{Figures, ProbeFigures};
 pub use load::{Generator, Interval, Intervals, LoadRun, Stage, Stages, TlsUse, Transport, UrlRun};
 pub use mode::LatencyMode;
+pub use overall::{Caveat, Overall, OverallResult, Unclaimed};
 pub use record::{ExchangeRecord, RecoveryRecord};
 pub use route::{
     Hop, HopAddress, HopLabel, HopState, HopTranslation, Route, RouteMtu, RouteNarrowing, RoutePath,
@@ -53,6 +55,9 @@ pub use watch::{
 
 /// Version of the report's stable part.
 pub const SCHEMA: u32 = 2;
+
+/// The first status code of an error (RFC 9110 §15).
+const LEAST_ERROR_STATUS: u16 = 400;
 
 impl Report {
     /// Returns the findings that name a cause, without those that only locate unexplained time.
@@ -84,6 +89,10 @@ pub struct Report {
     pub subject: String,
     /// Start of the diagnosis, RFC 3339 in UTC; the first packet's time for a capture.
     pub started: String,
+    /// The overall result, and the limits of the claim; `None` in reports of older versions, and
+    /// where nothing was diagnosed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overall: Option<Overall>,
     /// The totals of the packet sources; `None` when no packets were captured.
     pub capture: Option<Capture>,
     /// The joint view of two captures of the same connections; `None` unless there are two such
@@ -284,6 +293,14 @@ pub struct StatusCount {
     pub count: u64,
 }
 
+impl StatusCount {
+    /// Returns true if the status code is that of an error; `None` if it is the name of a failure.
+    pub(crate) fn is_error_status(&self) -> Option<bool> {
+        let code: u16 = self.status.parse().ok()?;
+        Some(code >= LEAST_ERROR_STATUS)
+    }
+}
+
 /// A kind of wait and its share of the total time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitShare {
@@ -412,6 +429,23 @@ pub struct Probe {
     /// The parameters of the latest TLS handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ProbeTlsFacts>,
+}
+
+impl Probe {
+    /// Returns true if a probe was lost or refused. For segments with unusual flags, silence is a
+    /// correct answer: in that case the answer to the SYN counts, or whether any segment was
+    /// answered.
+    pub fn is_faulty(&self) -> bool {
+        if self.method == "tcp-flags" {
+            let syn = self.steps.iter().find(|step| step.value == "SYN");
+            return syn.map_or(self.received == 0, |syn| syn.answer != "open");
+        }
+        let is_bad = |answer: &StatusCount| {
+            let is_refusal = ["refused", "closed", "not HTTP"].contains(&answer.status.as_str());
+            answer.is_error_status().unwrap_or(is_refusal)
+        };
+        self.received < self.sent || self.answers.iter().any(is_bad)
+    }
 }
 
 /// The time that probes spent in one phase.
@@ -614,6 +648,10 @@ pub struct Finding {
     /// The unit of `affected`, where it is not requests.
     #[serde(default, skip_serializing_if = "Unit::is_requests")]
     pub unit: Unit,
+    /// The cost per affected request; `None` where the finding costs no time, and in reports of
+    /// older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extent: Option<Extent>,
     /// A summary in one paragraph, for a person.
     pub summary: String,
     /// The evidence for the finding.
@@ -658,6 +696,23 @@ pub struct Affected {
     pub exchanges: u64,
     /// All exchanges.
     pub of: u64,
+}
+
+/// The cost of a cause per affected exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Extent {
+    /// Mean cost.
+    pub each_ns: u64,
+    /// Lower and upper bound of the mean cost, where they are materially apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range_ns: Option<[u64; 2]>,
+    /// True if the cause affects all, or nearly all, exchanges of its service.
+    pub concerns_all: bool,
+    /// Mean time of a request, of which the cost is the finding's share, where the cause affects
+    /// nearly all requests of the report. More than the mean latency where the cause is in
+    /// connection setup, which the latency does not include.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole_ns: Option<u64>,
 }
 
 /// The unit in which a finding counts what it affects.

@@ -7,6 +7,8 @@
 
 mod tally;
 mod weigh;
+pub(crate) mod worth;
 
 pub use tally::RouteTally;
 pub(crate) use weigh::alike;
+pub use worth::TargetProbes;

@@ -198,13 +198,10 @@ fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
         Format::Ndjson => render::ndjson(report),
     };
     deliver(console, &document)?;
-    let is_bad = |status: &str| status.parse::<u16>().map_or(true, |status| status >= 400);
-    let fails = report.load.as_ref().is_none_or(|load| {
-        load.responses == 0 || load.outcomes.iter().any(|outcome| is_bad(&outcome.status))
-    });
-    Ok(if fails {
-        Outcome::Found
-    } else {
+    let is_clean = report.load.as_ref().is_some_and(|load| !load.is_faulty());
+    Ok(if is_clean {
         Outcome::Clean
+    } else {
+        Outcome::Found
     })
 }

@@ -30,8 +30,6 @@ pub(crate) use targets::{Ports, parse_ports};
 
 /// Maximum number of series in parallel; each has its own thread.
 const MAX_SERIES: usize = 256;
-/// The first status code of an error (RFC 9110 §15).
-const LEAST_ERROR: u16 = 400;
 
 /// Probes, prints each answer as it arrives, and prints a summary.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
@@ -91,26 +89,11 @@ fn conclude(
         .write_all(document.as_bytes())
         .and_then(|()| lines.flush())
         .context("write the report")?;
-    if report.probes.iter().any(is_faulty) {
+    if report.probes.iter().any(Probe::is_faulty) {
         Ok(Outcome::Found)
     } else {
         Ok(Outcome::Clean)
     }
-}
-
-/// Returns true if a probe was lost or refused. For segments with unusual flags, silence is a
-/// correct answer: in that case the answer to the SYN counts, or whether any segment was answered.
-fn is_faulty(probe: &Probe) -> bool {
-    if probe.method == "tcp-flags" {
-        let syn = probe.steps.iter().find(|step| step.value == "SYN");
-        return syn.map_or(probe.received == 0, |syn| syn.answer != "open");
-    }
-    let mut answers = probe.answers.iter();
-    let is_bad = |status: &str| match status.parse::<u16>() {
-        Ok(status) => status >= LEAST_ERROR,
-        Err(_) => ["refused", "closed", "not HTTP"].contains(&status),
-    };
-    probe.received < probe.sent || answers.any(|answer| is_bad(&answer.status))
 }
 
 /// Returns true if the answer is the one that the probe requests.

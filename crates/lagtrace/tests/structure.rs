@@ -188,6 +188,26 @@ fn no_modules_import_each_other_in_a_circle() {
     }
 }
 
+#[test]
+fn what_renders_holds_no_time_against_a_limit() {
+    let folder = root().join("crates/lagtrace/src/render");
+    let is_limit = |line: &&str| {
+        let constant = line.split_once("const ").map(|(_, rest)| rest);
+        let of_time = |rest: &str| rest.contains("Duration") || rest.contains("_NS:");
+        line.contains("Duration::from_") || constant.is_some_and(of_time)
+    };
+    for path in files(&folder) {
+        let code = code(&path);
+        let limits: Vec<&str> = code.lines().filter(is_limit).collect();
+        let is_test = path.iter().any(|part| part == "tests");
+        assert!(
+            is_test || limits.is_empty(),
+            "{}: {limits:?}",
+            path.display()
+        );
+    }
+}
+
 /// Returns the modules of the core in the order of the table in `ARCHITECTURE.md`.
 fn described() -> Vec<String> {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");

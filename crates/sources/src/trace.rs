@@ -33,7 +33,6 @@ use core::time::Duration;
 use lagtrace_core::observed::event::Event;
 use lagtrace_core::observed::route::RouteMethod;
 
-pub use distance::hops_of;
 pub use name::Names;
 
 /// First port of traceroute's probes (its `-p`).

@@ -91,6 +91,7 @@ pub(crate) fn blank(id: Id, culprit: Owner, service: String) -> Finding {
         share: 0.0,
         affected: Affected::default(),
         unit: Unit::default(),
+        extent: None,
         summary: String::new(),
         evidence: Vec::new(),
         display_filter: None,

@@ -1,16 +1,10 @@
 //! `path-distance`: a note, because distance cannot be removed.
 
-use core::time::Duration;
-
 use super::evidence::{human, percent};
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::WaitKind;
 use crate::report::Remark;
-
-/// Minimum round-trip time that counts as a distance.
-const NOTABLE: Duration = Duration::from_millis(1);
-/// Minimum share of the time for a remark.
-const SHARE: f64 = 0.1;
+use crate::route::worth::{MATERIAL_SHARE, NOTABLE};
 
 /// Looks at the time spent travelling.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +19,7 @@ impl super::Rule for Rule {
         };
         let travelling = case.ledger.waits.of(WaitKind::RoundTrip);
         let share = travelling as f64 / case.ledger.total().max(1) as f64;
-        if share < SHARE {
+        if share < MATERIAL_SHARE {
             return Conclusion::Nothing;
         }
         Conclusion::Note(Remark {

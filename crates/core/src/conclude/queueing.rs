@@ -22,7 +22,7 @@ const RISES_TO: f64 = 1.5;
 /// Returns a remark on the rises, one sentence for each kind of probe.
 pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
     let generator = facts.loads.generator.as_ref();
-    let is_limit = generator.is_some_and(|generator| generator.is_limit);
+    let is_limit = generator.is_some_and(|generator| generator.is_limit());
     let loaded = facts.probes.iter().filter(|(key, _)| key.is_loaded);
     loaded
         .flat_map(|(key, loaded)| {

@@ -9,7 +9,7 @@ use crate::cause::secured::version_name;
 use crate::decode::LinkType;
 use crate::facts::{ExperimentResult, Facts};
 use crate::observed::event::{
-    CaptureSummary, CounterScope, LoadStages, LoadUrl, Phase, PhaseStart, TargetId,
+    CaptureSummary, CounterScope, GeneratorSample, LoadStages, LoadUrl, Phase, PhaseStart, TargetId,
 };
 use crate::observed::experiment::Experiment;
 use crate::observed::time::Timestamp;
@@ -22,10 +22,6 @@ use crate::stats::histogram::Distribution;
 /// Minimum share of the due responses with which a service keeps up; the requests in flight at the
 /// end are a smaller share.
 const KEEPS_UP: f64 = 0.97;
-/// Share of busy time from which a generator's thread may miss due requests.
-const BUSY_SHARE: f64 = 0.9;
-/// Minimum lateness at which a generator's thread counts as missing due requests.
-const LATE_START: Duration = Duration::from_millis(2);
 
 pub(super) fn phases(facts: &Facts) -> Vec<PhaseSpan> {
     facts
@@ -54,6 +50,7 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
     let (at, _, start) = facts.loads.phases.iter().find(is_baseline)?;
     let transport = transport(facts);
     let at_once = transport.as_ref().map_or(1, |transport| transport.at_once);
+    let even_pace = even_pace(start, at_once, &sum.latency, seconds);
     Some(LoadRun {
         connections: start.connections,
         transport,
@@ -70,7 +67,10 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
         latency_ns: Figures::from(&sum.latency),
         service_ns: Figures::from(&sum.service),
         first_byte_ns: Figures::from(&sum.first_byte),
-        even_pace_ns: even_pace(start, at_once, &sum.latency, seconds),
+        waits_for_connections: start.offered_rate.is_some()
+            && differs(&Figures::from(&sum.latency), &Figures::from(&sum.service)),
+        hides_stalls: even_pace.is_some_and(|met| hides_stalls(&Figures::from(&sum.latency), &met)),
+        even_pace_ns: even_pace,
         intervals: steadiness::intervals(&subject_clusters(facts)),
         stages: facts.loads.stages.as_ref().map(stages),
         urls: urls(facts),
@@ -80,7 +80,7 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
             cpu_ns: nanos(sample.cpu),
             start_lag_p99_ns: nanos(sample.start_lag_p99),
             read_lag_p99_ns: nanos(sample.turn_p99),
-            is_limit: sample.is_limit,
+            is_limit: sample.is_limit(),
         }),
     })
 }
@@ -100,6 +100,20 @@ fn even_pace(
         let interval = Duration::from_secs_f64(interval.min(seconds));
         Figures::from(&seen.at_even_pace(interval))
     })
+}
+
+/// Returns true if two distributions differ in p50, p99 or maximum by more than 5 % and 50 µs,
+/// which is more than their buckets are wide.
+fn differs(one: &Figures, other: &Figures) -> bool {
+    let apart = |a: u64, b: u64| a.abs_diff(b) > a.max(b) / 20 && a.abs_diff(b) > 50_000;
+    apart(one.p50, other.p50) || apart(one.p99, other.p99) || apart(one.max, other.max)
+}
+
+/// Returns true if the latencies at an even pace are markedly longer than those seen: by half and by
+/// 1 ms, in p50 or p99 of at least 100 requests.
+fn hides_stalls(seen: &Figures, met: &Figures) -> bool {
+    let apart = |seen: u64, met: u64| met > seen.saturating_mul(3) / 2 && met - seen > 1_000_000;
+    met.count >= 100 && (apart(seen.p50, met.p50) || apart(seen.p99, met.p99))
 }
 
 /// Returns the time of requests by stage, and the largest stage.
@@ -187,10 +201,8 @@ fn transport(facts: &Facts) -> Option<Transport> {
 /// Returns true if this many responses per second are fewer than were due although the generator
 /// was on time.
 fn falls_behind(facts: &Facts, start: &PhaseStart, rate: f64) -> bool {
-    let is_in_time = facts.loads.generator.is_none_or(|generator| {
-        generator.busiest_share < BUSY_SHARE && generator.start_lag_p99 < LATE_START
-    });
-    is_in_time
+    let generator = facts.loads.generator;
+    generator.is_none_or(|generator| generator.is_on_time())
         && start
             .offered_rate
             .is_some_and(|offered| rate < offered * KEEPS_UP)
@@ -199,7 +211,7 @@ fn falls_behind(facts: &Facts, start: &PhaseStart, rate: f64) -> bool {
 /// Returns the remark that the generator may have limited the figures; a single remark for all
 /// runs.
 pub(super) fn generator_note(facts: &Facts) -> Option<Remark> {
-    let sample = facts.loads.generator.filter(|sample| sample.is_limit)?;
+    let sample = facts.loads.generator.filter(GeneratorSample::is_limit)?;
     let text = format!(
         "The load generator itself may be the limit: its busiest thread used {:.0} % of a \
          processor, started requests up to {} late and read responses up to {} late (99th \
@@ -449,5 +461,25 @@ mod tests {
             one.count > met.count,
             "with one at a time others would have waited"
         );
+    }
+
+    #[test]
+    fn figures_differ_by_more_than_their_error() {
+        let figures = |p99| Figures {
+            count: 100,
+            p50: 1_000_000,
+            p99,
+            max: 9_000_000,
+            ..Figures::default()
+        };
+        let seen = figures(2_000_000);
+        assert!(!differs(&seen, &figures(2_040_000)), "within 50 µs");
+        assert!(!differs(&seen, &figures(2_100_000)), "within 5 %");
+        assert!(differs(&seen, &figures(2_200_000)));
+        assert!(
+            !hides_stalls(&seen, &figures(3_000_000)),
+            "by no more than half"
+        );
+        assert!(hides_stalls(&seen, &figures(3_100_000)));
     }
 }

@@ -151,8 +151,9 @@ impl Loads {
     /// Records a run's generator sample: of several runs the hardest one counts.
     pub(crate) fn generator(&mut self, sample: GeneratorSample) {
         self.standstill = self.standstill.max(sample.standstill);
-        let lag =
-            |sample: &GeneratorSample| (sample.is_limit, sample.start_lag_p99.max(sample.turn_p99));
+        let lag = |sample: &GeneratorSample| {
+            (sample.is_limit(), sample.start_lag_p99.max(sample.turn_p99))
+        };
         if self
             .generator
             .as_ref()

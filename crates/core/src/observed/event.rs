@@ -669,11 +669,20 @@ pub struct GeneratorSample {
     /// Time for which a thread was busy between two waits, 99th percentile: the delay with which a
     /// response may have been read; up to 25 % too high.
     pub turn_p99: Duration,
-    /// True if the generator, and not the service, may have determined the figures.
-    pub is_limit: bool,
+    /// Run time of the thread that ran longest; `None` in recordings of older versions.
+    #[serde(default)]
+    pub wall: Option<Duration>,
+    /// True if there was a response, whose time may be wrong.
+    #[serde(default = "yes")]
+    pub has_responses: bool,
     /// Maximum lateness of a generator thread that only keeps watch; `None` if it was not measured.
     #[serde(default)]
     pub standstill: Option<Duration>,
+}
+
+/// The default of a flag that recordings of older versions lack.
+fn yes() -> bool {
+    true
 }
 
 /// A period in which a request of ours was in flight on each of our connections to a target, and

@@ -157,7 +157,7 @@ pub struct IpFacts {
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
 /// Returns the number of routers that a packet passed, from the nearest initial time to live.
-pub(crate) fn hops(ttl: u8) -> u8 {
+pub fn hops(ttl: u8) -> u8 {
     let initial = INITIAL_TTLS.into_iter().find(|initial| *initial >= ttl);
     initial.unwrap_or(u8::MAX) - ttl
 }

@@ -41,6 +41,10 @@ pub struct LoadRun {
     /// Time from when the request was sent to its last byte: the figure of tools that do not count
     /// the wait for a free connection.
     pub service_ns: Figures,
+    /// True if the latency differs from `service_ns` by more than its error: requests waited for a
+    /// free connection.
+    #[serde(default)]
+    pub waits_for_connections: bool,
     /// Time from when the request was sent to the first byte of its response.
     pub first_byte_ns: Figures,
     /// In closed loop: the latencies that requests due at an even pace would have met. A request
@@ -50,6 +54,10 @@ pub struct LoadRun {
     /// counts the wait already.
     #[serde(default)]
     pub even_pace_ns: Option<Figures>,
+    /// True if `even_pace_ns` differs markedly from the latency: stalls met fewer requests than they
+    /// would have met at an even pace.
+    #[serde(default)]
+    pub hides_stalls: bool,
     /// The 95 % intervals of the median and the 99th percentile, by resampling whole seconds and
     /// groups of connections; `None` if there are too few seconds or groups.
     #[serde(default)]
@@ -66,6 +74,14 @@ pub struct LoadRun {
     pub warm_up_seconds: f64,
     /// The processor use and lateness of the generator itself.
     pub generator: Option<Generator>,
+}
+
+impl LoadRun {
+    /// Returns true if no request was answered, or one failed or got an error as its status.
+    pub fn is_faulty(&self) -> bool {
+        let is_error = |outcome: &StatusCount| outcome.is_error_status().unwrap_or(true);
+        self.responses == 0 || self.outcomes.iter().any(is_error)
+    }
 }
 
 /// The time of requests by stage, over the requests sampled for the kernel's timestamps.

@@ -112,6 +112,10 @@ pub struct Hop {
     /// hop's own slowness to answer.
     #[serde(default)]
     pub kept_ns: u64,
+    /// The time that the hop itself takes to answer, the part of its minimum round-trip time that
+    /// later hops do not share, where it is material; `None` elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_ns: Option<u64>,
     /// The latest round-trip times, oldest first; `None` for lost probes.
     #[serde(default)]
     pub history_ns: Vec<Option<u64>>,

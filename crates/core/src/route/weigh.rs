@@ -21,6 +21,12 @@ const PERSISTENT: f64 = 0.5;
 /// Number of standard errors from which two shares of probes count as different; equal shares
 /// exceed it once in twenty times.
 const DIFFERENT: f64 = 2.0;
+/// Lower bound of the extra time of a hop that is slow to answer: the time that its answers take
+/// longer than those of the hops behind it.
+const SLOW: Duration = Duration::from_micros(500);
+/// Lower bound of the extra time of a hop that is slow to answer, relative to the time of the
+/// hops behind it, as a divisor: 5 is a fifth.
+const SLOW_PART: u32 = 5;
 /// Minimum number of times that packets must return to the same router for a loop.
 const RETURNS: u32 = 2;
 
@@ -88,6 +94,7 @@ fn hops(tally: &RouteTally) -> Vec<Hop> {
                 answers: hop.answers.keys().map(|a| answer_name(*a)).collect(),
                 rtt_ns: ProbeFigures::from(&hop.rtt),
                 kept_ns: nanos(kept(hop, behind)),
+                slow_ns: slowness(hop, behind).map(nanos),
                 history_ns: hop.history.iter().map(|(_, rtt)| rtt.map(nanos)).collect(),
                 labels: labels(hop),
                 reply_ttl: hop.reply_ttl,
@@ -206,6 +213,13 @@ fn kept(hop: &HopTally, behind: &Listed<'_>) -> Duration {
     let all = behind.iter().map(|(_, hop)| *hop).chain([hop]);
     let least = all.filter_map(|hop| hop.rtt.min()).min();
     least.unwrap_or_default()
+}
+
+/// Returns the time that a hop takes longer to answer than the hops after it, if that is material.
+fn slowness(hop: &HopTally, behind: &Listed<'_>) -> Option<Duration> {
+    let kept = kept(hop, behind);
+    let own = hop.rtt.min()?.saturating_sub(kept);
+    (own > SLOW.max(kept / SLOW_PART)).then_some(own)
 }
 
 fn outcome(tally: &RouteTally, start: &TraceStart) -> &'static str {
@@ -570,5 +584,18 @@ mod tests {
             states(&tally(RouteMethod::TcpSyn, &hops)),
             [Answers, Answers]
         );
+    }
+
+    #[test]
+    fn a_hop_is_slow_if_later_hops_are_materially_nearer() {
+        let slow = |first, second| {
+            let hops = [(1, "!", Expired, first), (2, "!", Open, second)];
+            tally(RouteMethod::TcpSyn, &hops).hops()[0].slow_ns
+        };
+        let own = slow(5.0, 2.0).expect("later hops are 3 ms nearer");
+        assert!((2_900_000..3_100_000).contains(&own), "{own}");
+        assert_eq!(slow(1.4, 1.0), None, "by less than 0.5 ms");
+        assert_eq!(slow(11.0, 10.0), None, "by less than a fifth");
+        assert_eq!(slow(2.0, 5.0), None);
     }
 }

@@ -5,15 +5,15 @@
 //! at one point, and their packets are numbered consecutively. Files that overlap in time, or that
 //! do not continue another file, are separate captures.
 
-use std::time::Duration;
-
 use lagtrace_core::decode::Packet;
+use lagtrace_core::decode::pieces::{OpenFlows, are_named_alike, may_follow};
 use lagtrace_core::observed::event::Note;
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::time::Timestamp;
 use lagtrace_sources::capture::{FileCapture, Packets};
 
-use super::pieces::{Assumed, Trail, are_named_alike};
+use super::pieces::Assumed;
+use crate::conclusion;
 
 /// The number of packets of a file that are read ahead while packets of other files are due.
 const AHEAD: usize = 1024;
@@ -22,9 +22,6 @@ const BATCH: usize = 4096;
 /// Number of payload bytes at which a batch of packets of several files is returned, even if it has
 /// few packets.
 const BATCH_BYTES: usize = 1 << 19;
-/// Maximum time by which timestamps may be out of order at the boundary between two files, because
-/// several processors timestamp packets.
-const DISORDER: Duration = Duration::from_millis(1);
 
 /// The packets of one or several files, up to a number of TCP segments per file. Packets are in
 /// time order across captures, provided that each capture is in time order.
@@ -89,8 +86,8 @@ struct Lane<'a> {
     points: (u16, u16),
     /// The number of packets in the preceding pieces.
     numbers: u64,
-    /// The state of the file's flows, from which continued flows are recognized.
-    trail: Trail,
+    /// The file's flows, from which a continuation is recognized.
+    flows: OpenFlows,
 }
 
 impl<'a> Lanes<'a> {
@@ -121,7 +118,7 @@ impl<'a> Lanes<'a> {
         let Some(lane) = self.under_way.get_mut(index) else {
             return false;
         };
-        // The trail is needed only while a file to come may continue this one.
+        // The flows are needed only while a file to come may continue this one.
         lane.take(into, !self.to_come.is_empty());
         if !lane.refill() {
             self.over.push(self.under_way.remove(index));
@@ -141,9 +138,12 @@ impl<'a> Lanes<'a> {
         if lane.ahead.is_empty() {
             return;
         }
-        let begin = lane.head() + DISORDER;
+        let begin = lane.head();
         lane.read(AHEAD);
-        let is_before = |index: &usize| self.over.get(*index).is_some_and(|o| o.last <= begin);
+        let is_before = |index: &usize| {
+            let over = self.over.get(*index);
+            over.is_some_and(|over| may_follow(over.last, begin))
+        };
         let mut before: Vec<usize> = (0..self.over.len()).filter(is_before).collect();
         before.sort_by_key(|&index| {
             self.over
@@ -178,7 +178,7 @@ impl<'a> Lane<'a> {
             last: Timestamp::MIN,
             points: (point, point),
             numbers: 0,
-            trail: Trail::default(),
+            flows: OpenFlows::new(conclusion::seed()),
         };
         // The first packet tells when the file is due; the rest can wait.
         lane.read(1);
@@ -197,16 +197,19 @@ impl<'a> Lane<'a> {
         let (one, other) = (before.capture.summary().name, self.capture.summary().name);
         let links = before.capture.link().zip(self.capture.link());
         links.is_none_or(|(one, other)| one == other)
-            && (self.ahead.segments().any(|(s, _)| before.trail.goes_on(s))
+            && (self
+                .ahead
+                .segments()
+                .any(|(s, _)| before.flows.continue_with(s))
                 || are_named_alike(&one, &other, self.head().since(before.last)))
     }
 
-    fn take(&mut self, into: &mut Packets, keeps_trail: bool) {
+    fn take(&mut self, into: &mut Packets, keeps_flows: bool) {
         let Some((packet, payload)) = self.ahead.at(self.next) else {
             return;
         };
-        if let (Packet::Tcp(segment, _), true) = (packet, keeps_trail) {
-            self.trail.take(segment);
+        if let (Packet::Tcp(segment, _), true) = (packet, keeps_flows) {
+            self.flows.take(segment);
         }
         self.next += 1;
         self.last = self.last.max(packet.at().unwrap_or(self.last));

@@ -1,7 +1,6 @@
 //! The opening of a report without findings, which claims no more than was measured.
 
-use lagtrace_core::exchange::wait::{Owner, WaitKind};
-use lagtrace_core::report::{Exchanges, Finding, LayerState, Report, Shape};
+use lagtrace_core::report::{Caveat, Exchanges, LayerState, OverallResult, Report};
 
 use super::page::{Page, Tone, Weight};
 use super::percentiles::{ROWS, value};
@@ -9,12 +8,6 @@ use super::{quantity, verdict, words};
 
 /// Names of the figures in the summary line of the latency.
 const IN_A_LINE: [&str; 4] = ["mean", "p50", "p99", "max"];
-/// Number of requests below which the tail of the latency is not known.
-const FEW: u64 = 1_000;
-/// Share of the time that may stay unexplained without being mentioned.
-const UNEXPLAINED: f64 = 0.01;
-/// Unexplained share of the time above which the opening says so.
-const MUCH: f64 = 0.1;
 
 /// Writes the opening, the layers that were and were not measured, and the limits of the claim.
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -65,11 +58,16 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
 /// Returns sentences on the time left to gain, and on the limits of the claim: too few
 /// requests, exchanges cut by the capture.
 pub(super) fn margin(report: &Report) -> Vec<String> {
-    let unclaimed = unexplained_of_each(report).map(|(each, share)| {
+    let unclaimed = unclaimed_of_each(report).map(|(each, share)| {
         format!("Unexplained: {each} per request on average ({share} of the request time).")
     });
-    let few = few(report).filter(|_| report.causes().next().is_none());
-    let rest: Vec<_> = few.into_iter().chain(cut(report)).collect();
+    let has_cause = report.causes().next().is_some();
+    let rest = caveats(report, |caveat| match caveat {
+        Caveat::FewRequests => !has_cause,
+        Caveat::RequestsCut => true,
+        Caveat::UnexplainedTime | Caveat::PacketsDropped => false,
+    });
+    let rest: Vec<_> = rest.collect();
     let rest = (!rest.is_empty()).then(|| rest.join(" "));
     unclaimed.into_iter().chain(rest).collect()
 }
@@ -78,94 +76,59 @@ fn failed(exchanges: &Exchanges) -> u64 {
     exchanges.errors.saturating_add(exchanges.timeouts)
 }
 
+/// Returns the words for the overall result, if no cause was found.
 fn opening(report: &Report) -> (Tone, &'static str) {
-    let exchanges = &report.exchanges;
-    match (exchanges.count, failed(exchanges)) {
-        (0, 0) => (
+    let result = report.overall.as_ref().map(|overall| overall.result);
+    match result.unwrap_or(OverallResult::NoRequest) {
+        OverallResult::NoRequest => (
             Tone::Caution,
             "No request was measured, so its time is not known.",
         ),
-        (0, _) => (Tone::Bad, "No request succeeded, and no cause was found."),
-        (_, 0) if unexplained(exchanges) > MUCH => (
+        OverallResult::AllFailed => (Tone::Bad, "No request succeeded, and no cause was found."),
+        OverallResult::Unexplained => (
             Tone::Caution,
             "No cause was found, and much of the request time could not be explained.",
         ),
-        (_, 0) if report.places().next().is_some() => located(report),
-        (_, 0) if has_suspects(report) => (
-            Tone::Caution,
-            "No cause was found, and not every layer could be ruled out.",
-        ),
-        (_, 0) => (
-            Tone::Good,
-            "Nothing found: the measurements show no avoidable delay.",
-        ),
-        _ => (
-            Tone::Caution,
-            "Nothing found in the requests that succeeded, but some failed.",
-        ),
-    }
-}
-
-/// Returns the opening for time whose place is known, but not its cause.
-fn located(report: &Report) -> (Tone, &'static str) {
-    let mut places = report.places();
-    let is_own_work = |place: &Finding| {
-        let shape = place.location.as_ref().and_then(|location| location.shape);
-        place.culprit == Owner::Server && shape == Some(Shape::Constant)
-    };
-    if places.all(is_own_work) {
-        (
+        OverallResult::ServersOwnTime => (
             Tone::Good,
             "No fault was found: most of the request time is the server's own, about the same in \
              each request.",
-        )
-    } else {
-        (
+        ),
+        OverallResult::Located => (
             Tone::Caution,
             "No cause was found, but some time is unexplained; where it passed is shown below.",
-        )
+        ),
+        OverallResult::Suspected => (
+            Tone::Caution,
+            "No cause was found, and not every layer could be ruled out.",
+        ),
+        OverallResult::SomeFailed => (
+            Tone::Caution,
+            "Nothing found in the requests that succeeded, but some failed.",
+        ),
+        OverallResult::NothingFound | OverallResult::CauseFound => (
+            Tone::Good,
+            "Nothing found: the measurements show no avoidable delay.",
+        ),
     }
 }
 
 /// Returns a sentence on the upper bound of the time to be gained per request.
 fn at_most(report: &Report) -> Option<String> {
-    let (each, share) = unexplained_of_each(report)?;
+    let (each, share) = unclaimed_of_each(report)?;
     Some(format!(
         "At most {each} per request could be saved on average ({share} of the request time); the \
          rest is network transit and transmission.",
     ))
 }
 
-/// Returns the mean unclaimed time per request, and its share; `None` if nothing was booked,
-/// or if places of unexplained time are named, which say it.
-fn unexplained_of_each(report: &Report) -> Option<(String, String)> {
-    let bookings = report.account.iter().flat_map(|account| &account.exchanges);
-    let (mut unclaimed, mut booked) = (0_u64, 0_u64);
-    for booking in bookings {
-        unclaimed = unclaimed.saturating_add(booking.unclaimed_ns);
-        booked = booked.saturating_add(booking.booked_ns);
-    }
-    let count = report.exchanges.waits_of;
-    if booked == 0 || count == 0 || report.places().next().is_some() {
-        return None;
-    }
-    let share = unclaimed as f64 / booked as f64;
+/// Returns the mean unclaimed time per request, and its share.
+fn unclaimed_of_each(report: &Report) -> Option<(String, String)> {
+    let unclaimed = report.overall.as_ref()?.unclaimed?;
     Some((
-        quantity::duration(unclaimed / count),
-        quantity::share(share),
+        quantity::duration(unclaimed.each_ns),
+        quantity::share(unclaimed.share),
     ))
-}
-
-/// Returns the share of the time that no known wait explains.
-fn unexplained(exchanges: &Exchanges) -> f64 {
-    let unknown = exchanges.waits.iter();
-    let unknown = unknown.filter(|wait| wait.kind == WaitKind::Unknown);
-    unknown.map(|wait| wait.share).sum()
-}
-
-fn has_suspects(report: &Report) -> bool {
-    let mut layers = report.layers.iter();
-    layers.any(|layer| layer.state == LayerState::Suspected)
 }
 
 fn figures(exchanges: &Exchanges, failed: u64) -> String {
@@ -228,50 +191,38 @@ fn layers(page: &mut Page, report: &Report) {
     }
 }
 
-/// Returns sentences on further limits of the claim: few requests, unexplained time,
-/// lost packets, exchanges cut by the capture.
+/// Returns sentences on the limits of the claim: few requests, unexplained time, lost packets,
+/// exchanges cut by the capture.
 fn limits(report: &Report) -> Vec<String> {
-    let exchanges = &report.exchanges;
     let mut limits: Vec<String> = at_most(report).into_iter().collect();
-    limits.extend(few(report));
-    let unknown = unexplained(exchanges);
-    if unknown > UNEXPLAINED {
-        limits.push(format!(
-            "{} of the request time could not be explained.",
-            quantity::share(unknown)
-        ));
-    }
-    let lost = report
-        .capture
-        .as_ref()
-        .and_then(|c| c.dropped)
-        .unwrap_or_default();
-    if lost > 0 {
-        limits.push(format!(
-            "The capture dropped {}.",
-            quantity::counted(lost, "packet", "packets")
-        ));
-    }
-    limits.extend(cut(report));
+    limits.extend(caveats(report, |_| true));
     limits
 }
 
-fn few(report: &Report) -> Option<String> {
-    let count = report.exchanges.count;
-    (1..FEW).contains(&count).then(|| {
-        format!(
-            "{} are too few to show the tail of the latency.",
-            quantity::counted(count, "request is", "requests are")
-        )
-    })
-}
-
-fn cut(report: &Report) -> Option<String> {
-    let cut = report.exchanges.cut;
-    (cut > 0).then(|| {
-        format!(
-            "{} left out: not completely in the capture.",
-            quantity::counted(cut, "request was", "requests were")
-        )
-    })
+/// Returns sentences on the caveats of the report that are `wanted`.
+fn caveats(report: &Report, wanted: impl Fn(Caveat) -> bool) -> impl Iterator<Item = String> {
+    let overall = report.overall.iter();
+    let caveats = overall.flat_map(|overall| overall.caveats.iter().map(move |c| (*c, overall)));
+    let exchanges = &report.exchanges;
+    let dropped = report.capture.as_ref().and_then(|c| c.dropped);
+    caveats
+        .filter(move |(caveat, _)| wanted(*caveat))
+        .map(move |(caveat, overall)| match caveat {
+            Caveat::FewRequests => format!(
+                "{} too few to show the tail of the latency.",
+                quantity::counted(exchanges.count, "request is", "requests are")
+            ),
+            Caveat::UnexplainedTime => format!(
+                "{} of the request time could not be explained.",
+                quantity::share(overall.unexplained_share)
+            ),
+            Caveat::PacketsDropped => format!(
+                "The capture dropped {}.",
+                quantity::counted(dropped.unwrap_or_default(), "packet", "packets")
+            ),
+            Caveat::RequestsCut => format!(
+                "{} left out: not completely in the capture.",
+                quantity::counted(exchanges.cut, "request was", "requests were")
+            ),
+        })
 }

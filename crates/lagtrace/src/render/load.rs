@@ -67,7 +67,7 @@ fn intervals(page: &mut Page, load: &LoadRun) {
 
 /// Writes remarks on other ways to count latency, if those would give other figures.
 fn ways(page: &mut Page, load: &LoadRun) {
-    if load.offered_rate.is_some() && differs(&load.latency_ns, &load.service_ns) {
+    if load.waits_for_connections {
         page.paragraph(
             2,
             Tone::Dim,
@@ -91,11 +91,7 @@ fn ways(page: &mut Page, load: &LoadRun) {
 
 /// Returns the latencies at an even pace, if they differ markedly from those measured.
 fn even_pace(load: &LoadRun) -> Option<&Figures> {
-    let apart = |seen: u64, met: u64| met > seen.saturating_mul(3) / 2 && met - seen > 1_000_000;
-    load.even_pace_ns.as_ref().filter(|met| {
-        let seen = &load.latency_ns;
-        met.count >= 100 && (apart(seen.p50, met.p50) || apart(seen.p99, met.p99))
-    })
+    load.even_pace_ns.as_ref().filter(|_| load.hides_stalls)
 }
 
 fn headline(page: &mut Page, load: &LoadRun) {
@@ -185,13 +181,6 @@ fn figures(load: &LoadRun) -> Table {
     }
     row("requests", &|figures| plain(quantity::count(figures.count)));
     table
-}
-
-/// Returns true if two distributions differ in p50, p99 or maximum by more than 5 % and 50 µs,
-/// which is more than their buckets are wide.
-fn differs(one: &Figures, other: &Figures) -> bool {
-    let apart = |a: u64, b: u64| a.abs_diff(b) > a.max(b) / 20 && a.abs_diff(b) > 50_000;
-    apart(one.p50, other.p50) || apart(one.p99, other.p99) || apart(one.max, other.max)
 }
 
 /// Writes the histogram of the latencies, in steps of equal ratio.

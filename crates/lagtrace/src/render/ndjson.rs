@@ -10,12 +10,13 @@ use serde_json::{Value, json};
 /// | `type` | how many | fields |
 /// |---|---|---|
 /// | `report` | one | `schema`, `command`, `subject`, `started`, `findings` (their number) |
+/// | `overall` | one, or none | as there |
 /// | `finding` | each | as in `findings`, root cause first |
 /// | `layer` | each | as in `layers` |
 /// | `account` | each service | as there |
 /// | `exchanges` | each target | `target` (`subject`, `twin`) and as in `exchanges`, without `slowest` |
 /// | `slow-exchange` | each | `target` and as in `exchanges.slowest` |
-/// | `setups`, `capture`, `watch`, `joined`, `route` | one, or none | as there |
+/// | `setups`, `load`, `sweep`, `capture`, `watch`, `joined`, `route` | one, or none | as there |
 /// | `connection` | each listed | as in `connections.list` |
 /// | `calls` | one, or none | as there, without its lists |
 /// | `service-setting`, `called-socket` | each | as in `calls.services`, `calls.sockets` |
@@ -25,12 +26,15 @@ use serde_json::{Value, json};
 pub(crate) fn ndjson(report: &Report) -> String {
     let mut lines = Lines::default();
     lines.add("report", head(report));
+    lines.add("overall", json!(report.overall));
     lines.each("finding", &json!(report.findings));
     lines.each("layer", &json!(report.layers));
     lines.each("account", &json!(report.account));
     exchanges(&mut lines, "subject", Some(&report.exchanges));
     exchanges(&mut lines, "twin", report.twin.as_ref());
     lines.add("setups", json!(report.setups));
+    lines.add("load", json!(report.load));
+    lines.add("sweep", json!(report.sweep));
     lines.add("capture", json!(report.capture));
     lines.add("watch", json!(report.watch));
     lines.add("joined", json!(report.joined));

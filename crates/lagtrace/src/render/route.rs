@@ -11,12 +11,6 @@ use super::table::{Align, Cell, Table, cell, dim, plain};
 /// Maximum number of probes per hop for which each round trip is shown instead of
 /// statistics.
 const FEW: u64 = 5;
-/// Lower bound of the extra time of a hop that is slow to answer, in nanoseconds: the time that
-/// its answers take longer than those of the hops behind it.
-const SLOW_NS: u64 = 500_000;
-/// Lower bound of the extra time of a hop that is slow to answer, relative to the time of the
-/// hops behind it, as a divisor: 5 is a fifth.
-const SLOW_PART: u64 = 5;
 
 /// Writes the report of `lagtrace route`.
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -189,13 +183,10 @@ fn remark(hop: &Hop, route: Option<&Route>, is_last: bool) -> Cell {
     if let Some(route) = route.filter(|_| is_last) {
         words.push(route.outcome.clone());
     }
-    let own = hop.rtt_ns.min.saturating_sub(hop.kept_ns);
-    if own > SLOW_NS.max(hop.kept_ns / SLOW_PART) {
-        words.push(format!(
-            "slow to answer: {} are the router's own",
-            quantity::duration(own)
-        ));
-    }
+    words.extend(hop.slow_ns.map(|own| {
+        let own = quantity::duration(own);
+        format!("slow to answer: {own} are the router's own")
+    }));
     let is_changed = route.is_some_and(|route| route.translated_before.contains(&hop.ttl));
     words.extend(translation(hop, is_changed));
     words.extend(hop.as_name.clone());

@@ -103,7 +103,7 @@ fn opening(page: &mut Page, report: &Report) {
     let Some(group @ [first, ..]) = groups.first().map(Vec::as_slice) else {
         return without_cause(page, report);
     };
-    verdict::briefly(page, group, report);
+    verdict::briefly(page, group);
     if page.is_brief() {
         return cause::brief(page, first, report);
     }

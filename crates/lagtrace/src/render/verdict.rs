@@ -1,20 +1,13 @@
 //! The letter's opening: each finding with its certainty, culprit and cost.
 
 use lagtrace_core::exchange::wait::Owner;
-use lagtrace_core::report::{Exchanges, Finding, Report, Verdict};
+use lagtrace_core::report::{Extent, Finding, Report, Verdict};
 
 use super::page::{Page, Tone, Weight};
 use super::{groups, healthy, quantity, words};
 
-/// Affected share of the requests from which on the text says "each request".
-const NEARLY_ALL: f64 = 0.99;
 /// Maximum number of places of unexplained time named in the opening.
 const PLACES: usize = 3;
-/// Spread of the bounds of the cost, as a part of the cost, above which they are shown.
-const WIDE: f64 = 0.05;
-/// Ratio of the cost to its share of the mean latency above which the share is taken to be of
-/// more time than the latency.
-const BESIDES: f64 = 1.05;
 
 /// Writes the verdict on each finding, or that there is none.
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -48,15 +41,18 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 }
 
 /// Writes the first finding of a group in brief: title, certainty, culprit and cost.
-pub(super) fn briefly(page: &mut Page, group: &[&Finding], report: &Report) {
+pub(super) fn briefly(page: &mut Page, group: &[&Finding]) {
     let Some(finding) = group.first() else { return };
     let title = title(finding);
     page.weighing(Weight::Major, |page| {
         page.spans(0, &headline(finding, &title))
     });
     let place = place(finding);
-    let text = match extent(finding, &report.exchanges) {
-        Some(extent) => format!("{place}: {} {extent}.", each(finding)),
+    let text = match extent(finding) {
+        Some((extent, whom)) => {
+            let each = range(&extent).unwrap_or_else(|| quantity::duration(extent.each_ns));
+            format!("{place}: {each} {whom}.")
+        }
         None => format!("{place}."),
     };
     page.paragraph(2, Tone::Strong, &text);
@@ -123,7 +119,7 @@ fn headline<'a>(finding: &Finding, title: &'a str) -> [(Tone, &'a str); 2] {
 }
 
 fn say(page: &mut Page, indent: usize, finding: &Finding, report: &Report) {
-    if let Some(mut cost) = cost(finding, &report.exchanges) {
+    if let Some(mut cost) = cost(finding) {
         if let Some(whole) = of_all_services(finding, report) {
             cost.push_str(&whole);
         }
@@ -138,58 +134,40 @@ fn say(page: &mut Page, indent: usize, finding: &Finding, report: &Report) {
 }
 
 /// Returns the cost of a finding: `43.1 ms of each 43.6 ms request, 98 % of all request time.`
-fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
-    let extent = extent(finding, exchanges)?;
-    let each = per(finding, finding.cost_ns);
-    let bounds = match bounds(finding) {
-        Some((low, high)) => format!(" (range {low} to {high})"),
+fn cost(finding: &Finding) -> Option<String> {
+    let (extent, whom) = extent(finding)?;
+    let each = quantity::duration(extent.each_ns);
+    let range = match range(&extent) {
+        Some(range) => format!(" (range {range})"),
         None => String::new(),
     };
-    Some(format!("{each}{bounds} {extent}."))
+    Some(format!("{each}{range} {whom}."))
 }
 
-/// Returns the cost per affected request, as a range if its bounds differ.
-fn each(finding: &Finding) -> String {
-    match bounds(finding) {
-        Some((low, high)) => format!("{low} to {high}"),
-        None => per(finding, finding.cost_ns),
-    }
+/// Returns the lower and upper bound of the cost per affected request, if they are apart.
+fn range(extent: &Extent) -> Option<String> {
+    let [low, high] = extent.range_ns?.map(quantity::duration);
+    Some(format!("{low} to {high}"))
 }
 
-/// Returns the lower and upper bound of the cost per affected request, if they differ by more
-/// than [`WIDE`].
-fn bounds(finding: &Finding) -> Option<(String, String)> {
-    let spread = finding.cost_high_ns.saturating_sub(finding.cost_low_ns);
-    let (low, high) = (finding.cost_low_ns, finding.cost_high_ns);
-    (spread as f64 > WIDE * finding.cost_ns as f64).then(|| (per(finding, low), per(finding, high)))
-}
-
-/// Formats a total time of the affected requests as the time per request.
-fn per(finding: &Finding, ns: u64) -> String {
-    quantity::duration(ns / finding.affected.exchanges.max(1))
-}
-
-/// Returns the affected requests and the share of their time: `of each 43.6 ms request, 98 %
-/// of all request time`; `None` if the finding costs no time.
-fn extent(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
+/// Returns the extent of a finding and its words, the affected requests and the share of their
+/// time: `of each 43.6 ms request, 98 % of all request time`; `None` if the finding costs no time.
+fn extent(finding: &Finding) -> Option<(Extent, String)> {
+    let extent = finding.extent?;
     let affected = finding.affected;
-    if finding.cost_ns == 0 || affected.exchanges == 0 {
-        return None;
-    }
-    let part = affected.exchanges as f64 / affected.of.max(1) as f64;
     let [one, many] = finding.unit.words();
-    let whom = if part < NEARLY_ALL {
-        let of = quantity::counted(affected.of, one, many);
-        let share = quantity::share(part);
-        format!(
-            "in each affected {one} ({} of {of}, {share})",
-            quantity::count(affected.exchanges)
-        )
-    } else if affected.of == exchanges.count && finding.unit.is_requests() {
-        let whole = whole_request(finding, exchanges.latency_ns.mean);
-        format!("of each {} request", quantity::duration(whole))
-    } else {
-        format!("of each of {}", quantity::counted(affected.of, one, many))
+    let of = quantity::counted(affected.of, one, many);
+    let whom = match extent.whole_ns {
+        Some(whole) => format!("of each {} request", quantity::duration(whole)),
+        None if extent.concerns_all => format!("of each of {of}"),
+        None => {
+            let part = affected.exchanges as f64 / affected.of.max(1) as f64;
+            format!(
+                "in each affected {one} ({} of {of}, {})",
+                quantity::count(affected.exchanges),
+                quantity::share(part)
+            )
+        }
     };
     let share = quantity::share(finding.share);
     let whose = if finding.unit.is_requests() {
@@ -197,7 +175,7 @@ fn extent(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
     } else {
         "its"
     };
-    Some(format!("{whom}, {share} of all {whose} time"))
+    Some((extent, format!("{whom}, {share} of all {whose} time")))
 }
 
 /// Returns the finding's share of the time of all services, if there are several and the time is in
@@ -211,18 +189,6 @@ fn of_all_services(finding: &Finding, report: &Report) -> Option<String> {
             quantity::share(location.share)
         )
     })
-}
-
-/// Returns the mean time that the finding's share refers to: more than the `mean`
-/// latency if the cause is in connection setup, which the latency does not include.
-fn whole_request(finding: &Finding, mean: u64) -> u64 {
-    let cost = finding.cost_ns as f64 / finding.affected.exchanges.max(1) as f64;
-    let is_longer = cost > mean as f64 * finding.share * BESIDES;
-    if is_longer && finding.share > 0.0 {
-        (cost / finding.share) as u64
-    } else {
-        mean
-    }
 }
 
 fn blame(finding: &Finding) -> String {

@@ -15,14 +15,6 @@ use super::plan::{Lane, Plan};
 use super::transport;
 use crate::tls::TlsFault;
 
-/// Minimum share of one processor at which a worker counts as saturated.
-const BUSY_SHARE: f64 = 0.9;
-/// Minimum length of a run for which the share is evaluated: a shorter run consists mostly of its
-/// beginning and end.
-const SHORTEST: Duration = Duration::from_millis(50);
-/// Minimum lateness of the generator at the 99th percentile at which it distorts the results.
-const LATE: Duration = Duration::from_millis(2);
-
 /// The totals of a run.
 #[derive(Clone, Debug)]
 pub struct Summary {
@@ -189,13 +181,6 @@ impl GeneratorLoad {
         }
     }
 
-    /// Returns true if the results may be determined by the generator and not by the service.
-    pub fn is_limit(&self) -> bool {
-        let is_busy = self.busiest_share >= BUSY_SHARE && self.wall >= SHORTEST;
-        let is_late = self.start_lag_p99 >= LATE || self.turn_p99 >= LATE;
-        self.has_responses && (is_busy || is_late)
-    }
-
     /// Returns these values as an observation.
     pub(super) fn sample(&self) -> GeneratorSample {
         GeneratorSample {
@@ -203,30 +188,9 @@ impl GeneratorLoad {
             cpu: self.cpu,
             start_lag_p99: self.start_lag_p99,
             turn_p99: self.turn_p99,
-            is_limit: self.is_limit(),
+            wall: Some(self.wall),
+            has_responses: self.has_responses,
             standstill: Some(self.standstill),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_generator_is_no_limit_where_it_set_no_figure() {
-        let busy = |wall, has_responses| {
-            let worker = WorkerReport {
-                cpu: wall,
-                wall,
-                last_start: None,
-                start_lag: LagMeter::default(),
-                turn: LagMeter::default(),
-            };
-            GeneratorLoad::new(&[worker], has_responses).is_limit()
-        };
-        assert!(busy(Duration::from_secs(1), true));
-        assert!(!busy(Duration::from_secs(1), false), "all was refused");
-        assert!(!busy(Duration::from_micros(300), true), "hardly begun");
     }
 }

@@ -1,13 +1,10 @@
 //! The distance of a sender, guessed from the TTL on arrival.
 
-/// Initial TTLs of common systems (RFC 1700; Linux, Windows, routers).
-const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
+use lagtrace_core::observed::segment::hops;
 
-/// Returns the number of hops to a sender, including the sender. The initial TTL is assumed to be
-/// the smallest usual one that fits. `ttl` is the TTL on arrival.
-pub fn hops_of(ttl: u8) -> u8 {
-    let initial = INITIAL_TTLS.into_iter().find(|&initial| initial >= ttl);
-    (initial.unwrap_or(u8::MAX) - ttl).saturating_add(1)
+/// Returns the number of hops to a sender, including the sender. `ttl` is the TTL on arrival.
+pub(super) fn hops_of(ttl: u8) -> u8 {
+    hops(ttl).saturating_add(1)
 }
 
 #[cfg(test)]

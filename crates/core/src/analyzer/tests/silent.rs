@@ -76,7 +76,8 @@ fn events(shown: Shown) -> Vec<Event> {
         cpu: Duration::from_millis(10),
         start_lag_p99: Duration::ZERO,
         turn_p99: Duration::ZERO,
-        is_limit: false,
+        wall: Some(shown.silent),
+        has_responses: true,
         standstill: Some(shown.own),
     };
     let listener = ListenerSample {

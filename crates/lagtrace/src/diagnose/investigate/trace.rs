@@ -10,9 +10,8 @@ use lagtrace_core::observed::event::{
 };
 use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::route::{HopAnswer, RouteMethod};
-use lagtrace_core::route::RouteTally;
-use lagtrace_core::stats::histogram::Distribution;
-use lagtrace_sources::trace::{Rounds, TraceError, TracePlan, hops_of, trace};
+use lagtrace_core::route::{RouteTally, TargetProbes};
+use lagtrace_sources::trace::{Rounds, TraceError, TracePlan, trace};
 
 use super::Investigation;
 use crate::failure::{Failure, Result};
@@ -37,17 +36,18 @@ const CATCH_UP: Duration = Duration::from_millis(40);
 const FAR: u8 = 64;
 /// The timeout after which an answer counts as lost; an earlier one counts as late.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Minimum round trip, and minimum share of a request's time, for which the route is traced.
-const NOTABLE: Duration = Duration::from_millis(1);
-const SHARE: f64 = 0.1;
-
 impl Investigation<'_> {
     /// Traces the route to the subject before the load starts.
     pub(super) fn trace(&mut self) -> Result<()> {
         let site = self.subject();
         let is_local = site.route.as_ref().is_some_and(|route| route.is_local);
-        let is_asked_after = || self.has_routers() && (self.is_far() || self.is_lossy());
-        let is_wanted = self.options.network.route || !is_local && is_asked_after();
+        // Without raw sockets the time to live of answers is not known.
+        let has_gateway = (site.route.as_ref()).is_some_and(|route| route.gateway.is_some());
+        let is_asked_for = || {
+            let probes = self.probes();
+            probes.pass_routers(has_gateway) && probes.ask_for_route()
+        };
+        let is_wanted = self.options.network.route || !is_local && is_asked_for();
         if !is_wanted {
             return Ok(());
         }
@@ -55,7 +55,7 @@ impl Investigation<'_> {
         let bar = self.console.spinner(STEP);
         let (mut events, mut outcome) = self.ask(target, ROUNDS);
         let mut echoes = Vec::new();
-        if self.loses(&tally(&events)) && !self.interrupt.is_requested() {
+        if self.probes().lose_answers(&tally(&events)) && !self.interrupt.is_requested() {
             std::thread::scope(|scope| {
                 let beside = scope.spawn(|| echo(target, self.interrupt.flag()));
                 (events, outcome) = self.ask(target, MORE_ROUNDS);
@@ -104,58 +104,13 @@ impl Investigation<'_> {
         (events, outcome)
     }
 
-    /// Returns the results of probes of the subject so far.
-    fn probes(&self) -> impl Iterator<Item = &ProbeSample> {
+    /// Returns the probes of the subject so far.
+    fn probes(&self) -> TargetProbes<'_> {
         let waiting = self.feed.waiting().iter();
-        waiting.filter_map(|event| match &event.body {
+        TargetProbes::new(waiting.filter_map(|event| match &event.body {
             EventBody::Probe(sample) if sample.target == TargetId::Subject => Some(sample),
             _ => None,
-        })
-    }
-
-    /// Returns true if the path takes a material part of a request's time.
-    fn is_far(&self) -> bool {
-        let median = |methods: &[ProbeMethod]| {
-            let mut times = Distribution::default();
-            let of = self.probes().filter(|s| methods.contains(&s.method));
-            of.filter_map(|s| s.rtt).for_each(|rtt| times.record(rtt));
-            times.quantile(0.5)
-        };
-        let trip = median(&[ProbeMethod::TcpSyn, ProbeMethod::TcpConnect]);
-        let request = median(&[ProbeMethod::HttpKeptAlive])
-            .or_else(|| median(&[ProbeMethod::HttpFresh]))
-            .unwrap_or_default();
-        trip.is_some_and(|trip| {
-            trip >= NOTABLE && trip.as_secs_f64() >= request.as_secs_f64() * SHARE
-        })
-    }
-
-    /// Returns true if one of several handshakes was not answered.
-    fn is_lossy(&self) -> bool {
-        let is_handshake =
-            |s: &&ProbeSample| matches!(s.method, ProbeMethod::TcpSyn | ProbeMethod::TcpConnect);
-        let mut handshakes = self.probes().filter(is_handshake);
-        handshakes.any(|s| s.answer == ProbeAnswer::Silence)
-    }
-
-    /// Returns true if the target answers some probes but not all.
-    fn loses(&self, tally: &RouteTally) -> bool {
-        let distance = tally.route().and_then(|route| route.distance);
-        let hops = tally.hops();
-        match hops.last().filter(|hop| distance == Some(hop.ttl)) {
-            Some(last) => last.received < last.sent,
-            None => self.probes().any(|s| s.answer == ProbeAnswer::Open),
-        }
-    }
-
-    /// Returns true if there are routers on the path.
-    fn has_routers(&self) -> bool {
-        let answered = self.probes().filter(|s| s.answer == ProbeAnswer::Open);
-        let hops = answered.filter_map(|s| s.ttl).map(hops_of).max();
-        let route = self.subject().route.as_ref();
-        // Without raw sockets the time to live of answers is not known.
-        let has_gateway = route.is_some_and(|route| route.gateway.is_some());
-        hops.map_or(has_gateway, |hops| hops > 1)
+        }))
     }
 }
 

@@ -1,0 +1,101 @@
+//! The extent of a finding: its cost per request, and the time that this is a share of.
+
+use crate::report::{Exchanges, Extent, Finding};
+
+/// Affected share of the requests from which on a cause concerns all of them.
+const NEARLY_ALL: f64 = 0.99;
+/// Spread of the bounds of the cost, as a part of the cost, above which the cost is a range.
+const WIDE: f64 = 0.05;
+/// Ratio of the cost to its share of the mean latency above which the share is taken to be of
+/// more time than the latency.
+const BESIDES: f64 = 1.05;
+
+/// Returns the extent of a finding; `None` if it costs no time. `exchanges` are those of the whole
+/// report.
+pub(super) fn extent(finding: &Finding, exchanges: &Exchanges) -> Option<Extent> {
+    let affected = finding.affected;
+    if finding.cost_ns == 0 || affected.exchanges == 0 {
+        return None;
+    }
+    let each = |ns: u64| ns / affected.exchanges;
+    let spread = finding.cost_high_ns.saturating_sub(finding.cost_low_ns);
+    let is_range = spread as f64 > WIDE * finding.cost_ns as f64;
+    let concerns_all = affected.exchanges as f64 / affected.of.max(1) as f64 >= NEARLY_ALL;
+    let is_of_all = affected.of == exchanges.count && finding.unit.is_requests();
+    Some(Extent {
+        each_ns: each(finding.cost_ns),
+        range_ns: is_range.then(|| [each(finding.cost_low_ns), each(finding.cost_high_ns)]),
+        concerns_all,
+        whole_ns: (concerns_all && is_of_all)
+            .then(|| whole_request(finding, exchanges.latency_ns.mean)),
+    })
+}
+
+/// Returns the mean time that the finding's share refers to: more than the `mean` latency if the
+/// cause is in connection setup, which the latency does not include.
+fn whole_request(finding: &Finding, mean: u64) -> u64 {
+    let cost = finding.cost_ns as f64 / finding.affected.exchanges.max(1) as f64;
+    let is_longer = cost > mean as f64 * finding.share * BESIDES;
+    if is_longer && finding.share > 0.0 {
+        (cost / finding.share) as u64
+    } else {
+        mean
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cause::evidence::blank;
+    use crate::exchange::wait::Owner;
+    use crate::registry::Id;
+    use crate::report::Affected;
+
+    const MS: u64 = 1_000_000;
+
+    /// Returns a finding that costs each of `exchanges` requests, of 100, 4 ms.
+    fn finding(exchanges: u64, share: f64) -> Finding {
+        let cost = 4 * MS * exchanges;
+        Finding {
+            cost_ns: cost,
+            cost_low_ns: cost,
+            cost_high_ns: cost,
+            share,
+            affected: Affected { exchanges, of: 100 },
+            ..blank(Id::ServerThink, Owner::Server, "10.0.0.2:80".to_owned())
+        }
+    }
+
+    fn of_100_requests(mean: u64) -> Exchanges {
+        let mut exchanges = Exchanges {
+            count: 100,
+            ..Exchanges::default()
+        };
+        exchanges.latency_ns.mean = mean;
+        exchanges
+    }
+
+    #[test]
+    fn a_share_of_setup_is_of_more_than_the_latency() {
+        let whole = |share| {
+            let extent = extent(&finding(100, share), &of_100_requests(5 * MS));
+            extent.expect("an extent").whole_ns
+        };
+        assert_eq!(whole(0.8), Some(5 * MS));
+        assert_eq!(whole(0.5), Some(8 * MS));
+    }
+
+    #[test]
+    fn a_cost_is_told_as_a_range_if_its_bounds_are_apart() {
+        let mut some = finding(10, 0.8);
+        let told = |some: &Finding| extent(some, &of_100_requests(5 * MS)).expect("an extent");
+        assert!(!told(&some).concerns_all);
+        assert_eq!(told(&some).whole_ns, None);
+        assert_eq!(told(&some).range_ns, None);
+        some.cost_high_ns = 50 * MS;
+        assert_eq!(told(&some).range_ns, Some([4 * MS, 5 * MS]));
+        assert_eq!(told(&some).each_ns, 4 * MS);
+        some.cost_ns = 0;
+        assert_eq!(extent(&some, &of_100_requests(5 * MS)), None);
+    }
+}
