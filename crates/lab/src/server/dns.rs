@@ -12,6 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use simple_dns::rdata::RData;
+use simple_dns::{CLASS, OPCODE, Packet, PacketFlag, QCLASS, QTYPE, ResourceRecord, TYPE};
 
 use super::LONGEST_SLEEP;
 use super::accept::serve_all;
@@ -152,67 +154,46 @@ fn serve_stream(mut connection: &TcpStream, plan: &DnsPlan) -> io::Result<()> {
     }
 }
 
-const HEADER: usize = 12;
-const TYPE_A: u16 = 1;
-const TYPE_AAAA: u16 = 28;
-const CLASS_IN: u16 = 1;
-
 /// Returns the answer to a query with one question; `None` for any other message.
 fn answer(query: &[u8], ttl_s: u32, addresses: Addresses) -> Option<Vec<u8>> {
-    let word = |at: usize| Some(u16::from_be_bytes([*query.get(at)?, *query.get(at + 1)?]));
-    let (flags, questions) = (word(2)?, word(4)?);
-    let is_query = flags & 0xF800 == 0;
-    if !is_query || questions != 1 {
+    let query = Packet::parse(query).ok()?;
+    let is_query = !query.has_flags(PacketFlag::RESPONSE);
+    let [question] = query.questions.as_slice() else {
+        return None;
+    };
+    if !is_query || query.opcode() != OPCODE::StandardQuery {
         return None;
     }
-    let name_end = end_of_name(query)?;
-    let (kind, class) = (word(name_end)?, word(name_end + 2)?);
-    let address: &[u8] = match (kind, class) {
-        (TYPE_A, CLASS_IN) => &addresses.v4.octets(),
-        (TYPE_AAAA, CLASS_IN) => &addresses.v6.octets(),
-        _ => &[],
+    let address = match question.qtype {
+        QTYPE::TYPE(TYPE::A) => Some(RData::A(addresses.v4.into())),
+        QTYPE::TYPE(TYPE::AAAA) => Some(RData::AAAA(addresses.v6.into())),
+        _ => None,
     };
-    let has_answer = !address.is_empty();
-    let mut message = query[..2].to_vec();
-    // A response (QR), authoritative (AA); recursion desired (RD) as in the query, and available
-    // (RA): RFC 1035 §4.1.1.
-    let flags = 0x8480 | flags & 0x0100;
-    for word in [flags, 1, u16::from(has_answer), 0, 0] {
-        message.extend_from_slice(&word.to_be_bytes());
+    let is_internet = question.qclass == QCLASS::CLASS(CLASS::IN);
+    let record = |data| ResourceRecord::new(question.qname.clone(), CLASS::IN, ttl_s, data);
+    let mut answer = Packet::new_reply(query.id());
+    answer.set_flags(PacketFlag::AUTHORITATIVE_ANSWER | PacketFlag::RECURSION_AVAILABLE);
+    if query.has_flags(PacketFlag::RECURSION_DESIRED) {
+        answer.set_flags(PacketFlag::RECURSION_DESIRED);
     }
-    message.extend_from_slice(query.get(HEADER..name_end + 4)?);
-    if has_answer {
-        // A pointer to the question's name (§4.1.4).
-        message.extend_from_slice(&[0xC0, HEADER as u8]);
-        message.extend_from_slice(&kind.to_be_bytes());
-        message.extend_from_slice(&class.to_be_bytes());
-        message.extend_from_slice(&ttl_s.to_be_bytes());
-        message.extend_from_slice(&(address.len() as u16).to_be_bytes());
-        message.extend_from_slice(address);
-    }
-    Some(message)
-}
-
-/// Returns the offset of the end of the question's name, which consists of labels without pointers
-/// and has at most 255 bytes in total.
-fn end_of_name(query: &[u8]) -> Option<usize> {
-    let mut at = HEADER;
-    loop {
-        let length = usize::from(*query.get(at)?);
-        at += 1 + length;
-        if length > 63 || at - HEADER > 255 {
-            return None;
-        }
-        if length == 0 {
-            return Some(at);
-        }
-    }
+    answer.answers = address
+        .filter(|_| is_internet)
+        .map(record)
+        .into_iter()
+        .collect();
+    answer.questions = query.questions.clone();
+    answer.build_bytes_vec_compressed().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::net::Ipv4Addr;
+
+    /// Length of a message's header (RFC 1035 §4.1.1).
+    const HEADER: usize = 12;
+    const TYPE_A: u16 = 1;
+    const TYPE_AAAA: u16 = 28;
 
     const SERVER: Addresses = Addresses {
         v4: Ipv4Addr::new(10, 77, 0, 2),
@@ -224,7 +205,7 @@ mod tests {
         let mut bytes = vec![7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
         bytes.extend_from_slice(b"\x03www\x03lab\x04test\0");
         bytes.extend_from_slice(&kind.to_be_bytes());
-        bytes.extend_from_slice(&CLASS_IN.to_be_bytes());
+        bytes.extend_from_slice(&[0, 1]);
         bytes
     }
 

@@ -1,7 +1,9 @@
 //! Heads of messages: the first line, the fields that determine where a message ends, and those
 //! that serve as evidence (RFC 9112 §3 to §6).
 
-use memchr::memchr;
+use core::mem::MaybeUninit;
+
+use httparse::{Request, Response, Status};
 
 use super::{Framing, Head, MAX_TARGET, RequestLine, Role, fingerprint, origin, target_of};
 
@@ -30,31 +32,38 @@ const STREAMS: [&[u8]; 6] = [
 pub(super) type Whole = (Head, Framing, usize);
 
 /// Reads the head at the beginning of `bytes`, including its empty line; `None` if the empty line
-/// is missing, or if this is not HTTP/1.x.
+/// is missing, or if this is not HTTP/1.x. Lines that are no fields are skipped.
 pub(super) fn read(role: Role, bytes: &[u8]) -> Option<Whole> {
-    let mut rest = bytes;
-    let first = next_line(&mut rest)?;
-    let mut read = Reading::default();
-    match role {
-        Role::Request => read.request_line(first)?,
-        Role::Response => read.status_line(first)?,
-    }
-    for _ in 0..=MAX_FIELDS {
-        if let [b'\n', after @ ..] | [b'\r', b'\n', after @ ..] = rest {
-            let (head, framing) = read.finish(role);
-            return Some((head, framing, bytes.len() - after.len()));
+    let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+    let mut config = httparse::ParserConfig::default();
+    config.ignore_invalid_headers_in_requests(true);
+    config.ignore_invalid_headers_in_responses(true);
+    // Clients heed such fields too, among them those that frame the message.
+    config.allow_spaces_after_header_name_in_responses(true);
+    let (mut request, mut response) = (Request::new(&mut []), Response::new(&mut []));
+    let parsed = match role {
+        Role::Request => config.parse_request_with_uninit_headers(&mut request, bytes, &mut fields),
+        Role::Response => {
+            config.parse_response_with_uninit_headers(&mut response, bytes, &mut fields)
         }
-        read.field(&mut rest)?;
+    };
+    let Ok(Status::Complete(len)) = parsed else {
+        return None;
+    };
+    let mut read = Reading {
+        is_old: request.version.or(response.version) == Some(0),
+        ..Reading::default()
+    };
+    read.head.status = response.code;
+    if role == Role::Request {
+        read.request_line(request.method?, request.path?);
     }
-    None
-}
-
-/// Removes and returns a line, without its line end.
-#[inline]
-fn next_line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (line, after) = rest.split_at(memchr(b'\n', rest)?);
-    *rest = after.get(1..).unwrap_or_default();
-    Some(line.strip_suffix(b"\r").unwrap_or(line))
+    let fields = request.headers.iter().chain(response.headers.iter());
+    for field in fields {
+        read.field(field.name.as_bytes(), field.value);
+    }
+    let (head, framing) = read.finish(role);
+    Some((head, framing, len))
 }
 
 /// Content of a head's lines so far.
@@ -71,77 +80,22 @@ struct Reading {
 }
 
 impl Reading {
-    fn request_line(&mut self, line: &[u8]) -> Option<()> {
-        let (method, rest) = line.split_at(token_len(line));
-        let (target, version) = match rest {
-            [b' ', rest @ ..] if !method.is_empty() => rest.split_at(memchr(b' ', rest)?),
-            _ => return None,
-        };
-        let is_plain = |is: bool, byte: &u8| is & (*byte > b' ') & (*byte != 0x7f);
-        if target.is_empty() || !target.iter().fold(true, is_plain) {
-            return None;
-        }
-        self.version(version.get(1..)?)?;
-        let begin = method.len() + 1;
-        let text = core::str::from_utf8(line.get(..begin + target.len())?).ok()?;
-        let mut kept = text;
-        if target.len() > MAX_TARGET {
-            // The method is ASCII.
-            if let Some((end, _)) = text.char_indices().nth(begin + MAX_TARGET) {
-                kept = text.get(..end)?;
-            }
+    fn request_line(&mut self, method: &str, target: &str) {
+        let mut kept = target;
+        if target.len() > MAX_TARGET
+            && let Some((end, _)) = target.char_indices().nth(MAX_TARGET)
+        {
+            kept = target.get(..end).unwrap_or(target);
         }
         self.head.request = Some(RequestLine {
-            text: kept.trim_end().to_owned(),
-            is_head: method == b"HEAD",
-            fingerprint: fingerprint(target),
-            origin: 0,
+            fingerprint: fingerprint(target.as_bytes()),
+            ..RequestLine::new(method, kept)
         });
         // A proxy gets requests for all origins on one connection (RFC 9112 §3.2.2).
-        self.is_to_proxy = target.starts_with(b"http://");
-        Some(())
+        self.is_to_proxy = target.starts_with("http://");
     }
 
-    fn status_line(&mut self, line: &[u8]) -> Option<()> {
-        let (version, rest) = line.split_at_checked(8)?;
-        self.version(version)?;
-        let &[b' ', a, b, c, ref reason @ ..] = rest else {
-            return None;
-        };
-        if !matches!(reason, [] | [b' ', ..]) {
-            return None;
-        }
-        let digits = [a, b, c].map(|digit| digit.wrapping_sub(b'0'));
-        let is_code = digits.iter().all(|digit| *digit < 10);
-        let code = || digits.iter().fold(0, |code, &d| code * 10 + u16::from(d));
-        self.head.status = Some(is_code.then(code)?);
-        Some(())
-    }
-
-    fn version(&mut self, version: &[u8]) -> Option<()> {
-        match version {
-            b"HTTP/1.1" => {}
-            b"HTTP/1.0" => self.is_old = true,
-            _ => return None,
-        }
-        Some(())
-    }
-
-    /// Removes a field line. Most are of no interest, which their length shows.
-    #[inline]
-    fn field(&mut self, rest: &mut &[u8]) -> Option<()> {
-        let (name, after) = rest.split_at(token_len(rest));
-        if name.is_empty() || after.first() != Some(&b':') {
-            return None;
-        }
-        let value = next_line(rest)?.get(name.len() + 1..)?;
-        if matches!(name.len(), 4 | 6..=8 | 10 | 12 | 14 | 16 | 17) {
-            self.known_field(name, value.trim_ascii());
-        }
-        Some(())
-    }
-
-    fn known_field(&mut self, name: &[u8], value: &[u8]) {
+    fn field(&mut self, name: &[u8], value: &[u8]) {
         let head = &mut self.head;
         match name.len() {
             4 if is(name, b"host") && !self.is_to_proxy => {
@@ -204,41 +158,6 @@ impl Reading {
         }
         (head, framing)
     }
-}
-
-/// Returns the length of the token (RFC 9110 §5.6.2) at the beginning of `bytes`.
-#[inline]
-fn token_len(bytes: &[u8]) -> usize {
-    const TOKEN: [bool; 256] = token_bytes();
-    let is_token = |byte: &u8| TOKEN.get(usize::from(*byte)) == Some(&true);
-    let mut len = 0;
-    // Four at a time, with one branch.
-    for four in bytes.chunks_exact(4) {
-        if !four.iter().fold(true, |is, byte| is & is_token(byte)) {
-            break;
-        }
-        len += 4;
-    }
-    while bytes.get(len).is_some_and(is_token) {
-        len += 1;
-    }
-    len
-}
-
-const fn token_bytes() -> [bool; 256] {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        let letter = byte as u8;
-        table[byte] = letter.is_ascii_alphanumeric()
-            || matches!(
-                letter,
-                b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.'
-            )
-            || matches!(letter, b'^' | b'_' | b'`' | b'|' | b'~');
-        byte += 1;
-    }
-    table
 }
 
 /// Returns the value of a string that consists only of digits (RFC 9110 §8.6).

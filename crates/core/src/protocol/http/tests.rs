@@ -102,6 +102,23 @@ fn heads_tell_what_rules_ask_for() {
 }
 
 #[test]
+fn lines_that_break_the_rules_cost_nothing_but_themselves() {
+    let cases = [
+        "X: a\r\n folded\r\nContent-Length: 2\r\n",
+        "no field\r\nContent-Length: 2\r\n",
+        "X: \x01\r\nContent-Length: 2\r\n",
+        ": nameless\r\nContent-Length: 2\r\n",
+        "Content-Length : 2\r\n",
+        "Content-Length:2\n",
+    ];
+    for lines in cases {
+        let input = format!("HTTP/1.1 200\r\n{lines}\r\nhiHTTP/1.0 404 \r\n\r\n");
+        let words = steps(Role::Response, input.as_bytes(), &[]);
+        assert_eq!(words, ["began", "200", "ended", "began", "404"], "{lines}");
+    }
+}
+
+#[test]
 fn every_cut_gives_the_same_steps() {
     let whole = steps(Role::Response, RESPONSES, &[]);
     for cut in 0..RESPONSES.len() {
