@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 /// | `service-setting`, `called-socket` | each | as in `calls.services`, `calls.sockets` |
 /// | `phase`, `experiment`, `probe`, `hop`, `sockets`, `socket` (as in `live`), `limit`, `setting`, `counter`, `note` | each | as there |
 ///
-/// `details` is left out: it is bulky, and contained in the document form.
+/// `load`, `sweep` and `details` are left out; the document form contains them.
 pub(crate) fn ndjson(report: &Report) -> String {
     // A new field has to be named here, or the compiler complains.
     let Report {
