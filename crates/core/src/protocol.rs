@@ -99,7 +99,7 @@ impl Protocol {
             Self::Http => return http::cut_request(bytes),
             Self::MySql => mysql::request(bytes)?,
             Self::Memcached => memcached::request(bytes)?,
-            _ => return None,
+            Self::Http2 | Self::Tls | Self::Redis | Self::Postgres | Self::Answered => return None,
         };
         match step {
             Step::Head(head) => head.request,
@@ -129,7 +129,8 @@ impl Protocol {
         match self {
             Self::MySql => mysql::is_error(bytes),
             Self::Memcached => memcached::is_error(bytes),
-            _ => false,
+            Self::Http | Self::Http2 | Self::Tls => false,
+            Self::Redis | Self::Postgres | Self::Answered => false,
         }
     }
 
@@ -216,7 +217,7 @@ impl Parser {
             Self::Http(_) => http::begins_message(Role::Request, bytes),
             Self::Redis(_) => redis::begins_command(bytes),
             Self::Postgres(_) => postgres::begins_query(bytes),
-            _ => false,
+            Self::Http2(_) | Self::Tls(_) => false,
         }
     }
 

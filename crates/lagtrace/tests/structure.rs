@@ -1,4 +1,5 @@
-//! The structure of the source: modules import each other in one direction.
+//! The structure of the source: modules import each other in one direction, and crates, modules and
+//! files are as `ARCHITECTURE.md` says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -103,10 +104,6 @@ fn expand<'t>(text: &'t str, base: &[String], named: &mut Vec<Module>) -> &'t st
 
 fn imports(name: &str) -> Imports {
     let source = root().join("crates").join(name).join("src");
-    let is_test = |path: &PathBuf| {
-        path.iter()
-            .any(|part| part == "tests" || part == "tests.rs")
-    };
     let files = files(&source).into_iter().filter(|path| !is_test(path));
     let files: Vec<(Module, PathBuf)> = files
         .filter_map(|path| Some((module(&source, &path)?, path)))
@@ -208,14 +205,57 @@ fn what_renders_holds_no_time_against_a_limit() {
     }
 }
 
-/// Returns the modules of the core in the order of the table in `ARCHITECTURE.md`.
-fn described() -> Vec<String> {
-    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
-    let section = text.split("\n## The core, module by module\n").nth(1);
+fn document(name: &str) -> String {
+    fs::read_to_string(root().join(name)).expect("a document of the root")
+}
+
+/// Returns the rows of the table below a heading of `ARCHITECTURE.md`, cell by cell.
+fn table(heading: &str) -> Vec<Vec<String>> {
+    let text = document("ARCHITECTURE.md");
+    let section = text.split(&format!("\n## {heading}\n")).nth(1);
     let section = section.and_then(|rest| rest.split("\n## ").next());
-    let rows = section.expect("the section").lines();
-    let rows = rows.filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
-    rows.map(|(module, _)| module.to_owned()).collect()
+    let lines = section.expect("the section").lines();
+    let rows = lines.filter(|line| line.starts_with("| `"));
+    let cells = |row: &str| row.trim_matches('|').split('|').map(String::from).collect();
+    rows.map(cells).collect()
+}
+
+/// Returns the words that a text has between backticks.
+fn quoted(text: &str) -> BTreeSet<String> {
+    text.split('`')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Returns the modules of the core in the order of their table.
+fn described() -> Vec<String> {
+    let rows = table("The core, module by module");
+    rows.iter().flat_map(|row| quoted(&row[0])).collect()
+}
+
+/// Returns the code of all files below a folder, without tests.
+fn source(folder: &Path) -> String {
+    let files = files(folder);
+    let product = files.iter().filter(|path| !is_test(path));
+    product.map(|path| code(path) + "\n").collect()
+}
+
+fn is_test(path: &Path) -> bool {
+    path.iter()
+        .any(|part| part == "tests" || part == "tests.rs")
+}
+
+fn source_of(name: &str) -> String {
+    source(&root().join("crates").join(name).join("src"))
+}
+
+/// Returns the letters, digits and underscores with which a text begins.
+fn word(text: &str) -> String {
+    text.chars()
+        .take_while(|c| c.is_alphanumeric() || *c == '_')
+        .collect()
 }
 
 #[test]
@@ -255,4 +295,144 @@ fn the_directives_that_are_resolved_are_those_that_explain_a_finding() {
     let needed = explaining.chain(DEPENDED_ON.map(str::to_owned));
     let resolved: BTreeSet<String> = lagtrace_sources::config::nginx::directives().collect();
     assert_eq!(needed.collect::<BTreeSet<_>>(), resolved);
+}
+
+#[test]
+fn modules_have_what_architecture_md_says_of_them() {
+    for row in table("The core, module by module") {
+        let module = quoted(&row[0]).pop_first().expect("a module");
+        let folder = root().join("crates/core/src").join(&module);
+        let mut text = code(&folder.with_extension("rs"));
+        if folder.is_dir() {
+            text += &source(&folder);
+        }
+        let is_name = |word: &String| word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+        for name in quoted(&row[1]).into_iter().filter(is_name) {
+            assert!(text.contains(&name), "{module} has no {name}");
+        }
+    }
+}
+
+/// Returns the crates of this workspace among the dependencies of a crate, other than for tests.
+fn dependencies(name: &str) -> BTreeSet<String> {
+    let manifest = document(&format!("crates/{name}/Cargo.toml"));
+    let section = manifest.split("\n[dependencies]\n").nth(1);
+    let section = section.and_then(|rest| rest.split("\n[").next());
+    let lines = section.expect("dependencies").lines();
+    let own = lines.filter_map(|line| line.strip_prefix("lagtrace-"));
+    own.map(word).collect()
+}
+
+/// Returns the modules of another crate that a crate's code names, as `core::report`.
+fn modules_used(code: &str, used: &str) -> BTreeSet<String> {
+    let prefix = format!("lagtrace_{used}::");
+    let paths = code.split(&prefix).skip(1);
+    paths
+        .map(|path| format!("{used}::{}", word(path)))
+        .collect()
+}
+
+#[test]
+fn crates_use_of_each_other_what_architecture_md_says() {
+    let mut described = BTreeSet::new();
+    for row in table("The crates, cut by permission") {
+        let folder = quoted(&row[0]).pop_first().expect("a crate");
+        let name = folder.trim_start_matches("crates/");
+        let uses = quoted(&row[2]);
+        let crates: BTreeSet<String> = uses.iter().map(|used| word(used)).collect();
+        assert_eq!(dependencies(name), crates, "dependencies of {name}");
+        let code = source_of(name);
+        // A crate that is named alone may be used as a whole.
+        for used in crates.difference(&uses) {
+            let modules = modules_used(&code, used);
+            let allowed = uses.iter().filter(|other| word(other) == *used);
+            let allowed: BTreeSet<String> = allowed.cloned().collect();
+            assert_eq!(modules, allowed, "used by {name}");
+        }
+        described.insert(root().join(&folder));
+    }
+    let folders = fs::read_dir(root().join("crates")).expect("the crates");
+    let folders: BTreeSet<_> = folders
+        .map(|entry| entry.expect("a crate").path())
+        .collect();
+    assert_eq!(described, folders);
+}
+
+#[test]
+fn the_core_has_no_way_to_the_outside() {
+    /// The modules of the standard library that neither observe nor change anything outside.
+    const PURE: [&str; 10] = [
+        "borrow",
+        "cmp",
+        "collections",
+        "fmt",
+        "iter",
+        "mem",
+        "slice",
+        "string",
+        "sync",
+        "vec",
+    ];
+    let code = source_of("core");
+    for module in code.split("std::").skip(1).map(word) {
+        assert!(PURE.contains(&module.as_str()), "core uses std::{module}");
+    }
+    assert!(!code.contains("println!("), "core prints");
+}
+
+#[test]
+fn unsafe_code_is_only_in_sources_and_lab() {
+    for name in ["core", "lagtrace", "trial"] {
+        let code = source_of(name).replace("#![forbid(unsafe_code", "");
+        for sign in ["(unsafe_code", "unsafe {", "unsafe fn", "unsafe impl"] {
+            assert!(!code.contains(sign), "{name} has {sign}");
+        }
+    }
+}
+
+/// Returns the files and folders below a folder of the tree, at any depth.
+fn paths(folder: &Path) -> Vec<PathBuf> {
+    const NOT_OURS: [&str; 2] = ["target", ".git"];
+    let entries = fs::read_dir(folder).expect("a folder of the tree");
+    let entries = entries.map(|entry| entry.expect("an entry").path());
+    let ours = entries.filter(|path| !NOT_OURS.iter().any(|name| path.ends_with(name)));
+    let nested = |path: PathBuf| {
+        let inner = if path.is_dir() {
+            paths(&path)
+        } else {
+            Vec::new()
+        };
+        inner.into_iter().chain([path])
+    };
+    ours.flat_map(nested).collect()
+}
+
+/// Returns true if a word of a document names a file or a folder of the tree.
+fn is_path(word: &str) -> bool {
+    /// Files that the worked examples of `CONTRIBUTING.md` would add.
+    const EXAMPLES: [&str; 3] = ["tls-slow-client.md", "tls_slow_client.rs", "pressure.rs"];
+    let is_file = [".rs", ".md", ".toml"]
+        .iter()
+        .any(|end| word.ends_with(end));
+    let is_pattern = word.contains([' ', '\n', '<', '*', '{', '$']) || word.contains("NAME");
+    let is_outside = word.starts_with('/') || word == "mod.rs";
+    let is_example = EXAMPLES.iter().any(|name| word.ends_with(name));
+    (is_file || word.contains('/')) && !is_pattern && !is_outside && !is_example
+}
+
+#[test]
+fn files_that_the_documents_name_exist() {
+    let paths = paths(&root());
+    let exists = |name: &str| {
+        let name = name.trim_start_matches("./");
+        paths
+            .iter()
+            .any(|path| path.ends_with(name) || path.with_extension("").ends_with(name))
+    };
+    for title in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = document(title);
+        for name in quoted(&text).iter().filter(|word| is_path(word)) {
+            assert!(exists(name), "{title} names {name}");
+        }
+    }
 }

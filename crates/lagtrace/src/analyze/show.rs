@@ -35,7 +35,7 @@ pub(crate) fn listed(listed: Listed, report: &Report, console: &Console) -> Resu
             let document = json!({"seen": seen, "met": met, "exchanges": records});
             format!("{document:#}\n")
         }
-        _ => render::exchanges(&records, met, seen, &console.style()),
+        Format::Text | Format::Ndjson => render::exchanges(&records, met, seen, &console.style()),
     };
     deliver(console, &document)
 }

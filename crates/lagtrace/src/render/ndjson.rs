@@ -3,7 +3,7 @@
 use lagtrace_core::report::{Exchanges, Report, SocketCalls};
 use serde_json::{Value, json};
 
-/// Serializes a report as newline-delimited JSON: one object per line, told apart by
+/// Serializes a report as newline-delimited JSON: one object per line, distinguished by
 /// its `type` field (keys are sorted), the other fields as in the report's schema.
 /// The lines are in this order:
 ///
@@ -22,40 +22,72 @@ use serde_json::{Value, json};
 /// | `service-setting`, `called-socket` | each | as in `calls.services`, `calls.sockets` |
 /// | `phase`, `experiment`, `probe`, `hop`, `sockets`, `socket` (as in `live`), `limit`, `setting`, `counter`, `note` | each | as there |
 ///
-/// `details` is left out: it is bulky, and contained in the document form.
+/// `details` is left out: it is long, and the document form contains it.
 pub(crate) fn ndjson(report: &Report) -> String {
+    // A new field has to be named here, or the compiler complains.
+    let Report {
+        schema: _,
+        command: _,
+        subject: _,
+        started: _,
+        overall,
+        capture,
+        joined,
+        phases,
+        setups,
+        connections,
+        load,
+        sweep,
+        exchanges,
+        twin,
+        probes,
+        route,
+        hops,
+        sockets,
+        live,
+        calls,
+        watch,
+        limits,
+        counters,
+        configuration,
+        experiments,
+        layers,
+        findings,
+        account,
+        notes,
+        details: _,
+    } = report;
     let mut lines = Lines::default();
     lines.add("report", head(report));
-    lines.add("overall", json!(report.overall));
-    lines.each("finding", &json!(report.findings));
-    lines.each("layer", &json!(report.layers));
-    lines.each("account", &json!(report.account));
-    exchanges(&mut lines, "subject", Some(&report.exchanges));
-    exchanges(&mut lines, "twin", report.twin.as_ref());
-    lines.add("setups", json!(report.setups));
-    lines.add("load", json!(report.load));
-    lines.add("sweep", json!(report.sweep));
-    lines.add("capture", json!(report.capture));
-    lines.add("watch", json!(report.watch));
-    lines.add("joined", json!(report.joined));
-    let connections = report.connections.as_ref();
-    lines.each("connection", &json!(connections.map(|c| &c.list)));
-    calls(&mut lines, report.calls.as_ref());
-    lines.each("phase", &json!(report.phases));
-    lines.each("experiment", &json!(report.experiments));
-    lines.each("probe", &json!(report.probes));
-    lines.add("route", json!(report.route));
-    lines.each("hop", &json!(report.hops));
-    lines.each("sockets", &json!(report.sockets));
-    lines.each("socket", &json!(report.live));
-    lines.each("limit", &json!(report.limits));
-    lines.each("setting", &json!(report.configuration));
-    lines.each("counter", &json!(report.counters));
-    lines.each("note", &json!(report.notes));
+    lines.add("overall", json!(overall));
+    lines.each("finding", &json!(findings));
+    lines.each("layer", &json!(layers));
+    lines.each("account", &json!(account));
+    add_exchanges(&mut lines, "subject", Some(exchanges));
+    add_exchanges(&mut lines, "twin", twin.as_ref());
+    lines.add("setups", json!(setups));
+    lines.add("load", json!(load));
+    lines.add("sweep", json!(sweep));
+    lines.add("capture", json!(capture));
+    lines.add("watch", json!(watch));
+    lines.add("joined", json!(joined));
+    lines.each("connection", &json!(connections.as_ref().map(|c| &c.list)));
+    add_calls(&mut lines, calls.as_ref());
+    lines.each("phase", &json!(phases));
+    lines.each("experiment", &json!(experiments));
+    lines.each("probe", &json!(probes));
+    lines.add("route", json!(route));
+    lines.each("hop", &json!(hops));
+    lines.each("sockets", &json!(sockets));
+    lines.each("socket", &json!(live));
+    lines.each("limit", &json!(limits));
+    lines.each("setting", &json!(configuration));
+    lines.each("counter", &json!(counters));
+    lines.each("note", &json!(notes));
     lines.text
 }
 
-fn calls(lines: &mut Lines, calls: Option<&SocketCalls>) {
+fn add_calls(lines: &mut Lines, calls: Option<&SocketCalls>) {
     let Some(calls) = calls else { return };
     let mut sum = json!(calls);
     if let Some(fields) = sum.as_object_mut() {
@@ -77,7 +109,7 @@ fn head(report: &Report) -> Value {
     })
 }
 
-fn exchanges(lines: &mut Lines, target: &str, exchanges: Option<&Exchanges>) {
+fn add_exchanges(lines: &mut Lines, target: &str, exchanges: Option<&Exchanges>) {
     let Some(exchanges) = exchanges else {
         return;
     };

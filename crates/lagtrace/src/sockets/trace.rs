@@ -79,7 +79,7 @@ impl Session<'_> {
         let line = match output.format {
             Format::Text if !output.quiet => Some(line::text(&call)),
             Format::Ndjson => Some(line::json(&call)),
-            _ => None,
+            Format::Text | Format::Json => None,
         };
         if let (Some(line), None) = (line, &self.failure) {
             self.failure = writeln!(self.lines, "{line}").err();
