@@ -49,7 +49,7 @@ mod held;
 mod host_unreachable;
 mod http2_flow_control;
 mod http_error;
-mod ipv6_fallback;
+pub(crate) mod ipv6_fallback;
 mod limited;
 mod loss;
 mod lost_requests;

@@ -190,7 +190,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         counters: tables::counters(facts),
         configuration: tables::configuration(facts),
         experiments: tables::experiments(facts),
-        layers: layers::layers(&evidence, &subject, &findings),
+        layers: layers::layers(&evidence, &subject, &findings, &account),
         details: Some(details(&subject, facts)),
         account,
         capture: evidence.capture.clone(),
@@ -339,17 +339,19 @@ impl<'a> Scene<'a> {
 
 /// Books the time of all services but the twin's, lets the findings claim theirs, and
 /// appends a finding for each place with unclaimed time that matters.
-fn keep_account(scene: &Scene<'_>, findings: &mut Vec<Finding>) -> Vec<Account> {
+fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Finding>) -> Vec<Account> {
     let evidence = scene.evidence;
     let cases = evidence.services.iter().filter_map(|(&endpoint, service)| {
         let case = scene.case(endpoint, service, None)?;
         (case.target != Some(TargetId::Twin)).then_some((case, service))
     });
     let cases: Vec<_> = cases.collect();
-    let mut booked: Vec<Booked<'_>> = cases
-        .iter()
-        .map(|(case, service)| Booked::new(case.endpoint, service, case.weight))
-        .collect();
+    let elsewhere = elsewhere(evidence);
+    let book = |(case, service): &(Case<'_>, &'a Service)| {
+        let of_others = elsewhere.get(&case.endpoint).copied().unwrap_or_default();
+        Booked::new(case.endpoint, service, case.weight, of_others)
+    };
+    let mut booked: Vec<Booked<'_>> = cases.iter().map(book).collect();
     let certainty = |finding: &Finding| {
         let case = cases
             .iter()
@@ -400,6 +402,19 @@ fn keep_account(scene: &Scene<'_>, findings: &mut Vec<Finding>) -> Vec<Account> 
     }
     let with_time = booked.into_iter().filter(|booked| booked.total() > 0);
     with_time.map(|booked| booked.account).collect()
+}
+
+/// Returns the time of attempts at each address that connections to other addresses waited for, in
+/// nanoseconds.
+fn elsewhere(evidence: &Evidence) -> BTreeMap<Endpoint, u64> {
+    let mut sums: BTreeMap<Endpoint, u64> = BTreeMap::new();
+    for service in evidence.services.values() {
+        for (address, time) in service.rules.ipv6_fallback.waited().1 {
+            let sum = sums.entry(address).or_default();
+            *sum = sum.saturating_add(time);
+        }
+    }
+    sums
 }
 
 fn weigh_all(scene: &Scene<'_>) -> (Vec<Finding>, Vec<Remark>) {

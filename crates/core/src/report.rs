@@ -19,6 +19,7 @@ use crate::stats::histogram::Distribution;
 
 mod account;
 mod connection;
+mod counted;
 mod figures;
 mod load;
 mod mode;
@@ -37,6 +38,8 @@ pub use connection::{
     Connections, Delays, Handshake, InitialWindow, Lost, QuicFacts, Retransmissions,
     RoundTripFigures, Spells, SystemFacts, Vantage, WindowFigures,
 };
+pub(crate) use counted::part_of;
+pub use counted::{count, counted, share};
 pub use figures::{Figures, ProbeFigures};
 pub use load::{Generator, Interval, Intervals, LoadRun, Stage, Stages, TlsUse, Transport, UrlRun};
 pub use mode::LatencyMode;
@@ -843,11 +846,25 @@ pub struct Prediction {
     pub at_rate: f64,
     /// The predicted latency at that rate.
     pub latency_ns: PredictedLatency,
+    /// The measured latency of the same requests; `None` in reports that do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_ns: Option<PredictedLatency>,
     /// Requests per second that the same closed loop might reach, low and high.
     pub closed_loop_rate: Option<(f64, f64)>,
 }
 
-/// Two percentiles that are predicted.
+impl Prediction {
+    /// Returns true if the prediction is about the requests of `exchanges`, and not about those of
+    /// one of several services, or about several requests as one.
+    pub fn is_of(&self, exchanges: &Exchanges) -> bool {
+        let of_all = &exchanges.latency_ns;
+        let is_same =
+            |measured: PredictedLatency| (measured.p50, measured.p99) == (of_all.p50, of_all.p99);
+        exchanges.measured_by != "packets" || self.measured_ns.is_none_or(is_same)
+    }
+}
+
+/// Two percentiles of latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PredictedLatency {
     /// Median.

@@ -7,7 +7,7 @@ use super::{Case, Conclusion, Features, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
-use crate::report::Finding;
+use crate::report::{Finding, counted};
 use crate::service::tcp_handshakes::{self, Why};
 use crate::stats::histogram::Distribution;
 
@@ -121,11 +121,18 @@ impl Rule {
             .delays
             .finding(Id::AcceptQueueOverflow, Owner::Server, case);
         self.charge(&mut finding, case);
+        let unread = (self.unread > 0).then(|| {
+            let connections = counted(self.unread, "connection", "connections");
+            format!("the first data was ignored and had to be retransmitted on {connections}; ")
+        });
+        let repeated = (self.repeated > 0).then(|| {
+            let connections = counted(self.repeated, "connection", "connections");
+            format!("SYNs had to be retransmitted on {connections}; ")
+        });
         let text = format!(
-            "the first data was ignored and had to be retransmitted on {} connections; {} SYNs had \
-             to be retransmitted; it took {} (median) until the server responded",
-            self.unread,
-            self.repeated,
+            "{}{}it took {} (median) until the server responded",
+            unread.unwrap_or_default(),
+            repeated.unwrap_or_default(),
             self.delays.median()
         );
         finding.evidence.push(self.delays.evidence(text));

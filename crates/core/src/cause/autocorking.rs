@@ -5,7 +5,7 @@
 use super::evidence::REPEATS;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
-use crate::report::Remark;
+use crate::report::{Remark, counted};
 
 /// Counts responses whose small writes left in one segment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,11 +47,14 @@ impl super::Rule for Rule {
         Conclusion::Note(Remark {
             id: Id::Autocorking.to_string(),
             text: format!(
-                "{}: {} responses were written in small pieces (of {} bytes), and {} writes left \
-                 in {} segments although none waited for an ACK: the server's kernel merges them \
-                 while its device is busy. This costs nothing; larger writes would save the server \
-                 the work.",
-                case.endpoint, self.responses, self.write, self.writes, self.segments
+                "{}: {} written in small pieces (of {}), and {} writes left in {} although none \
+                 waited for an ACK: the server's kernel merges them while its device \
+                 is busy. This costs nothing; larger writes would save the server the work.",
+                case.endpoint,
+                counted(self.responses, "response was", "responses were"),
+                counted(self.write, "byte", "bytes"),
+                self.writes,
+                counted(self.segments, "segment", "segments"),
             ),
         })
     }

@@ -11,7 +11,7 @@ use super::{Case, Conclusion, Id};
 use crate::exchange::delivery::{Delivery, Pause};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Side};
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
@@ -100,9 +100,9 @@ impl ByteRate {
         let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, &self.pauses);
         let rate = format!("{:.1} kB/s", rate / 1000.0);
         let text = format!(
-            "{} responses stopped with everything acknowledged, and each resumed when the bytes \
-             sent so far were due at {rate}, however many those were",
-            self.pauses.affected
+            "{} stopped with everything acknowledged, and each resumed when the bytes sent so far \
+             were due at {rate}, however many those were",
+            counted(self.pauses.affected, "response", "responses"),
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

@@ -8,7 +8,7 @@ use super::rhythm::{NOTABLE, median, quantile, thinks};
 use super::served::{self, Place};
 use super::{Case, Id};
 use crate::observed::time::Timestamp;
-use crate::report::Candidate;
+use crate::report::{Candidate, counted};
 use crate::service::timeline::Moment;
 
 /// The kernel's default period of a CPU quota (`cpu.max`).
@@ -125,8 +125,8 @@ fn compressed(clear: &[Moment]) -> Option<Candidate> {
         candidate(
             Id::CompressionCost,
             format!(
-                "{encoded} of {} responses were compressed while they were sent",
-                clear.len()
+                "{encoded} of {} compressed while they were sent",
+                counted(clear.len() as u64, "response was", "responses were"),
             ),
             "repeat the request with `Accept-Encoding: identity`: it is fast if compression is the \
              cause",
@@ -157,8 +157,8 @@ fn ending_on_quota_grid(mut ends: Vec<Timestamp>) -> Option<Candidate> {
         candidate(
             Id::CpuQuota,
             format!(
-                "{whole} of {} waits ended whole multiples of 100 ms apart",
-                gaps.len()
+                "{whole} of {} ended whole multiples of 100 ms apart",
+                counted(gaps.len() as u64, "wait", "waits"),
             ),
             "see whether `nr_throttled` in the control group's cpu.stat rises while it happens",
         )

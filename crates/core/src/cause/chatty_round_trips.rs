@@ -13,7 +13,7 @@ use crate::exchange::wait::Owner;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::protocol::greeting::Greeting;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
@@ -216,9 +216,9 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
     let mut spans: Vec<Duration> = actions.runs.iter().filter_map(|run| span(run)).collect();
     spans.sort_unstable();
     let text = format!(
-        "{} runs of requests, {} of them of exactly {}, each right after the previous response and \
-         each answered within a round trip of {}; pauses before and after the runs",
-        actions.runs.len(),
+        "{} of requests, {} of them of exactly {}, each right after the previous response and each \
+         answered within a round trip of {}; pauses before and after the runs",
+        counted(actions.runs.len() as u64, "run", "runs"),
         actions.alike,
         actions.requests,
         human(travel),

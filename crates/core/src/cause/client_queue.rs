@@ -18,7 +18,7 @@ use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 use crate::service::timeline::{Moment, by_host};
 
@@ -215,9 +215,9 @@ fn finding(case: &Case<'_>, queue: &Queue) -> Finding {
     finding.predicted = None;
     let median = human(quantile(&queue.late, 0.5));
     let text = format!(
-        "{} requests left every {}; {} left {median} (median) after they were due, each with the \
-         response that made a connection free, until none was missing",
-        queue.in_time,
+        "{} left every {}; {} left {median} (median) after they were due, each with the response \
+         that made a connection free, until none was missing",
+        counted(queue.in_time as u64, "request", "requests"),
         human(queue.period),
         queue.late.len(),
     );

@@ -10,7 +10,7 @@ use super::{Case, Conclusion, Id, candidates};
 use crate::exchange::wait::Owner;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -141,9 +141,9 @@ fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
     finding.predicted = None;
     let median = human(quantile(&pauses.lengths, 0.5));
     let text = format!(
-        "{} requests left {median} (median) after the previous response, {} in a row, and {} right \
-         after it; nothing was in flight in either direction in between",
-        pauses.lengths.len(),
+        "{} left {median} (median) after the previous response, {} in a row, and {} right after \
+         it; nothing was in flight in either direction in between",
+        counted(pauses.lengths.len() as u64, "request", "requests"),
         pauses.in_row,
         pauses.at_once,
     );

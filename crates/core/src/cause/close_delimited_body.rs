@@ -7,7 +7,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, count, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
@@ -110,15 +110,16 @@ impl Rule {
         }
         let why = match self.too_long {
             0 => "no Content-Length and no chunked coding".to_owned(),
-            count => format!(
-                "a Content-Length that is too long in {count}, by up to {} bytes",
-                self.missing
+            long => format!(
+                "a Content-Length that is too long in {}, by up to {}",
+                count(long),
+                counted(self.missing, "byte", "bytes")
             ),
         };
         let text = format!(
-            "after the last byte of {} responses nothing more came until the server's FIN, {} \
+            "after the last byte of {} nothing more came until the server's FIN, {} \
              (median) later; {why}",
-            tally.affected,
+            counted(tally.affected, "response", "responses"),
             median(&tally.saved),
         );
         finding.evidence.push(

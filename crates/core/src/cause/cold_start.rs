@@ -5,7 +5,7 @@ use super::rhythm::{Nature, Stall};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::{Owner, WaitKind};
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -62,9 +62,10 @@ fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let (took, ordinary) = (human(stall.duration()), human(case.rhythm.ordinary));
     let text = format!(
-        "the first {} requests, on {} connections, were answered together after {took}; later \
-         ones in {ordinary} (median)",
-        stall.requests, stall.connections,
+        "the first {}, on {}, were answered together after {took}; later ones in {ordinary} \
+         (median)",
+        counted(stall.requests as u64, "request", "requests"),
+        counted(stall.connections as u64, "connection", "connections"),
     );
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)

@@ -13,7 +13,7 @@ use super::{Case, Conclusion, Id};
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Side};
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::bounded::Few;
 
@@ -175,9 +175,10 @@ impl Rule {
                 human(plain)
             ),
             None => format!(
-                "{} of {} responses that were compressed on the fly came in parts at a constant \
-                 rate, and the time between the parts was the server's own",
-                self.steady, tally.affected
+                "{} of {} that were compressed on the fly came in parts at a constant rate, and the \
+                 time between the parts was the server's own",
+                self.steady,
+                counted(tally.affected, "response", "responses"),
             ),
         };
         finding.evidence.push(

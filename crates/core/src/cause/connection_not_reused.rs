@@ -11,7 +11,7 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::service::timeline::{Moment, by_host};
 use crate::stats::histogram::Distribution;
@@ -273,10 +273,10 @@ impl Rule {
         finding.share = finding.cost_ns as f64 / total as f64;
         let setup = human(self.tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
-            "{} of {} exchanges followed a handshake of their own ({setup}, median); {}",
+            "{} of {} followed a handshake of their own ({setup}, median); {}",
             self.tally.affected,
-            case.ledger.whole(),
-            self.who_asked()
+            counted(case.ledger.whole(), "exchange", "exchanges"),
+            self.who_asked(),
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

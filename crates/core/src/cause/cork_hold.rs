@@ -15,7 +15,7 @@ use crate::exchange::{Exchange, Side};
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
@@ -199,11 +199,11 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = evidence::finding(Id::CorkHold, Owner::Server, case, &self.tally);
         let text = format!(
-            "{} responses, or their last parts, left {} (median) after nothing else could hold \
-             them any more: this is the period of the kernel's probe timer, and all of them left \
-             at the same phase of the kernel's tick",
-            self.tally.affected,
-            median(&self.timers)
+            "{}, or their last parts, left {} (median) after nothing else could hold them any \
+             more: this is the period of the kernel's probe timer, and all of them left at the \
+             same phase of the kernel's tick",
+            counted(self.tally.affected, "response", "responses"),
+            median(&self.timers),
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

@@ -8,7 +8,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
-use crate::report::Finding;
+use crate::report::{Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: "The listener at {service} has TCP_DEFER_ACCEPT, and its protocol lets the server \
@@ -76,11 +76,11 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = self.delays.finding(Id::DeferAccept, Owner::Server, case);
         let text = format!(
-            "on {} of {} connections the server's first data came only after it had retransmitted \
-             a SYN/ACK that was already acknowledged, {} (median) late",
+            "on {} of {} the server's first data came only after it had retransmitted a SYN/ACK \
+             that was already acknowledged, {} (median) late",
             self.delays.count(),
-            self.established,
-            self.delays.median()
+            counted(self.established, "connection", "connections"),
+            self.delays.median(),
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);

@@ -2,7 +2,7 @@
 
 use super::evidence::median;
 use super::{Case, Conclusion, Id};
-use crate::report::Remark;
+use crate::report::{Remark, counted};
 
 /// Watches delayed ACKs that no data waited for.
 #[derive(Clone, Debug, Default)]
@@ -19,10 +19,10 @@ impl super::Rule for Rule {
         Conclusion::Note(Remark {
             id: Id::DelayedAckHarmless.to_string(),
             text: format!(
-                "{}: {} responses were acknowledged late ({}, median) after their last byte. \
-                 Nothing waited for these ACKs; they cost nothing.",
+                "{}: {} acknowledged late, {} (median) after the last byte. Nothing waited for \
+                 these ACKs; they cost nothing.",
                 case.endpoint,
-                delays.count(),
+                counted(delays.count(), "response was", "responses were"),
                 median(delays)
             ),
         })

@@ -5,7 +5,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id, dns_retry};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::report::Finding;
+use crate::report::{Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: "Of the queries for A and AAAA that leave one socket in parallel, the second is lost. \
@@ -66,10 +66,11 @@ impl Rule {
         let mut finding = delays.finding(Id::DnsParallelQueryLoss, Owner::Path, case);
         finding.affected.of = of;
         let text = format!(
-            "in {} of {of} lookups two queries left one socket together; the first was answered \
-             immediately, the second only when retried {} (median) later",
+            "in {} of {} two queries left one socket together; the first was answered immediately, \
+             the second only when retried {} (median) later",
             delays.count(),
-            delays.median()
+            counted(of, "lookup", "lookups"),
+            delays.median(),
         );
         finding.evidence.push(delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, delays.count(), false);

@@ -7,7 +7,7 @@ use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::preconnect::Lost;
-use crate::report::Finding;
+use crate::report::{Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: "Queries for the name of {service}, or their answers, are lost. Only the program's \
@@ -100,10 +100,10 @@ impl Rule {
         let mut finding = self.all.finding(Id::DnsRetry, Owner::Path, case);
         finding.affected.of = self.lookups;
         let text = format!(
-            "in {} of {} lookups a query was retried because no answer had come, {} (median) later",
+            "in {} of {} a query was retried because no answer had come, {} (median) later",
             self.all.count(),
-            self.lookups,
-            self.all.median()
+            counted(self.lookups, "lookup", "lookups"),
+            self.all.median(),
         );
         finding.evidence.push(self.all.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.all.count(), false);

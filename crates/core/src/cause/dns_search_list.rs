@@ -6,7 +6,8 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::report::Finding;
+use crate::observed::time::nanos;
+use crate::report::{Finding, counted};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -71,13 +72,14 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = self.delays.finding(Id::DnsSearchList, Owner::Client, case);
         finding.affected.of = self.lookups;
-        let names = self.suffixes.quantile(0.5).unwrap_or_default().as_nanos();
+        let names = nanos(self.suffixes.quantile(0.5).unwrap_or_default());
         let text = format!(
-            "{} of {} lookups asked for {names} names (median) that do not exist before the \
-             existing one, which took {} (median)",
+            "{} of {} asked for {} (median) that do not exist before the existing one, which took {} \
+             (median)",
             self.delays.count(),
-            self.lookups,
-            self.delays.median()
+            counted(self.lookups, "lookup", "lookups"),
+            counted(names, "name", "names"),
+            self.delays.median(),
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);

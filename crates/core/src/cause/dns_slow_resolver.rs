@@ -10,7 +10,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::report::Finding;
+use crate::report::{Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: "The resolver takes {late} (median) to resolve the name of {service}: it does not \
@@ -106,11 +106,12 @@ impl Rule {
         let of = self.lookups.len() as u64;
         finding.affected.of = of;
         let text = format!(
-            "{} of {of} lookups were answered {} (median) later than the round trip to the \
-             resolver ({}) explains, with no query repeated",
+            "{} of {} answered {} (median) later than the round trip to the resolver ({}) \
+             explains, with no query repeated",
             delays.count(),
+            counted(of, "lookup was", "lookups were"),
             delays.median(),
-            human(distance)
+            human(distance),
         );
         finding.evidence.push(delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, delays.count(), false);

@@ -6,7 +6,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::report::Finding;
+use crate::report::{Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: "The DNS answer for the name of {service} does not fit into the largest datagram that \
@@ -61,11 +61,11 @@ impl Rule {
             .finding(Id::DnsTcpFallback, Owner::Resolver, case);
         finding.affected.of = self.lookups;
         let text = format!(
-            "{} of {} lookups got a truncated answer (TC) and were repeated over TCP, which took \
-             {} (median)",
+            "{} of {} got a truncated answer (TC) and were repeated over TCP, which took {} \
+             (median)",
             self.delays.count(),
-            self.lookups,
-            self.delays.median()
+            counted(self.lookups, "lookup", "lookups"),
+            self.delays.median(),
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);

@@ -9,7 +9,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, rate_limit};
 use crate::exchange::wait::Owner;
 use crate::observed::event::ConfigurationLine;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -141,9 +141,9 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let behind = upstream.endpoint;
     let text = format!(
-        "{} requests were traced on to {behind}, which took {} (median) of the {} that the \
-         server's clients waited",
-        upstream.pairs.len(),
+        "{} traced on to {behind}, which took {} (median) of the {} that the server's clients \
+         waited",
+        counted(upstream.pairs.len() as u64, "request was", "requests were"),
         human(upstream.median(|pair| pair.back.think())),
         human(upstream.median(|pair| pair.front.think())),
     );

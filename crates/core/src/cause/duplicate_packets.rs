@@ -3,7 +3,7 @@
 
 use super::evidence::REPEATS;
 use super::{Case, Conclusion, Id};
-use crate::report::Remark;
+use crate::report::{Remark, counted};
 
 /// Counts copies.
 #[derive(Clone, Debug, Default)]
@@ -19,11 +19,12 @@ impl super::Rule for Rule {
         Conclusion::Note(Remark {
             id: Id::DuplicatePackets.to_string(),
             text: format!(
-                "{}: {} segments with data were seen twice, with the same identification or a \
-                 timestamp older than that of earlier packets: they are copies, not \
-                 retransmissions. Captures on the `any` device, on a bridge or a mirror port show \
-                 every packet twice; some links do deliver copies. They cost nothing.",
-                case.endpoint, case.gathered.disorders.copied
+                "{}: {} with data were seen twice, with the same identification or a timestamp \
+                 older than that of earlier packets: they are copies, not retransmissions. \
+                 Captures on the `any` device, on a bridge or a mirror port show every packet \
+                 twice; some links do deliver copies. They cost nothing.",
+                case.endpoint,
+                counted(case.gathered.disorders.copied, "segment", "segments"),
             ),
         })
     }

@@ -6,6 +6,7 @@ use super::{Case, Cause, Id};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::ProbeMethod;
 use crate::observed::time::nanos;
+pub(crate) use crate::report::share as percent;
 use crate::report::{
     Affected, Evidence, EvidenceKind, Exemplar, Figures, Finding, Fix, PredictedLatency,
     Prediction, RuledOut, Unit, Verdict,
@@ -17,6 +18,9 @@ use crate::stats::histogram::Distribution;
 pub(crate) const MATERIAL_SHARE: f64 = 0.05;
 /// Minimum time by which removing a cause must also improve the mean or the p99.
 pub(crate) const MATERIAL_TIME: Duration = Duration::from_millis(1);
+/// Minimum share by which a predicted percentile must be below the measured one: less is not seen in
+/// three digits.
+const VISIBLE: f64 = 0.01;
 /// Minimum number of repeats for which one kind of evidence makes a strong verdict.
 pub(crate) const REPEATS: u64 = 5;
 /// Minimum number of occasions, separated in time, for a delay that is not one host's bad moment.
@@ -123,7 +127,7 @@ pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) ->
             of: case.weigh(case.ledger.count),
         },
         unit: case.ledger.unit,
-        predicted: prediction(case, id, &predicted),
+        predicted: prediction(case, id, &case.ledger.latency, &predicted),
         exemplars: tally.exemplars(),
         ..blank(id, culprit, case.endpoint.to_string())
     }
@@ -136,18 +140,35 @@ pub(crate) fn bare_finding(id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
     finding
 }
 
-/// Returns the latency to expect at the measured rate, at least the time of a request to the idle
-/// server; `None` where the time may be necessary work.
-pub(crate) fn prediction(case: &Case<'_>, id: Id, after: &Distribution) -> Option<Prediction> {
+/// Returns the latency to expect at the measured rate for requests that took `before` and would
+/// have taken `after`; `None` where the time may be necessary work, and where neither percentile
+/// improves.
+pub(crate) fn prediction(
+    case: &Case<'_>,
+    id: Id,
+    before: &Distribution,
+    after: &Distribution,
+) -> Option<Prediction> {
     let cause = id.cause();
-    if cause.may_be_work {
+    // A request's latency excludes time lost in connection setup before it.
+    if cause.may_be_work || after.sum_ns() >= before.sum_ns() {
         return None;
     }
-    let floor = floor(case, cause);
-    let figures = Figures::from(after);
-    // A request's latency excludes time lost in connection setup before it.
-    let is_unchanged = after.sum_ns() >= case.ledger.latency.sum_ns();
-    if figures.count == 0 || is_unchanged {
+    let (was, then) = (Figures::from(before), Figures::from(after));
+    let transit = Transit::of(case);
+    let floor = nanos(floor(case, cause, transit));
+    // A request that was quicker than the floor keeps its time.
+    let bounded = |then: u64, was: u64| then.max(floor).min(was);
+    let measured = PredictedLatency {
+        p50: was.p50,
+        p99: was.p99,
+    };
+    let latency = PredictedLatency {
+        p50: bounded(then.p50, was.p50),
+        p99: bounded(then.p99, was.p99),
+    };
+    let is_better = |then: u64, was: u64| then < was && (was - then) as f64 >= was as f64 * VISIBLE;
+    if !is_better(latency.p50, was.p50) && !is_better(latency.p99, was.p99) {
         return None;
     }
     // The rate by our own timestamps already includes all requests.
@@ -155,25 +176,24 @@ pub(crate) fn prediction(case: &Case<'_>, id: Id, after: &Distribution) -> Optio
     let rate = case.ledger.rate() * each_for;
     // Little's law: as many requests in flight, each taking less time. The service saturates before
     // that, so this is the upper end.
-    let before = case.ledger.latency.mean().unwrap_or_default().as_secs_f64();
-    let mean = after.mean().unwrap_or_default().max(floor).as_secs_f64();
-    let is_bounded = !floor.is_zero();
-    let closed_loop =
-        (is_bounded && mean > 0.0 && rate > 0.0).then(|| (rate, rate * before / mean));
+    let outside = nanos(transit.outside);
+    let turn = |mean: u64| mean.saturating_add(outside) as f64;
+    let is_bounded = floor > 0 || outside > 0;
+    let closed_loop = (is_bounded && rate > 0.0).then(|| {
+        let faster = turn(was.mean) / turn(bounded(then.mean, was.mean)).max(1.0);
+        (rate, rate * faster)
+    });
     Some(Prediction {
         at_rate: rate,
-        latency_ns: PredictedLatency {
-            p50: figures.p50.max(nanos(floor)),
-            p99: figures.p99.max(nanos(floor)),
-        },
+        latency_ns: latency,
+        measured_ns: Some(measured),
         closed_loop_rate: closed_loop,
     })
 }
 
-/// Returns the minimum time of a request: the round trip, or, if the time is the server's, the
+/// Returns the minimum time of a request: its transit, or, if the time is the server's, the
 /// latency of a single request to the idle server.
-fn floor(case: &Case<'_>, cause: &Cause) -> Duration {
-    let trip = case.round_trip().unwrap_or_default();
+fn floor(case: &Case<'_>, cause: &Cause, transit: Transit) -> Duration {
     let target = case
         .target
         .filter(|_| cause.waits.contains(&WaitKind::ServerThink));
@@ -184,7 +204,32 @@ fn floor(case: &Case<'_>, cause: &Cause) -> Duration {
             .rtt
             .quantile(0.5)
     });
-    trip.max(alone.unwrap_or_default())
+    transit.within.max(alone.unwrap_or_default())
+}
+
+/// The least round trip between the ends, cut at the observation point: a capture at the server
+/// sees requests arrive and responses leave, so that hardly any of it lies within the exchanges.
+#[derive(Clone, Copy)]
+struct Transit {
+    within: Duration,
+    outside: Duration,
+}
+
+impl Transit {
+    fn of(case: &Case<'_>) -> Self {
+        // A path that wakes up or loses packets delays handshakes too: an exchange's round trip may
+        // be shorter.
+        let trips = case.round_trip().into_iter();
+        let least = trips.chain(case.gathered.trips.least()).min();
+        let least = least.unwrap_or_default();
+        let ledger = case.ledger;
+        let mean = ledger.waits.of(WaitKind::RoundTrip) / ledger.latency.count().max(1);
+        let within = least.min(Duration::from_nanos(mean));
+        Self {
+            within,
+            outside: least - within,
+        }
+    }
 }
 
 /// Returns the verdict that the evidence allows.
@@ -308,15 +353,6 @@ pub(crate) fn human(duration: Duration) -> String {
 /// Formats the median of a distribution for a sentence.
 pub(crate) fn median(of: &Distribution) -> String {
     human(of.quantile(0.5).unwrap_or_default())
-}
-
-/// Formats a share for a sentence.
-pub(crate) fn percent(part: f64) -> String {
-    if part >= 0.1 || part == 0.0 {
-        format!("{:.0} %", part * 100.0)
-    } else {
-        format!("{:.1} %", part * 100.0)
-    }
 }
 
 #[cfg(test)]

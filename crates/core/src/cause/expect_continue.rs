@@ -8,7 +8,7 @@ use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
@@ -104,13 +104,20 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let tally = &self.tally;
         let mut finding = evidence::finding(Id::ExpectContinue, Owner::Client, case, tally);
+        let answered = (self.answered > 0).then(|| {
+            let others = counted(self.answered, "other", "others");
+            format!("; {others} got one")
+        });
         let text = format!(
-            "{} requests announced their body with `Expect: 100-continue`, got no answer to that \
-             and sent the body {} (median) later than a `100 Continue` could have arrived; {} \
-             others got one",
-            tally.affected,
+            "{} with `Expect: 100-continue`, and got no answer to that: the body was sent {} \
+             (median) later than a `100 Continue` could have arrived{}",
+            counted(
+                tally.affected,
+                "request announced its body",
+                "requests announced their body"
+            ),
             median(&tally.saved),
-            self.answered,
+            answered.unwrap_or_default(),
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

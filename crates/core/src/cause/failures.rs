@@ -8,7 +8,7 @@ use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
-use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::{Cost, Tally};
 
 /// Minimum share of failed requests for a finding, if there are many requests.
@@ -103,7 +103,11 @@ impl Failures {
         if !is_many && !is_half {
             return Vec::new();
         }
-        let text = format!("{failed} of {all} requests {}", kind.what);
+        let text = format!(
+            "{failed} of {} {}",
+            counted(all, "request", "requests"),
+            kind.what,
+        );
         vec![
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(failed)

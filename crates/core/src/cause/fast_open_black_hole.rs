@@ -6,7 +6,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
-use crate::report::Finding;
+use crate::report::{Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: "Something on the path to {service} drops SYNs that carry data. TCP Fast Open, which \
@@ -67,10 +67,10 @@ impl Rule {
             .delays
             .finding(Id::FastOpenBlackHole, Owner::Path, case);
         let text = format!(
-            "all {} SYNs with data stayed unanswered; the same without data was answered \
-             immediately, {} (median) later",
-            self.delays.count(),
-            self.delays.median()
+            "all {} with data stayed unanswered; the same without data was answered immediately, \
+             {} (median) later",
+            counted(self.delays.count(), "SYN", "SYNs"),
+            self.delays.median(),
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);

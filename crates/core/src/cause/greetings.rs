@@ -8,7 +8,7 @@ use super::{Case, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::protocol::greeting::Greeting;
-use crate::report::{Finding, Unit};
+use crate::report::{Finding, Unit, counted};
 use crate::service::Counts;
 
 /// Minimum time after which a greeting is late: a program that is started for a connection has sent
@@ -50,10 +50,10 @@ impl Greetings {
         let mut finding = self.late.finding(Id::ServerThink, Owner::Server, case);
         (finding.unit, finding.affected.of) = (Unit::Connections, self.kinds.sum());
         let text = format!(
-            "{} of {} connections were established and then waited {} (median; at most {}) for the \
-             server's greeting ({name}), which must come first",
+            "{} of {} established and then waited {} (median; at most {}) for the server's \
+             greeting ({name}), which must come first",
             self.late.count(),
-            self.kinds.sum(),
+            counted(self.kinds.sum(), "connection was", "connections were"),
             self.late.median(),
             human(self.late.lost.max().unwrap_or_default()),
         );

@@ -7,7 +7,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, WaitKind};
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
@@ -73,10 +73,10 @@ impl super::Rule for Rule {
 fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::HeadOfLineBlocking, Owner::Client, case, tally);
     let text = format!(
-        "{} requests had been sent before the response ahead of theirs was complete, and waited {} \
-         (median) for it",
-        tally.affected,
-        median(&tally.saved)
+        "{} had been sent before the response ahead of theirs was complete, and waited {} (median) \
+         for it",
+        counted(tally.affected, "request", "requests"),
+        median(&tally.saved),
     );
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)

@@ -6,7 +6,7 @@ use super::Case;
 use super::evidence;
 use super::features::Features;
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
@@ -230,10 +230,10 @@ impl Held {
     pub(crate) fn wire(&self, sender: &str, receiver: &str) -> Evidence {
         let seen = self.delayed - self.unseen;
         let text = format!(
-            "{} times the {sender} sent a small segment, the {receiver} acknowledged it only \
-             after {} (median), and the {sender}'s next small segment left {} (median) after \
-             that ACK reached it",
-            seen,
+            "{} the {sender} sent a small segment, the {receiver} acknowledged it only after {} \
+             (median), and the {sender}'s next small segment left {} (median) after that ACK \
+             reached it",
+            counted(seen, "time", "times"),
             evidence::median(&self.ack_delay),
             evidence::median(&self.reaction),
         );
@@ -263,11 +263,11 @@ pub(crate) fn kernel_trace(case: &Case<'_>) -> Option<Evidence> {
         return None;
     }
     let text = format!(
-        "in {} of {} turns the server's kernel held written bytes back while TCP_NODELAY was off, \
-         both windows had room and something small was unacknowledged: {} (median) until they \
-         left; in {} of {} holds a segment from the client came just before",
+        "in {} of {} the server's kernel held written bytes back while TCP_NODELAY was off, both \
+         windows had room and something small was unacknowledged: {} (median) until they left; in \
+         {} of {} holds a segment from the client came just before",
         turns.held.count(),
-        turns.turns,
+        counted(turns.turns, "turn", "turns"),
         evidence::median(&turns.held),
         turns.after_arrival,
         turns.holds,

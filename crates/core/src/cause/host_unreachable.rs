@@ -10,7 +10,7 @@ use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::facts::icmp_errors::Word;
 use crate::observed::event::{ProbeAnswer, RequestFailure};
-use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: "The network reports that {host} cannot be reached: there is no route, or no host has \
@@ -100,7 +100,7 @@ pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64)
         exchanges: word.count,
         of: asked,
     };
-    let text = format!("{} times: {said}", word.count);
+    let text = format!("{}: {said}", counted(word.count, "time", "times"));
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(word.count)

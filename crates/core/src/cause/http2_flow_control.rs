@@ -9,7 +9,7 @@ use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
@@ -121,11 +121,11 @@ impl Rule {
             "client"
         };
         let text = format!(
-            "{} times in {} exchanges a stream's data stopped when HTTP/2's window was used up and \
-             resumed with the {receiver}'s WINDOW_UPDATE, {} (median) of each exchange",
-            self.stalls,
-            self.tally.affected,
-            median(&self.tally.saved)
+            "{} in {} a stream's data stopped when HTTP/2's window was used up and resumed with \
+             the {receiver}'s WINDOW_UPDATE, {} (median) of each exchange",
+            counted(self.stalls, "time", "times"),
+            counted(self.tally.affected, "exchange", "exchanges"),
+            median(&self.tally.saved),
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

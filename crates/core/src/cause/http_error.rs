@@ -7,7 +7,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Outcome;
 use crate::exchange::wait::Owner;
-use crate::report::{Affected, Evidence, EvidenceKind};
+use crate::report::{Affected, Evidence, EvidenceKind, counted};
 
 const WORDING: Wording = Wording {
     summary: "{service} answers with errors: {part} of its responses have a status of 400 or more. \
@@ -46,7 +46,10 @@ impl super::Rule for Rule {
         let is_frequent = |errors: u64, all: u64| errors > 0 && errors as f64 >= all as f64 * SHARE;
         let mut found = Vec::new();
         if is_frequent(seen_errors, seen) && case.has_packets {
-            let text = format!("{seen_errors} of {seen} responses seen were errors");
+            let text = format!(
+                "{seen_errors} of {} seen were errors",
+                counted(seen, "response", "responses"),
+            );
             found.push(Evidence::mechanism(EvidenceKind::Wire, text).count(seen_errors));
         }
         if is_frequent(own_errors, own) {

@@ -1,6 +1,7 @@
 //! `ipv6-fallback`.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use super::delays::Delays;
 use super::evidence::{self};
@@ -8,7 +9,10 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::report::Finding;
+use crate::observed::flow::Endpoint;
+use crate::observed::time::nanos;
+use crate::preconnect::Elsewhere;
+use crate::report::{Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: "The server's name has an IPv6 address that does not answer. The client tries it \
@@ -35,6 +39,8 @@ const WORDING: Wording = Wording {
 /// Minimum number of attempts that are matched only by their similarity, without a lookup of both
 /// addresses.
 const NAMELESS: u64 = 5;
+/// Maximum number of IPv6 addresses of one server that are told apart.
+const MOST_ADDRESSES: usize = 64;
 /// Maximum spread of the client's wait in such attempts: the client's own timer is that constant.
 const SPREAD: Duration = Duration::from_millis(20);
 
@@ -43,9 +49,41 @@ const SPREAD: Duration = Duration::from_millis(20);
 /// lookup there must be many attempts with equal delays.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    named: Delays,
-    nameless: Delays,
+    named: Attempts,
+    nameless: Attempts,
     syns: u32,
+}
+
+/// Attempts at IPv6 addresses and what they delayed.
+#[derive(Clone, Debug, Default)]
+struct Attempts {
+    delays: Delays,
+    /// Time of each address's attempts that is in their own setups, in nanoseconds.
+    repeating: BTreeMap<Endpoint, u64>,
+}
+
+impl Attempts {
+    fn take(&mut self, elsewhere: &Elsewhere, setup: &Setup) {
+        self.delays.add(
+            elsewhere.took,
+            &[elsewhere.first_packet, setup.first_packet],
+        );
+        self.add_repeating(elsewhere.server, nanos(elsewhere.repeating));
+    }
+
+    fn add_repeating(&mut self, server: Endpoint, time: u64) {
+        if self.repeating.len() < MOST_ADDRESSES || self.repeating.contains_key(&server) {
+            let sum = self.repeating.entry(server).or_default();
+            *sum = sum.saturating_add(time);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.delays.merge(other.delays);
+        for (server, time) in other.repeating {
+            self.add_repeating(server, time);
+        }
+    }
 }
 
 impl super::Rule for Rule {
@@ -55,15 +93,12 @@ impl super::Rule for Rule {
             return;
         };
         self.syns = self.syns.max(elsewhere.syns);
-        let delays = if elsewhere.is_same_name {
+        let attempts = if elsewhere.is_same_name {
             &mut self.named
         } else {
             &mut self.nameless
         };
-        delays.add(
-            elsewhere.took,
-            &[elsewhere.first_packet, setup.first_packet],
-        );
+        attempts.take(&elsewhere, setup);
     }
 
     fn merge(&mut self, other: Self) {
@@ -73,27 +108,41 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let mut delays = self.named.clone();
-        let spread = |d: &Delays| {
-            let of = |q| d.lost.quantile(q).unwrap_or_default();
-            of(1.0).saturating_sub(of(0.0))
-        };
-        if self.nameless.count() >= NAMELESS && spread(&self.nameless) <= SPREAD {
-            delays.merge(self.nameless.clone());
-        }
+        let delays = self.attempts().delays;
         delays.conclude(case, || self.finding(case, &delays))
     }
 }
 
 impl Rule {
+    /// Returns the attempts that connections replaced.
+    fn attempts(&self) -> Attempts {
+        let mut attempts = self.named.clone();
+        let spread = |d: &Delays| {
+            let of = |q| d.lost.quantile(q).unwrap_or_default();
+            of(1.0).saturating_sub(of(0.0))
+        };
+        let nameless = &self.nameless.delays;
+        if nameless.count() >= NAMELESS && spread(nameless) <= SPREAD {
+            attempts.merge(self.nameless.clone());
+        }
+        attempts
+    }
+
+    /// Returns the time that connections waited for attempts at IPv6 addresses, and the part of it
+    /// that is in the setups of each address, in nanoseconds.
+    pub(crate) fn waited(&self) -> (u64, BTreeMap<Endpoint, u64>) {
+        let attempts = self.attempts();
+        (attempts.delays.sum(), attempts.repeating)
+    }
+
     fn finding(&self, case: &Case<'_>, delays: &Delays) -> Finding {
         let mut finding = delays.finding(Id::Ipv6Fallback, Owner::Path, case);
         let text = format!(
-            "{} connections began {} (median) after an unanswered SYN to the server's IPv6 \
-             address; up to {} SYNs were sent there first",
-            delays.count(),
+            "{} began {} (median) after an unanswered SYN to the server's IPv6 address; up to {} \
+             there first",
+            counted(delays.count(), "connection", "connections"),
             delays.median(),
-            self.syns
+            counted(u64::from(self.syns), "SYN was", "SYNs were"),
         );
         finding.evidence.push(delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, delays.count(), false);

@@ -13,7 +13,7 @@ use crate::exchange::{Exchange, Side};
 use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::{Cost, Tally};
 
 /// Minimum number of rounds for which a window must stay below the initial window to be low; fewer
@@ -413,7 +413,7 @@ pub(super) fn owner(side: Side) -> Owner {
 /// Formats bytes for a sentence.
 pub(super) fn bytes(count: u64) -> String {
     match count {
-        0..10_000 => format!("{count} bytes"),
+        0..10_000 => counted(count, "byte", "bytes"),
         10_000..10_000_000 => format!("{} kB", count / 1000),
         _ => format!("{} MB", count / 1_000_000),
     }

@@ -13,7 +13,7 @@ use super::{Case, Conclusion, Id};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Recovery, RecoveryMechanism};
 use crate::observed::flow::Endpoint;
-use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Unit};
+use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Unit, count, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
@@ -242,9 +242,9 @@ impl Losses {
     fn before(&self) -> Option<Evidence> {
         let count = self.requests.count();
         let text = format!(
-            "{count} requests arrived late by a retransmission timeout, after a gap in the \
-             client's IP identifications: they had been sent before and were lost on the path to \
-             the server",
+            "{} arrived late by a retransmission timeout, after a gap in the client's IP \
+             identifications: they had been sent before and were lost on the path to the server",
+            counted(count, "request", "requests"),
         );
         let circumstance = Evidence::circumstance(EvidenceKind::Wire, text).count(count);
         (count > 0).then(|| circumstance.packets(&self.requests.packets))
@@ -262,22 +262,29 @@ impl Losses {
         (count > 0).then(|| Evidence::circumstance(EvidenceKind::Wire, text).count(count))
     }
 
+    /// Returns the number of losses that each kind of repair ended, in words.
+    fn repairs(&self) -> Vec<String> {
+        let kinds = [
+            (Kind::Timeout, "by a timer"),
+            (Kind::Probe, "by a tail-loss probe"),
+            (Kind::Fast, "because later data arrived"),
+            (Kind::Again, "only by a second retransmission"),
+        ];
+        let repaired = kinds.map(|(kind, by)| (self.repaired_by(kind).0, by));
+        let some = repaired.into_iter().filter(|(count, _)| *count > 0);
+        some.map(|(n, by)| format!("{} {by}", count(n))).collect()
+    }
+
     fn wire(&self, case: &Case<'_>) -> Evidence {
         let one = match case.ledger.unit {
             Unit::Requests => "exchange",
             unit => unit.words()[0],
         };
-        let count = |kind| self.repaired_by(kind).0;
         let text = format!(
-            "{} losses were repaired on {} connections: {} by a timer, {} by a tail-loss probe, {} \
-             because later data arrived, {} only by a second retransmission; in the median {one} \
-             with a loss this took {}",
-            self.events(),
-            self.clients.len(),
-            count(Kind::Timeout),
-            count(Kind::Probe),
-            count(Kind::Fast),
-            count(Kind::Again),
+            "{} repaired on {}: {}; in the median {one} with a loss this took {}",
+            counted(self.events(), "loss was", "losses were"),
+            counted(self.clients.len() as u64, "connection", "connections"),
+            self.repairs().join(", "),
             evidence::median(&self.tally.saved),
         );
         Evidence::mechanism(EvidenceKind::Wire, text)
@@ -320,14 +327,14 @@ pub(super) fn conclude_few(case: &Case<'_>, id: Id, kind: Kind, wording: &Wordin
     let Some(mut finding) = losses.finding(id, case) else {
         return Conclusion::Nothing;
     };
-    let exchanges = match finding.unit {
-        Unit::Requests => "exchanges",
-        unit => unit.words()[1],
+    let [one, many] = match finding.unit {
+        Unit::Requests => ["exchange", "exchanges"],
+        unit => unit.words(),
     };
+    let exchanges = counted(losses.tally.affected, one, many);
     wording.tell(
         &mut finding,
         &[
-            ("affected", &losses.tally.affected),
             ("exchanges", &exchanges),
             ("saved", &evidence::median(&losses.tally.saved)),
             ("most", &percent(losses.share_of(kind))),
@@ -357,7 +364,9 @@ fn retransmission_counter(case: &Case<'_>) -> Option<Evidence> {
         .filter(|&count| count > 0)?;
     let sent = case.facts.counter("Tcp:OutSegs").unwrap_or_default().max(1);
     let share = percent(retransmitted as f64 / sent as f64);
-    let text =
-        format!("this kernel retransmitted {retransmitted} segments, {share} of all it sent");
+    let text = format!(
+        "this kernel retransmitted {}, {share} of all it sent",
+        counted(retransmitted, "segment", "segments"),
+    );
     Some(Evidence::circumstance(EvidenceKind::Counter, text).count(retransmitted))
 }

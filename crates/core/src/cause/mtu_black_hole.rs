@@ -8,7 +8,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
@@ -99,7 +99,10 @@ impl super::Rule for Rule {
         );
         let passed = match self.passed {
             0 => "and no smaller size was tried".to_owned(),
-            passed => format!("until the sender itself reduced them to {passed} bytes"),
+            passed => format!(
+                "until the sender itself reduced them to {}",
+                counted(u64::from(passed), "byte", "bytes"),
+            ),
         };
         WORDING.tell(
             &mut finding,
@@ -123,14 +126,16 @@ impl Rule {
         packets.truncate(MAX_PACKETS);
         let text = match self.copies {
             0 => format!(
-                "in {} exchanges no full segment arrived: after timeouts the response continued in \
-                 segments of {} bytes, less than the MSS of the handshake",
-                self.tally.affected, self.passed
+                "in {} no full segment arrived: after timeouts the response continued in segments \
+                 of {}, less than the MSS of the handshake",
+                counted(self.tally.affected, "exchange", "exchanges"),
+                counted(u64::from(self.passed), "byte", "bytes"),
             ),
             copies => format!(
-                "in {} exchanges the first full segment was sent {copies} times without an ACK, \
-                 while smaller segments were acknowledged",
-                self.tally.affected
+                "in {} the first full segment was sent {} without an ACK, while smaller segments \
+                 were acknowledged",
+                counted(self.tally.affected, "exchange", "exchanges"),
+                counted(copies, "time", "times"),
             ),
         };
         Evidence::mechanism(EvidenceKind::Wire, text)

@@ -10,14 +10,14 @@ use crate::exchange::wait::Owner;
 use crate::facts::{ExperimentResult, Facts};
 use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
-use crate::report::{Evidence, EvidenceKind, Finding, Tally};
+use crate::report::{Evidence, EvidenceKind, Finding, Tally, counted};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The server writes its response in small parts. Nagle's algorithm holds each until \
-              the previous one is acknowledged, and the client's kernel delays that ACK, typically \
-              by {delay}. This costs {typical} of the {whole} that such a request takes (medians), \
-              {share} of all request time.",
+              the previous one is acknowledged, and the client's kernel delays that ACK, by {delay}. \
+              This costs {typical} of the {whole} that such a request takes (all medians), {share} of \
+              all request time.",
     ruled_out: &[],
     overturned_by: "a small segment of this server leaving while an earlier small one is \
         unacknowledged, TCP_NODELAY reading 1 on the accepted socket during a stall, or the stall \
@@ -249,12 +249,11 @@ fn intervention(result: &ExperimentResult<'_>) -> Option<Evidence> {
         level => format!("{:.0}th percentile", level * 100.0),
     };
     let text = format!(
-        "with TCP_QUICKACK armed after every read the time from first to last byte fell from {} \
-         to {} ({which}); it came back with each interleaved control ({} requests with, {} \
-         without)",
+        "with TCP_QUICKACK armed after every read the time from first to last byte fell from {} to \
+         {} ({which}); it came back with each interleaved control ({} with, {} without)",
         human(before),
         human(after),
-        result.treated.latency.count(),
+        counted(result.treated.latency.count(), "request", "requests"),
         result.control.latency.count(),
     );
     let requests = result.treated.latency.count();
@@ -267,18 +266,19 @@ fn server_sockets(case: &Case<'_>, target: TargetId) -> Vec<Evidence> {
     let Tally { count, of } = sockets.nodelay;
     if of > 0 && count * 10 <= of {
         let text = format!(
-            "TCP_NODELAY is off on the server's accepted sockets: set in {count} of {of} readings \
-             on {} sockets",
-            sockets.sockets()
+            "TCP_NODELAY is off on the server's accepted sockets: set in {count} of {} on {}",
+            counted(of, "reading", "readings"),
+            counted(sockets.sockets(), "socket", "sockets"),
         );
         list.push(Evidence::mechanism(EvidenceKind::ForeignSocket, text).count(of));
     }
     let Tally { count, of } = sockets.holding;
     if count > 0 {
         let text = format!(
-            "in {} of {of} readings the server's kernel held unsent bytes (up to {}) although the \
-             windows were open and only a small segment was unacknowledged",
+            "in {} of {} the server's kernel held unsent bytes (up to {}) although the windows \
+             were open and only a small segment was unacknowledged",
             percent(count as f64 / of.max(1) as f64),
+            counted(of, "reading", "readings"),
             sockets.held_bytes,
         );
         list.push(Evidence::mechanism(EvidenceKind::ForeignSocket, text).count(count));

@@ -6,7 +6,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id, nagle_delayed_ack};
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: "The {sender} writes in small parts, and Nagle's algorithm holds each until the \
@@ -68,9 +68,9 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
     let mut finding = evidence::finding(Id::NagleRoundTrip, culprit, case, &held.tally);
     finding.cost_low_ns = case.weigh(held.cost_low_ns());
     let text = format!(
-        "{} times the {sender}'s second small segment left as soon as the {receiver}'s prompt \
+        "{} the {sender}'s second small segment left as soon as the {receiver}'s prompt \
          acknowledgement of the first arrived, one round trip later",
-        held.tally.affected
+        counted(held.tally.affected, "time", "times"),
     );
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)

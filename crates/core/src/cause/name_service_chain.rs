@@ -8,7 +8,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::report::Finding;
+use crate::report::{Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: "The client asks for the name of {service} on its own link first ({how}) and waits \
@@ -82,11 +82,11 @@ impl Rule {
         let is_llmnr = self.llmnr * 2 > self.delays.count();
         let how = if is_llmnr { "LLMNR" } else { "multicast DNS" };
         let text = format!(
-            "before {} of {} lookups the client asked its link for the same name by {how}, nobody \
+            "before {} of {} the client asked its link for the same name by {how}, nobody \
              answered, and its resolver was asked only {} (median) later",
             self.delays.count(),
-            self.lookups,
-            self.delays.median()
+            counted(self.lookups, "lookup", "lookups"),
+            self.delays.median(),
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);

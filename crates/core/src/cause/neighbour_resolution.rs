@@ -9,7 +9,7 @@ use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::preconnect::Silent;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: "Before the first packet to {service} can leave, the kernel has to find the hardware \
@@ -86,11 +86,11 @@ impl Rule {
             .delays
             .finding(Id::NeighbourResolution, Owner::Path, case);
         let text = format!(
-            "{} connections began at the moment at which the next hop's hardware address was \
-             found, after {} (median); {} of the questions had to be repeated",
-            self.delays.count(),
+            "{} began at the moment at which the next hop's hardware address was found, after {} \
+             (median); {} of the questions had to be repeated",
+            counted(self.delays.count(), "connection", "connections"),
             self.delays.median(),
-            self.repeated
+            self.repeated,
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
@@ -105,11 +105,11 @@ pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Finding
     let mut finding = evidence::bare_finding(Id::NeighbourResolution, Owner::Path, case);
     finding.service = host.target.to_string();
     let text = format!(
-        "{} asked {} times within {} for the hardware address of {}, but no host answered",
+        "{} asked {} within {} for the hardware address of {}, but no host answered",
         host.asker,
-        host.requests,
+        counted(u64::from(host.requests), "time", "times"),
         human(host.took),
-        host.target
+        host.target,
     );
     finding.affected = Affected {
         exchanges: 1,

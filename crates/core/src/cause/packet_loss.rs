@@ -6,7 +6,7 @@ use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
     summary: "The path loses packets. {part} of the exchanges had to wait for a retransmission, \
-        typically {typical}; short responses have no later data that would reveal the loss before \
+        {typical} (median); short responses have no later data that would reveal the loss before \
         a timer does.",
     ruled_out: &[
         (

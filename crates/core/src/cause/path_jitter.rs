@@ -7,7 +7,7 @@ use super::path_queueing::grown_handshakes;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::{Evidence, EvidenceKind, counted};
 
 const WORDING: Wording = Wording {
     summary: "The path delays some packets and not others: with a minimum round trip of {least}, \
@@ -74,22 +74,26 @@ impl super::Rule for Rule {
         let is_by_clock = trips.is_by_clock();
         let text = match (trips.is_outside(), is_by_clock) {
             (true, true) => format!(
-                "{count} requests, or the ACKs of responses, arrived {by} (median) later than the \
-                 minimum round trip of {least} explains; the client's timestamps show that this \
-                 time passed on the path; the others were not late"
+                "{}, or the ACKs of responses, arrived {by} (median) later than the minimum round \
+                 trip of {least} explains; the client's timestamps show that this time passed on \
+                 the path; the others were not late",
+                counted(count, "request", "requests"),
             ),
             (false, true) => format!(
-                "{count} answers came {by} (median) later than the minimum round trip of {least} \
-                 explains; the sender's timestamps show that this time passed on the path; the \
-                 others were not late"
+                "{} came {by} (median) later than the minimum round trip of {least} explains; the \
+                 sender's timestamps show that this time passed on the path; the others were not \
+                 late",
+                counted(count, "answer", "answers"),
             ),
             (true, false) => format!(
-                "{count} responses were acknowledged {by} (median) later than the minimum round \
-                 trip of {least} allows; the others were not"
+                "{} acknowledged {by} (median) later than the minimum round trip of {least} \
+                 allows; the others were not",
+                counted(count, "response was", "responses were"),
             ),
             (false, false) => format!(
-                "{count} requests were acknowledged by the server's kernel {by} (median) later \
-                 than the minimum round trip of {least} allows; the others were not"
+                "{} acknowledged by the server's kernel {by} (median) later than the minimum round \
+                 trip of {least} allows; the others were not",
+                counted(count, "request was", "requests were"),
             ),
         };
         finding.evidence.push(

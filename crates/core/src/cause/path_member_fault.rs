@@ -7,7 +7,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::stats::bounded::Few;
 
 const WORDING: Wording = Wording {
@@ -117,12 +117,12 @@ impl super::Rule for Rule {
             .take(12)
             .collect();
         let text = format!(
-            "{} connections lost segments in {} of their exchanges, and {} connections with {} \
-             exchanges lost none; client ports with losses: {}",
-            sorted.bad.len(),
+            "{} lost segments in {} of their exchanges, and {} with {} lost none; client ports with \
+             losses: {}",
+            counted(sorted.bad.len() as u64, "connection", "connections"),
             sorted.lossy,
-            sorted.clean,
-            sorted.clean_exchanges,
+            counted(sorted.clean, "connection", "connections"),
+            counted(sorted.clean_exchanges, "exchange", "exchanges"),
             ports.join(", "),
         );
         let mut wire = Evidence::mechanism(EvidenceKind::Wire, text)

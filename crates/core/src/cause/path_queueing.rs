@@ -8,7 +8,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id, beside};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::{ProbeMethod, TargetId};
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -96,10 +96,10 @@ fn behind_upload(case: &Case<'_>, late: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, late);
     finding.waits = vec![WaitKind::ServerThink];
     let text = format!(
-        "{} requests were answered {} (median) late while an upload to the same server was \
-         running, and the others were not; the acknowledgement of such an upload's last byte came \
-         {} later than the round trip takes",
-        late.affected,
+        "{} answered {} (median) late while an upload to the same server was running, and the \
+         others were not; the acknowledgement of such an upload's last byte came {} later than the \
+         round trip takes",
+        counted(late.affected, "request was", "requests were"),
         median(&late.saved),
         human(case.uploads.queue()),
     );
@@ -130,10 +130,10 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
         "server's kernel acknowledged the request"
     };
     let text = format!(
-        "in {} exchanges the {what} {} (median) later than the minimum round trip of {} allows",
-        trips.tally.affected,
+        "in {} the {what} {} (median) later than the minimum round trip of {} allows",
+        counted(trips.tally.affected, "exchange", "exchanges"),
         median(&trips.tally.saved),
-        human(least)
+        human(least),
     );
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)

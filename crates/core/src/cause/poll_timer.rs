@@ -5,7 +5,7 @@ use super::rhythm::{Nature, Ticks};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -54,9 +54,9 @@ fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let (fitting, of) = ticks.fitting;
     let text = format!(
-        "answers left at {} instants, {fitting} of {of} of them whole multiples of {} apart",
-        ticks.count,
-        human(ticks.period)
+        "answers left at {}, {fitting} of {of} of them whole multiples of {} apart",
+        counted(ticks.count as u64, "instant", "instants"),
+        human(ticks.period),
     );
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)

@@ -14,7 +14,7 @@ use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
 use crate::observed::time::Timestamp;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
 use crate::stats::bounded::Least;
 
 const WORDING: Wording = Wording {
@@ -213,9 +213,10 @@ fn finding(case: &Case<'_>, addr: IpAddr, client: &Client, (full, made): (u64, u
         last.copied().unwrap_or(0)
     );
     let text = format!(
-        "{addr} made {made} connections from {} ports only ({range}); {full} times all of them \
-         were in use at the same time",
-        client.ports.len()
+        "{addr} made {} from {} only ({range}); {} all of them were in use at the same time",
+        counted(made, "connection", "connections"),
+        counted(client.ports.len() as u64, "port", "ports"),
+        counted(full, "time", "times"),
     );
     finding.affected = Affected {
         exchanges: full,

@@ -5,7 +5,7 @@ use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -76,15 +76,14 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool)
     let upload = human(upstream.median(|pair| pair.front.sent.since(pair.front.begin)));
     let shown = if is_upload {
         format!(
-            "{} requests to {behind} began only after the client's request to the proxy was \
-             complete, which took {upload} (median)",
-            upstream.pairs.len(),
+            "{} to {behind} began only after the client's request to the proxy was complete, which \
+             took {upload} (median)",
+            counted(upstream.pairs.len() as u64, "request", "requests"),
         )
     } else {
         format!(
-            "{} answers of {behind} had begun {} (median) before the proxy's answer to its client \
-             did",
-            upstream.pairs.len(),
+            "{} of {behind} had begun {} (median) before the proxy's answer to its client did",
+            counted(upstream.pairs.len() as u64, "answer", "answers"),
             median(&tally.saved),
         )
     };

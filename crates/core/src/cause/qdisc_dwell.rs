@@ -17,7 +17,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
@@ -114,9 +114,9 @@ impl Rule {
         }
         let mut finding = evidence::finding(Id::QdiscDwell, Owner::Server, case, tally);
         let text = format!(
-            "by the server's own clock, {} responses left its device {} (median) after its kernel \
-             had created them, captured next to it ({} away)",
-            tally.affected,
+            "by the server's own clock, {} left its device {} (median) after its kernel had \
+             created them, captured next to it ({} away)",
+            counted(tally.affected, "response", "responses"),
             median(&tally.saved),
             human(BESIDE),
         );

@@ -10,14 +10,14 @@ use super::{Case, Conclusion, Id, trips};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "A device on the path sleeps when idle: the first packet after a pause waits {waking} \
-              until it wakes up, and packets right after it do not wait. Radios with power saving \
-              do this.",
+              (median) until it wakes up, and packets right after it do not wait. Radios with \
+              power saving do this.",
     ruled_out: &[
         (
             Id::ServerThink,
@@ -173,15 +173,17 @@ impl Rule {
         let (waking, prompt) = (human(waking), median(&self.prompt));
         if self.is_stamped() {
             format!(
-                "after pauses of {pause} and more, {count} requests came {waking} (median) later \
-                 than the client's timestamps say that they were sent; without a pause they were \
-                 {prompt} late"
+                "after pauses of {pause} and more, {} came {waking} (median) later than the \
+                 client's timestamps say that they were sent; without a pause they were {prompt} \
+                 late",
+                counted(count, "request", "requests"),
             )
         } else {
             format!(
-                "after pauses of {pause} and more, {count} answers came {waking} (median) later \
-                 than the path's round trip explains, and handshakes were late too ({}); without a \
-                 pause the answers were {prompt} late",
+                "after pauses of {pause} and more, {} came {waking} (median) later than the path's \
+                 round trip explains, and handshakes were late too ({}); without a pause the \
+                 answers were {prompt} late",
+                counted(count, "answer", "answers"),
                 median(&self.handshakes),
             )
         }

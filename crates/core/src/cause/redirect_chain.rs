@@ -9,7 +9,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, Prediction, counted};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 use crate::stats::histogram::Distribution;
@@ -145,6 +145,18 @@ impl Chains {
                 .add_moment(redirect, redirect.latency(), weight);
         }
     }
+
+    /// Returns the time of a page without its redirects, and the rate of pages in place of the
+    /// requests that they take.
+    fn prediction(&self, case: &Case<'_>) -> Option<Prediction> {
+        let mut prediction =
+            evidence::prediction(case, Id::RedirectChain, &self.whole, &self.direct)?;
+        let each = self.count as f64 * case.rhythm.weight / case.ledger.count.max(1) as f64;
+        prediction.at_rate *= each;
+        let scaled = |(low, high)| (low * each, high * each);
+        prediction.closed_loop_rate = prediction.closed_loop_rate.map(scaled);
+        Some(prediction)
+    }
 }
 
 fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
@@ -155,12 +167,13 @@ fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
     let whole = u64::try_from(chains.whole.sum_ns()).unwrap_or(u64::MAX);
     finding.share = (sum as f64 / whole.max(1) as f64).min(1.0);
     finding.wall_ns = nanos(Duration::from_nanos(sum));
-    finding.predicted = evidence::prediction(case, Id::RedirectChain, &chains.direct);
+    finding.predicted = chains.prediction(case);
     finding.exemplars = case.ledger.slowest.exemplars();
     let each = chains.turns.count() / chains.count.max(1);
     let text = format!(
-        "{} times a client followed {each} redirects (mean) one after the other, {} (median) each",
-        chains.count,
+        "{} a client followed {} (mean) one after the other, {} (median) each",
+        counted(chains.count, "time", "times"),
+        counted(each, "redirect", "redirects"),
         median(&chains.turns),
     );
     finding.evidence.push(

@@ -7,7 +7,7 @@ use super::evidence::{self, human};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::{Evidence, EvidenceKind, counted};
 
 const WORDING: Wording = Wording {
     summary: "The path delivers packets out of order. Early packets wait for late ones, {saved} \
@@ -53,11 +53,17 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         let mut finding = evidence::finding(Id::Reordering, Owner::Path, case, &seen.tally);
+        let in_vain = match seen.resent {
+            0 => String::new(),
+            resent => {
+                let were = counted(resent, "was", "were");
+                format!("; {were} retransmitted needlessly")
+            }
+        };
         let text = format!(
-            "{} segments arrived after others that were sent later, by their IP identification or \
-             TSval, or because they came sooner than a retransmission could; {} were retransmitted \
-             needlessly",
-            seen.overtaken, seen.resent
+            "{} arrived after others that were sent later, by their IP identification or TSval, or \
+             because they came sooner than a retransmission could{in_vain}",
+            counted(seen.overtaken, "segment", "segments")
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

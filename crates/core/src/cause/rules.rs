@@ -13,7 +13,7 @@ macro_rules! rules {
         #[derive(Clone, Debug, Default)]
         pub(crate) struct Rules {
             pub(crate) gathered: Gathered,
-            $($($module: super::$module::Rule,)?)*
+            $($(pub(crate) $module: super::$module::Rule,)?)*
         }
 
         impl Rules {

@@ -9,7 +9,7 @@ use crate::exchange::wait::Owner;
 use crate::facts::ServiceTurns;
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::{Stage, Throttling};
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
 /// Minimum share of the time in one place for that place to be reported.
@@ -170,9 +170,8 @@ impl Passed<'_> {
             },
         };
         let text = format!(
-            "its kernel saw {} requests from their arrival to their answer: {} of {} (means) \
-             passed {what}",
-            self.turns.staged,
+            "its kernel saw {} from their arrival to their answer: {} of {} (means) passed {what}",
+            counted(self.turns.staged, "request", "requests"),
             human(self.there),
             human(self.all),
         );

@@ -9,7 +9,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, candidates, nagle_delayed_ack};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
-use crate::report::{Evidence, EvidenceKind, Finding, Remark};
+use crate::report::{Evidence, EvidenceKind, Finding, Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
@@ -164,10 +164,11 @@ impl Rule {
         Conclusion::Note(Remark {
             id: "event-stream".to_owned(),
             text: format!(
-                "{}: {count} responses are streams of events by their content type, silent for {} \
-                 (median) between their parts: no user waits for events that have not happened.",
+                "{}: {} streams of events by their content type, silent for {} (median) between \
+                 their parts: no user waits for events that have not happened.",
                 case.endpoint,
-                median(&self.streamed)
+                counted(count, "response is", "responses are"),
+                median(&self.streamed),
             ),
         })
     }
@@ -175,10 +176,10 @@ impl Rule {
     fn finding(&self, case: &Case<'_>, tally: &Tally) -> Finding {
         let mut finding = evidence::finding(Id::ServerPause, Owner::Server, case, tally);
         let text = format!(
-            "{} responses paused for {} (median) between two parts, and no acknowledgement came \
-             that could have released the second part",
-            tally.affected,
-            median(&tally.saved)
+            "{} paused for {} (median) between two parts, and no acknowledgement came that could \
+             have released the second part",
+            counted(tally.affected, "response", "responses"),
+            median(&tally.saved),
         );
         let text = match self.written {
             0 => text,

@@ -9,7 +9,7 @@ use super::{Case, Id};
 use crate::exchange::wait::Owner;
 use crate::observed::event::Silence;
 use crate::observed::time::nanos;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
 /// Minimum number of connections in a silence: that two wait together may be chance.
@@ -79,9 +79,9 @@ impl Silences {
     /// Returns the evidence of our own requests.
     pub(super) fn evidence(&self) -> Evidence {
         let text = format!(
-            "while nothing was captured, all {} connections waited together {} for {}; none was \
-             answered in that time, and then all were; lagtrace's own watchdog thread kept running",
-            self.connections,
+            "while nothing was captured, all {} waited together {} for {}; none was answered in \
+             that time, and then all were; lagtrace's own watchdog thread kept running",
+            counted(u64::from(self.connections), "connection", "connections"),
             times(self.count),
             typical(&self.lengths),
         );
@@ -114,12 +114,11 @@ impl Silences {
         finding.evidence.push(self.evidence());
         finding.summary = format!(
             "The whole server stalls at times, for {}, {} before packets were captured; {} of {} \
-             requests were affected, {} of all their time. All connections wait together and \
-             resume together.",
+             affected, {} of all their time. All connections wait together and resume together.",
             typical(&self.lengths),
             times(self.count),
             self.requests,
-            load.whole(),
+            counted(load.whole(), "request was", "requests were"),
             percent(finding.share),
         );
         Some(finding)

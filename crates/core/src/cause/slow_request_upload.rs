@@ -8,7 +8,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::{Owner, WaitKind};
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 
 const WORDING: Wording = Wording {
@@ -58,10 +58,10 @@ impl super::Rule for Rule {
         }
         let mut finding = evidence::finding(Id::SlowRequestUpload, Owner::Client, case, tally);
         let text = format!(
-            "{} requests paused for {} (median) between two parts, although nothing held the \
-             second part back",
-            tally.affected,
-            median(&tally.saved)
+            "{} paused for {} (median) between two parts, although nothing held the second part \
+             back",
+            counted(tally.affected, "request", "requests"),
+            median(&tally.saved),
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

@@ -6,7 +6,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -78,10 +78,10 @@ impl Rule {
         let mut finding = evidence::finding(Id::SocketMemoryPressure, Owner::Server, case, tally);
         finding.exemplars = case.ledger.slowest.exemplars();
         let seen = format!(
-            "its kernel dropped parts of {} of {watched} requests because their sockets had no \
-             memory, after its device had received them; the requests were complete {} (median) \
-             after that",
+            "its kernel dropped parts of {} of {} because their sockets had no memory, after its \
+             device had received them; the requests were complete {} (median) after that",
             tally.affected,
+            counted(watched, "request", "requests"),
             median(&tally.saved),
         );
         finding.evidence.push(
@@ -90,7 +90,10 @@ impl Rule {
                 .median(&tally.saved),
         );
         if self.repeated > 0 {
-            let again = format!("parts of {} requests were retransmitted", self.repeated);
+            let again = format!(
+                "parts of {} were retransmitted",
+                counted(self.repeated, "request", "requests"),
+            );
             let again = if self.repeated >= tally.affected / 2 {
                 Evidence::mechanism(EvidenceKind::Wire, again)
             } else {

@@ -6,7 +6,7 @@ use super::upstream::{Pair, Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -64,9 +64,9 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
         human(upstream.median(Pair::travel)),
     );
     let text = format!(
-        "{} requests were traced on to {behind}: {far} of network transit (median) between proxy \
-         and {behind}, and {near} between client and proxy",
-        upstream.pairs.len(),
+        "{} traced on to {behind}: {far} of network transit (median) between proxy and {behind}, \
+         and {near} between client and proxy",
+        counted(upstream.pairs.len() as u64, "request was", "requests were"),
     );
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)

@@ -7,7 +7,7 @@ use super::evidence::{self, human};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::{Evidence, EvidenceKind, counted};
 
 const WORDING: Wording = Wording {
     summary: "Segments are retransmitted although they are not lost, and the sender slows down \
@@ -57,9 +57,16 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         let mut finding = evidence::finding(Id::SpuriousRetransmission, Owner::Path, case, tally);
+        let untold = match left {
+            0 => String::new(),
+            _ => format!(
+                "; for {} this is not known",
+                counted(left, "other", "others")
+            ),
+        };
         let text = format!(
-            "{resent} segments were retransmitted although they had arrived; for {left} others \
-             this is not known"
+            "{} retransmitted although they had arrived{untold}",
+            counted(resent, "segment was", "segments were")
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

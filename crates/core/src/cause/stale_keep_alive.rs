@@ -13,7 +13,7 @@ use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Staleness};
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::report::{Affected, Evidence, EvidenceKind, Finding, count, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::bounded::Least;
 use crate::stats::histogram::Distribution;
@@ -144,6 +144,17 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
+    /// Returns the number of requests that failed in each way, in words.
+    fn ends(&self) -> Vec<String> {
+        let ends = [
+            (self.closed, "met the server's FIN"),
+            (self.reset, "met a reset"),
+            (self.forgotten, "got no acknowledgement"),
+        ];
+        let some = ends.into_iter().filter(|(n, _)| *n > 0);
+        some.map(|(n, how)| format!("{} {how}", count(n))).collect()
+    }
+
     /// Returns the time that each client without a reaction waited before it opened another
     /// connection.
     fn patience(&self) -> Distribution {
@@ -200,11 +211,15 @@ impl Rule {
             &self.tally.saved
         };
         let idle = human(self.idle.min().unwrap_or_default());
+        let alive = (self.alive > 0).then(|| {
+            let requests = counted(self.alive, "request", "requests");
+            format!("; the server answered {requests} on such connections")
+        });
         let text = format!(
-            "{} requests on connections idle for {idle} or longer failed: {} met the server's FIN, \
-             {} were reset, {} were never acknowledged; {} requests on such connections were \
-             answered",
-            self.tally.affected, self.closed, self.reset, self.forgotten, self.alive
+            "{} on connections idle for {idle} or longer failed: {}{}",
+            counted(self.tally.affected, "request", "requests"),
+            self.ends().join(", "),
+            alive.unwrap_or_default(),
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

@@ -12,7 +12,7 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -134,9 +134,11 @@ impl Starved {
         packets.sort_unstable();
         packets.truncate(5);
         let text = format!(
-            "the first requests of {left} connections got no answer for {} (median); in that time \
-             {served} requests on others were answered, nearly all within {}",
+            "the first requests of {} got no answer for {} (median); in that time {} on others \
+             were answered, nearly all within {}",
+            counted(left as u64, "connection", "connections"),
             human(quantile(&passed_over, 0.5)),
+            counted(served, "request", "requests"),
             human(usual),
         );
         finding.evidence.push(

@@ -7,7 +7,7 @@ use super::silence::{Silences, times, typical};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, one_thread};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding, Verdict};
+use crate::report::{Evidence, EvidenceKind, Finding, Verdict, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -81,9 +81,10 @@ impl super::Rule for Rule {
 /// Returns the evidence of the server's own kernel.
 fn shown(stood: Stood) -> Evidence {
     let text = format!(
-        "its kernel saw {} requests stay unread in {} of these times, although no other request \
-         was being processed and no thread was runnable; no thread read or wrote anything",
-        stood.unread, stood.still,
+        "its kernel saw {} stay unread in {} of these times, although no other request was being \
+         processed and no thread was runnable; no thread read or wrote anything",
+        counted(stood.unread, "request", "requests"),
+        stood.still,
     );
     Evidence::mechanism(EvidenceKind::KernelTrace, text).count(stood.unread)
 }
@@ -96,10 +97,14 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     let length = typical(&lengths);
     let connections: usize = stalls.iter().map(|stall| stall.connections).sum();
     let text = format!(
-        "{} no request was answered for {length}; then all waiting requests, on {} connections{}, \
-         were answered within moments of each other",
+        "{} no request was answered for {length}; then all waiting requests, on {}{}, were \
+         answered within moments of each other",
         times(stalls.len()),
-        connections / stalls.len().max(1),
+        counted(
+            (connections / stalls.len().max(1)) as u64,
+            "connection",
+            "connections"
+        ),
         if stalls.len() > 1 { " (mean)" } else { "" },
     );
     finding.evidence.push(

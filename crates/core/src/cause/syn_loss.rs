@@ -8,7 +8,7 @@ use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::{ProbeAnswer, TargetId};
-use crate::report::{Affected, Evidence, EvidenceKind, Finding, Unit};
+use crate::report::{Affected, Evidence, EvidenceKind, Finding, Unit, counted};
 use crate::service::tcp_handshakes::{self, Why};
 use crate::stats::histogram::Distribution;
 
@@ -194,11 +194,10 @@ impl Rule {
         };
         if self.repeated > 0 {
             let text = format!(
-                "{} of {} connections were established only after a retransmitted SYN, {} (median) \
-                 late",
+                "{} of {} established only after a retransmitted SYN, {} (median) late",
                 self.repeated,
-                self.established,
-                evidence::median(&self.lost)
+                counted(self.established, "connection was", "connections were"),
+                evidence::median(&self.lost),
             );
             finding.evidence.push(
                 Evidence::mechanism(EvidenceKind::Wire, text)
@@ -243,7 +242,11 @@ fn probed(case: &Case<'_>) -> Option<Evidence> {
                 .unwrap_or_default();
         }
     }
-    let text = format!("our own probes had to retransmit {repeated} SYNs for {open} answers");
+    let text = format!(
+        "our own probes had to retransmit {} for {}",
+        counted(repeated, "SYN", "SYNs"),
+        counted(open, "answer", "answers"),
+    );
     (repeated > 0 && open > 0)
         .then(|| Evidence::mechanism(EvidenceKind::OwnSocket, text).count(repeated))
 }

@@ -6,7 +6,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tcp_handshakes::{self, Why};
 
 const WORDING: Wording = Wording {
@@ -81,10 +81,11 @@ impl Rule {
     fn finding(&self, case: &Case<'_>, room: usize) -> Finding {
         let mut finding = self.delays.finding(Id::SynQueueFull, Owner::Server, case);
         let text = format!(
-            "{} connections had to retransmit their SYN and were {} (median) late: SYNs were \
-             ignored whenever {room} handshakes were pending, and answered whenever fewer were",
-            self.delays.count(),
-            self.delays.median()
+            "{} had to retransmit their SYN and were {} (median) late: SYNs were ignored whenever \
+             {} pending, and answered whenever fewer were",
+            counted(self.delays.count(), "connection", "connections"),
+            self.delays.median(),
+            counted(room as u64, "handshake was", "handshakes were"),
         );
         finding.evidence.push(self.delays.evidence(text));
         if self.cookies > 0 {

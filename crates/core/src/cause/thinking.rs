@@ -8,7 +8,7 @@ use super::{Case, beside, path_queueing};
 use crate::exchange::Exchange;
 use crate::exchange::wait::WaitKind;
 use crate::observed::event::{ProbeMethod, TargetId};
-use crate::report::{Evidence, EvidenceKind, Remark};
+use crate::report::{Evidence, EvidenceKind, Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
@@ -163,9 +163,9 @@ fn is_long(tally: &Tally) -> bool {
 /// Returns the evidence that the server had the requests for the whole time.
 pub(super) fn with_the_server(case: &Case<'_>, tally: &Tally) -> Evidence {
     let text = format!(
-        "the server had {} requests in full, with nothing lost or held back, for {} (median) \
-         before the first byte of the response",
-        tally.affected,
+        "the server had {} in full, with nothing lost or held back, for {} (median) before the \
+         first byte of the response",
+        counted(tally.affected, "request", "requests"),
         median(&tally.saved)
     );
     let kind = if case.has_packets {

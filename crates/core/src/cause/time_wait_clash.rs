@@ -6,7 +6,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
-use crate::report::Finding;
+use crate::report::{Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: "The client reuses a port whose last connection is still in TIME-WAIT at {service}. \
@@ -65,12 +65,12 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = self.delays.finding(Id::TimeWaitClash, Owner::Client, case);
         let text = format!(
-            "{} of {} SYNs were answered with an ACK of an earlier connection between the same \
-             ports; the client reset it and tried again {} (median) later; {} never succeeded",
+            "{} of {} answered with an ACK of an earlier connection between the same ports; the \
+             client reset it and tried again {} (median) later; {} never succeeded",
             self.delays.count(),
-            case.ledger.setups.count,
+            counted(case.ledger.setups.count, "SYN was", "SYNs were"),
             self.delays.median(),
-            self.given_up
+            self.given_up,
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);

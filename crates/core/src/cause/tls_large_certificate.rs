@@ -9,7 +9,8 @@ use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::{Handshake, Leg};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::observed::time::nanos;
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Cost;
 use crate::stats::histogram::Distribution;
 
@@ -108,12 +109,14 @@ impl Rule {
             .secured
             .finding(Id::TlsLargeCertificate, Owner::Server, case);
         let stall = human(tally.saved.quantile(0.5).unwrap_or_default());
-        let bytes = self.bytes.quantile(0.5).unwrap_or_default().as_nanos();
+        let bytes = nanos(self.bytes.quantile(0.5).unwrap_or_default());
         let text = format!(
-            "in {} of {} TLS handshakes the server's flight with its certificates, {bytes} bytes \
-             (median), stopped in the middle and resumed {stall} (median) later, when the client \
-             had acknowledged the first part",
-            tally.affected, case.gathered.bearing.handshakes,
+            "in {} of {} TLS handshakes the server's flight with its certificates, {} (median), \
+             stopped in the middle and resumed {stall} (median) later, when the client had \
+             acknowledged the first part",
+            tally.affected,
+            case.gathered.bearing.handshakes,
+            counted(bytes, "byte", "bytes"),
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

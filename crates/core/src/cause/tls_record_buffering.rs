@@ -9,7 +9,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, FirstRecord};
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Cost;
 
 const WORDING: Wording = Wording {
@@ -103,9 +103,10 @@ impl Rule {
             .finding(Id::TlsRecordBuffering, Owner::Server, case);
         let stall = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
-            "in {} responses the first TLS record (at most {} bytes) was complete only {stall} \
-             (median) after its first byte: a round trip interrupted it",
-            tally.affected, self.longest,
+            "in {} the first TLS record (at most {}) was complete only {stall} (median) after its \
+             first byte: a round trip interrupted it",
+            counted(tally.affected, "response", "responses"),
+            counted(self.longest, "byte", "bytes"),
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

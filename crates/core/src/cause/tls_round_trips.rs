@@ -11,7 +11,7 @@ use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::{Handshake, Leg};
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, count, part_of};
 use crate::service::tally::Cost;
 
 const WORDING: Wording = Wording {
@@ -224,16 +224,16 @@ impl Rule {
             .secured
             .finding(Id::TlsRoundTrips, self.culprit(), case);
         let extra = human(tally.saved.quantile(0.5).unwrap_or_default());
+        let handshakes = case.gathered.bearing.handshakes;
         let text = format!(
-            "{} of {} TLS handshakes took a round trip more ({extra}, median): {} full ones of {}, \
-             {} with a HelloRetryRequest; {} times the client offered in vain to resume a \
-             session",
-            tally.affected,
-            case.gathered.bearing.handshakes,
-            self.full,
-            version_name(self.version),
-            self.retried,
-            self.refused,
+            "{} took a round trip more ({extra}, median): {}",
+            part_of(
+                tally.affected,
+                handshakes,
+                "TLS handshake",
+                "TLS handshakes"
+            ),
+            self.reasons().join(", "),
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
@@ -247,6 +247,21 @@ impl Rule {
         }
         WORDING.tell(&mut finding, &[("extra", &extra)]);
         finding
+    }
+
+    /// Returns the number of handshakes with each reason for another round trip, in words.
+    fn reasons(&self) -> Vec<String> {
+        let version = version_name(self.version);
+        let reasons = [
+            (self.full, format!("full with {version}")),
+            (self.retried, "with a HelloRetryRequest".to_owned()),
+            (
+                self.refused,
+                "in which the client offered in vain to resume a session".to_owned(),
+            ),
+        ];
+        let some = reasons.into_iter().filter(|(n, _)| *n > 0);
+        some.map(|(n, why)| format!("{} {why}", count(n))).collect()
     }
 
     /// Returns the changes that follow from the handshakes seen.

@@ -6,7 +6,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tcp_handshakes::{self, Why};
 
 const WORDING: Wording = Wording {
@@ -82,9 +82,10 @@ impl Rule {
         let mut finding = self.delays.finding(Id::TrafficFlood, Owner::Client, case);
         let (count, rate) = case.ledger.setups.handshakes.unfinished();
         let text = format!(
-            "{count} SYNs, {rate:.0} per second, came from senders that never completed the \
-             handshake, {} for each established connection",
-            count / self.delays.count().max(1)
+            "{}, {rate:.0} per second, came from senders that never completed the handshake, {} \
+             for each established connection",
+            counted(count, "SYN", "SYNs"),
+            count / self.delays.count().max(1),
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

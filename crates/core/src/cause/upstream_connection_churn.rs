@@ -5,7 +5,7 @@ use super::upstream::{Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -57,9 +57,9 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let behind = upstream.endpoint;
     let text = format!(
-        "{} requests to {behind} used separate connections, while the client's requests to the \
-         proxy shared theirs",
-        upstream.pairs.len(),
+        "{} to {behind} used separate connections, while the client's requests to the proxy shared \
+         theirs",
+        counted(upstream.pairs.len() as u64, "request", "requests"),
     );
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)

@@ -6,7 +6,7 @@ use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, downstream_wait, one_thread, rate_limit};
 use crate::exchange::wait::Owner;
-use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Verdict};
+use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Verdict, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -127,12 +127,12 @@ fn several(case: &Case<'_>) -> Option<Finding> {
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     let text = format!(
-        "{} answers came at an even {:.0} per second while {:.0} requests were open at the server: \
-         each took {} (median)",
-        capacity.answers,
+        "{} came at an even {:.0} per second while {:.0} requests were open at the server: each \
+         took {} (median)",
+        counted(capacity.answers as u64, "answer", "answers"),
         capacity.rate,
         capacity.side_by_side,
-        human(capacity.loaded)
+        human(capacity.loaded),
     );
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)

@@ -26,6 +26,10 @@ pub(super) use locate::{locate, resolution, unknown};
 pub(super) use tried::tried;
 pub(super) use witnesses::witnesses;
 
+/// The booking of the time for which a connection waited for an attempt at another address: its
+/// SYNs, and the client's patience after the last of them.
+const FALLBACK: (WaitKind, Owner) = (WaitKind::Recovery, Owner::Path);
+
 /// A service with its account.
 pub(super) struct Booked<'a> {
     pub(super) service: &'a Service,
@@ -35,12 +39,23 @@ pub(super) struct Booked<'a> {
 }
 
 impl<'a> Booked<'a> {
-    /// Books the time of `service`, unclaimed as yet.
-    pub(super) fn new(endpoint: Endpoint, service: &'a Service, weight: f64) -> Self {
+    /// Books the time of `service`, unclaimed as yet, except for the time of attempts `elsewhere`
+    /// that connections to another service waited for, in nanoseconds.
+    pub(super) fn new(
+        endpoint: Endpoint,
+        service: &'a Service,
+        weight: f64,
+        elsewhere: u64,
+    ) -> Self {
         let ledger = &service.ledger;
         let mut setups = ledger.setups.waits.clone();
         setups.merge(&ledger.secured);
         setups.merge(&ledger.resolving);
+        setups.take_off(FALLBACK, elsewhere);
+        let (waited, _) = service.rules.ipv6_fallback.waited();
+        if waited > 0 {
+            setups.count(FALLBACK, waited);
+        }
         let scaled = |count: u64| (count as f64 * weight).round() as u64;
         let account = Account {
             service: endpoint.to_string(),
@@ -97,6 +112,9 @@ impl<'a> Booked<'a> {
             if finding.cost_ns == 0 && finding.affected.exchanges > 0 {
                 want = u64::MAX;
             }
+            // A handshake's round trip is inherent.
+            let is_own = |b: &Booking| b.owner == finding.culprit && b.kind != WaitKind::Connect;
+            got += take(&mut account.setups, finding, &mut want, is_own);
             got += take(&mut account.setups, finding, &mut want, |_| true);
             if finding.cost_ns == 0 {
                 return got;

@@ -11,7 +11,7 @@ use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::observed::flow::Endpoint;
 use crate::registry::Id;
-use crate::report::{Evidence as Shown, EvidenceKind, Finding, Unit, Verdict};
+use crate::report::{Evidence as Shown, EvidenceKind, Finding, Unit, Verdict, counted};
 
 /// Causes whose findings report the same silence in more detail.
 const TOLD: [Id; 4] = [
@@ -65,9 +65,9 @@ fn finding(
         "connections"
     };
     let text = format!(
-        "on {count} {times} the same bytes were retransmitted up to {} times, for at most {}, and \
-         never acknowledged: {}",
-        dead_peers.repeats,
+        "on {count} {times} the same bytes were retransmitted up to {}, for at most {}, and never \
+         acknowledged: {}",
+        counted(u64::from(dead_peers.repeats), "time", "times"),
         human(longest),
         senders(dead_peers),
     );
@@ -112,6 +112,10 @@ fn senders(dead_peers: &DeadPeers) -> String {
     match (client, server) {
         (0, _) => "the client was silent".to_owned(),
         (_, 0) => "the server was silent".to_owned(),
-        _ => format!("the server was silent {client} times, the client {server} times"),
+        _ => format!(
+            "the server was silent {}, the client {}",
+            counted(client, "time", "times"),
+            counted(server, "time", "times"),
+        ),
     }
 }

@@ -14,7 +14,7 @@ use crate::facts::icmp_errors::{Pings, Word};
 use crate::observed::flow::Endpoint;
 use crate::observed::icmp::IcmpKind;
 use crate::registry::Id;
-use crate::report::{Finding, Remark, Unit};
+use crate::report::{Finding, Remark, Unit, counted};
 
 /// Maximum number of notes of one kind: the messages of a traced route or a scan belong together.
 const MAX_NOTES: usize = 8;
@@ -135,7 +135,10 @@ fn meaning(kind: IcmpKind, is_v4: bool) -> String {
     let told = match (kind, is_v4) {
         (IcmpKind::TooBig(0), _) => "too big, and fragmentation is not allowed",
         (IcmpKind::TooBig(mtu), _) => {
-            return format!("too big for the next link, which takes {mtu} bytes");
+            return format!(
+                "too big for the next link, which takes {}",
+                counted(u64::from(mtu), "byte", "bytes"),
+            );
         }
         (IcmpKind::Unreachable(0 | 6 | 8 | 11), true) => "network unreachable",
         (IcmpKind::Unreachable(1 | 7 | 12), true) => "host unreachable",
@@ -183,8 +186,10 @@ fn remark(word: &Word) -> Remark {
 fn ping_remark(pings: &Pings) -> Remark {
     let answered = pings.answered();
     let mut text = format!(
-        "{} pinged {} {} times: {answered} answered",
-        pings.asker, pings.target, pings.sent
+        "{} pinged {} {}: {answered} answered",
+        pings.asker,
+        pings.target,
+        counted(pings.sent, "time", "times"),
     );
     if let (Some(least), Some(most)) = (pings.round_trips.min(), pings.round_trips.max()) {
         text.push_str(&format!(

@@ -8,7 +8,7 @@ use crate::observed::kernel_span::{RequestSpan, Stage as TurnStage};
 use crate::registry::Id;
 use crate::report::{
     Candidate, Disagreement, Evidence, EvidenceKind, Figures, Finding, JoinedTurns, Remark, Stage,
-    Tally as Count, Verdict, WaitSplit,
+    Tally as Count, Verdict, WaitSplit, counted,
 };
 use crate::service::kernel_join::{KINDS, Served, Split};
 use crate::service::tally::Tally;
@@ -198,8 +198,9 @@ fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
         format!("{}) that the packets show the server", sample(served))
     };
     format!(
-        "of {} (mean of {count} requests{who} {what}, its kernel shows {whole}",
+        "of {} (mean of {}{who} {what}, its kernel shows {whole}",
         human(packets),
+        counted(count, "request", "requests"),
     )
 }
 
@@ -254,14 +255,14 @@ pub(super) fn remarks(case: &Case<'_>, served: &Served) -> Vec<Remark> {
 fn beyond(case: &Case<'_>, served: &Served) -> String {
     let (tally, [said, _]) = (&served.beyond, &served.said);
     format!(
-        "{}: packets and the server's kernel disagree in {} of {} requests. By the same clock, the \
-         server's host had sent the whole answer {} (median) sooner than the packets show: {} by \
-         its kernel, {} by the packets (medians). The difference passed between the server's \
-         network stack and the capture point (a device's queue, a virtual switch, the path). The \
-         packets alone would attribute it to the server.",
+        "{}: packets and the server's kernel disagree in {} of {}. By the same clock, the server's \
+         host had sent the whole answer {} (median) sooner than the packets show: {} by its \
+         kernel, {} by the packets (medians). The difference passed between the server's network \
+         stack and the capture point (a device's queue, a virtual switch, the path). The packets \
+         alone would attribute it to the server.",
         case.endpoint,
         tally.affected,
-        served.exchanges,
+        counted(served.exchanges, "request", "requests"),
         median(&tally.saved),
         median(&said.host),
         median(&said.packets),
@@ -271,13 +272,13 @@ fn beyond(case: &Case<'_>, served: &Served) -> String {
 fn within(case: &Case<'_>, served: &Served) -> String {
     let (tally, [_, said]) = (&served.within, &served.said);
     format!(
-        "{}: packets and the server's kernel disagree in {} of {} requests. By the same clock, the \
-         server's host took {} (median) longer than the packets allow ({} by its kernel, at most \
-         {} by the packets, medians). So the round trip is overestimated, and {} of the time \
-         attributed to the path is the server's.",
+        "{}: packets and the server's kernel disagree in {} of {}. By the same clock, the server's \
+         host took {} (median) longer than the packets allow ({} by its kernel, at most {} by the \
+         packets, medians). So the round trip is overestimated, and {} of the time attributed to \
+         the path is the server's.",
         case.endpoint,
         tally.affected,
-        served.exchanges,
+        counted(served.exchanges, "request", "requests"),
         median(&tally.saved),
         median(&said.host),
         median(&said.packets),
@@ -287,9 +288,10 @@ fn within(case: &Case<'_>, served: &Served) -> String {
 
 fn unmatched(case: &Case<'_>, turns: u64) -> String {
     format!(
-        "{}: its kernel was watched, but none of the {turns} requests that it timed could be \
-         joined to packets or timestamps of the same connection and time.",
+        "{}: its kernel was watched, but none of the {} that it timed could be joined to packets \
+         or timestamps of the same connection and time.",
         case.endpoint,
+        counted(turns, "request", "requests"),
     )
 }
 

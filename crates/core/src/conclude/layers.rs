@@ -1,5 +1,7 @@
 //! The state of each layer: cleared, accused, suspected, not measured.
 
+mod part;
+
 use core::time::Duration;
 
 use super::Evidence;
@@ -7,13 +9,15 @@ use super::layer::layer;
 use crate::cause::evidence::{human, median, percent};
 use crate::cause::settings;
 use crate::connection::SetupOutcome;
+use crate::connection::table::Tallied;
 use crate::exchange::wait::WaitKind;
 use crate::facts::Facts;
 use crate::observed::event::{ConfigurationLine, ProbeMethod, TargetId};
 use crate::preconnect::Asked;
-use crate::registry::Id;
-use crate::report::{Finding, Layer, LayerState};
+use crate::registry::{Id, LayerId};
+use crate::report::{Account, Finding, Layer, LayerState, counted, part_of};
 use crate::service::Ledger;
+use part::Part;
 
 /// Counters that accuse no layer when they rise, but clear their layer when they do not change.
 const QUEUE_COUNTERS: [&str; 4] = [
@@ -52,7 +56,12 @@ const TRANSPORTS: [WaitKind; 7] = [
 
 /// Returns one line for each layer that the run has any evidence on. `ledger` holds the subject's
 /// figures.
-pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding]) -> Vec<Layer> {
+pub(super) fn layers(
+    evidence: &Evidence,
+    ledger: &Ledger,
+    findings: &[Finding],
+    account: &[Account],
+) -> Vec<Layer> {
     let facts = &evidence.facts;
     let traced = super::route::traced(facts);
     if evidence.targets.is_empty() && evidence.capture.is_none() && traced.is_some() {
@@ -72,8 +81,10 @@ pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding])
     }
     layers.push(connection(evidence, ledger));
     layers.extend(super::secured::layers(facts, findings));
-    layers.push(transport(evidence, ledger));
-    layers.push(server(ledger));
+    let part = |layer, kinds: &[_]| Part::of(of_subject(evidence, account), layer, kinds);
+    let transports = part(LayerId::Transport, &TRANSPORTS);
+    layers.push(transport(evidence, ledger, &transports));
+    layers.push(server(ledger, &part(LayerId::Server, &SERVERS)));
     if !evidence.targets.is_empty() {
         layers.push(configuration(facts, findings));
     }
@@ -82,6 +93,21 @@ pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding])
         accuse(layer, findings);
     }
     layers
+}
+
+/// Returns the accounts of the subject: of a capture, those of all services.
+fn of_subject<'a>(
+    evidence: &Evidence,
+    account: &'a [Account],
+) -> impl Iterator<Item = &'a Account> {
+    let mut targets = evidence.targets.iter();
+    let subject = targets.find(|(id, _)| *id == TargetId::Subject);
+    let subject = subject.map(|(_, endpoint)| endpoint.to_string());
+    let is_subjects = move |account: &&Account| match &subject {
+        Some(subject) => account.service == *subject,
+        None => true,
+    };
+    account.iter().filter(is_subjects)
 }
 
 fn accuse(layer: &mut Layer, findings: &[Finding]) {
@@ -212,11 +238,17 @@ fn firewall(facts: &Facts, ledger: &Ledger) -> Layer {
         ),
         Some(count) if is_connected => (
             LayerState::Cleared,
-            format!("{count} rules could match, but connections succeed"),
+            format!(
+                "{} could match, but connections succeed",
+                counted(u64::from(count), "rule", "rules")
+            ),
         ),
         Some(count) => (
             LayerState::Suspected,
-            format!("{count} rules could match, and no connection succeeded"),
+            format!(
+                "{} could match, and no connection succeeded",
+                counted(u64::from(count), "rule", "rules")
+            ),
         ),
         None => (
             LayerState::NotMeasured,
@@ -251,9 +283,11 @@ fn backlog(facts: &Facts) -> Layer {
         );
     };
     let line = format!(
-        "at most {} of {} places in the accept queue of {} were used, {} half-open; {overflows} \
-         overflows",
-        listener.queued, listener.limit, listener.local, listener.embryonic
+        "at most {} of {} in the accept queue of {} were used, {} half-open; {overflows} overflows",
+        listener.queued,
+        counted(u64::from(listener.limit), "place", "places"),
+        listener.local,
+        listener.embryonic,
     );
     let is_full = overflows > 0 || listener.queued > listener.limit;
     // A queue that overflowed may or may not have cost a request any time: no rule weighs it yet,
@@ -309,11 +343,15 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
         return layer("connection", LayerState::Suspected, line, SEEN);
     }
     let line = match setups.count {
-        0 => format!("{} connections made", load.connects),
+        0 => format!(
+            "{} made",
+            counted(load.connects, "connection", "connections")
+        ),
         1 => format!("1 connection seen, handshake {}", median(&setups.latency)),
         count => format!(
-            "{count} connections seen, handshake {} (median)",
-            median(&setups.latency)
+            "{} seen, handshake {} (median)",
+            counted(count, "connection", "connections"),
+            median(&setups.latency),
         ),
     };
     layer("connection", LayerState::Cleared, line, "handshakes")
@@ -327,12 +365,16 @@ fn lookups(asked: &Asked) -> Option<Layer> {
         .rev()
         .max_by_key(|lost| lost.sends)?;
     let line = format!(
-        "{} of {} lookups got no answer: {} was queried for {} {} times within {}",
-        asked.unanswered.len(),
-        asked.count,
+        "{} got no answer: {} was queried for {} {} within {}",
+        part_of(
+            asked.unanswered.len() as u64,
+            asked.count,
+            "lookup",
+            "lookups"
+        ),
         worst.resolver,
         worst.name,
-        worst.sends,
+        counted(u64::from(worst.sends), "time", "times"),
         human(worst.took),
     );
     let because = "DNS messages in the capture";
@@ -345,7 +387,7 @@ fn is_more_than(odd: u64, all: u64) -> bool {
     odd.saturating_mul(MOST_ODD) > all
 }
 
-fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
+fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
     let repaired: u64 = ledger.recoveries.sum();
     if evidence.capture.is_none() {
         let line = "packets were not captured".to_owned();
@@ -374,19 +416,33 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
     }
     let is_lossy = is_more_than(tallied.repaired, tallied.data_segments);
     if is_lossy || is_more_than(tallied.stopped, tallied.connections) {
-        let line = format!(
-            "{} of {} data segments were retransmitted or filled a gap, {repaired} losses were \
-             repaired within exchanges, {} connections had a closed window",
-            tallied.repaired, tallied.data_segments, tallied.stopped
-        );
+        let irregular = [
+            (tallied.repaired, repeated(tallied)),
+            (
+                repaired,
+                format!(
+                    "{} repaired within exchanges",
+                    counted(repaired, "loss was", "losses were")
+                ),
+            ),
+            (
+                tallied.stopped,
+                format!(
+                    "{} a closed window",
+                    counted(tallied.stopped, "connection had", "connections had")
+                ),
+            ),
+        ];
+        let seen = irregular.into_iter().filter(|(count, _)| *count > 0);
+        let line = seen.map(|(_, text)| text).collect::<Vec<_>>().join(", ");
         return layer("transport", LayerState::Suspected, line, SEEN);
     }
     // The kernel shows the segments of a watched server only from time to time.
     let is_whole = tallied.unseen_bytes.saturating_mul(MOST_ODD) <= tallied.bytes;
     if !is_whole && !super::is_only_watched(evidence) {
         let line = format!(
-            "{} bytes of acknowledged data are missing from the capture",
-            tallied.unseen_bytes
+            "{} of acknowledged data are missing from the capture",
+            counted(tallied.unseen_bytes, "byte", "bytes"),
         );
         return layer("transport", LayerState::NotMeasured, line, SEEN);
     }
@@ -394,45 +450,63 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
         return layer("transport", state, line, SEEN);
     }
     if ledger.count == 0 {
-        return transport_of_data(evidence, ledger);
+        return transport_of_data(evidence, part);
     }
     let losses = match repaired {
         0 => "no loss had to be repaired".to_owned(),
-        1 => "1 loss was repaired".to_owned(),
-        _ => format!("{repaired} losses were repaired"),
+        _ => format!("{} repaired", counted(repaired, "loss was", "losses were")),
     };
     let line = format!(
-        "{losses} in {} exchanges; waits for windows, ACKs and retransmissions took {}",
-        ledger.count,
-        at_most(ledger, &TRANSPORTS)
+        "{losses} in {}; waits for windows, ACKs and retransmissions took {}",
+        counted(ledger.count, "exchange", "exchanges"),
+        part.words()
     );
-    layer("transport", LayerState::Cleared, line, "packets")
+    layer("transport", cleared(part), line, "packets")
+}
+
+/// Returns the state of a layer that nothing but its time speaks against.
+fn cleared(part: &Part) -> LayerState {
+    if part.is_most() {
+        LayerState::Suspected
+    } else {
+        LayerState::Cleared
+    }
 }
 
 /// Returns the transport layer of a capture without a whole exchange, by the data outside
 /// exchanges.
-fn transport_of_data(evidence: &Evidence, ledger: &Ledger) -> Layer {
+fn transport_of_data(evidence: &Evidence, part: &Part) -> Layer {
     let mut services = evidence.services.values();
     let has_transfers = services.any(|service| {
         let outside = service.outside.as_ref();
         outside.is_some_and(|outside| outside.ledger.total() > 0)
     });
-    if sum(ledger, &TRANSPORTS) > 0 || !has_transfers {
+    if !part.is_empty() || !has_transfers {
         let line = format!(
             "no complete response was seen; waits for windows, ACKs and retransmissions took {}",
-            at_most(ledger, &TRANSPORTS)
+            part.words()
         );
         return layer("transport", LayerState::NotMeasured, line, SEEN);
     }
-    let tallied = evidence.tallied;
-    let line = format!(
-        "{} of {} data segments were retransmitted or filled a gap",
-        tallied.repaired, tallied.data_segments
-    );
+    let line = repeated(evidence.tallied);
     layer("transport", LayerState::Cleared, line, "packets")
 }
 
-fn server(ledger: &Ledger) -> Layer {
+fn repeated(tallied: Tallied) -> String {
+    let of = tallied.data_segments;
+    match tallied.repaired {
+        0 => format!(
+            "none of {} retransmitted",
+            counted(of, "data segment was", "data segments were")
+        ),
+        repaired => format!(
+            "{} retransmitted or filled a gap",
+            part_of(repaired, of, "data segment was", "data segments were")
+        ),
+    }
+}
+
+fn server(ledger: &Ledger, part: &Part) -> Layer {
     if ledger.count == 0 && ledger.broken_off.max().is_some_and(|most| most >= NOTABLE) {
         let line = format!(
             "the server took up to {} before a response whose end is not in the capture",
@@ -454,35 +528,13 @@ fn server(ledger: &Ledger) -> Layer {
             .to_owned();
         return layer("server", LayerState::NotMeasured, line, SEEN);
     }
-    let line = format!("its own waits took {}", at_most(ledger, &SERVERS));
+    let line = format!("its own waits took {}", part.words());
     layer(
         "server",
-        LayerState::Cleared,
+        cleared(part),
         line,
         "from the waits within its exchanges",
     )
-}
-
-/// Returns the maximum time that these waits can have taken, including unexplained time: `at most
-/// 1.66 ms per request (2.8 % of the request time)`.
-fn at_most(ledger: &Ledger, kinds: &[WaitKind]) -> String {
-    let sum = sum(ledger, kinds);
-    if sum == 0 {
-        return "no time".to_owned();
-    }
-    let mean = Duration::from_nanos(sum / ledger.latency.count().max(1));
-    let share = sum as f64 / ledger.waits.total().max(1) as f64;
-    format!(
-        "at most {} per request ({} of the request time)",
-        human(mean),
-        percent(share)
-    )
-}
-
-/// Returns the time of these waits and unexplained time, in nanoseconds.
-fn sum(ledger: &Ledger, kinds: &[WaitKind]) -> u64 {
-    let kinds = kinds.iter().chain([&WaitKind::Unknown]);
-    kinds.fold(0, |sum, kind| sum.saturating_add(ledger.waits.of(*kind)))
 }
 
 /// Revokes states that contradict a finding on unexplained time: the layer of its place becomes

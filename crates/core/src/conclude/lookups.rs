@@ -13,7 +13,7 @@ use crate::observed::flow::Endpoint;
 use crate::preconnect::{Resolved, ResolvedKind};
 use crate::protocol::dns;
 use crate::registry::Id;
-use crate::report::{Affected, Evidence as Shown, EvidenceKind, Finding, Remark, Unit};
+use crate::report::{Affected, Evidence as Shown, EvidenceKind, Finding, Remark, Unit, counted};
 use crate::stats::histogram::Distribution;
 
 /// Minimum time beyond the round trip for which a lookup is slow: to resolve a name that is not
@@ -109,10 +109,9 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     finding.evidence.extend(shown(
         retried,
         format!(
-            "{} of {} lookups got an answer from {resolver} only after a retry, {} (median) later: \
-             {}",
+            "{} of {} got an answer from {resolver} only after a retry, {} (median) later: {}",
             retried.count(),
-            resolved.lookups,
+            counted(resolved.lookups, "lookup", "lookups"),
             median(&retried.lost),
             retried.name,
         ),
@@ -120,10 +119,9 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     finding.evidence.extend(shown(
         unanswered,
         format!(
-            "{} of {} lookups were sent to {resolver} repeatedly for {} (median) and never \
-             answered: {}",
+            "{} of {} sent to {resolver} repeatedly for {} (median) and never answered: {}",
             unanswered.count(),
-            resolved.lookups,
+            counted(resolved.lookups, "lookup was", "lookups were"),
             median(&unanswered.lost),
             unanswered.name,
         ),
@@ -132,15 +130,15 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     let has_look_alike = unanswered.count() > retried.count() && !resolved.took.is_empty();
     finding.verdict = evidence::judge(&finding.evidence, all.count(), has_look_alike);
     finding.summary = format!(
-        "Queries to the resolver {resolver}, or its answers, are lost: {} of {} lookups waited {} \
-         (median) until they were retried{}.",
+        "Queries to the resolver {resolver}, or its answers, are lost: {} of {} waited {} (median) \
+         until they were retried{}.",
         all.count(),
-        resolved.lookups,
+        counted(resolved.lookups, "lookup", "lookups"),
         median(&all),
         match unanswered.count() {
             0 => String::new(),
             count => format!(", and {count} got no answer at all"),
-        }
+        },
     );
     finding.overturned_by =
         "a capture at the resolver in which the first query arrives and is answered late".into();
@@ -180,22 +178,22 @@ fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     let about = (evidence, resolver, resolved);
     let mut finding = finding(about, Id::DnsSlowResolver, Owner::Resolver, &late)?;
     let text = format!(
-        "{} of {} lookups were answered {} (median) later than the round trip to {resolver} ({}) \
-         explains, with no query repeated",
+        "{} of {} answered {} (median) later than the round trip to {resolver} ({}) explains, with \
+         no query repeated",
         late.count(),
-        resolved.lookups,
+        counted(resolved.lookups, "lookup was", "lookups were"),
         median(&late),
-        human(nearest)
+        human(nearest),
     );
     let shown = Shown::mechanism(EvidenceKind::Wire, text).count(late.count());
     finding.evidence.push(shown.packets(&packets));
     finding.verdict = evidence::judge(&finding.evidence, late.count(), is_one_domain);
     finding.summary = format!(
-        "The resolver {resolver} takes {} (median) longer than the round trip to it for {} of {} \
-         lookups: it asks others first.",
+        "The resolver {resolver} takes {} (median) longer than the round trip to it for {} of {}: \
+         it asks others first.",
         median(&late),
         late.count(),
-        resolved.lookups,
+        counted(resolved.lookups, "lookup", "lookups"),
     );
     finding.overturned_by =
         "a second lookup of the same name that takes equally long: then the path is slow".into();
@@ -218,10 +216,10 @@ fn streamed(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Optio
     finding.evidence.extend(shown(
         streamed,
         format!(
-            "{} of {} answers of {resolver} did not fit into a datagram, and the lookup was \
-             repeated over TCP, which took {} (median) more: {}",
+            "{} of {} of {resolver} did not fit into a datagram, and the lookup was repeated over \
+             TCP, which took {} (median) more: {}",
             streamed.count(),
-            resolved.lookups,
+            counted(resolved.lookups, "answer", "answers"),
             human(typical),
             streamed.name,
         ),
@@ -255,10 +253,9 @@ fn failed(resolver: IpAddr, resolved: &Resolved) -> Option<Remark> {
     (failed.count() > 0).then(|| Remark {
         id: "dns-failures".to_owned(),
         text: format!(
-            "{resolver} could not answer {} of {} lookups (SERVFAIL or REFUSED), after {} \
-             (median): {}.",
+            "{resolver} could not answer {} of {} (SERVFAIL or REFUSED), after {} (median): {}.",
             failed.count(),
-            resolved.lookups,
+            counted(resolved.lookups, "lookup", "lookups"),
             median(&failed.lost),
             failed.name,
         ),
@@ -278,9 +275,9 @@ fn summary(resolver: IpAddr, resolved: &Resolved) -> Remark {
     Remark {
         id: "lookups".to_owned(),
         text: format!(
-            "{resolver} was queried for {} names without a connection after it, {total} queries in \
+            "{resolver} was queried for {} without a connection after it, which took {total} in \
              total: {answered} answered{times}.",
-            resolved.lookups
+            counted(resolved.lookups, "name", "names"),
         ),
     }
 }

@@ -3,7 +3,7 @@
 use crate::cause::secured::version_name;
 use crate::facts::{Facts, ProbeGroup, ProbeKey};
 use crate::observed::event::{ProbeAnswer, ProbeMethod, ProbePhases, Stamp};
-use crate::report::{Probe, ProbeFigures, ProbePhase, ProbeTlsFacts, Remark, StatusCount};
+use crate::report::{Probe, ProbeFigures, ProbePhase, ProbeTlsFacts, Remark, StatusCount, counted};
 
 /// Returns the rows.
 pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
@@ -91,12 +91,12 @@ pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
         is_mixed.then(|| Remark {
             id: "probe-icmp-limited".to_owned(),
             text: format!(
-                "{}: {silent} of {} datagrams were not answered; the others were answered by ICMP \
-                 port unreachable. Hosts limit these errors, Linux to a burst of six and then one \
-                 per second (net.ipv4.icmp_ratelimit), so the missing answers may not be losses. \
-                 Probe once per second to find out.",
+                "{}: {silent} of {} not answered; the others were answered by ICMP port \
+                 unreachable. Hosts limit these errors, Linux to a burst of six and then one per \
+                 second (net.ipv4.icmp_ratelimit), so the missing answers may not be losses. Probe \
+                 once per second to find out.",
                 key.target_name(),
-                group.sent,
+                counted(group.sent, "datagram was", "datagrams were"),
             ),
         })
     };

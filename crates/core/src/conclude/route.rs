@@ -6,7 +6,9 @@ use crate::cause::evidence::human;
 use crate::facts::Facts;
 use crate::observed::event::{ProbeAnswer, ProbeMethod, TargetId};
 use crate::registry::RouteProperty;
-use crate::report::{Evidence, EvidenceKind, Finding, Hop, HopState, Layer, LayerState, Route};
+use crate::report::{
+    Evidence, EvidenceKind, Finding, Hop, HopState, Layer, LayerState, Route, counted,
+};
 use crate::route::alike;
 
 /// Minimum share of the path's delay that must begin at one place for that place to be reported.
@@ -76,8 +78,8 @@ fn loss(route: &Route, hops: &[Hop]) -> Option<String> {
     let near = before.find(|hop| hop.state == HopState::Answers);
     let near = near.map_or_else(String::new, |hop| format!("; {} loses none", named(hop)));
     Some(format!(
-        "{lost} of {} probes to the target are lost, from {first} on{near}",
-        last.sent
+        "{lost} of {} to the target are lost, from {first} on{near}",
+        counted(last.sent, "probe", "probes"),
     ))
 }
 
@@ -92,7 +94,7 @@ fn reached(route: &Route, hops: &[Hop]) -> String {
     let count = if distance == 1 {
         "1 hop"
     } else {
-        &format!("{distance} hops")
+        &counted(u64::from(distance), "hop", "hops")
     };
     format!(
         "{} is {count} and {} away",
@@ -132,7 +134,11 @@ fn whose(route: &Route, hops: &[Hop], echoes: Option<(u64, u64)>) -> (LayerState
     let last = last.map_or((0, 0), |hop| {
         (hop.sent.saturating_sub(hop.received), hop.sent)
     });
-    let line = format!("{} of {} probes to the target are lost", last.0, last.1);
+    let line = format!(
+        "{} of {} to the target are lost",
+        last.0,
+        counted(last.1, "probe", "probes"),
+    );
     match echoes {
         Some((lost, sent)) if lost < sent && is_heavy(lost, sent) && alike((lost, sent), last) => {
             let line = loss(route, hops).unwrap_or(line);
@@ -190,10 +196,13 @@ fn way(route: &Route, hops: &[Hop]) -> String {
     let from = step(hops).map_or_else(String::new, |step| format!("; {step}"));
     match route.distance {
         Some(1) => "the target is the next hop".to_owned(),
-        Some(distance) => format!("{} hops{from}", distance),
+        Some(distance) => format!("{}{from}", counted(u64::from(distance), "hop", "hops")),
         None => {
             let known = hops.iter().filter(|hop| hop.received > 0).count();
-            format!("{known} hops answer, but the target does not{from}")
+            format!(
+                "{} answer, but the target does not{from}",
+                counted(known as u64, "hop", "hops"),
+            )
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::cause::secured::version_name;
 use crate::facts::Facts;
 use crate::observed::event::{LoadTls, ProbeMethod, TargetId};
 use crate::registry::LayerId;
-use crate::report::{Finding, Layer, LayerState};
+use crate::report::{Finding, Layer, LayerState, counted};
 use crate::stats::histogram::Distribution;
 
 /// Returns the layers `tls` and `resumption`, if TLS was used or is accused.
@@ -75,7 +75,10 @@ impl Seen<'_> {
         let of = loaded + self.tls.map_or(0, |tls| tls.full.count());
         let count = match of {
             0 => String::new(),
-            of => format!("; {loaded} of {of} handshakes of the load resumed"),
+            of => format!(
+                "; {loaded} of {} of the load resumed",
+                counted(of, "handshake", "handshakes"),
+            ),
         };
         let line = match self.resumed.quantile(0.5) {
             Some(time) => format!("sessions are resumed in {}{count}", human(time)),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::facts::{LiveSockets, SeenSocket};
 use crate::observed::sockets::{Holder, LiveSocket, Place, Protocol};
-use crate::report::{self, Remark};
+use crate::report::{self, Remark, counted};
 
 /// Returns the sockets, ours first, listeners before connections.
 pub(super) fn sockets(facts: &LiveSockets) -> Vec<report::LiveSocket> {
@@ -34,8 +34,8 @@ pub(super) fn left_out(facts: &LiveSockets) -> Option<Remark> {
     (facts.left_out > 0).then(|| Remark {
         id: "sockets-left-out".to_owned(),
         text: format!(
-            "Only the first {} sockets are shown: select some with --port, --pid or --name.",
-            facts.list.len()
+            "Only the first {} shown: select some with --port, --pid or --name.",
+            counted(facts.list.len() as u64, "socket is", "sockets are"),
         ),
     })
 }
@@ -120,7 +120,10 @@ fn unread(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
     let bytes = socket.receive_queue;
     (bytes > 0).then(|| {
         let of_peer = names(peer).map_or_else(String::new, |names| format!(", sent by {names}"));
-        format!("{bytes} bytes{of_peer} wait to be read by the process.")
+        format!(
+            "{}{of_peer} wait to be read by the process.",
+            counted(u64::from(bytes), "byte", "bytes"),
+        )
     })
 }
 

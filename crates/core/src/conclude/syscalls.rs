@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::facts::{CalledHistory, Calls, GroupHistory, GroupKey, Setting};
 use crate::report::{
-    CalledSocket, Remark, ServiceSetting, SocketCaller, SocketCalls, SocketSetting, Tally,
+    CalledSocket, Remark, ServiceSetting, SocketCaller, SocketCalls, SocketSetting, Tally, counted,
 };
 
 /// Maximum number of sockets listed one by one.
@@ -108,19 +108,21 @@ fn flapping(what: &str, group: &GroupHistory) -> Option<String> {
     let is_again = group.most_calls > 2;
     match what {
         "TCP_CORK" if is_again && of.on > 0 && of.off > 0 => Some(format!(
-            "set {} and cleared {} times, up to {} calls on one connection: data smaller than a \
-             segment waits in between",
-            of.on, of.off, group.most_calls
+            "set {} and cleared {}, up to {} on one connection: data smaller than a segment waits \
+             in between",
+            of.on,
+            counted(of.off, "time", "times"),
+            counted(group.most_calls, "call", "calls"),
         )),
         "TCP_NODELAY" if is_again && of.on > 0 && of.off > 0 => Some(format!(
-            "switched on {} and off {} times: Nagle's algorithm is switched on and off on the same \
+            "switched on {} and off {}: Nagle's algorithm is switched on and off on the same \
              connection",
-            of.on, of.off
+            of.on,
+            counted(of.off, "time", "times"),
         )),
         "TCP_QUICKACK" if of.on > 0 && group.most_calls > 1 => Some(format!(
-            "set again and again, {} times on one connection, because the kernel clears it by \
-             itself",
-            group.most_calls
+            "set again and again, {} on one connection, because the kernel clears it by itself",
+            counted(group.most_calls, "time", "times"),
         )),
         _ => None,
     }
@@ -131,8 +133,8 @@ fn idle(of: &Setting) -> Option<String> {
     let Tally { count, of } = of.unchanged;
     (count > 1 && count * 2 >= of).then(|| {
         format!(
-            "already had this value in {count} of {of} \
-                                                    calls"
+            "already had this value in {count} of {}",
+            counted(of, "call", "calls"),
         )
     })
 }
@@ -153,13 +155,17 @@ fn failed(of: &Setting) -> Option<String> {
     let names: Vec<&str> = of.errors.iter().copied().collect();
     (of.failed > 0).then(|| {
         if names.is_empty() {
-            format!("{} of {} calls failed", of.failed, of.calls)
+            format!(
+                "{} of {} failed",
+                of.failed,
+                counted(of.calls, "call", "calls"),
+            )
         } else {
             format!(
-                "{} of {} calls failed: {}",
+                "{} of {} failed: {}",
                 of.failed,
-                of.calls,
-                names.join(", ")
+                counted(of.calls, "call", "calls"),
+                names.join(", "),
             )
         }
     })
@@ -171,8 +177,9 @@ pub(super) fn lost(calls: &Calls) -> Option<Remark> {
     (lost > 0).then(|| Remark {
         id: "calls-lost".to_owned(),
         text: format!(
-            "The kernel reported more calls than lagtrace could process: {lost} calls are missing. \
-             Select fewer with --pid, -p or --cgroup."
+            "The kernel reported more calls than lagtrace could process: {} missing. Select fewer \
+             with --pid, -p or --cgroup.",
+            counted(lost, "call is", "calls are"),
         ),
     })
 }

@@ -15,7 +15,7 @@ use crate::observed::experiment::Experiment;
 use crate::observed::time::Timestamp;
 use crate::report::{
     Cluster, Counter, ExperimentOutcome, Figures, Generator, LoadRun, PhaseSpan, Remark, Setting,
-    SocketGroup, Stage, Stages, StatusCount, Tally, TlsUse, Transport, UrlRun,
+    SocketGroup, Stage, Stages, StatusCount, Tally, TlsUse, Transport, UrlRun, counted,
 };
 use crate::stats::histogram::Distribution;
 
@@ -368,7 +368,11 @@ pub(super) fn capture_notes(evidence: &Evidence) -> Vec<Remark> {
             });
         }
         if let Some(dropped) = summary.dropped.filter(|&dropped| dropped > 0) {
-            let text = format!("{}: the capture lost {dropped} packets.", summary.name);
+            let text = format!(
+                "{}: the capture lost {}.",
+                summary.name,
+                counted(dropped, "packet", "packets"),
+            );
             notes.push(Remark {
                 id: "capture-dropped".to_owned(),
                 text,
@@ -390,15 +394,16 @@ fn undecoded(summary: &CaptureSummary) -> Option<Remark> {
         .collect();
     let (id, text) = if !links.is_empty() {
         let text = format!(
-            "{name}: some of its {packets} packets could not be decoded: {}. This report does not \
-             include them.",
-            links.join(", ")
+            "{name}: some of its {} could not be decoded: {}. This report does not include them.",
+            counted(*packets, "packet", "packets"),
+            links.join(", "),
         );
         ("link-type-not-decoded", text)
     } else if *packets > 0 && summary.undecoded == *packets {
         let text = format!(
-            "{name}: none of its {packets} packets is TCP, UDP, an ICMP error or neighbour \
-             resolution. This report does not include them."
+            "{name}: none of its {} is TCP, UDP, an ICMP error or neighbour resolution. This \
+             report does not include them.",
+            counted(*packets, "packet", "packets"),
         );
         ("nothing-decoded", text)
     } else if *packets == 0 && summary.calls > 0 {

@@ -8,7 +8,7 @@ use crate::facts::{ServiceTurns, Turns};
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::{RequestSpan, WatchTally};
 use crate::report::{
-    AskedService, Dropped, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService,
+    AskedService, Dropped, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService, counted,
 };
 
 /// Returns the watched services; `None` where nothing was watched.
@@ -106,16 +106,16 @@ pub(super) fn remarks(turns: &Turns) -> Vec<Remark> {
         say(
             "watch-lost",
             format!(
-                "The kernel reported more than lagtrace could process: {} observations are \
-                 missing. The affected exchanges are left out or cut.",
-                tally.lost_records
+                "The kernel reported more than lagtrace could process: {} missing. The affected \
+                 exchanges are left out or cut.",
+                counted(tally.lost_records, "observation is", "observations are"),
             ),
         );
     }
     if tally.lost_connections > 0 {
         let text = format!(
-            "{} connections were not followed: there were too many at the same time.",
-            tally.lost_connections
+            "{} not followed: there were too many at the same time.",
+            counted(tally.lost_connections, "connection was", "connections were"),
         );
         say("watch-connections-lost", text);
     }

@@ -25,6 +25,8 @@ pub(crate) struct Elsewhere {
     pub(crate) server: Endpoint,
     /// The time from the attempt's SYN to the SYN of the connection that replaced it.
     pub(crate) took: Duration,
+    /// The part of that time up to the attempt's last SYN, which is in the setup of the attempt.
+    pub(crate) repeating: Duration,
     /// Number of SYNs sent.
     pub(crate) syns: u32,
     pub(crate) first_packet: u64,
@@ -35,6 +37,8 @@ pub(crate) struct Elsewhere {
 #[derive(Clone, Copy, Debug)]
 struct Attempt {
     begin: Timestamp,
+    /// Time of the last SYN.
+    last: Timestamp,
     syns: u32,
     number: u64,
     server: Endpoint,
@@ -55,6 +59,7 @@ impl Attempts {
         match self.open.get_mut(&(syn.point, syn.flow)) {
             Some(attempt) => {
                 attempt.syns += 1;
+                attempt.last = syn.at;
                 false
             }
             None => true,
@@ -98,6 +103,7 @@ impl Attempts {
         Some(Elsewhere {
             server: attempt.server,
             took: syn.at.since(attempt.begin),
+            repeating: attempt.last.since(attempt.begin),
             syns: attempt.syns,
             first_packet: attempt.number,
             is_same_name: lookup.is_some(),
@@ -113,6 +119,7 @@ impl Attempts {
         }
         let attempt = Attempt {
             begin: syn.at,
+            last: syn.at,
             syns: 1,
             number: syn.number,
             server,

@@ -89,6 +89,16 @@ impl Shares {
         }
     }
 
+    /// Takes off up to `time` nanoseconds.
+    pub(crate) fn take_off(&mut self, key: (WaitKind, Owner), time: u64) {
+        if let Some((_, sum)) = self.sums.iter_mut().find(|(of, _)| *of == key) {
+            *sum = sum.saturating_sub(time);
+        }
+        if time > 0 {
+            self.sums.retain(|(_, sum)| *sum > 0);
+        }
+    }
+
     /// Returns each kind and owner with its time in nanoseconds, in the order of the kinds.
     pub(crate) fn sorted(&self) -> Vec<((WaitKind, Owner), u64)> {
         let mut sorted = self.sums.clone();

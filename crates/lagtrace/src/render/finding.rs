@@ -1,7 +1,7 @@
 //! The findings in full: evidence, alternatives, remedy.
 
 use lagtrace_core::report::{
-    Candidate, Evidence, Exchanges, Finding, Fix, Prediction, Report, Says, Verdict, Witness,
+    Candidate, Evidence, Finding, Fix, PredictedLatency, Prediction, Report, Says, Verdict, Witness,
 };
 
 use super::page::{Page, Tone, Weight};
@@ -19,7 +19,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         if several {
             page.heading(&format!("{}. {}", at + 1, finding.title));
         }
-        particulars(page, finding, &report.exchanges);
+        particulars(page, finding, report);
     }
     for place in report.places() {
         page.heading(&place.title);
@@ -86,7 +86,7 @@ fn candidates(page: &mut Page, candidates: &[Candidate]) {
     }
 }
 
-fn particulars(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
+fn particulars(page: &mut Page, finding: &Finding, report: &Report) {
     if !finding.summary.is_empty() {
         page.blank();
         page.paragraph(0, Tone::Plain, &finding.summary);
@@ -115,7 +115,7 @@ fn particulars(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
         page.heading("What would refute this");
         page.paragraph(2, Tone::Plain, &words::sentence(&finding.overturned_by));
     }
-    remedy(page, finding, exchanges);
+    remedy(page, finding, report);
 }
 
 fn evidence(page: &mut Page, evidence: &[Evidence]) {
@@ -207,11 +207,11 @@ fn reference(piece: &Evidence) -> String {
     parts.join(" · ")
 }
 
-fn remedy(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
+fn remedy(page: &mut Page, finding: &Finding, report: &Report) {
     fixes(page, finding);
     if let Some(prediction) = &finding.predicted {
         page.heading("What to expect afterwards");
-        page.paragraph(2, Tone::Plain, &expectation(prediction, exchanges));
+        page.paragraph(2, Tone::Plain, &expectation(prediction, finding, report));
     }
     page.blank();
     let text = format!("More on this cause: lagtrace explain {}", finding.cause);
@@ -241,22 +241,23 @@ pub(super) fn fix(page: &mut Page, marker: &str, fix: &Fix) {
     page.item(2, marker, Tone::Good, &spans);
 }
 
-/// Returns a sentence on the latency to expect after the change.
-pub(super) fn expectation(prediction: &Prediction, exchanges: &Exchanges) -> String {
-    let now = &exchanges.latency_ns;
-    let figure = |name: &str, then: u64, now: u64| {
-        let then = quantity::duration(then);
-        if exchanges.count == 0 {
-            format!("{name} {then}")
-        } else {
-            format!("{name} {then} instead of {}", quantity::duration(now))
+/// Returns a sentence on the latency to expect after the change of a finding.
+pub(super) fn expectation(prediction: &Prediction, finding: &Finding, report: &Report) -> String {
+    let figure = |name: &str, of: fn(&PredictedLatency) -> u64| {
+        let then = quantity::duration(of(&prediction.latency_ns));
+        let now = prediction.measured_ns.as_ref().map(of);
+        match now.map(quantity::duration) {
+            Some(now) if now == then => format!("{name} stays {now}"),
+            Some(now) => format!("{name} {then} instead of {now}"),
+            None => format!("{name} {then}"),
         }
     };
     let mut text = format!(
-        "{}, {}, at {}.",
-        figure("p50", prediction.latency_ns.p50, now.p50),
-        figure("p99", prediction.latency_ns.p99, now.p99),
-        quantity::rate(prediction.at_rate)
+        "{}, {}, at {}{}.",
+        figure("p50", |latency| latency.p50),
+        figure("p99", |latency| latency.p99),
+        quantity::rate(prediction.at_rate),
+        population(finding, report)
     );
     if let Some((low, high)) = prediction.closed_loop_rate {
         let (low, high) = (quantity::rate(low), quantity::rate(high));
@@ -266,4 +267,18 @@ pub(super) fn expectation(prediction: &Prediction, exchanges: &Exchanges) -> Str
         ));
     }
     text
+}
+
+/// Returns words for the requests that the figures of a prediction are about, where these are not
+/// all requests of the report.
+fn population(finding: &Finding, report: &Report) -> String {
+    let [one, many] = finding.unit.words();
+    let requests = quantity::counted(finding.affected.of, one, many);
+    if report.exchanges.measured_by != "packets" && report.capture.is_some() {
+        format!(", for the {requests} whose packets were seen")
+    } else if report.account.len() > 1 {
+        format!(", for the {requests} to {}", finding.service)
+    } else {
+        String::new()
+    }
 }

@@ -43,7 +43,8 @@ fn figures(report: &Report, sides: &[(&str, &Exchanges)]) -> Table {
     let predicted = report
         .findings
         .iter()
-        .find_map(|finding| finding.predicted.as_ref());
+        .find_map(|finding| finding.predicted.as_ref())
+        .filter(|predicted| predicted.is_of(&report.exchanges));
     let mut columns = vec![(Align::Left, "")];
     columns.extend(sides.iter().map(|(name, _)| (Align::Right, *name)));
     if predicted.is_some() {

@@ -1,5 +1,7 @@
 //! Formatting of numbers for people.
 
+pub(crate) use lagtrace_core::report::{count, counted, share};
+
 /// Formats a duration with three significant digits: `43.6 ms`, `212 µs`, `1.20 s`.
 pub(crate) fn duration(ns: u64) -> String {
     let ns = ns as f64;
@@ -34,38 +36,6 @@ pub(crate) fn interval(low: i64, high: i64) -> String {
         low
     } else {
         format!("{low} to {high}")
-    }
-}
-
-/// Formats a number with thousands separators: `12,384`.
-pub(crate) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut apart = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            apart.push(',');
-        }
-        apart.push(digit);
-    }
-    apart
-}
-
-/// Formats a count with its noun, singular or plural: `1 request`, `2,000 requests`.
-pub(crate) fn counted(n: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(n), if n == 1 { one } else { many })
-}
-
-/// Formats a fraction, 0 to 1, in percent; a tiny fraction is not rounded to 0 %,
-/// nor one just below 1 to 100 %.
-pub(crate) fn share(part: f64) -> String {
-    let percent = part * 100.0;
-    match percent {
-        p if !p.is_finite() => "–".to_owned(),
-        p if p <= 0.0 => "0 %".to_owned(),
-        p if p < 0.1 => "<0.1 %".to_owned(),
-        p if p < 10.0 => format!("{p:.1} %"),
-        p if (99.5..100.0).contains(&p) => format!("{:.1} %", p.min(99.9)),
-        p => format!("{p:.0} %"),
     }
 }
 
@@ -129,27 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_never_lie_at_the_ends() {
-        for (part, text) in [
-            (0.0, "0 %"),
-            (0.000_1, "<0.1 %"),
-            (0.034, "3.4 %"),
-            (0.987, "99 %"),
-            (0.998_7, "99.9 %"),
-            (0.999_9, "99.9 %"),
-            (1.0, "100 %"),
-            (f64::NAN, "–"),
-        ] {
-            assert_eq!(share(part), text);
-        }
-    }
-
-    #[test]
     fn counts_and_rates_are_readable() {
-        assert_eq!(
-            (count(12), count(1_234_567)),
-            ("12".into(), "1,234,567".into())
-        );
         assert_eq!(
             (rate(2283.31), rate(3.46)),
             ("2,283/s".into(), "3.5/s".into())
@@ -158,6 +108,5 @@ mod tests {
             (bytes(96), bytes(12_340_000)),
             ("96 B".into(), "12.3 MB".into())
         );
-        assert_eq!(counted(1, "time", "times"), "1 time");
     }
 }

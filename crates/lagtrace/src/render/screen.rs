@@ -109,7 +109,7 @@ fn opening(page: &mut Page, report: &Report) {
     }
     waits::by_owner(page, &report.exchanges);
     healthy::measured(page, &report.exchanges);
-    cause::write(page, first, &report.exchanges);
+    cause::write(page, first, report);
 }
 
 /// Writes what was measured, and the first place of time that no cause explains.

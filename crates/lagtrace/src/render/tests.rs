@@ -2,6 +2,7 @@
 //! The runs are analysed anew, so that every sentence comes from the current rules.
 //! The output for captures alone is tested in `tests/cli/analyze.trycmd`.
 
+mod contradictions;
 mod hostile;
 #[path = "../../tests/runs/replay.rs"]
 mod replay;

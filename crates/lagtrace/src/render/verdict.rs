@@ -1,5 +1,7 @@
 //! The letter's opening: each finding with its certainty, culprit and cost.
 
+use std::net::SocketAddr;
+
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::report::{Extent, Finding, Report, Verdict};
 
@@ -63,15 +65,16 @@ pub(super) fn briefly(page: &mut Page, group: &[&Finding]) {
 
 /// Returns the culprit and the service: `Server 10.77.0.2:8080`.
 fn place(finding: &Finding) -> String {
+    let service = &finding.service;
     let owner = match finding.culprit {
         Owner::Client => "Client of",
         Owner::Server => "Server",
         Owner::Path => "Path to",
         Owner::Resolver => "Resolver, for",
         Owner::Proxy => "Proxy in front of",
-        Owner::Unknown => "Owner unknown, service",
+        Owner::Unknown => return format!("Owner unknown, {} {service}", kind(service)),
     };
-    format!("{owner} {}", finding.service)
+    format!("{owner} {service}")
 }
 
 /// Returns a sentence on the evidence for a cause, and on what remains open.
@@ -133,15 +136,16 @@ fn say(page: &mut Page, indent: usize, finding: &Finding, report: &Report) {
     page.paragraph(indent, Tone::Plain, &text);
 }
 
-/// Returns the cost of a finding: `43.1 ms of each 43.6 ms request, 98 % of all request time.`
+/// Returns the cost of a finding: `43.1 ms (mean) of each 43.6 ms request, 98 % of all request
+/// time.`
 fn cost(finding: &Finding) -> Option<String> {
     let (extent, whom) = extent(finding)?;
     let each = quantity::duration(extent.each_ns);
     let range = match range(&extent) {
-        Some(range) => format!(" (range {range})"),
+        Some(range) => format!(", range {range}"),
         None => String::new(),
     };
-    Some(format!("{each}{range} {whom}."))
+    Some(format!("{each} (mean{range}) {whom}."))
 }
 
 /// Returns the lower and upper bound of the cost per affected request, if they are apart.
@@ -203,7 +207,15 @@ fn blame(finding: &Finding) -> String {
     if finding.service.is_empty() {
         format!("{whose}.")
     } else {
-        format!("{whose} (service {}).", finding.service)
+        format!("{whose} ({} {}).", kind(&finding.service), finding.service)
+    }
+}
+
+/// Returns the kind of thing that a finding is about: a port of a host, or the host as a whole.
+fn kind(service: &str) -> &'static str {
+    match service.parse::<SocketAddr>() {
+        Ok(_) => "service",
+        Err(_) => "host",
     }
 }
 

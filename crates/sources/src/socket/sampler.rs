@@ -130,7 +130,8 @@ struct Looks {
     peer: Option<PeerWatch>,
     own_samples: Reservoir<Event>,
     peer_samples: Reservoir<Event>,
-    failure: Option<HostError>,
+    own_failure: Option<HostError>,
+    peer_failure: Option<HostError>,
 }
 
 impl Looks {
@@ -142,7 +143,8 @@ impl Looks {
             peer,
             own_samples: Reservoir::new(each),
             peer_samples: Reservoir::new(each),
-            failure: None,
+            own_failure: None,
+            peer_failure: None,
             plan,
         }
     }
@@ -168,17 +170,23 @@ impl Looks {
         }
     }
 
-    /// Polls both sides once. After a failure, no more polls are made.
+    /// Polls both sides once. A side whose poll failed is not polled again; the remote ends are
+    /// found by our own sockets, so they end with these.
     fn look(&mut self) {
-        if self.failure.is_some() {
+        if self.own_failure.is_some() {
             return;
         }
-        if let Err(e) = self.look_at_both() {
-            self.failure = Some(e);
+        match self.look_at_ours() {
+            Ok(locals) if self.peer_failure.is_none() => {
+                self.peer_failure = self.look_at_theirs(&locals).err();
+            }
+            Ok(_) => {}
+            Err(e) => self.own_failure = Some(e),
         }
     }
 
-    fn look_at_both(&mut self) -> Result<(), HostError> {
+    /// Polls our own sockets and returns their local addresses.
+    fn look_at_ours(&mut self) -> Result<HashSet<Endpoint>, HostError> {
         let (target, phase) = (self.plan.target, self.phase);
         let ours = self.own.look()?;
         let at = now();
@@ -187,15 +195,20 @@ impl Looks {
             self.own_samples
                 .offer(|| Event::here(at, phase, EventBody::Socket(own.sample(record, target))));
         }
-        if let Some(peer) = &mut self.peer {
-            let locals: HashSet<Endpoint> = ours.iter().map(|record| record.local).collect();
-            let theirs = peer.look(&locals, at)?;
-            let at = now();
-            for record in &theirs {
-                self.peer_samples.offer(|| {
-                    Event::here(at, phase, EventBody::Socket(peer.sample(record, target)))
-                });
-            }
+        Ok(ours.iter().map(|record| record.local).collect())
+    }
+
+    /// Polls the remote ends of the sockets with these addresses.
+    fn look_at_theirs(&mut self, locals: &HashSet<Endpoint>) -> Result<(), HostError> {
+        let (target, phase) = (self.plan.target, self.phase);
+        let Some(peer) = &mut self.peer else {
+            return Ok(());
+        };
+        let theirs = peer.look(locals, now())?;
+        let at = now();
+        for record in &theirs {
+            self.peer_samples
+                .offer(|| Event::here(at, phase, EventBody::Socket(peer.sample(record, target))));
         }
         Ok(())
     }
@@ -233,9 +246,14 @@ impl Looks {
                 "TCP_NODELAY, TCP_QUICKACK and TCP_CORK of the server's sockets",
             ),
             note(
-                self.failure.take(),
+                self.own_failure.take(),
                 "not-measured-sockets",
                 "sockets from some point of the load on",
+            ),
+            note(
+                self.peer_failure.take(),
+                "not-measured-peer-sockets",
+                "the server's sockets from some point of the load on",
             ),
         ];
         notes.into_iter().flatten().collect()
@@ -246,4 +264,34 @@ impl Looks {
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     Timestamp::from_nanos(0) + since.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_side_that_fails_leaves_the_other_one_polled() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let server = listener.local_addr().expect("it is bound");
+        let _client = TcpStream::connect(server).expect("it listens");
+        let plan = SamplerPlan::new(TargetId::Subject, server.into(), Phase::Baseline);
+        let own = OwnWatch::open(plan.remotes.clone()).expect("the kernel has sock_diag");
+        let mut looks = Looks::new(plan, own, None);
+        let failed = || HostError::failed("asking for sockets", io::Error::other("gone"));
+        looks.peer_failure = Some(failed());
+        looks.look();
+        looks.look();
+        let events = looks.into_events();
+        let is_socket = |event: &&Event| matches!(event.body, EventBody::Socket(_));
+        assert_eq!(events.iter().filter(is_socket).count(), 2);
+        let notes = events.iter().filter_map(|event| match &event.body {
+            EventBody::Note(note) => Some(note.id.as_str()),
+            _ => None,
+        });
+        assert_eq!(notes.collect::<Vec<_>>(), ["not-measured-peer-sockets"]);
+    }
 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{Answers, quantile, sorted};
 use crate::cause::evidence::human;
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::timeline::{self, Moment};
 
 /// Minimum number of responses to waiting requests.
@@ -58,9 +58,9 @@ impl Gate {
     pub(in crate::cause) fn evidence(&self, packets: &[u64]) -> Evidence {
         let (even, of) = self.even;
         let text = format!(
-            "{even} of {of} answers to requests that waited in parallel came {} after the previous \
-             one",
-            human(self.turn)
+            "{even} of {} to requests that waited in parallel came {} after the previous one",
+            counted(of as u64, "answer", "answers"),
+            human(self.turn),
         );
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(even as u64)

@@ -7,7 +7,7 @@ use crate::cause::Case;
 use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, human, median};
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::Place;
 use crate::service::tally::Tally;
 
@@ -72,15 +72,17 @@ impl Beyond {
         let (count, by) = (self.tally.affected, median(&self.tally.saved));
         let text = match self.place {
             Place::Path => format!(
-                "{count} requests, or the ACKs of their responses, arrived {by} (median) later \
-                 than the minimum round trip explains; the client's timestamps show that this time \
-                 passed on the path"
+                "{}, or the ACKs of their responses, arrived {by} (median) later than the minimum \
+                 round trip explains; the client's timestamps show that this time passed on the \
+                 path",
+                counted(count, "request", "requests"),
             ),
             _ => format!(
-                "{count} requests came after a silence of {by} (median), as long as the \
-                 retransmission timeout on a path with a round trip of {}; the clients' packets \
-                 carry no IP identifications that would show whether earlier copies were lost",
-                human(self.least)
+                "{} came after a silence of {by} (median), as long as the retransmission timeout \
+                 on a path with a round trip of {}; the clients' packets carry no IP \
+                 identifications that would show whether earlier copies were lost",
+                counted(count, "request", "requests"),
+                human(self.least),
             ),
         };
         Evidence::circumstance(EvidenceKind::Wire, text)

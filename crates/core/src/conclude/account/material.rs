@@ -135,7 +135,7 @@ mod tests {
         book(WaitKind::Recovery, Owner::Path, stop);
         book(WaitKind::ServerThink, Owner::Server, thinking);
         let server = Endpoint::new([10, 0, 0, 2].into(), 80);
-        let mut booked = Booked::new(server, &service, 1.0);
+        let mut booked = Booked::new(server, &service, 1.0, 0);
         booked.allocate(&[]);
         let [_, _, on_path, ..] = &SPOTS;
         is_told(on_path, &booked, booked.total())

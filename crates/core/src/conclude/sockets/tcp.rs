@@ -7,7 +7,7 @@ use super::{backlog, names, unread};
 use crate::cause::evidence::human;
 use crate::facts::SeenSocket;
 use crate::observed::sockets::{LiveSocket, Recovery};
-use crate::report::Tally;
+use crate::report::{Tally, counted};
 
 /// The divisor of the time with data outstanding: a limit that held for a larger share is reported.
 const LIMITED_SHARE: u64 = 10;
@@ -55,7 +55,8 @@ fn held(socket: &LiveSocket, holding: Tally) -> Option<String> {
     let bytes = tcp.notsent_bytes.unwrap_or_default();
     if options.cork == Some(true) && bytes > 0 && bytes < tcp.snd_mss && tcp.unacked == 0 {
         return Some(format!(
-            "{bytes} bytes wait until TCP_CORK is cleared, for at most 200 ms."
+            "{} wait until TCP_CORK is cleared, for at most 200 ms.",
+            counted(u64::from(bytes), "byte", "bytes"),
         ));
     }
     let is_often = holding.of >= MANY_LOOKS && holding.count * 10 >= holding.of;
@@ -89,7 +90,10 @@ fn closed_window(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<Strin
     let waiting = tcp.notsent_bytes.filter(|&bytes| bytes > 0)?;
     (tcp.snd_wnd == Some(0)).then(|| {
         let who = names(peer).unwrap_or_else(|| "the peer".to_owned());
-        format!("{waiting} bytes wait for {who} to read: its window is closed.")
+        format!(
+            "{} wait for {who} to read: its window is closed.",
+            counted(u64::from(waiting), "byte", "bytes"),
+        )
     })
 }
 
@@ -110,8 +114,9 @@ fn repeating(socket: &LiveSocket) -> Option<String> {
     };
     let times = tcp.retransmits.max(1);
     Some(format!(
-        "No answer for {}: retransmitted {times} times{next}.",
+        "No answer for {}: retransmitted {}{next}.",
         human(Duration::from_nanos(tcp.last_ack_received_ns)),
+        counted(u64::from(times), "time", "times"),
     ))
 }
 
@@ -144,5 +149,10 @@ fn limited(socket: &LiveSocket) -> Option<String> {
 
 fn dropped(socket: &LiveSocket) -> Option<String> {
     let drops = socket.buffers?.drops;
-    (drops > 0).then(|| format!("{drops} packets were dropped at this socket."))
+    (drops > 0).then(|| {
+        format!(
+            "{} dropped at this socket.",
+            counted(u64::from(drops), "packet was", "packets were"),
+        )
+    })
 }

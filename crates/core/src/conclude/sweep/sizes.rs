@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::told;
 use crate::facts::{ProbeKey, StepTally, Sweep, is_by_target};
 use crate::observed::event::{ProbeAnswer, ProbeMethod, ProbeStep};
-use crate::report::Remark;
+use crate::report::{Remark, counted};
 
 /// Minimum number of unanswered probes above the size limit.
 const LEAST_SILENT: u64 = 3;
@@ -45,9 +45,11 @@ pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
         .any(|a| is_too_big(*a));
     if refused {
         let text = format!(
-            "packets of {packet} bytes get through, and packets of {next} bytes or more are \
-             rejected as too big (by ICMP, or by this host's own device): the path's MTU is \
-             between these sizes, and TCP finds it."
+            "packets of {} get through, and packets of {} or more are rejected as too big (by \
+             ICMP, or by this host's own device): the path's MTU is between these sizes, and TCP \
+             finds it.",
+            counted(u64::from(packet), "byte", "bytes"),
+            counted(u64::from(next), "byte", "bytes"),
         );
         return Some(told("probe-size-limit", key, &text));
     }
@@ -58,12 +60,13 @@ pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
     let is_told = largest > 0 || matches!(key.method, ProbeMethod::Icmp | ProbeMethod::Udp);
     (silent >= LEAST_SILENT && is_whole && is_told).then(|| {
         let text = format!(
-            "packets of {packet} bytes are answered, but packets of {next} bytes or more get \
-             neither an answer nor an ICMP error ({silent} of {silent}). This is a black hole for \
-             path MTU discovery, where TCP stalls on full segments, or a filter drops large \
-             probes: probe with another method to find out. Let ICMP type 3 code 4 (ICMPv6 type 2) \
-             pass, or clamp the MSS to {}.",
-            packet.saturating_sub(if key.endpoint.addr.is_ipv4() { 40 } else { 60 })
+            "packets of {} are answered, but packets of {} or more get neither an answer nor an ICMP \
+             error ({silent} of {silent}). This is a black hole for path MTU discovery, where TCP \
+             stalls on full segments, or a filter drops large probes: probe with another method to \
+             find out. Let ICMP type 3 code 4 (ICMPv6 type 2) pass, or clamp the MSS to {}.",
+            counted(u64::from(packet), "byte", "bytes"),
+            counted(u64::from(next), "byte", "bytes"),
+            packet.saturating_sub(if key.endpoint.addr.is_ipv4() { 40 } else { 60 }),
         );
         told("probe-size-black-hole", key, &text)
     })

@@ -353,6 +353,7 @@ fn nagle() -> Finding {
                 p50: 950_000,
                 p99: 1_700_000,
             },
+            measured_ns: None,
             closed_loop_rate: Some((40_000.0, 90_000.0)),
         }),
         ..blank(

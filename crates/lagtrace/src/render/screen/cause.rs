@@ -1,6 +1,6 @@
 //! The first finding on the screen: reason, remedy, prediction.
 
-use lagtrace_core::report::{Evidence, Exchanges, Finding, Report, Says};
+use lagtrace_core::report::{Evidence, Finding, Report, Says};
 
 use crate::render::page::{Page, Tone, Weight};
 use crate::render::{finding, verdict, words};
@@ -11,7 +11,7 @@ use super::time;
 const EVIDENCE: usize = 3;
 
 /// Writes the reason for the finding and the remedy.
-pub(super) fn write(page: &mut Page, cause: &Finding, exchanges: &Exchanges) {
+pub(super) fn write(page: &mut Page, cause: &Finding, report: &Report) {
     page.heading("Why");
     page.paragraph(2, Tone::Plain, &cause.summary);
     for piece in strongest(&cause.evidence).take(EVIDENCE) {
@@ -19,7 +19,7 @@ pub(super) fn write(page: &mut Page, cause: &Finding, exchanges: &Exchanges) {
     }
     page.paragraph(2, Tone::Plain, &doubt(cause));
     finding::fixes(page, cause);
-    expectation(page, cause, exchanges);
+    expectation(page, cause, report);
 }
 
 /// Writes a line each on the owners of the time, the best evidence, the best change and the
@@ -32,7 +32,7 @@ pub(super) fn brief(page: &mut Page, cause: &Finding, report: &Report) {
     if let Some(best) = cause.fix.first() {
         page.weighing(Weight::Major, |page| finding::fix(page, "→", best));
     }
-    expectation(page, cause, &report.exchanges);
+    expectation(page, cause, report);
 }
 
 /// Writes a place of time that no cause explains, and the measurements to make next.
@@ -70,9 +70,9 @@ fn evidence(page: &mut Page, piece: &Evidence) {
     page.item(2, "•", Tone::Dim, &spans);
 }
 
-fn expectation(page: &mut Page, cause: &Finding, exchanges: &Exchanges) {
+fn expectation(page: &mut Page, cause: &Finding, report: &Report) {
     if let Some(prediction) = &cause.predicted {
-        let text = finding::expectation(prediction, exchanges);
+        let text = finding::expectation(prediction, cause, report);
         page.item(2, "Expect:", Tone::Good, &[(Tone::Plain, &text)]);
     }
 }

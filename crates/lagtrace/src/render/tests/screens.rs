@@ -35,23 +35,27 @@ fn within(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the captures of the corpus, sorted.
-fn captures() -> impl Iterator<Item = PathBuf> {
+pub(super) fn captures() -> impl Iterator<Item = PathBuf> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
     let folders = within(&corpus).into_iter().filter(|path| path.is_dir());
     let files = folders.flat_map(|folder| within(&folder));
     files.filter(|path| path.extension().is_some_and(|ending| ending == "gz"))
 }
 
-/// Returns the reports of a sample of the captures and of the recorded runs, by name.
-fn reports() -> Vec<(String, Report)> {
+/// Returns a function that analyses a capture: its name and its report.
+pub(super) fn reader() -> impl Fn(PathBuf) -> (String, Report) {
     let interrupt = Interrupt::listen().expect("signals can be handled");
-    let read = |path: PathBuf| {
+    move |path| {
         let name = path.display().to_string();
         let report = analyze::report(&[path], u64::MAX, &ProgressBar::hidden(), &interrupt);
         let report = report.expect("it can be read").expect("not interrupted");
         (name, report)
-    };
-    let captures = captures().step_by(STRIDE).map(read);
+    }
+}
+
+/// Returns the reports of a sample of the captures and of the recorded runs, by name.
+fn reports() -> Vec<(String, Report)> {
+    let captures = captures().step_by(STRIDE).map(reader());
     let runs = RUNS.iter().map(|name| ((*name).to_owned(), replayed(name)));
     captures.chain(runs).collect()
 }

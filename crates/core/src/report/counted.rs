@@ -1,0 +1,71 @@
+//! Counts with their nouns, and shares, for the sentences of reports.
+
+/// Formats a number with thousands separators: `12,384`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut apart = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            apart.push(',');
+        }
+        apart.push(digit);
+    }
+    apart
+}
+
+/// Formats a count with its noun, singular or plural: `1 request`, `2,000 requests`.
+pub fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
+}
+
+/// Formats a part of a total, with the noun and verb that the total takes: `1 of 1 request was`,
+/// `1 of 3 requests were`.
+pub(crate) fn part_of(n: u64, total: u64, one: &str, many: &str) -> String {
+    format!("{} of {}", count(n), counted(total, one, many))
+}
+
+/// Formats a fraction, 0 to 1, in percent; a tiny fraction is not rounded to 0 %,
+/// nor one just below 1 to 100 %.
+pub fn share(part: f64) -> String {
+    let percent = part * 100.0;
+    match percent {
+        p if !p.is_finite() => "–".to_owned(),
+        p if p <= 0.0 => "0 %".to_owned(),
+        p if p < 0.1 => "<0.1 %".to_owned(),
+        p if p < 10.0 => format!("{p:.1} %"),
+        p if (99.5..100.0).contains(&p) => format!("{:.1} %", p.min(99.9)),
+        p => format!("{p:.0} %"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_singular_and_thousands_stand_apart() {
+        let lookups = |n| counted(n, "lookup", "lookups");
+        assert_eq!(lookups(1), "1 lookup");
+        assert_eq!(lookups(12_384), "12,384 lookups");
+        assert_eq!(count(1_234_567), "1,234,567");
+        let part = |n, of| part_of(n, of, "lookup was", "lookups were");
+        assert_eq!(part(1, 1), "1 of 1 lookup was");
+        assert_eq!(part(1, 2), "1 of 2 lookups were");
+    }
+
+    #[test]
+    fn shares_never_lie_at_the_ends() {
+        for (part, text) in [
+            (0.0, "0 %"),
+            (0.000_1, "<0.1 %"),
+            (0.034, "3.4 %"),
+            (0.987, "99 %"),
+            (0.998_7, "99.9 %"),
+            (0.999_9, "99.9 %"),
+            (1.0, "100 %"),
+            (f64::NAN, "–"),
+        ] {
+            assert_eq!(share(part), text);
+        }
+    }
+}
