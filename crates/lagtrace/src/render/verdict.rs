@@ -53,7 +53,7 @@ pub(super) fn briefly(page: &mut Page, group: &[&Finding]) {
     let text = match extent(finding) {
         Some((extent, whom)) => {
             let each = range(&extent).unwrap_or_else(|| quantity::duration(extent.each_ns));
-            format!("{place}: {each} {whom}.")
+            format!("{place}: {each} (mean) {whom}.")
         }
         None => format!("{place}."),
     };
