@@ -1,6 +1,6 @@
 //! The fold from observations to a report.
 //!
-//! The [`Entrance`], which all packets pass before they are separated by flow, sees them in order.
+//! The [`Ingress`], which all packets pass before they are separated by flow, sees them in order.
 //! Each flow then belongs to one of a few shards, which share no state: [`Analyzer::split`] lets
 //! several threads work on them. The number of shards and the assignment of flows to shards depend
 //! neither on the threads nor on the hash's seed.
@@ -8,8 +8,8 @@
 mod clock;
 mod closed;
 mod counter;
-mod entrance;
 mod hosts;
+mod ingress;
 mod points;
 mod ruler;
 mod services;
@@ -21,8 +21,8 @@ mod tests;
 use core::fmt;
 use hashbrown::HashMap;
 
-pub use closed::Tidings;
-pub use entrance::{Admission, Entrance};
+pub use closed::ClosedBatch;
+pub use ingress::{Ingress, Routed};
 pub use shard::Worker;
 
 use crate::conclude::{self, Evidence};
@@ -41,7 +41,7 @@ use crate::observed::time::Timestamp;
 use crate::registry::Id;
 use crate::report::Report;
 use crate::views::connections::{Collected, ConnectionSink, Wanted};
-use entrance::Seen;
+use ingress::Seen;
 use shard::{Common, Shard, Sum};
 
 /// Number of shards among which the flows are distributed: enough for two threads to share the work
@@ -82,7 +82,7 @@ pub type Sink = Box<dyn FnMut(&Exchange) + Send>;
 pub struct Analyzer {
     options: Options,
     common: Common,
-    entrance: Entrance,
+    ingress: Ingress,
     shards: Vec<Shard>,
 }
 
@@ -102,14 +102,14 @@ impl Analyzer {
                 HashMap::with_hasher(hasher.clone()),
             ),
             shards: (0..count).map(shard).collect(),
-            entrance: Entrance::new(count, collected),
+            ingress: Ingress::new(count, collected),
             options,
         }
     }
 
     /// Hands every exchange to `sink` as it closes, in the order they close.
     pub fn with_sink(mut self, sink: Sink) -> Self {
-        self.entrance.set_sink(sink);
+        self.ingress.set_sink(sink);
         for shard in &mut self.shards {
             shard.tells_exchanges = true;
         }
@@ -118,21 +118,21 @@ impl Analyzer {
 
     /// Hands every connection's numbers to `sink` as it ends or is given up.
     pub fn with_connection_sink(mut self, sink: ConnectionSink) -> Self {
-        self.entrance.set_connection_sink(sink);
+        self.ingress.set_connection_sink(sink);
         for shard in &mut self.shards {
             shard.is_collecting = true;
         }
         self
     }
 
-    /// Returns the parts that threads may share: the entrance, which sees all packets in order, and
+    /// Returns the parts that threads may share: the ingress, which sees all packets in order, and
     /// the workers, each of which sees the packets of its own flows in order. What the workers
-    /// report must be [gathered](Entrance::gather) and [delivered](Entrance::deliver).
-    pub fn split(&mut self) -> (&mut Entrance, Vec<Worker<'_>>) {
+    /// report must be [gathered](Ingress::gather) and [delivered](Ingress::deliver).
+    pub fn split(&mut self) -> (&mut Ingress, Vec<Worker<'_>>) {
         let common = &self.common;
         let shards = self.shards.iter_mut();
         let workers = shards.map(|shard| Worker::new(shard, common)).collect();
-        (&mut self.entrance, workers)
+        (&mut self.ingress, workers)
     }
 
     /// Takes in one decoded packet. The packets of an observation point must be passed in the order
@@ -150,7 +150,7 @@ impl Analyzer {
 
     /// Takes in an ICMP error from a router or host about a packet of a flow.
     pub fn icmp(&mut self, error: &IcmpError) {
-        let index = self.entrance.icmp(error);
+        let index = self.ingress.icmp(error);
         if let Some(shard) = self.shards.get_mut(index) {
             shard.icmp(error);
         }
@@ -158,29 +158,29 @@ impl Analyzer {
 
     /// Takes in a ping, a ping reply, or an ICMP error about a ping.
     pub fn echo(&mut self, echo: &Echo) {
-        self.entrance.echo(echo);
+        self.ingress.echo(echo);
     }
 
     /// Takes in one UDP datagram and as much of its payload as was captured.
     pub fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
-        self.entrance.datagram(datagram, payload);
-        self.entrance.deliver(u64::MAX);
+        self.ingress.datagram(datagram, payload);
+        self.ingress.deliver(u64::MAX);
     }
 
     /// Takes in a step of the resolution of a hardware address (ARP, NDP).
     pub fn neighbour(&mut self, step: &Neighbour) {
-        self.entrance.neighbour(step);
+        self.ingress.neighbour(step);
     }
 
     /// Takes in one TCP segment and as much of its payload as was captured. The segments of an
     /// observation point must be passed in the order in which it saw them.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) {
-        let admission = self.entrance.segment(segment, payload);
-        if let Some(shard) = self.shards.get_mut(admission.shard()) {
-            shard.segment(&self.common, segment, payload, admission);
-            if shard.has_told() {
-                self.entrance.hear(shard.told.drain(..));
-                self.entrance.deliver(u64::MAX);
+        let routed = self.ingress.segment(segment, payload);
+        if let Some(shard) = self.shards.get_mut(routed.shard()) {
+            shard.segment(&self.common, segment, payload, routed);
+            if shard.has_undelivered() {
+                self.ingress.queue(shard.undelivered.drain(..));
+                self.ingress.deliver(u64::MAX);
             }
         }
     }
@@ -214,7 +214,7 @@ impl Analyzer {
     /// Returns the experiments that would distinguish the remaining hypotheses, the most conclusive
     /// one first; an empty list if nothing is slow.
     pub fn next_experiments(&mut self) -> Vec<Experiment> {
-        self.shards.iter_mut().for_each(Shard::settle);
+        self.shards.iter_mut().for_each(Shard::count_closed);
         let mut targets = self.options.targets.iter();
         let subject = targets.find(|(target, _)| *target == TargetId::Subject);
         let Some((_, endpoint)) = subject else {
@@ -230,12 +230,12 @@ impl Analyzer {
     pub fn so_far(&mut self) -> SoFar {
         let mut sum = Sum::default();
         for shard in &mut self.shards {
-            shard.settle();
+            shard.count_closed();
             shard.add_to(&mut sum);
         }
         let vantages = core::mem::take(&mut sum.vantages);
         SoFar {
-            seen: self.entrance.so_far(vantages),
+            seen: self.ingress.so_far(vantages),
             facts: self.common.facts.clone(),
             options: self.options.clone(),
             sum,
@@ -247,16 +247,16 @@ impl Analyzer {
     pub fn finish(mut self) -> Report {
         for shard in &mut self.shards {
             shard.close(&self.common);
-            self.entrance.hear(shard.told.drain(..));
+            self.ingress.queue(shard.undelivered.drain(..));
         }
-        self.entrance.deliver(u64::MAX);
+        self.ingress.deliver(u64::MAX);
         let mut sum = Sum::default();
         for shard in self.shards {
             shard.end_in(&mut sum);
         }
         let vantages = core::mem::take(&mut sum.vantages);
         let all = SoFar {
-            seen: self.entrance.finish(vantages),
+            seen: self.ingress.finish(vantages),
             facts: self.common.facts,
             options: self.options,
             sum,
@@ -298,7 +298,7 @@ impl SoFar {
             facts,
             silent: seen.silent,
             asked: seen.asked,
-            told: seen.told,
+            icmp: seen.icmp,
             waiting: sum.waiting,
             tallied: sum.tallied,
             connections: seen.connections,

@@ -12,8 +12,8 @@ mod flow;
 mod gap;
 mod heard;
 pub(crate) mod mark;
+mod mtu_loss;
 mod nagle;
-mod narrow;
 mod overlay;
 pub(crate) mod packet;
 mod packing;
@@ -36,7 +36,8 @@ use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::delivery::Delivery;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
-    Disorder, Drops, Exchange, Expectation, Hold, Narrow, Packing, Recovery, Side, Travel,
+    Disorder, Drops, Exchange, Expectation, Hold, MtuLoss, Packing, PathTimes, Queueing, Recovery,
+    Side,
 };
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
@@ -67,8 +68,8 @@ pub(crate) struct Tiling {
     pub(crate) recoveries: Vec<Recovery>,
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) disorder: Disorder,
-    pub(crate) travel: Travel,
-    pub(crate) narrow: Option<Narrow>,
+    pub(crate) path: PathTimes,
+    pub(crate) mtu_loss: Option<MtuLoss>,
     pub(crate) drops: Option<Box<Drops>>,
     pub(crate) packing: Packing,
     pub(crate) harmless_delay: Option<Duration>,
@@ -142,8 +143,8 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.packing = packing::packing(trace, &mut spare.strides);
     tiler.tiling.harmless_delay = harmless_delay(trace);
-    tiler.tiling.travel = travel(trace, request_end, first, &tiler.tiling.recoveries);
-    tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);
+    tiler.tiling.path = path_times(trace, request_end, first, &tiler.tiling.recoveries);
+    tiler.tiling.mtu_loss = mtu_loss::mtu_loss(trace, &tiler.tiling.recoveries);
     tiler.tiling.drops = drops::drops(trace, &tiler.tiling.recoveries);
     (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
     tiler.tiling
@@ -310,12 +311,12 @@ fn first_response<'a>(trace: &'a Trace<'_>) -> Option<&'a Mark> {
 }
 
 /// Returns what the packets show about the propagation of request and response.
-fn travel(
+fn path_times(
     trace: &Trace<'_>,
     request_end: Timestamp,
     first: Option<&Mark>,
     recoveries: &[Recovery],
-) -> Travel {
+) -> PathTimes {
     let request = trace
         .marks
         .iter()
@@ -333,11 +334,14 @@ fn travel(
         mark.by == Side::Server && mark.data.is_none() && mark.ack >= trace.request.end
     });
     let queued = |mark: Option<&Mark>| mark.map(|m| m.queued.known()).unwrap_or_default();
-    Travel {
+    PathTimes {
         idle: request.and_then(|mark| mark.idle),
         reply: reply.map(|first| first.at.since(request_end)),
         is_acked_first,
-        queued: [queued(request), queued(first)],
+        queued: Queueing {
+            request: queued(request),
+            response: queued(first),
+        },
         heard_late: heard::late(trace).filter(|_| is_clean),
         beyond: trace.to_client.floor().unwrap_or_default(),
         ttl: first.map_or(0, |first| first.ttl),
@@ -349,7 +353,7 @@ fn travel(
 /// Returns the delay of a delayed ACK of the response's last bytes, if there was one and it held
 /// nothing back.
 fn harmless_delay(trace: &Trace<'_>) -> Option<Duration> {
-    let travel = trace.to_client.floor()?;
+    let propagation = trace.to_client.floor()?;
     let end = trace.response.end;
     let at = trace.marks.iter().rposition(|mark| {
         mark.by == Side::Server && mark.data.is_some_and(|data| data.span.end >= end)
@@ -358,6 +362,6 @@ fn harmless_delay(trace: &Trace<'_>) -> Option<Duration> {
     let ack = after
         .iter()
         .find(|mark| mark.by == Side::Client && mark.at > last.at && mark.ack >= end)?;
-    let delay = ack.at.since(last.at).saturating_sub(travel);
+    let delay = ack.at.since(last.at).saturating_sub(propagation);
     (ack.data.is_none() && delay >= LEAST_DELAYED_ACK).then_some(delay)
 }

@@ -51,7 +51,7 @@ use crate::connection::table::Tallied;
 use crate::exchange::Outcome;
 use crate::exchange::wait::WaitKind;
 use crate::facts::Facts;
-use crate::facts::icmp_errors::Told;
+use crate::facts::icmp_errors::IcmpTotals;
 use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
 use crate::observed::flow::Endpoint;
@@ -83,7 +83,7 @@ pub(crate) struct Evidence {
     /// Hosts that never answered a request for their hardware address.
     pub(crate) silent: Vec<Silent>,
     pub(crate) asked: Asked,
-    pub(crate) told: Told,
+    pub(crate) icmp: IcmpTotals,
     /// Turns that have not been matched to an exchange of the packets.
     pub(crate) waiting: Waiting,
     /// Figures of all connections, with or without exchanges.

@@ -247,7 +247,7 @@ impl Connection {
         };
         let (skipped, order) = own.place_in_order(segment, mss);
         let queued = own.transit.queued(segment, reply);
-        let sacks = self.hear(segment, ack, skipped);
+        let sacks = self.apply_answer(segment, ack, skipped);
         let data = self.take_data(segment, mss, order, skipped);
         if data.is_none() {
             self.half_mut(segment.direction).reveal(segment.seq);

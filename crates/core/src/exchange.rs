@@ -56,9 +56,9 @@ pub struct Exchange {
     /// Segments that arrived out of order or more than once.
     pub disorder: Disorder,
     /// Propagation of the exchange's messages, as far as its packets show it.
-    pub travel: Travel,
+    pub path: PathTimes,
     /// Full segments of the response that never get through, if there are any.
-    pub narrow: Option<Narrow>,
+    pub mtu_loss: Option<MtuLoss>,
     /// Bytes of the exchange's messages that got through and bytes that were lost, by time, if more
     /// than one segment was lost.
     pub drops: Option<Box<Drops>>,
@@ -152,7 +152,7 @@ pub struct Expectation {
     /// True if `100 Continue` came before the body left.
     pub is_answered: bool,
     /// The path's part of that time: the minimum time in which the permission can arrive.
-    pub travel: Duration,
+    pub propagation: Duration,
     /// Number of the packet with which the body began.
     pub packet: u64,
 }
@@ -321,7 +321,7 @@ pub enum RecoveryMechanism {
 
 /// Propagation of an exchange's messages between the ends, as its packets show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Travel {
+pub struct PathTimes {
     /// The time for which the connection had been silent before the request; `None` if that was not
     /// seen.
     pub idle: Option<Duration>,
@@ -330,9 +330,9 @@ pub struct Travel {
     pub reply: Option<Duration>,
     /// True if the server's kernel acknowledged the request before the response.
     pub is_acked_first: bool,
-    /// Times for which request and response queued on their way to the observation point, as far as
-    /// their senders' clocks show.
-    pub queued: [Duration; 2],
+    /// Queueing of request and response on their way to the observation point, as far as their
+    /// senders' clocks show.
+    pub queued: Queueing,
     /// The time beyond the path's minimum that the response's end took to reach the client from an
     /// observation point before it; `None` if the client's acknowledgements do not show it.
     pub heard_late: Option<Duration>,
@@ -346,10 +346,19 @@ pub struct Travel {
     pub is_numbered: bool,
 }
 
+/// Times for which the messages of an exchange queued on the path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queueing {
+    /// The request's first segment.
+    pub request: Duration,
+    /// The response's first segment.
+    pub response: Duration,
+}
+
 /// A response whose full segments were lost every time, while smaller ones
 /// arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Narrow {
+pub struct MtuLoss {
     /// Number of times that the first full segment was retransmitted at full size, if that can be
     /// seen.
     pub copies: u32,
@@ -374,30 +383,35 @@ pub struct Disorder {
     pub copied: u32,
     /// The time for which data that had arrived waited for overtaken segments.
     pub took: Duration,
-    /// Numbers of the first packet of each kind: overtaken, resent, copied; 0 if there was none.
-    pub packets: [u64; 3],
+    /// The first packet of each kind.
+    pub first_packets: DisorderPackets,
+}
+
+/// Number of the first packet of each kind of disorder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DisorderPackets {
+    /// The first segment that later ones overtook.
+    pub overtaken: Option<u64>,
+    /// The first segment retransmitted although an earlier copy arrived.
+    pub resent: Option<u64>,
+    /// The first segment that the path or the capture duplicated.
+    pub copied: Option<u64>,
 }
 
 impl Disorder {
     pub(crate) fn overtook(&mut self, packet: u64, took: Duration) {
         self.overtaken += 1;
         self.took += took;
-        note(&mut self.packets[0], packet);
+        self.first_packets.overtaken.get_or_insert(packet);
     }
 
     pub(crate) fn resent(&mut self, packet: u64) {
         self.resent += 1;
-        note(&mut self.packets[1], packet);
+        self.first_packets.resent.get_or_insert(packet);
     }
 
     pub(crate) fn copied(&mut self, packet: u64) {
         self.copied += 1;
-        note(&mut self.packets[2], packet);
-    }
-}
-
-fn note(first: &mut u64, packet: u64) {
-    if *first == 0 {
-        *first = packet;
+        self.first_packets.copied.get_or_insert(packet);
     }
 }

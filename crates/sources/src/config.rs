@@ -5,15 +5,16 @@
 //! value of every directive that may explain a finding, the file and line that set it, and the
 //! certainty of that value. This module does not interpret what a value means for a request's time.
 //!
-//! There is one module per program; [`by_line`] reads those whose files have one directive on each
+//! There is one module per program; [`program`] names those whose files have one directive on each
 //! line. Files are read as the program sees them, through
 //! `/proc/PID/root`. Their contents are treated as hostile: sizes, counts and nesting are bounded,
 //! and if a file cannot be understood completely, the part before the problem is used.
 
-pub mod by_line;
 pub mod nginx;
+pub mod program;
 
 mod apache;
+mod by_line;
 mod files;
 mod glob;
 mod haproxy;

@@ -58,7 +58,7 @@ impl Clock {
     /// Takes in a segment of the flow with this tag. Returns its sender's tick in nanoseconds if
     /// that is known to be longer than a millisecond.
     #[inline]
-    pub(super) fn take(&mut self, segment: &Segment, flow: Tag) -> Option<u32> {
+    pub(super) fn observe(&mut self, segment: &Segment, flow: Tag) -> Option<u32> {
         let (tsval, _) = segment.options.timestamps?;
         match self {
             Self::Coarse(nanos) => Some(*nanos),
@@ -195,7 +195,7 @@ mod tests {
                 },
                 ..Segment::sent(end(2, 80), end(1, port), at)
             };
-            clock.take(&segment, segment.flow.tag())
+            clock.observe(&segment, segment.flow.tag())
         };
         stamps.iter().map(&mut take).collect()
     }

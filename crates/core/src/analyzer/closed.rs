@@ -6,15 +6,15 @@ use crate::protocol::quic;
 
 /// A closed exchange or connection to deliver to a sink.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct ClosedRecord {
     /// Number of the packet that closed it; at the end of the input, the number of its connection's
     /// first packet.
     pub(super) ordinal: u64,
-    pub(super) news: News,
+    pub(super) item: ClosedItem,
 }
 
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum ClosedItem {
     Exchange(Box<Exchange>),
     Connection(Watched),
     Quic(Box<quic::Flow>),
@@ -22,4 +22,4 @@ pub(super) enum News {
 
 /// Exchanges and connections that closed, as a worker reports them.
 #[derive(Debug, Default)]
-pub struct Tidings(pub(super) Vec<Told>);
+pub struct ClosedBatch(pub(super) Vec<ClosedRecord>);

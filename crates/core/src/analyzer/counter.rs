@@ -42,7 +42,7 @@ impl Counter {
     /// Takes in a segment of the flow with this tag. Returns true if its sender's connections share
     /// a counter.
     #[inline]
-    pub(super) fn take(&mut self, segment: &Segment, flow: Tag) -> bool {
+    pub(super) fn observe(&mut self, segment: &Segment, flow: Tag) -> bool {
         let Some(id) = segment.ip.id.filter(|&id| id != 0) else {
             return false;
         };
@@ -98,7 +98,7 @@ mod tests {
                 },
                 ..Segment::sent(end(1, port), end(2, 80), Timestamp::default())
             };
-            counter.take(&segment, segment.flow.tag())
+            counter.observe(&segment, segment.flow.tag())
         };
         packets.iter().map(take).collect()
     }

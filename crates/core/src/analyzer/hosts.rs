@@ -46,7 +46,7 @@ impl Default for Hosts {
 impl Hosts {
     /// Takes in a segment of the flow with this tag.
     #[inline]
-    pub(super) fn take(&mut self, segment: &Segment, flow: Tag) -> Sender {
+    pub(super) fn observe(&mut self, segment: &Segment, flow: Tag) -> Sender {
         let address = segment.flow.sender(segment.direction);
         let Some(place) = self.places.get_mut(place_of(*address)) else {
             return Sender::default();
@@ -56,8 +56,8 @@ impl Hosts {
             _ => place.insert(Host::new(segment.point, *address)),
         };
         Sender {
-            shares_counter: host.counter.take(segment, flow),
-            tick_ns: host.clock.take(segment, flow),
+            shares_counter: host.counter.observe(segment, flow),
+            tick_ns: host.clock.observe(segment, flow),
         }
     }
 }

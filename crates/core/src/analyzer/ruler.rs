@@ -29,7 +29,7 @@ pub(super) struct Ruler {
 impl Ruler {
     /// Takes in the time of the next packet.
     #[inline]
-    pub(super) fn take(&mut self, at: Timestamp) {
+    pub(super) fn observe(&mut self, at: Timestamp) {
         if self.count >= ENOUGH {
             return;
         }
@@ -65,7 +65,7 @@ mod tests {
         let mut at = 0;
         for gap in gaps {
             at += gap;
-            ruler.take(Timestamp::from_nanos(at));
+            ruler.observe(Timestamp::from_nanos(at));
         }
         ruler.is_even()
     }

@@ -119,7 +119,7 @@ impl Services {
     }
 
     /// Counts everything that is queued.
-    pub(super) fn settle(&mut self, exchanges: &[Exchange], setups: &[Setup]) {
+    pub(super) fn count_closed(&mut self, exchanges: &[Exchange], setups: &[Setup]) {
         for_each_service(&mut self.list, &self.setups, setups, Service::take_setups);
         for_each_service(&mut self.list, &self.exchanges, exchanges, Service::take);
         self.setups.clear();

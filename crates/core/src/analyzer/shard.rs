@@ -6,8 +6,8 @@ use std::collections::btree_map::Entry;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
-use super::closed::{News, Tidings, Told};
-use super::entrance::Admission;
+use super::closed::{ClosedBatch, ClosedItem, ClosedRecord};
+use super::ingress::Routed;
 use super::points::Vantages;
 use super::services::Services;
 use crate::cause::service::Service;
@@ -52,7 +52,7 @@ pub(super) struct Shard {
     pub(super) tells_exchanges: bool,
     /// True if the numbers of connections are wanted.
     pub(super) is_collecting: bool,
-    pub(super) told: Vec<Told>,
+    pub(super) undelivered: Vec<ClosedRecord>,
 }
 
 /// The figures of a share of the flows.
@@ -79,14 +79,14 @@ impl<'a> Worker<'a> {
     }
 
     /// Returns what closed since the last call.
-    pub fn tidings(&mut self) -> Tidings {
-        Tidings(core::mem::take(&mut self.shard.told))
+    pub fn take_closed(&mut self) -> ClosedBatch {
+        ClosedBatch(core::mem::take(&mut self.shard.undelivered))
     }
 
     /// Takes in one segment of the shard's flows, in order.
     #[inline]
-    pub fn segment(&mut self, segment: &Segment, payload: &[u8], admission: Admission) {
-        self.shard.segment(self.common, segment, payload, admission);
+    pub fn segment(&mut self, segment: &Segment, payload: &[u8], routed: Routed) {
+        self.shard.segment(self.common, segment, payload, routed);
     }
 
     /// Takes in an ICMP error about a packet of one of the shard's flows.
@@ -222,7 +222,7 @@ impl Shard {
             closed: Closed::default(),
             tells_exchanges: false,
             is_collecting,
-            told: Vec::new(),
+            undelivered: Vec::new(),
         }
     }
 
@@ -232,20 +232,20 @@ impl Shard {
         common: &Common,
         segment: &Segment,
         payload: &[u8],
-        admission: Admission,
+        routed: Routed,
     ) {
-        let ordinal = admission.ordinal;
+        let ordinal = routed.ordinal;
         let arrived = Arrived {
             id: ordinal,
-            stream: self.is_collecting.then_some(admission.stream),
-            approach: admission.approach,
-            shares_counter: admission.sender.shares_counter,
-            tick_ns: admission.sender.tick_ns,
+            stream: self.is_collecting.then_some(routed.stream),
+            approach: routed.approach,
+            shares_counter: routed.sender.shares_counter,
+            tick_ns: routed.sender.tick_ns,
             client: common.client_of(segment),
         };
         self.connections
             .take(segment, payload, arrived, &mut self.closed);
-        if self.closed.has_news() {
+        if self.closed.has_unreported() {
             self.fold_closed(common, ordinal);
         }
     }
@@ -260,14 +260,15 @@ impl Shard {
             let id = self.connections.close(open, &mut self.closed);
             self.fold_closed(common, id);
         }
-        self.settle();
+        self.count_closed();
     }
 
     /// Counts what closed but was not counted yet.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn count_closed(&mut self) {
         let closed = &mut self.closed;
-        self.services.settle(&closed.exchanges, &closed.setups);
-        closed.forget_settled();
+        self.services
+            .count_closed(&closed.exchanges, &closed.setups);
+        closed.forget_counted();
     }
 
     /// Adds the figures so far; what was not counted yet is missing.
@@ -290,8 +291,8 @@ impl Shard {
         sum.waiting.merge(self.waiting);
     }
 
-    pub(super) fn has_told(&self) -> bool {
-        !self.told.is_empty()
+    pub(super) fn has_undelivered(&self) -> bool {
+        !self.undelivered.is_empty()
     }
 
     /// Passes on what closed with the packet `ordinal`.
@@ -309,12 +310,12 @@ impl Shard {
             }
         }
         for watched in closed.watched.drain(..) {
-            let news = News::Connection(watched);
-            self.told.push(Told { ordinal, news });
+            let item = ClosedItem::Connection(watched);
+            self.undelivered.push(ClosedRecord { ordinal, item });
         }
-        closed.forget_told();
+        closed.forget_reported();
         if self.services.is_due() {
-            self.settle();
+            self.count_closed();
         }
     }
 
@@ -338,8 +339,8 @@ impl Shard {
                 served.take(exchange, self.waiting.take(exchange));
             }
             if self.tells_exchanges {
-                let news = News::Exchange(Box::new(exchange.clone()));
-                self.told.push(Told { ordinal, news });
+                let item = ClosedItem::Exchange(Box::new(exchange.clone()));
+                self.undelivered.push(ClosedRecord { ordinal, item });
             }
         }
     }

@@ -49,7 +49,7 @@ impl Default for Strides {
 impl Strides {
     /// Takes in the next packet.
     #[inline]
-    pub(super) fn take(&mut self, segment: &Segment) {
+    pub(super) fn observe(&mut self, segment: &Segment) {
         if self.packets >= ENOUGH {
             return;
         }
@@ -114,7 +114,7 @@ mod tests {
             } else {
                 [server, client]
             };
-            strides.take(&Segment {
+            strides.observe(&Segment {
                 payload_len,
                 ..Segment::sent(ends[0], ends[1], Timestamp::from_nanos(at))
             });

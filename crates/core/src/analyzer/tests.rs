@@ -159,7 +159,7 @@ fn by_batches(traffic: &[(Segment, &[u8])], size: usize) -> Told {
             }
         }
         for worker in &mut workers {
-            entrance.gather(worker.tidings());
+            entrance.gather(worker.take_closed());
         }
         entrance.deliver(entrance.packets());
     }

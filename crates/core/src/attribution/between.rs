@@ -30,9 +30,15 @@ impl Tiler<'_> {
         };
         if let Some(until) = trace.behind.filter(|&until| until > from) {
             // The response would have needed its propagation time in any case.
-            let travel = trace.to_server.floor().unwrap_or_default();
+            let propagation = trace.to_server.floor().unwrap_or_default();
             let (path, owner) = (WaitKind::RoundTrip, Owner::Path);
-            self.push(until.min(from + travel), path, owner, None, Bound::Observed);
+            self.push(
+                until.min(from + propagation),
+                path,
+                owner,
+                None,
+                Bound::Observed,
+            );
             self.push(
                 until,
                 WaitKind::Behind,
@@ -48,7 +54,7 @@ impl Tiler<'_> {
             return;
         }
         let from = self.still_coming(from, first);
-        self.travel_and_think(from, first);
+        self.propagation_and_think(from, first);
     }
 
     /// Returns the earliest time, by the client's clock, at which the request may be complete at
@@ -56,7 +62,7 @@ impl Tiler<'_> {
     /// until then.
     fn still_coming(&mut self, from: Timestamp, first: &Mark) -> Timestamp {
         let trace = self.trace;
-        let Some(travel) = trace
+        let Some(propagation) = trace
             .to_server
             .floor()
             .filter(|_| trace.is_near(Side::Client))
@@ -67,10 +73,10 @@ impl Tiler<'_> {
             let is_part = mark.ack > trace.request.start && mark.ack < trace.request.end;
             mark.by == Side::Server && mark.at < first.at && is_part && mark.is_news
         });
-        let Some(partial) = partial.filter(|partial| partial.at - travel > from) else {
+        let Some(partial) = partial.filter(|partial| partial.at - propagation > from) else {
             return from;
         };
-        let until = partial.at - travel;
+        let until = partial.at - propagation;
         let (kind, released_by) = (WaitKind::RequestTransfer, Some(partial.number));
         self.push(until, kind, Owner::Path, released_by, Bound::Observed);
         until
@@ -96,8 +102,9 @@ impl Tiler<'_> {
             repeats && mark.by == Side::Client && mark.at > request_end && mark.at < first.at
         });
         // An answer that came sooner than the path allows was to the first copy.
-        let travel = trace.to_server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible();
-        let is_answered = |repeat: &&Mark| first.at.since(repeat.at) + LEAST_ERROR >= travel;
+        let propagation =
+            trace.to_server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible();
+        let is_answered = |repeat: &&Mark| first.at.since(repeat.at) + LEAST_ERROR >= propagation;
         let Some(repeat) = repeat.filter(is_answered) else {
             return Some(request_end).filter(|_| !trace.is_request_overdue());
         };
@@ -189,13 +196,13 @@ impl Tiler<'_> {
         }
     }
 
-    fn travel_and_think(&mut self, from: Timestamp, first: &Mark) {
+    fn propagation_and_think(&mut self, from: Timestamp, first: &Mark) {
         let from = self.shut_out(from, first);
         if self.held_with_others(from, first) {
             return;
         }
         let trip = self.trace.to_server;
-        let Some(travel) = self.travel(from, first.at) else {
+        let Some(propagation) = self.propagation(from, first.at) else {
             self.unexplained(first);
             return;
         };
@@ -204,22 +211,22 @@ impl Tiler<'_> {
             self.unexplained(first);
             return;
         }
-        let travel = travel + first.queued.known();
+        let propagation = propagation + first.queued.known();
         let whole = first.at.since(from);
-        let travel = travel.min(whole);
-        let is_long = whole > travel + LEAST_DELAYED_ACK;
-        let was_sent_before = whole > travel + REORDERING
+        let propagation = propagation.min(whole);
+        let is_long = whole > propagation + LEAST_DELAYED_ACK;
+        let was_sent_before = whole > propagation + REORDERING
             && self.was_sent_before(first)
             && !repair::is_overtaking(self.trace, first);
         if was_sent_before || (is_long && first.skipped > 0) {
-            self.after_skipped(from, travel, first);
+            self.after_skipped(from, propagation, first);
             return;
         }
-        if whole >= travel + LEAST_TIMEOUT && self.misses_request() {
+        if whole >= propagation + LEAST_TIMEOUT && self.misses_request() {
             self.unexplained(first);
             return;
         }
-        let is_notable = whole > travel + REORDERING;
+        let is_notable = whole > propagation + REORDERING;
         if is_notable
             && self
                 .tiling
@@ -233,7 +240,7 @@ impl Tiler<'_> {
             return;
         }
         let inferred = Bound::Inferred(trip.split_error());
-        let (out, back) = (travel / 2, travel - travel / 2);
+        let (out, back) = (propagation / 2, propagation - propagation / 2);
         self.push(from + out, WaitKind::RoundTrip, Owner::Path, None, inferred);
         self.push(
             first.at - back,
@@ -277,12 +284,12 @@ impl Tiler<'_> {
     /// or the path lost; then the server's think time is unknown. Several missing segments are
     /// first copies of the response. A single one is a first copy too if it was the beginning of
     /// the response, or if the server's ACKs show that it was sent earlier.
-    fn after_skipped(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
-        let took = first.at.since(from).saturating_sub(travel);
+    fn after_skipped(&mut self, from: Timestamp, propagation: Duration, first: &Mark) {
+        let took = first.at.since(from).saturating_sub(propagation);
         let is_lost =
             is_repaired(first, took, self.trace.whole_trip()) || self.was_sent_before(first);
         if is_lost && !self.trace.is_near(Side::Server) {
-            self.recover_response(from, travel, first);
+            self.recover_response(from, propagation, first);
             return;
         }
         self.unexplained(first);
@@ -319,18 +326,18 @@ impl Tiler<'_> {
     }
 
     /// Attributes the wait for a response whose first copy was lost before the observation point.
-    fn recover_response(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
-        let took = first.at.since(from).saturating_sub(travel);
+    fn recover_response(&mut self, from: Timestamp, propagation: Duration, first: &Mark) {
+        let took = first.at.since(from).saturating_sub(propagation);
         let inferred = Bound::Inferred(self.trace.to_server.split_error());
         self.push(
-            from + travel / 2,
+            from + propagation / 2,
             WaitKind::RoundTrip,
             Owner::Path,
             None,
             inferred,
         );
         self.push(
-            first.at - travel / 2,
+            first.at - propagation / 2,
             WaitKind::Recovery,
             Owner::Path,
             None,
@@ -351,7 +358,7 @@ impl Tiler<'_> {
     /// Returns the propagation part of the time to the first response byte: the minimum round trip,
     /// or this exchange's round trip as shown by a bare ACK of the server's kernel. Such an ACK may
     /// itself be delayed, by 40 ms or more.
-    fn travel(&self, from: Timestamp, until: Timestamp) -> Option<Duration> {
+    fn propagation(&self, from: Timestamp, until: Timestamp) -> Option<Duration> {
         let floor = self.trace.to_server.floor()?;
         if self.trace.is_near(Side::Server) && !self.trace.is_near(Side::Client) {
             // There is no path in between: a kernel that is late there is busy.

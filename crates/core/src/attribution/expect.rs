@@ -22,7 +22,7 @@ impl Tiler<'_> {
         let is_clear = second.arrival == Arrival::InOrder
             && gap.recovery.is_none()
             && gap.wait.is_some_and(|(kind, _)| kind != WaitKind::Unknown);
-        let Some(travel) = trace.to_server.floor().filter(|_| is_there && is_clear) else {
+        let Some(propagation) = trace.to_server.floor().filter(|_| is_there && is_clear) else {
             return false;
         };
         let back = trace.to_client.floor().unwrap_or_default();
@@ -32,16 +32,22 @@ impl Tiler<'_> {
         self.tiling.expectation = Some(Expectation {
             waited: mark.at.since(before.at),
             is_answered: answer.is_some(),
-            travel: travel + back,
+            propagation: propagation + back,
             packet: mark.number,
         });
         if let Some((at, number)) = answer {
-            let travel = travel.min(at.since(before.at));
+            let propagation = propagation.min(at.since(before.at));
             let inferred = Bound::Inferred(trace.to_server.split_error());
             // The permission's propagation is part of transferring the request.
             let (sending, server) = (WaitKind::RequestTransfer, WaitKind::ServerThink);
-            self.push(before.at + travel / 2, sending, Owner::Path, None, inferred);
-            self.push(at - travel / 2, server, Owner::Server, None, inferred);
+            self.push(
+                before.at + propagation / 2,
+                sending,
+                Owner::Path,
+                None,
+                inferred,
+            );
+            self.push(at - propagation / 2, server, Owner::Server, None, inferred);
             self.push(at, sending, Owner::Path, Some(number), inferred);
             self.push(
                 (at + back).min(mark.at),

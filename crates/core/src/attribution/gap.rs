@@ -107,8 +107,8 @@ fn may_be_repaired(
 /// Returns true if the missing bytes came again sooner than the receiver's ACK that reports the
 /// hole can have reached `sender`: then that ACK did not trigger the retransmission.
 fn is_too_soon(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
-    let travel = trace.round_trip(sender).floor().unwrap_or_default();
-    gap < travel * 7 / 8
+    let propagation = trace.round_trip(sender).floor().unwrap_or_default();
+    gap < propagation * 7 / 8
 }
 
 /// Returns true if segments lost just before `mark`, with no byte missing after them, may have been

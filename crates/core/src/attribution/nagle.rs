@@ -91,9 +91,9 @@ fn behind_full(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> O
 
 /// Returns true if the holder's acknowledgement had not reached its sender when `before` was sent.
 fn is_open(trace: &Trace<'_>, holder: Holder, before: &Mark, index: usize) -> bool {
-    let travel = trace.round_trip(before.by).floor().unwrap_or_default();
+    let propagation = trace.round_trip(before.by).floor().unwrap_or_default();
     let marks = trace.marks.get(..index).unwrap_or_default();
-    let known = before.at - travel;
+    let known = before.at - propagation;
     !marks
         .iter()
         .any(|m| m.by == before.by.peer() && m.ack >= holder.end && m.at <= known)
@@ -107,12 +107,12 @@ pub(super) fn hold(
     index: usize,
 ) -> Option<Hold> {
     let trip = trace.round_trip(mark.by);
-    let travel = trip.floor()?;
+    let propagation = trip.floor()?;
     let held = mark.at.since(before.at);
     let found = acknowledgement(trace, holder, before, index);
     let Some(ack) = found.or_else(|| stamped_late(trace, holder, mark, index)) else {
         let packets = [before.number, 0, mark.number];
-        let (ack_delay, reaction_ns) = (held, -nanos(travel));
+        let (ack_delay, reaction_ns) = (held, -nanos(propagation));
         let release = HoldRelease::Eager;
         return Some(Hold {
             sender: mark.by,
@@ -123,20 +123,20 @@ pub(super) fn hold(
             packets,
         });
     };
-    if holder.is_behind_full && is_answered(trace, (ack, mark), travel) {
+    if holder.is_behind_full && is_answered(trace, (ack, mark), propagation) {
         return None;
     }
     let back = trace.round_trip(mark.by.peer()).floor().unwrap_or_default();
     let gap = mark.at.signed_since(ack.at);
     // A reply as quick as this one bounds the path better than the programs' replies do.
-    let travel = if trip.is_bounded() {
-        travel
+    let propagation = if trip.is_bounded() {
+        propagation
     } else {
-        travel.min(mark.at.since(ack.at))
+        propagation.min(mark.at.since(ack.at))
     };
-    let reaction_ns = gap.saturating_sub(nanos(travel));
+    let reaction_ns = gap.saturating_sub(nanos(propagation));
     // The path may be quicker than it was when its round trip was measured.
-    let slack = nanos(trip.error() + JITTER).max(nanos(QUICKER.min(travel / 8)));
+    let slack = nanos(trip.error() + JITTER).max(nanos(QUICKER.min(propagation / 8)));
     let release = if reaction_ns < -slack {
         HoldRelease::Eager
     } else if reaction_ns <= nanos(REACTION.max(trip.error() * 2)) {
@@ -156,8 +156,8 @@ pub(super) fn hold(
 
 /// Returns true if the peer's program sent something before the segment of `mark` left: data
 /// released by a message, such as an HTTP/2 window update, was not released by an acknowledgement.
-fn is_answered(trace: &Trace<'_>, (ack, mark): (&Mark, &Mark), travel: Duration) -> bool {
-    let until = mark.at - travel + JITTER;
+fn is_answered(trace: &Trace<'_>, (ack, mark): (&Mark, &Mark), propagation: Duration) -> bool {
+    let until = mark.at - propagation + JITTER;
     let mut words = trace.marks.iter().filter(|other| other.by == ack.by);
     words.any(|word| word.data.is_some() && word.at >= ack.at && word.at <= until)
 }

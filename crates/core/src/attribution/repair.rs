@@ -128,13 +128,13 @@ fn noticed<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a Mark
 /// Returns true if a hole was filled by a segment that had been sent before the segment that
 /// arrived ahead of it; `late` is the time from noticing the hole to filling it.
 fn is_overtaken(trace: &Trace<'_>, mark: &Mark, data: Data, late: Duration) -> bool {
-    let travel = trace.round_trip(mark.by).floor().unwrap_or_default();
+    let propagation = trace.round_trip(mark.by).floor().unwrap_or_default();
     match data.order {
         Order::Older => true,
         Order::Newer => false,
         Order::Untold => {
             late < patience(trace, mark.by)
-                || (late < travel * 7 / 8 && !may_be_by_timer(trace, mark, data))
+                || (late < propagation * 7 / 8 && !may_be_by_timer(trace, mark, data))
                 || is_repeated_behind(trace, mark, data)
         }
     }
@@ -142,8 +142,8 @@ fn is_overtaken(trace: &Trace<'_>, mark: &Mark, data: Data, late: Duration) -> b
 
 /// Returns the time that RACK waits before it treats an overtaken segment as lost.
 fn patience(trace: &Trace<'_>, sender: Side) -> Duration {
-    let travel = trace.round_trip(sender).floor().unwrap_or_default();
-    REORDERING.max(travel / 4)
+    let propagation = trace.round_trip(sender).floor().unwrap_or_default();
+    REORDERING.max(propagation / 4)
 }
 
 /// Returns true if a timer or a probe can have sent the segment that filled a hole. Otherwise the
@@ -163,8 +163,8 @@ fn may_be_by_timer(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
 /// sender had retransmitted what was merely late. A path with queues takes up to twice its minimum
 /// round trip.
 fn is_repeated_behind(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
-    let travel = trace.round_trip(mark.by).floor().unwrap_or_default();
-    let until = mark.at + travel.max((travel * 2).min(LEAST_TIMEOUT));
+    let propagation = trace.round_trip(mark.by).floor().unwrap_or_default();
+    let until = mark.at + propagation.max((propagation * 2).min(LEAST_TIMEOUT));
     let mut behind = trace
         .marks
         .iter()

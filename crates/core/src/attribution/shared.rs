@@ -60,10 +60,10 @@ impl Tiler<'_> {
     /// that cannot be determined.
     pub(super) fn held_with_others(&mut self, from: Timestamp, first: &Mark) -> bool {
         let trace = self.trace;
-        let Some(travel) = trace.to_server.floor() else {
+        let Some(propagation) = trace.to_server.floor() else {
             return false;
         };
-        let asked = from + travel;
+        let asked = from + propagation;
         let (begun, steps) = steps(trace, asked, first);
         let empty = steps
             .iter()
@@ -80,13 +80,19 @@ impl Tiler<'_> {
             .and_then(|at| steps.get(at))
             .map_or(begun, |step| step.until);
         let (path, inferred) = (Owner::Path, Bound::Inferred(trace.to_server.split_error()));
-        self.push(from + travel / 2, WaitKind::RoundTrip, path, None, inferred);
+        self.push(
+            from + propagation / 2,
+            WaitKind::RoundTrip,
+            path,
+            None,
+            inferred,
+        );
         if is_endless {
             // It is not visible whether the response existed when the queue began to fill.
             self.push(free, WaitKind::Unknown, Owner::Unknown, None, inferred);
         } else {
             let think = WaitKind::ServerThink;
-            self.push(free - travel / 2, think, Owner::Server, None, inferred);
+            self.push(free - propagation / 2, think, Owner::Server, None, inferred);
             self.push(free, WaitKind::RoundTrip, path, None, inferred);
         }
         for step in line {

@@ -152,7 +152,7 @@ impl Trace<'_> {
             |mark: &&Mark| asks(mark).is_some_and(|data| data.arrival == Arrival::Repeat);
         let is_answer =
             |mark: &&Mark| mark.by == Side::Server && has_part(mark, self.response).is_some();
-        let (Some(repeat), Some(answer), Some(travel)) = (
+        let (Some(repeat), Some(answer), Some(propagation)) = (
             self.marks.iter().find(is_repeat),
             self.marks.iter().find(is_answer),
             self.to_server.floor(),
@@ -163,7 +163,7 @@ impl Trace<'_> {
         let is_word = |mark: &Mark| mark.by == Side::Server && mark.ack > self.request.start;
         let asked = before().rev().find(|mark| asks(mark).is_some());
         let is_by_timer = asked.is_some_and(|asked| repeat.at.since(asked.at) >= LEAST_TIMEOUT);
-        let is_to_first = answer.at.since(repeat.at) + LEAST_ERROR < travel * 7 / 8;
+        let is_to_first = answer.at.since(repeat.at) + LEAST_ERROR < propagation * 7 / 8;
         is_by_timer && is_to_first && !before().any(is_word)
     }
 

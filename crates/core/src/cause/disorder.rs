@@ -34,14 +34,18 @@ impl Disorders {
             taken_back: _,
             copied,
             took,
-            packets,
+            first_packets: first,
         } = exchange.disorder;
         self.losses += exchange.recoveries.len() as u64;
         self.overtaken += u64::from(overtaken);
         self.resent += u64::from(resent);
         self.copied += u64::from(copied);
-        for (list, packet) in self.packets.iter_mut().zip(packets) {
-            list.extend(Some(packet).filter(|&packet| packet > 0));
+        for (list, packet) in
+            self.packets
+                .iter_mut()
+                .zip([first.overtaken, first.resent, first.copied])
+        {
+            list.extend(packet);
         }
         self.settle();
         let cut = if exchange.recoveries.is_empty() {

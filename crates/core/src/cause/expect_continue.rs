@@ -64,7 +64,7 @@ impl super::Rule for Rule {
             self.answered += 1;
             return;
         }
-        let lost = expectation.waited.saturating_sub(expectation.travel);
+        let lost = expectation.waited.saturating_sub(expectation.propagation);
         if lost < NOTABLE {
             return;
         }

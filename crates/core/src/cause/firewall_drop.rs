@@ -66,7 +66,7 @@ pub(crate) struct Rule {
 
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
-        match (setup.outcome, setup.turned_down) {
+        match (setup.outcome, setup.icmp_rejection) {
             (Some(SetupOutcome::Refused), _) | (Some(SetupOutcome::Unanswered), Some(_)) => {
                 self.refusals.take(setup);
             }

@@ -43,7 +43,7 @@ pub(super) struct LostRequests {
 
 impl LostRequests {
     pub(super) fn observe(&mut self, exchange: &Exchange) {
-        let Some(idle) = exchange.travel.idle.filter(|_| is_far(exchange)) else {
+        let Some(idle) = exchange.path.idle.filter(|_| is_far(exchange)) else {
             return;
         };
         self.silences.record(idle);
@@ -116,8 +116,8 @@ impl LostRequests {
 /// Returns true if a request after this silence is a retransmission: if the packets missing before
 /// it had been sent immediately, they would have timed out just then.
 fn is_repetition(exchange: &Exchange, idle: Duration) -> bool {
-    let missing = exchange.travel.skipped;
-    let trip = exchange.travel.beyond + exchange.least_trip.unwrap_or_default();
+    let missing = exchange.path.skipped;
+    let trip = exchange.path.beyond + exchange.least_trip.unwrap_or_default();
     let timeout = TCP_RTO_MIN + trip * ROUNDS + STRAY;
     (1..=MOST_COPIES).contains(&missing) && idle <= timeout * ((1 << missing) - 1)
 }

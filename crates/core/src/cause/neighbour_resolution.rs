@@ -65,7 +65,7 @@ impl super::Rule for Rule {
         let approach = setup.approach.as_ref();
         let search = approach.and_then(|approach| approach.search);
         if let Some(search) = search.filter(|search| search.took >= LATE) {
-            self.delays.add(search.took, &search.packets);
+            self.delays.add(search.took, &search.packets.numbers());
             self.repeated += u64::from(search.requests > 1);
         }
     }

@@ -79,9 +79,9 @@ pub(crate) struct Rule(Tally);
 
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
-        let [_, queued] = exchange.travel.queued;
+        let queued = exchange.path.queued.response;
         let is_beside = exchange.least_trip.is_some_and(|trip| trip <= BESIDE);
-        if queued >= NOTABLE && is_beside && INITIAL_TTLS.contains(&exchange.travel.ttl) {
+        if queued >= NOTABLE && is_beside && INITIAL_TTLS.contains(&exchange.path.ttl) {
             self.0.add(exchange, Cost::exactly(queued), Duration::ZERO);
         }
     }

@@ -87,27 +87,27 @@ pub(crate) struct Rule {
 
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
-        let (Some(reply), Some(least)) = (exchange.travel.reply, exchange.least_trip) else {
+        let (Some(reply), Some(least)) = (exchange.path.reply, exchange.least_trip) else {
             return;
         };
         // The delay before the point is visible in the client's timestamps, the rest in the reply.
         let asked = if trips::is_far(exchange) {
-            exchange.travel.queued[0]
+            exchange.path.queued.request
         } else {
             Duration::ZERO
         };
         let late = reply.saturating_sub(least) + asked;
-        let least = least + exchange.travel.beyond;
+        let least = least + exchange.path.beyond;
         self.least = self.least.into_iter().chain([least]).min();
         // The delay of the request lengthens the pause before it as seen from the point.
-        let pause = exchange.travel.idle.map(|idle| idle.saturating_sub(asked));
+        let pause = exchange.path.idle.map(|idle| idle.saturating_sub(asked));
         if pause.is_none_or(|pause| pause < PAUSE) {
             self.prompt.record(late);
             return;
         }
         self.woken.record(late);
         self.stamped.record(asked);
-        self.acked_first += u64::from(exchange.travel.is_acked_first);
+        self.acked_first += u64::from(exchange.path.is_acked_first);
         if WAKING.contains(&late) {
             self.tally.add(exchange, Cost::exactly(late), asked);
         }

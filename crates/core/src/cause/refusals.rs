@@ -33,7 +33,7 @@ pub(super) struct Seen {
 
 impl Refusals {
     pub(super) fn take(&mut self, setup: &Setup) {
-        match (setup.outcome, setup.turned_down) {
+        match (setup.outcome, setup.icmp_rejection) {
             (Some(SetupOutcome::Refused), _) => self
                 .resets
                 .entry(setup.answer_ttl.unwrap_or_default())

@@ -50,15 +50,15 @@ pub(crate) struct Silences {
 
 impl Silences {
     pub(super) fn observe(&mut self, exchange: &Exchange) {
-        let Some(idle) = exchange.travel.idle.filter(|_| is_far(exchange)) else {
+        let Some(idle) = exchange.path.idle.filter(|_| is_far(exchange)) else {
             return;
         };
-        if exchange.travel.is_numbered {
+        if exchange.path.is_numbered {
             self.numbered += 1;
             return;
         }
         self.silences.record(idle);
-        let trip = exchange.travel.beyond + exchange.least_trip.unwrap_or_default();
+        let trip = exchange.path.beyond + exchange.least_trip.unwrap_or_default();
         let timer = TCP_RTO_MIN + trip * 7 / 8..=TCP_RTO_MIN + trip * 2 + STRAY;
         if timer.contains(&idle) {
             self.tally.add(exchange, Cost::exactly(idle), idle);

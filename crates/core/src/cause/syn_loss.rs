@@ -75,7 +75,7 @@ pub(crate) struct Rule {
 
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
-        let is_turned_down = setup.turned_down.is_some();
+        let is_turned_down = setup.icmp_rejection.is_some();
         match setup.outcome {
             Some(SetupOutcome::Established) => self.established += 1,
             Some(SetupOutcome::Unanswered) if setup.retransmissions > 0 && !is_turned_down => {

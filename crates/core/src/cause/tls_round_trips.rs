@@ -188,7 +188,7 @@ fn extra_legs(handshake: &Handshake) -> impl Iterator<Item = (&Leg, Duration)> {
 /// as part of the leg if the trip is longer; a server that thinks longer does work, which it would
 /// also have to do in fewer legs. The minimum cost is the travel.
 fn cost_of(leg: &Leg, new_key: Duration) -> Cost {
-    let whole = leg.end.since(leg.begin) + leg.travel;
+    let whole = leg.end.since(leg.begin) + leg.to_client;
     let trip = whole.saturating_sub(leg.server_think);
     let likely = if leg.server_think > trip { trip } else { whole };
     Cost {

@@ -6,8 +6,8 @@ use super::Case;
 use super::beside::Meetings;
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME, OCCASIONS};
 use super::features::Features;
-use crate::exchange::Exchange;
 use crate::exchange::wait::WaitKind;
+use crate::exchange::{Exchange, Queueing};
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::Finding;
@@ -139,7 +139,7 @@ impl Trips {
     pub(super) fn observe(&mut self, exchange: &Exchange) {
         let seen = exchange.waited(WaitKind::RoundTrip);
         // At the server, its reply may arrive within a tick of the capture's clock.
-        if seen + exchange.travel.beyond == Duration::ZERO {
+        if seen + exchange.path.beyond == Duration::ZERO {
             return;
         }
         // It is not known when the request reached the server: the rest is on the client's side of
@@ -148,9 +148,9 @@ impl Trips {
             return;
         }
         let (outside, is_whole) = outside(exchange);
-        let beyond = exchange.travel.beyond;
+        let beyond = exchange.path.beyond;
         let trip = seen + beyond + outside;
-        self.acked_first += u64::from(exchange.travel.is_acked_first);
+        self.acked_first += u64::from(exchange.path.is_acked_first);
         self.told += u64::from(is_whole);
         self.untold += u64::from(!is_whole);
         // The minimum of its own connection: the service's minimum depends on which client came
@@ -162,12 +162,15 @@ impl Trips {
         if is_late {
             self.tally.add(exchange, Cost::exactly(late), outside);
             self.own_least.record(least);
-            let [asked, answered] = exchange.travel.queued;
+            let Queueing {
+                request: asked,
+                response: answered,
+            } = exchange.path.queued;
             self.clocked += u64::from((asked + answered) * 2 >= late);
             let heard = outside.saturating_sub(asked);
             self.tally
                 .add_wall(exchange.begin - asked.min(outside), exchange.end + heard);
-            let heard = nanos(exchange.travel.heard_late.unwrap_or_default());
+            let heard = nanos(exchange.path.heard_late.unwrap_or_default());
             self.heard_late = self.heard_late.saturating_add(heard);
         }
         if late >= NOTABLE && late >= least.mul_f64(STEP_SHARE) {
@@ -177,7 +180,7 @@ impl Trips {
             self.outside = self.outside.saturating_add(nanos(outside));
         }
         if late >= SLIGHT {
-            let heard = nanos(exchange.travel.heard_late.unwrap_or_default());
+            let heard = nanos(exchange.path.heard_late.unwrap_or_default());
             self.heard_slightly = self.heard_slightly.saturating_add(heard);
         }
         self.note_both_ways(exchange, late, outside);
@@ -196,7 +199,7 @@ impl Trips {
             at: exchange.begin,
             trip: nanos(trip),
             port: exchange.client.port,
-            ttl: exchange.travel.ttl,
+            ttl: exchange.path.ttl,
         });
         if self.samples.len() > MAX_SAMPLES * 2 {
             self.settle();
@@ -223,7 +226,7 @@ impl Trips {
     /// Records delays before and after the exchange. If the path is narrow, the end of a long
     /// response waits for the rest of the response: that is transmission, not delay.
     fn note_outside(&mut self, exchange: &Exchange, outside: Duration) {
-        let [asked, _] = exchange.travel.queued;
+        let asked = exchange.path.queued.request;
         let asked = asked.min(outside);
         let heard = if exchange.response_bytes <= FIRST_FLIGHT {
             outside - asked
@@ -264,7 +267,7 @@ impl Trips {
 
     fn note_both_ways(&mut self, exchange: &Exchange, late: Duration, outside: Duration) {
         // At the server, the time until its response is its own.
-        let answered_late = if exchange.travel.is_acked_first || is_far(exchange) {
+        let answered_late = if exchange.path.is_acked_first || is_far(exchange) {
             Duration::ZERO
         } else {
             exchange.waited(WaitKind::ServerThink)
@@ -485,7 +488,7 @@ const CLOCKED_PART: u64 = 4;
 pub(super) fn is_far(exchange: &Exchange) -> bool {
     exchange
         .least_trip
-        .is_some_and(|least| exchange.travel.beyond > least)
+        .is_some_and(|least| exchange.path.beyond > least)
 }
 
 /// Returns the delay with which the request reached a point at the server, by its sender's clock,
@@ -495,8 +498,8 @@ fn outside(exchange: &Exchange) -> (Duration, bool) {
     if !is_far(exchange) {
         return (Duration::ZERO, true);
     }
-    let [asked, _] = exchange.travel.queued;
-    let heard = exchange.travel.heard_late;
+    let asked = exchange.path.queued.request;
+    let heard = exchange.path.heard_late;
     (asked + heard.unwrap_or_default(), heard.is_some())
 }
 

@@ -9,8 +9,8 @@ use core::time::Duration;
 use crate::cause::stall_follows_ack;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
-    Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Packing, Particulars, Side, Signs,
-    Travel,
+    Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Packing, Particulars, PathTimes, Side,
+    Signs,
 };
 use crate::facts::Facts;
 use crate::observed::event::{PointId, RequestFailure, RequestSample, TargetId};
@@ -70,8 +70,8 @@ fn exchange(
         recoveries: Vec::new(),
         deliveries: Vec::new(),
         disorder: Disorder::default(),
-        travel: Travel::default(),
-        narrow: None,
+        path: PathTimes::default(),
+        mtu_loss: None,
         drops: None,
         packing: Packing::default(),
         harmless_delay: None,

@@ -24,8 +24,8 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut 
     if !evidence.targets.is_empty() {
         return;
     }
-    let told = &evidence.told;
-    let mut words: Vec<&Word> = told.words.iter().collect();
+    let icmp = &evidence.icmp;
+    let mut words: Vec<&Word> = icmp.words.iter().collect();
     words.sort_by_key(|word| (core::cmp::Reverse(word.count), word.target));
     let mut said = 0;
     for word in words {
@@ -41,7 +41,7 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut 
             notes.push(remark(word));
         }
     }
-    let pings = told.pings.iter().filter(|pings| pings.sent > 0);
+    let pings = icmp.pings.iter().filter(|pings| pings.sent > 0);
     notes.extend(pings.take(MAX_NOTES).map(ping_remark));
 }
 
@@ -50,7 +50,7 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut 
 fn is_about(evidence: &Evidence, word: &Word) -> bool {
     let is_v4 = word.target.is_ipv4();
     let is_meant = matches!(word.kind, IcmpKind::Unreachable(_));
-    if !is_meant || word.kind.is_port_closed(is_v4) || evidence.told.alive.contains(&word.target) {
+    if !is_meant || word.kind.is_port_closed(is_v4) || evidence.icmp.alive.contains(&word.target) {
         return false;
     }
     let mut services = evidence
@@ -97,7 +97,7 @@ fn unreachable(evidence: &Evidence, word: &Word) -> Finding {
         Id::HostUnreachable
     };
     let asked: u64 = evidence
-        .told
+        .icmp
         .pings
         .iter()
         .filter(|pings| pings.target == word.target)
@@ -199,8 +199,8 @@ fn ping_remark(pings: &Pings) -> Remark {
             human(most)
         ));
     }
-    if pings.turned_down > 0 {
-        text.push_str(&format!(", {} rejected by ICMP", pings.turned_down));
+    if pings.rejected > 0 {
+        text.push_str(&format!(", {} rejected by ICMP", pings.rejected));
     }
     if pings.lost > 0 {
         let share = percent(pings.lost as f64 / pings.sent.max(1) as f64);

@@ -39,7 +39,7 @@ impl Connection {
     /// Takes in what the segment reports about the peer's bytes beyond its acknowledgement; returns
     /// true if the sender of the segment lacks some of them.
     #[inline]
-    pub(super) fn hear(&mut self, segment: &Segment, ack: u64, skipped: u16) -> bool {
+    pub(super) fn apply_answer(&mut self, segment: &Segment, ack: u64, skipped: u16) -> bool {
         let blocks = segment.options.sack_blocks();
         let has_repeats = !self.half(segment.direction.reverse()).repeats.is_empty();
         if blocks.is_empty() && (!has_repeats || ack == 0) {
@@ -80,7 +80,7 @@ impl Connection {
             Direction::Backward => &mut self.forward,
         };
         let facts = &mut self.facts;
-        half.repeats.hear(&answer, |number, need| {
+        half.repeats.resolve(&answer, |number, need| {
             pairing.resolve(number, need);
             if let (Some(facts), Need::Spurious) = (facts.as_mut(), need) {
                 facts.was_spurious(segment.direction.reverse());

@@ -31,16 +31,30 @@ pub(crate) struct Closed {
     /// Servers whose data was seen, with the data's time to live.
     pub(crate) servers: Vec<(IpAddr, u8)>,
     /// Numbers of exchanges and setups that were reported.
-    told: (usize, usize),
+    reported: Reported,
     /// Memory reused for the next segment.
     pub(super) scratch: Scratch,
 }
 
+/// Number of closed things that were reported but are still to be counted.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Reported {
+    exchanges: usize,
+    setups: usize,
+}
+
 impl Closed {
+    fn counts(&self) -> Reported {
+        Reported {
+            exchanges: self.exchanges.len(),
+            setups: self.setups.len(),
+        }
+    }
+
     /// Returns true if anything that closed was not reported yet.
     #[inline]
-    pub(crate) fn has_news(&self) -> bool {
-        self.told != (self.exchanges.len(), self.setups.len())
+    pub(crate) fn has_unreported(&self) -> bool {
+        self.reported != self.counts()
             || !self.connections.is_empty()
             || !self.transfers.is_empty()
             || !self.fin_trips.is_empty()
@@ -48,8 +62,8 @@ impl Closed {
     }
 
     /// Drops what was reported; keeps what is still to be counted, and the memory.
-    pub(crate) fn forget_told(&mut self) {
-        self.told = (self.exchanges.len(), self.setups.len());
+    pub(crate) fn forget_reported(&mut self) {
+        self.reported = self.counts();
         for transfer in &mut self.transfers {
             self.scratch.take_back(transfer);
         }
@@ -62,12 +76,12 @@ impl Closed {
     }
 
     /// Forgets the exchanges and setups that were counted; keeps their memory.
-    pub(crate) fn forget_settled(&mut self) {
+    pub(crate) fn forget_counted(&mut self) {
         for exchange in &mut self.exchanges {
             self.scratch.take_back(exchange);
         }
         self.exchanges.clear();
         self.setups.clear();
-        self.told = (0, 0);
+        self.reported = Reported::default();
     }
 }

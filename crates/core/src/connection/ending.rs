@@ -63,12 +63,12 @@ impl Connection {
     fn is_too_soon(&self, reset: &Segment) -> bool {
         let own = self.half(reset.direction);
         let answers = !reset.flags.contains(TcpFlags::ACK) && own.base() == Some(reset.seq);
-        let travel = self.half(reset.direction.reverse()).to_peer.floor();
-        let (Some(made), Some(travel)) = (self.setup.end, travel) else {
+        let propagation = self.half(reset.direction.reverse()).to_peer.floor();
+        let (Some(made), Some(propagation)) = (self.setup.end, propagation) else {
             return false;
         };
         let took = reset.at.since(made) + LEAST_ERROR;
-        answers && self.setup.is_made() && took < travel * 7 / 8
+        answers && self.setup.is_made() && took < propagation * 7 / 8
     }
 
     pub(super) fn take_fin(&mut self, segment: &Segment, by: Side, data: Option<Data>) {

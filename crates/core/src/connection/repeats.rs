@@ -106,7 +106,7 @@ impl Repeats {
     }
 
     /// Takes in the receiver's answer; calls `tell` with the verdict on each packet.
-    pub(crate) fn hear(&mut self, answer: &Answer<'_>, mut tell: impl FnMut(u64, Need)) {
+    pub(crate) fn resolve(&mut self, answer: &Answer<'_>, mut tell: impl FnMut(u64, Need)) {
         self.has_gap |= answer.is_after_gap;
         self.weigh(answer, &mut tell);
         if let Some(duplicate) = answer.duplicate {
@@ -219,7 +219,7 @@ mod tests {
         repeats.watch(7, span(0, 100), at(0), Some(50));
         let mut told = Vec::new();
         for answer in answers {
-            repeats.hear(answer, |number, need| {
+            repeats.resolve(answer, |number, need| {
                 assert_eq!(number, 7);
                 told.push(need);
             });

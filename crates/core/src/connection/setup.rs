@@ -58,7 +58,7 @@ pub(crate) struct Setup {
     pub(crate) opening: Opening,
     pub(crate) aftermath: Aftermath,
     /// The ICMP error sent in reply to the SYN: its kind and packet number.
-    pub(crate) turned_down: Option<(IcmpKind, u64)>,
+    pub(crate) icmp_rejection: Option<(IcmpKind, u64)>,
     /// The steps before the SYN.
     pub(crate) approach: Option<Box<Approach>>,
     /// True if a SYN came again after its answer: whatever follows may answer either.
@@ -242,7 +242,7 @@ impl Setup {
     /// packet `number`.
     pub(crate) fn turn_down(&mut self, kind: IcmpKind, number: u64) {
         if self.answered.is_none() && self.begin.is_some() {
-            self.turned_down.get_or_insert((kind, number));
+            self.icmp_rejection.get_or_insert((kind, number));
         }
     }
 
@@ -393,8 +393,8 @@ impl Setup {
         let (greeting, packet) = self.aftermath.greeting?;
         let (spoke, _) = self.aftermath.spoke?;
         let is_clean = self.aftermath.answer_repeats == 0 && self.answer_retransmissions == 0;
-        let travel = self.answered_within().filter(|_| is_clean)?;
-        let waited = spoke.since(self.end?).saturating_sub(travel);
+        let propagation = self.answered_within().filter(|_| is_clean)?;
+        let waited = spoke.since(self.end?).saturating_sub(propagation);
         Some((greeting, waited, packet))
     }
 

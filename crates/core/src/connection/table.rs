@@ -1,15 +1,15 @@
 //! The active connections, by observation point and flow.
 //!
-//! Bounded: a connection that ended leaves a grave, where late segments find it and which a new
+//! Bounded: a connection that ended leaves a tombstone, where late segments find it and which a new
 //! connection with the same ports reopens. If there is no room, the active connections idle longest
 //! are dropped and counted. The work per segment does not grow with the number of connections.
 
 mod copies;
 mod early;
-mod grave;
 mod open;
 #[cfg(test)]
 mod tests;
+mod tombstone;
 
 use core::hash::{BuildHasher, Hasher};
 use core::time::Duration;
@@ -26,8 +26,8 @@ use crate::observed::icmp::IcmpError;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::preconnect::Approach;
-use grave::Grave;
 pub(crate) use open::Open;
+use tombstone::Tombstone;
 
 /// Default maximum number of connections followed at a time: about 1.5 KiB each.
 pub(crate) const MAX_CONNECTIONS: usize = 64 * 1024;
@@ -36,7 +36,7 @@ const EVICTED: usize = 8;
 /// The silence after which a connection that ended is closed: the last acknowledgements and late
 /// retransmissions still belong to it. A few round trips of the longest paths.
 const QUIET: Duration = Duration::from_secs(2);
-/// The time after which a grave is removed (RFC 9293 §3.6.1: twice the maximum segment lifetime,
+/// The time after which a tombstone is removed (RFC 9293 §3.6.1: twice the maximum segment lifetime,
 /// which kernels set to 30 s).
 const LINGER: Duration = Duration::from_secs(60);
 /// Minimum number of segments in one direction without any in the other that cannot be coincidence.
@@ -47,17 +47,17 @@ const IDLE: Duration = Duration::from_secs(600);
 /// Connections by observation point and flow.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Open connections, stored separately from the graves, which are many times as numerous:
+    /// Open connections, stored separately from the tombstones, which are many times as numerous:
     /// nearly every segment belongs to an open connection, and a small table stays in the
     /// processor's cache.
     open: HashTable<Box<Open>>,
-    graves: HashTable<Grave>,
+    tombstones: HashTable<Tombstone>,
     hasher: SeedableRandomState,
     max: usize,
     /// Connections that ended, in order of their end.
     ended: VecDeque<Due>,
     /// Graves, oldest first.
-    dug: VecDeque<Due>,
+    buried: VecDeque<Due>,
     /// The time up to which nothing is due: for nearly every segment this is the only check.
     quiet_until: Timestamp,
     next_sweep: Timestamp,
@@ -174,11 +174,11 @@ impl Table {
     pub(crate) fn new(hasher: SeedableRandomState, max: usize) -> Self {
         Self {
             open: HashTable::new(),
-            graves: HashTable::new(),
+            tombstones: HashTable::new(),
             hasher,
             max: max.max(1),
             ended: VecDeque::new(),
-            dug: VecDeque::new(),
+            buried: VecDeque::new(),
             quiet_until: Timestamp::MIN,
             next_sweep: Timestamp::MIN,
             segments_since_sweep: 0,
@@ -195,7 +195,7 @@ impl Table {
         arrived: Arrived,
         closed: &mut Closed,
     ) {
-        self.settle(segment.at, closed);
+        self.expire(segment.at, closed);
         let hash = self.hash(segment.point, &segment.flow);
         let (point, flow) = (segment.point, &segment.flow);
         let found = self
@@ -277,12 +277,12 @@ impl Table {
         hash: u64,
         closed: &mut Closed,
     ) {
-        let is_it = |grave: &Grave| grave.is_at(segment.point, &segment.flow);
-        if let Ok(grave) = self.graves.find_entry(hash, is_it) {
-            if !grave.get().is_succeeded_by(segment) {
+        let is_it = |tombstone: &Tombstone| tombstone.is_at(segment.point, &segment.flow);
+        if let Ok(tombstone) = self.tombstones.find_entry(hash, is_it) {
+            if !tombstone.get().is_succeeded_by(segment) {
                 return;
             }
-            grave.remove();
+            tombstone.remove();
         }
         if self.open.len() >= self.max {
             self.evict(closed);
@@ -302,25 +302,25 @@ impl Table {
         self.open.insert_unique(hash, open, |open| open.hash);
     }
 
-    /// Closes what ended a while ago, removes old graves and occasionally drops connections that
+    /// Closes what ended a while ago, removes old tombstones and occasionally drops connections that
     /// have long been idle. Usually nothing is due.
     #[inline]
-    fn settle(&mut self, now: Timestamp, closed: &mut Closed) {
+    fn expire(&mut self, now: Timestamp, closed: &mut Closed) {
         self.segments_since_sweep += 1;
         if now > self.quiet_until {
-            self.settle_due(now, closed);
+            self.expire_due(now, closed);
         }
     }
 
     #[inline(never)]
-    fn settle_due(&mut self, now: Timestamp, closed: &mut Closed) {
+    fn expire_due(&mut self, now: Timestamp, closed: &mut Closed) {
         let is_due = |due: Option<&Due>, after: Duration| {
             due.is_some_and(|due| now.signed_since(due.at) > after.as_nanos() as i64)
         };
         if is_due(self.ended.front(), QUIET) || self.ended.len() > self.max {
             self.close_ended(now, closed);
         }
-        if is_due(self.dug.front(), LINGER) || self.dug.len() > self.max {
+        if is_due(self.buried.front(), LINGER) || self.buried.len() > self.max {
             self.forget_grave();
         }
         if now >= self.next_sweep && self.segments_since_sweep > self.open.len() {
@@ -331,13 +331,13 @@ impl Table {
 
     /// Returns the time up to which nothing is due, as long as nothing ends.
     fn next_due(&self) -> Timestamp {
-        if self.ended.len() > self.max || self.dug.len() > self.max {
+        if self.ended.len() > self.max || self.buried.len() > self.max {
             return Timestamp::MIN;
         }
         let due = |due: Option<&Due>, after| due.map_or(Timestamp::MAX, |due| due.at + after);
         let before_sweep = self.next_sweep - Duration::from_nanos(1);
         due(self.ended.front(), QUIET)
-            .min(due(self.dug.front(), LINGER))
+            .min(due(self.buried.front(), LINGER))
             .min(before_sweep)
     }
 
@@ -364,19 +364,19 @@ impl Table {
         }
         open.give_up(Parting::Idle, closed);
         self.tallied.closed(open);
-        let grave = Grave::new(due.id, due.hash, &open.connection);
+        let tombstone = Tombstone::new(due.id, due.hash, &open.connection);
         entry.remove();
-        self.graves
-            .insert_unique(due.hash, grave, |grave| grave.hash);
-        self.dug.push_back(Due { at: now, ..due });
+        self.tombstones
+            .insert_unique(due.hash, tombstone, |tombstone| tombstone.hash);
+        self.buried.push_back(Due { at: now, ..due });
     }
 
     #[cold]
     fn forget_grave(&mut self) {
-        if let Some(due) = self.dug.pop_front() {
-            let is_meant = |grave: &Grave| grave.id == due.id;
-            if let Ok(grave) = self.graves.find_entry(due.hash, is_meant) {
-                grave.remove();
+        if let Some(due) = self.buried.pop_front() {
+            let is_meant = |tombstone: &Tombstone| tombstone.id == due.id;
+            if let Ok(tombstone) = self.tombstones.find_entry(due.hash, is_meant) {
+                tombstone.remove();
             }
         }
     }

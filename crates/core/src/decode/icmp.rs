@@ -56,7 +56,7 @@ pub(super) fn read<'a>(
             let header = quoted.payload.first_chunk()?;
             let ping = ping(quoted.protocol, header).filter(|(is_reply, ..)| !is_reply)?;
             let reporter = datagram.source;
-            let step = EchoStep::TurnedDown { reporter, kind };
+            let step = EchoStep::Rejected { reporter, kind };
             return Some(echo(ping, quoted.source, quoted.destination, step));
         }
         _ => return None,

@@ -53,7 +53,7 @@ pub struct Leg {
     pub server_think: Duration,
     /// The round trip from the observation point to the client, which adds to every answer if the
     /// capture was not taken at the client; part of no leg.
-    pub travel: Duration,
+    pub to_client: Duration,
     /// The time from the answer's first byte to its last, losses excluded.
     pub spread: Duration,
     /// The longest gap between two segments of the answer.

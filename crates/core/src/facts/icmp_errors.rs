@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The ICMP errors and pings of a whole capture.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct IcmpTotals {
     pub(crate) words: Vec<Word>,
     pub(crate) pings: Vec<Pings>,
     /// Hosts that sent datagrams or answered pings.
@@ -59,7 +59,7 @@ pub(crate) struct Pings {
     pub(crate) asker: IpAddr,
     pub(crate) target: IpAddr,
     pub(crate) sent: u64,
-    pub(crate) turned_down: u64,
+    pub(crate) rejected: u64,
     /// Pings that were neither answered nor rejected nor sent just before the end.
     pub(crate) lost: u64,
     pub(crate) round_trips: Distribution,
@@ -77,7 +77,7 @@ pub(crate) struct Words {
 #[derive(Debug, Default)]
 struct Pair {
     sent: u64,
-    turned_down: u64,
+    rejected: u64,
     lost: u64,
     round_trips: Distribution,
     /// The time at which each unanswered ping was sent.
@@ -97,7 +97,7 @@ impl Words {
     /// Records an echo request or an echo reply.
     pub(crate) fn echo(&mut self, echo: &Echo) {
         self.last = self.last.max(echo.at);
-        if let EchoStep::TurnedDown { reporter, kind } = echo.step {
+        if let EchoStep::Rejected { reporter, kind } = echo.step {
             self.word(echo.target, reporter, kind, echo.number, true);
         }
         let is_answer = echo.step == EchoStep::Reply;
@@ -154,7 +154,7 @@ impl Words {
     }
 
     /// Returns the totals of the errors and pings so far.
-    pub(crate) fn told(&self) -> Told {
+    pub(crate) fn totals(&self) -> IcmpTotals {
         let mut seen = BTreeSet::new();
         let pairs = self.pairs.iter();
         // A ping that two points saw counts once.
@@ -163,11 +163,11 @@ impl Words {
             asker,
             target,
             sent: pair.sent,
-            turned_down: pair.turned_down,
+            rejected: pair.rejected,
             lost: pair.lost + pair.overdue(self.last),
             round_trips: pair.round_trips.clone(),
         });
-        Told {
+        IcmpTotals {
             pings: pings.collect(),
             words: self.words.values().cloned().collect(),
             alive: self.alive.clone(),
@@ -185,8 +185,8 @@ impl Pair {
                     self.round_trips.record(echo.at.since(sent));
                 }
             }
-            EchoStep::TurnedDown { .. } => {
-                self.turned_down += u64::from(self.open.remove(&key).is_some());
+            EchoStep::Rejected { .. } => {
+                self.rejected += u64::from(self.open.remove(&key).is_some());
             }
         }
     }
@@ -252,7 +252,7 @@ mod tests {
                 }
             }
         }
-        let [pings] = words.told().pings.try_into().expect("one pair of hosts");
+        let [pings] = words.totals().pings.try_into().expect("one pair of hosts");
         pings
     }
 
@@ -273,10 +273,10 @@ mod tests {
         for seq in 0..2000 {
             let reporter = IpAddr::V4(core::net::Ipv4Addr::from(seq as u32 % 20));
             let kind = IcmpKind::Unreachable((seq % 2) as u8);
-            let step = EchoStep::TurnedDown { reporter, kind };
+            let step = EchoStep::Rejected { reporter, kind };
             words.echo(&echo(i64::from(seq), 0, seq, step));
         }
-        let told = words.told();
+        let told = words.totals();
         assert_eq!(told.words.len(), 2);
         assert!(told.words.iter().all(|word| word.count == 1000));
         assert!(

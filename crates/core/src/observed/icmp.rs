@@ -61,7 +61,7 @@ pub enum EchoStep {
     /// The target's reply.
     Reply,
     /// An ICMP error from a router or host: the ping could not be delivered.
-    TurnedDown {
+    Rejected {
         /// The sender of the error.
         reporter: IpAddr,
         /// The error.

@@ -31,8 +31,22 @@ pub(crate) struct Search {
     /// The time from the first request to the answer.
     pub(crate) took: Duration,
     pub(crate) requests: u32,
-    /// Packet numbers of the first request, the last request and the answer.
-    pub(crate) packets: [u64; 3],
+    pub(crate) packets: SearchPackets,
+}
+
+/// The packets of an answered search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SearchPackets {
+    pub(crate) first_request: u64,
+    pub(crate) last_request: u64,
+    pub(crate) answer: u64,
+}
+
+impl SearchPackets {
+    /// Returns the packets' numbers in the order of the packets.
+    pub(crate) fn numbers(self) -> [u64; 3] {
+        [self.first_request, self.last_request, self.answer]
+    }
 }
 
 /// A host that never answered a request for its address.
@@ -47,14 +61,21 @@ pub(crate) struct Silent {
     pub(crate) last_packet: u64,
 }
 
+/// The answer to a search.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    at: Timestamp,
+    number: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Open {
     first: Timestamp,
     last: Timestamp,
     requests: u32,
-    packets: [u64; 3],
-    /// Time of the answer.
-    answered: Option<Timestamp>,
+    first_packet: u64,
+    last_packet: u64,
+    answer: Option<Answer>,
     has_ever_answered: bool,
 }
 
@@ -139,13 +160,17 @@ impl Searches {
         }
         let target = self.answered.remove(&(point, asker))?;
         let open = self.open.get(&(point, asker, target))?;
-        let answered = open.answered?;
-        let is_at_once = at >= answered && at.since(answered) <= AT_ONCE;
+        let answer = open.answer?;
+        let is_at_once = at >= answer.at && at.since(answer.at) <= AT_ONCE;
         is_at_once.then(|| Search {
             target,
-            took: answered.since(open.first),
+            took: answer.at.since(open.first),
             requests: open.requests,
-            packets: open.packets,
+            packets: SearchPackets {
+                first_request: open.first_packet,
+                last_request: open.last_packet,
+                answer: answer.number,
+            },
         })
     }
 
@@ -174,8 +199,8 @@ impl Searches {
                     asker,
                     requests: open.requests,
                     took: open.last.since(open.first),
-                    first_packet: open.packets[0],
-                    last_packet: open.packets[1],
+                    first_packet: open.first_packet,
+                    last_packet: open.last_packet,
                 };
                 (point, silent)
             })
@@ -191,15 +216,16 @@ impl Open {
             first: step.at,
             last: step.at,
             requests: 1,
-            packets: [step.number, step.number, 0],
-            answered: None,
+            first_packet: step.number,
+            last_packet: step.number,
+            answer: None,
             has_ever_answered: false,
         }
     }
 
     fn ask(&mut self, step: &Neighbour) {
         let since = step.at.since(self.last);
-        let is_over = self.packets[2] != 0 || since > FORGET;
+        let is_over = self.answer.is_some() || since > FORGET;
         if is_over {
             let has_ever_answered = self.has_ever_answered;
             *self = Self {
@@ -209,17 +235,19 @@ impl Open {
         } else if since >= REPEAT {
             self.requests += 1;
             self.last = step.at;
-            self.packets[1] = step.number;
+            self.last_packet = step.number;
         }
     }
 
     /// Takes in an answer; returns true if it is the first.
     fn answer(&mut self, step: &Neighbour) -> bool {
         self.has_ever_answered = true;
-        let is_first = self.packets[2] == 0;
+        let is_first = self.answer.is_none();
         if is_first {
-            self.packets[2] = step.number;
-            self.answered = Some(step.at);
+            self.answer = Some(Answer {
+                at: step.at,
+                number: step.number,
+            });
         }
         is_first
     }

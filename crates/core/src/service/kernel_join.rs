@@ -111,8 +111,8 @@ impl Served {
     fn compare(&mut self, exchange: &Exchange, turn: &RequestSpan, error: Duration) -> bool {
         let host = turn.left().since(was_whole(turn));
         let packets = waited(exchange, |wait| KINDS.contains(&wait.kind));
-        let travel = waited(exchange, |wait| wait.kind == WaitKind::RoundTrip);
-        let room = exchange.latency().saturating_sub(travel);
+        let propagation = waited(exchange, |wait| wait.kind == WaitKind::RoundTrip);
+        let room = exchange.latency().saturating_sub(propagation);
         let beyond = packets.saturating_sub(host);
         let within = host.saturating_sub(room);
         let tallies = [(beyond, &mut self.beyond), (within, &mut self.within)];

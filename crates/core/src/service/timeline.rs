@@ -31,7 +31,7 @@ pub(crate) struct Moment {
     pub(crate) ordinal: u32,
     /// Time at which the request was complete at the observation point.
     pub(crate) sent: Timestamp,
-    /// Time at which the server had the request, corrected for the travel time where known.
+    /// Time at which the server had the request, corrected for the propagation time where known.
     pub(crate) asked: Timestamp,
     /// Time at which the server sent the response's first byte.
     pub(crate) answered: Timestamp,
@@ -121,7 +121,7 @@ impl Moment {
             origin: origin(exchange),
             to_server: exchange.least_trip.unwrap_or_default(),
             is_encoded: exchange.particulars.is_encoded_on_the_fly,
-            is_acked_first: exchange.travel.is_acked_first,
+            is_acked_first: exchange.path.is_acked_first,
             is_clear,
         }
     }
@@ -160,16 +160,16 @@ fn sent(exchange: &Exchange) -> Timestamp {
 }
 
 /// Returns the time at which the server continued after its longest own wait in `exchange`,
-/// corrected for the travel time from the server where that time is known.
+/// corrected for the propagation time from the server where that time is known.
 fn resumed(exchange: &Exchange) -> Timestamp {
-    let travel = exchange.least_trip.unwrap_or_default() / 2;
+    let propagation = exchange.least_trip.unwrap_or_default() / 2;
     let own = exchange
         .waits
         .iter()
         .filter(|wait| matches!(wait.kind, WaitKind::ServerThink | WaitKind::ServerPause));
     let longest = own.max_by_key(|wait| (wait.nanos(), core::cmp::Reverse(wait.end)));
     longest.map_or(exchange.end, |wait| match wait.kind {
-        WaitKind::ServerPause => wait.end - travel,
+        WaitKind::ServerPause => wait.end - propagation,
         _ => wait.end,
     })
 }

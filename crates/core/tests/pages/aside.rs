@@ -62,7 +62,7 @@ pub(crate) fn parse(words: &[&str], connection: u16) -> Option<Result<Aside, Str
             .and_then(|code| {
                 let kind = IcmpKind::Unreachable(code);
                 let reporter = ROUTER;
-                ping(seq, EchoStep::TurnedDown { reporter, kind })
+                ping(seq, EchoStep::Rejected { reporter, kind })
             }),
         ["icmp", "unreachable", code] => code
             .parse()

@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::{mem, thread};
 
-use lagtrace_core::analyzer::{Admission, Analyzer, Entrance, Tidings, Worker};
+use lagtrace_core::analyzer::{Analyzer, ClosedBatch, Ingress, Routed, Worker};
 use lagtrace_core::decode::Packet;
 use lagtrace_sources::capture::Packets;
 
@@ -31,15 +31,15 @@ pub(super) fn run(
     if threads == NonZeroUsize::MIN {
         return alone(analyzer, read, watch);
     }
-    let (entrance, workers) = analyzer.split();
-    let rounds = Rounds::new(&mut read, entrance, workers);
+    let (ingress, workers) = analyzer.split();
+    let rounds = Rounds::new(&mut read, ingress, workers);
     let helpers = (threads.get() - 1).min(rounds.workers.len());
     thread::scope(|scope| {
         for _ in 0..helpers {
-            scope.spawn(|| rounds.work(None::<fn(&Batch, &mut Entrance)>));
+            scope.spawn(|| rounds.work(None::<fn(&Batch, &mut Ingress)>));
         }
-        rounds.work(Some(|batch: &Batch, entrance: &mut Entrance| {
-            tell(entrance, batch, &mut watch);
+        rounds.work(Some(|batch: &Batch, ingress: &mut Ingress| {
+            tell(ingress, batch, &mut watch);
         }));
     });
 }
@@ -103,24 +103,24 @@ struct Batch {
 #[derive(Default)]
 struct Share {
     dealt: Vec<Dealt>,
-    tidings: Tidings,
+    closed: ClosedBatch,
 }
 
 /// A packet of a shard: its index in the batch.
 struct Dealt {
     index: usize,
-    /// The admission of a segment; `None` for other packets.
-    admission: Option<Admission>,
+    /// The routed of a segment; `None` for other packets.
+    routed: Option<Routed>,
 }
 
 /// The reader, which reads packets and distributes them to the shards.
 struct Reader<'a, R> {
     read: &'a mut R,
-    entrance: &'a mut Entrance,
+    ingress: &'a mut Ingress,
 }
 
 impl<'a, R: FnMut(&mut Packets)> Rounds<'a, R> {
-    fn new(read: &'a mut R, entrance: &'a mut Entrance, workers: Vec<Worker<'a>>) -> Self {
+    fn new(read: &'a mut R, ingress: &'a mut Ingress, workers: Vec<Worker<'a>>) -> Self {
         let batch = |_| {
             let shares = workers.iter().map(|_| Mutex::default()).collect();
             RwLock::new(Batch {
@@ -132,13 +132,13 @@ impl<'a, R: FnMut(&mut Packets)> Rounds<'a, R> {
             progress: Mutex::new(Progress::new(workers.len())),
             changed: Condvar::new(),
             batches: std::array::from_fn(batch),
-            reader: Mutex::new(Reader { read, entrance }),
+            reader: Mutex::new(Reader { read, ingress }),
             workers: workers.into_iter().map(Mutex::new).collect(),
         }
     }
 
     /// Performs due tasks until all are done. Only one thread has `tell`.
-    fn work(&self, mut tell: Option<impl FnMut(&Batch, &mut Entrance)>) {
+    fn work(&self, mut tell: Option<impl FnMut(&Batch, &mut Ingress)>) {
         let _alarm = Alarm(self);
         while let Some(task) = self.next(tell.is_some()) {
             let slot = &self.batches[task.round() % AHEAD];
@@ -156,7 +156,7 @@ impl<'a, R: FnMut(&mut Packets)> Rounds<'a, R> {
                 Task::Tell(_) => {
                     let batch = slot.read().unwrap_or_else(PoisonError::into_inner);
                     if let Some(tell) = &mut tell {
-                        tell(&batch, lock(&self.reader).entrance);
+                        tell(&batch, lock(&self.reader).ingress);
                     }
                     batch.is_last
                 }
@@ -197,33 +197,33 @@ impl<R> Drop for Alarm<'_, '_, R> {
 
 impl<R: FnMut(&mut Packets)> Reader<'_, R> {
     fn read(&mut self, batch: &mut Batch) {
-        batch.before = self.entrance.packets();
+        batch.before = self.ingress.packets();
         (self.read)(&mut batch.packets);
         batch.is_last = batch.packets.is_empty();
         for (index, (packet, payload)) in batch.packets.iter().enumerate() {
-            let (shard, admission) = match packet {
+            let (shard, routed) = match packet {
                 Packet::Tcp(segment, _) => {
-                    let admission = self.entrance.segment(segment, payload);
-                    (admission.shard(), Some(admission))
+                    let routed = self.ingress.segment(segment, payload);
+                    (routed.shard(), Some(routed))
                 }
-                Packet::Icmp(error) => (self.entrance.icmp(error), None),
+                Packet::Icmp(error) => (self.ingress.icmp(error), None),
                 Packet::Udp(header, _) => {
-                    self.entrance.datagram(header, payload);
+                    self.ingress.datagram(header, payload);
                     continue;
                 }
                 Packet::Echo(echo) => {
-                    self.entrance.echo(echo);
+                    self.ingress.echo(echo);
                     continue;
                 }
                 Packet::Neighbour(step) => {
-                    self.entrance.neighbour(step);
+                    self.ingress.neighbour(step);
                     continue;
                 }
                 Packet::Other => continue,
             };
             if let Some(share) = batch.shares.get_mut(shard) {
                 let share = share.get_mut().unwrap_or_else(PoisonError::into_inner);
-                share.dealt.push(Dealt { index, admission });
+                share.dealt.push(Dealt { index, routed });
             }
         }
     }
@@ -233,10 +233,10 @@ impl Batch {
     /// Processes the packets of a shard.
     fn take(&self, shard: usize, worker: &mut Worker<'_>) {
         let mut share = lock(&self.shares[shard]);
-        for Dealt { index, admission } in share.dealt.drain(..) {
-            match (self.packets.at(index), admission) {
-                (Some((Packet::Tcp(segment, _), payload)), Some(admission)) => {
-                    worker.segment(segment, payload, admission);
+        for Dealt { index, routed } in share.dealt.drain(..) {
+            match (self.packets.at(index), routed) {
+                (Some((Packet::Tcp(segment, _), payload)), Some(routed)) => {
+                    worker.segment(segment, payload, routed);
                 }
                 (Some((Packet::Icmp(error), _)), _) => worker.icmp(error),
                 _ => {}
@@ -245,24 +245,24 @@ impl Batch {
         if self.is_last {
             worker.close();
         }
-        share.tidings = worker.tidings();
+        share.closed = worker.take_closed();
     }
 }
 
 /// Delivers the results that were completed by the packets of `batch`.
-fn tell(entrance: &mut Entrance, batch: &Batch, watch: &mut Option<impl FnMut(&Packet<'_>)>) {
+fn tell(ingress: &mut Ingress, batch: &Batch, watch: &mut Option<impl FnMut(&Packet<'_>)>) {
     for share in &batch.shares {
-        entrance.gather(mem::take(&mut lock(share).tidings));
+        ingress.gather(mem::take(&mut lock(share).closed));
     }
     let mut last = batch.before;
     for (packet, _) in batch.packets.iter() {
         last += 1;
         if let (Some(watch), Packet::Tcp(..) | Packet::Icmp(_)) = (watch.as_mut(), packet) {
-            entrance.deliver(last);
+            ingress.deliver(last);
             watch(packet);
         }
     }
-    entrance.deliver(last);
+    ingress.deliver(last);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

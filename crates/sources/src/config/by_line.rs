@@ -5,11 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use lagtrace_core::observed::event::{ConfigurationLine, SourceLocation, TargetId};
+use lagtrace_core::observed::event::SourceLocation;
 
-use super::files::{Files, Root};
-use super::process::{self, START_RESOLUTION};
-use super::{Error, apache, haproxy};
+use super::Error;
+use super::files::Files;
+use super::process::START_RESOLUTION;
 
 /// Maximum number of bytes read from one file.
 const MAX_BYTES: usize = 1 << 20;
@@ -17,69 +17,6 @@ const MAX_BYTES: usize = 1 << 20;
 const MAX_FILES: usize = 256;
 /// Maximum depth of includes.
 const MAX_DEPTH: usize = 16;
-
-/// A program whose files are read by line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Program {
-    /// Apache httpd.
-    Apache,
-    /// haproxy.
-    Haproxy,
-}
-
-impl Program {
-    /// Returns the program of a process of this name.
-    pub fn of(name: &str) -> Option<Self> {
-        match name {
-            "apache2" | "httpd" => Some(Self::Apache),
-            "haproxy" => Some(Self::Haproxy),
-            _ => None,
-        }
-    }
-
-    /// Returns the program's name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Apache => "apache",
-            Self::Haproxy => "haproxy",
-        }
-    }
-}
-
-/// Returns the settings of a running program for connections to one of its ports.
-///
-/// # Errors
-/// When the process or its configuration file cannot be read.
-pub fn settings(
-    program: Program,
-    pid: u32,
-    port: u16,
-    target: TargetId,
-) -> Result<Vec<ConfigurationLine>, Error> {
-    let arguments = process::arguments(pid)?;
-    let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-    let root = Root::of(pid)?;
-    let mut reader = Reader {
-        files: &root,
-        started: process::stat(pid)?.started(),
-        read: 0,
-    };
-    let found = match program {
-        Program::Apache => apache::settings(&mut reader, &arguments),
-        Program::Haproxy => haproxy::settings(&mut reader, &arguments, port),
-    }?;
-    let line = |setting: Setting| ConfigurationLine {
-        target,
-        program: program.name().to_owned(),
-        directive: setting.directive,
-        value: setting.value,
-        set_at: setting.at,
-        scope: setting.scope,
-        is_newer_than_process: setting.is_newer,
-        doubt: setting.doubt,
-    };
-    Ok(found.into_iter().map(line).collect())
-}
 
 /// The effective value of a directive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -125,11 +62,20 @@ impl Line {
 pub(super) struct Reader<'f> {
     pub(super) files: &'f dyn Files,
     /// Time from which on changes of files may not be in force.
-    pub(super) started: SystemTime,
-    pub(super) read: usize,
+    started: SystemTime,
+    read: usize,
 }
 
-impl Reader<'_> {
+impl<'f> Reader<'f> {
+    /// Creates a reader of `files` for a program that started at this time.
+    pub(super) fn new(files: &'f dyn Files, started: SystemTime) -> Self {
+        Self {
+            files,
+            started,
+            read: 0,
+        }
+    }
+
     /// Returns the lines of a main file, and of those that it includes by a directive for which
     /// `included` returns the pattern.
     pub(super) fn lines(

@@ -212,10 +212,10 @@ fn rate_of(trace: &Trace<'_>, steps: &[(Duration, u64)]) -> Option<(f64, Duratio
 /// Returns true if most pieces leave with an ACK, to the microsecond.
 fn is_clocked(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
     let trip = trace.round_trip(sender);
-    let travel = trip.floor().unwrap_or_default();
+    let propagation = trip.floor().unwrap_or_default();
     let slack = CLOCKED + trip.error();
     let met = pieces.iter().filter(|piece| {
-        let target = piece.start - travel;
+        let target = piece.start - propagation;
         let from = trace.marks.partition_point(|mark| mark.at < target - slack);
         let before = trace
             .marks

@@ -170,7 +170,7 @@ impl Flights {
         };
         let legs: Vec<Leg> = self.legs.iter().map(|leg| whole.leg(leg)).collect();
         if legs.last().is_some_and(|leg| leg.answer_bytes > 0) {
-            whole.travel();
+            whole.add_propagation();
         }
         let hello = |hello: &Option<Box<Hello>>| hello.as_ref().map(|hello| hello.version);
         let version = hello(&self.server);
@@ -228,7 +228,7 @@ impl Tiled<'_> {
             end,
             client_think,
             server_think: of_kind(WaitKind::ServerThink) + self.paused(&tiling),
-            travel: self.view.to_client().floor().unwrap_or_default(),
+            to_client: self.view.to_client().floor().unwrap_or_default(),
             spread: SPREAD.into_iter().map(of_kind).sum(),
             longest_gap: Pace::of(self.marks, Side::Server, leg.response, end).longest_gap,
             answer_bytes: leg.response.end - leg.response.start,
@@ -293,22 +293,22 @@ impl Tiled<'_> {
             self.push(until, WaitKind::Unknown, Owner::Unknown, Bound::Observed);
             return Duration::ZERO;
         };
-        let travel = floor.min(whole);
+        let propagation = floor.min(whole);
         let bound = Bound::Inferred(self.view.to_client().split_error());
-        let (out, back) = (travel / 2, travel - travel / 2);
+        let (out, back) = (propagation / 2, propagation - propagation / 2);
         let (from, to) = (self.cursor + out, until - back);
         self.push(from, WaitKind::RoundTrip, Owner::Path, bound);
         self.push(to, WaitKind::RequestPause, Owner::Client, bound);
         self.push(until, WaitKind::RoundTrip, Owner::Path, bound);
-        whole - travel
+        whole - propagation
     }
 
     /// Attributes the last answer's propagation to the client.
-    fn travel(&mut self) {
-        let travel = self.view.to_client().floor().unwrap_or_default();
+    fn add_propagation(&mut self) {
+        let propagation = self.view.to_client().floor().unwrap_or_default();
         let bound = Bound::Inferred(self.view.to_client().split_error());
         self.push(
-            self.cursor + travel,
+            self.cursor + propagation,
             WaitKind::RoundTrip,
             Owner::Path,
             bound,

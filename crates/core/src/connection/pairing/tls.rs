@@ -343,8 +343,8 @@ impl Pairing {
     /// messages, and the server's data comes too late to be its response.
     fn is_unanswered_control(&self, tls: &Conversation, mark: &Brief, view: &View<'_>) -> bool {
         let is_open = self.open.back().is_some_and(|draft| !draft.has_response());
-        let travel = view.to_server().floor().unwrap_or_default();
-        let is_late = mark.at.since(tls.last_request) > travel * 2 + LULL;
+        let propagation = view.to_server().floor().unwrap_or_default();
+        let is_late = mark.at.since(tls.last_request) > propagation * 2 + LULL;
         is_open && tls.is_control && tls.has_messages && is_late
     }
 

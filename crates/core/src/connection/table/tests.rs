@@ -78,8 +78,8 @@ fn followed(segments: &[Segment], max: usize, is_restless: bool) -> Vec<String> 
         table.take(segment, &[], arrived, &mut closed);
         let mut open: Vec<u64> = table.open.iter().map(|open| open.id).collect();
         open.sort_unstable();
-        let waiting = (table.ended.len(), table.dug.len(), table.next_sweep);
-        let counts = (closed.connections.len(), table.graves.len());
+        let waiting = (table.ended.len(), table.buried.len(), table.next_sweep);
+        let counts = (closed.connections.len(), table.tombstones.len());
         format!("{open:?} {waiting:?} {counts:?} {:?}", table.tallied)
     };
     segments.iter().map(&mut after).collect()

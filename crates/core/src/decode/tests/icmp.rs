@@ -111,14 +111,14 @@ fn a_ping_its_answer_and_what_is_said_of_it_name_the_same_series() {
         (asked.target, asked.asker)
     );
     let quoted = error_v4(request, &[]);
-    let turned_down = ping(&error_v4([3, 1, 0, 0, 0, 0, 0, 0], &quoted)).expect("a word");
-    assert_eq!((turned_down.id, turned_down.seq), (0x1234, 9));
+    let rejected = ping(&error_v4([3, 1, 0, 0, 0, 0, 0, 0], &quoted)).expect("a word");
+    assert_eq!((rejected.id, rejected.seq), (0x1234, 9));
     assert_eq!(
-        (turned_down.asker, turned_down.target),
+        (rejected.asker, rejected.target),
         (asked.asker, asked.target)
     );
     let kind = IcmpKind::Unreachable(1);
-    assert!(matches!(turned_down.step, EchoStep::TurnedDown { kind: told, .. } if told == kind));
+    assert!(matches!(rejected.step, EchoStep::Rejected { kind: told, .. } if told == kind));
     let of_reply = error_v4(reply, &[]);
     assert_eq!(ping(&error_v4([3, 1, 0, 0, 0, 0, 0, 0], &of_reply)), None);
     let v6 = ping(&ipv6(58, &[129, 0, 0, 0, 0, 7, 0, 1])).expect("an answer of ICMPv6");

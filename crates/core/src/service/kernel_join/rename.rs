@@ -297,12 +297,12 @@ fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
 /// Returns a hold that is not visible in the packets. The delay of its acknowledgement is the
 /// hold's duration minus a round trip.
 fn timed(exchange: &Exchange, part: &Wait, packet: u64) -> Hold {
-    let travel = exchange.least_trip.unwrap_or_default() + exchange.travel.beyond;
+    let propagation = exchange.least_trip.unwrap_or_default() + exchange.path.beyond;
     Hold {
         sender: Side::Server,
         release: HoldRelease::Timed,
         held: part.duration(),
-        ack_delay: part.duration().saturating_sub(travel),
+        ack_delay: part.duration().saturating_sub(propagation),
         reaction_ns: 0,
         packets: [packet, 0, packet],
     }

@@ -2,8 +2,8 @@
 
 use lagtrace_core::observed::event::{ConfigurationLine, Event, EventBody, Note, Phase, TargetId};
 use lagtrace_core::observed::time::Timestamp;
-use lagtrace_sources::config::by_line::{self, Program};
 use lagtrace_sources::config::nginx::{self, Master, Request, Resolved};
+use lagtrace_sources::config::program::{self, Program};
 use lagtrace_sources::config::{self};
 use lagtrace_sources::load::Target;
 use lagtrace_sources::socket::foreign::{Server, ServerProcess};
@@ -52,10 +52,10 @@ fn read(server: &Server, target: &Target) -> Result<(String, Vec<Event>)> {
         return Err(Failure::new("the server's process is not accessible"));
     };
     let (now, id) = (clock::now(), target.id);
-    if let Some(program) = Program::of(&process.name) {
+    if let Some(served_by) = Program::of(&process.name) {
         let port = server.endpoint().port;
-        let lines = by_line::settings(program, process.pid, port, id)?;
-        let told = told(program.name(), lines.iter().filter_map(written));
+        let lines = program::settings(served_by, process.pid, port, id)?;
+        let told = told(served_by.name(), lines.iter().filter_map(written));
         let events = lines.into_iter().map(|line| event(now, line));
         return Ok((told, events.collect()));
     }

@@ -3,12 +3,12 @@
 use super::Trace;
 use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::Arrival;
-use crate::exchange::{Narrow, Recovery, RecoveryMechanism, Side};
+use crate::exchange::{MtuLoss, Recovery, RecoveryMechanism, Side};
 use crate::observed::time::Timestamp;
 
 /// Returns the full segments of a response that never arrived, however often retransmitted, while
 /// smaller ones did.
-pub(super) fn narrow(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Narrow> {
+pub(super) fn mtu_loss(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<MtuLoss> {
     if !trace.is_near(Side::Server) {
         elsewhere(trace, recoveries)
     } else if trace.pipe(Side::Server).has_repeats {
@@ -31,7 +31,7 @@ fn response<'a>(trace: &'a Trace<'_>) -> impl Iterator<Item = (&'a Mark, Data)> 
 
 /// Returns the first full segment, if it was retransmitted at least twice and was not acknowledged
 /// before it was split into smaller ones, if ever.
-fn beside_sender(trace: &Trace<'_>) -> Option<Narrow> {
+fn beside_sender(trace: &Trace<'_>) -> Option<MtuLoss> {
     let (first, full) = response(trace).find(|(_, data)| !data.is_small)?;
     let copies = || {
         response(trace).filter(|(_, data)| {
@@ -51,7 +51,7 @@ fn beside_sender(trace: &Trace<'_>) -> Option<Narrow> {
             && mark.at < until
             && mark.ack > full.span.start
     });
-    (!has_passed).then(|| Narrow {
+    (!has_passed).then(|| MtuLoss {
         copies: u32::try_from(in_full.len()).unwrap_or(u32::MAX),
         passed: smaller.map_or(0, |(_, data)| length(data)),
         packet: last.number,
@@ -60,7 +60,7 @@ fn beside_sender(trace: &Trace<'_>) -> Option<Narrow> {
 
 /// Returns the full segments that are missing from a long response whose segments come only after
 /// ineffective retransmissions, and are then all smaller than the ends had agreed on.
-fn elsewhere(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Narrow> {
+fn elsewhere(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<MtuLoss> {
     let repair = recoveries.iter().find(|recovery| {
         recovery.sender == Side::Server
             && recovery.again
@@ -73,7 +73,7 @@ fn elsewhere(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Narrow> {
         .filter(|(_, other)| length(*other) == length(data))
         .count();
     let goes_on = trace.response.end > data.span.end + u64::from(length(data));
-    (full * 4 <= alike && goes_on && alike >= 3).then(|| Narrow {
+    (full * 4 <= alike && goes_on && alike >= 3).then(|| MtuLoss {
         copies: 0,
         passed: length(data),
         packet: repair.packet,

@@ -1,16 +1,16 @@
-//! The entrance of all packets, before they are separated by flow.
+//! The ingress of all packets, before they are separated by flow.
 
 use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Sink;
-use super::closed::{self, News, Tidings};
+use super::closed::{ClosedBatch, ClosedItem, ClosedRecord};
 use super::hosts::{Hosts, Sender};
 use super::points::{Points, Vantages};
 use super::ruler::Ruler;
 use super::stride::Strides;
-use crate::facts::icmp_errors::{Told, Words};
+use crate::facts::icmp_errors::{IcmpTotals, Words};
 use crate::observed::datagram::{Datagram, Neighbour};
 use crate::observed::icmp::{Echo, IcmpError};
 use crate::observed::segment::Segment;
@@ -18,8 +18,8 @@ use crate::preconnect::{Approach, Approaches, Asked, Silent};
 use crate::report::Connections;
 use crate::views::connections::{Collected, ConnectionSink};
 
-/// The entrance that all packets pass in order; reports in the same order what closed.
-pub struct Entrance {
+/// The ingress that all packets pass in order; reports in the same order what closed.
+pub struct Ingress {
     shards: usize,
     /// Number of packets so far.
     packets: u64,
@@ -35,13 +35,13 @@ pub struct Entrance {
     collected: Collected,
     sink: Option<Sink>,
     /// Exchanges and connections still to be delivered, in the order in which they closed.
-    told: VecDeque<closed::Told>,
+    undelivered: VecDeque<ClosedRecord>,
 }
 
-/// A segment's admission: the worker that handles it, and facts about it that its flow alone does
+/// A segment with its route: the worker that handles it, and facts about it that its flow alone does
 /// not show.
 #[derive(Debug)]
-pub struct Admission {
+pub struct Routed {
     shard: usize,
     /// The segment's number among all packets, from 1.
     pub(super) ordinal: u64,
@@ -52,20 +52,20 @@ pub struct Admission {
     pub(super) sender: Sender,
 }
 
-impl Admission {
+impl Routed {
     /// Returns the index of the worker that must take the segment.
     pub fn shard(&self) -> usize {
         self.shard
     }
 }
 
-/// The totals of an entrance at the end.
+/// The totals of an ingress at the end.
 pub(super) struct Seen {
     pub(super) points: Points,
     pub(super) resolvers: BTreeMap<IpAddr, Duration>,
     pub(super) silent: Vec<Silent>,
     pub(super) asked: Asked,
-    pub(super) told: Told,
+    pub(super) icmp: IcmpTotals,
     pub(super) connections: Option<Connections>,
     /// True if the packets' timestamps are made up rather than read from a clock.
     pub(super) is_drawn: bool,
@@ -73,7 +73,7 @@ pub(super) struct Seen {
     pub(super) is_at_one_pace: bool,
 }
 
-impl Entrance {
+impl Ingress {
     pub(super) fn new(shards: usize, collected: Collected) -> Self {
         Self {
             shards,
@@ -86,7 +86,7 @@ impl Entrance {
             words: Words::default(),
             collected,
             sink: None,
-            told: VecDeque::new(),
+            undelivered: VecDeque::new(),
         }
     }
 
@@ -105,11 +105,11 @@ impl Entrance {
 
     /// Takes in a TCP segment and as much of its payload as was captured.
     #[inline]
-    pub fn segment(&mut self, segment: &Segment, payload: &[u8]) -> Admission {
+    pub fn segment(&mut self, segment: &Segment, payload: &[u8]) -> Routed {
         self.packets += 1;
         self.points.count(segment);
-        self.ruler.take(segment.at);
-        self.strides.take(segment);
+        self.ruler.observe(segment.at);
+        self.strides.observe(segment);
         let approach = self.approaches.segment(segment, payload);
         let stream = if self.collected.is_wanted() {
             self.collected.number(segment)
@@ -117,12 +117,12 @@ impl Entrance {
             None
         };
         let flow = segment.flow.tag();
-        Admission {
+        Routed {
             shard: flow.share(self.shards),
             ordinal: self.packets,
             stream,
             approach,
-            sender: self.hosts.take(segment, flow),
+            sender: self.hosts.observe(segment, flow),
         }
     }
 
@@ -146,9 +146,9 @@ impl Entrance {
         self.words.datagram(datagram);
         self.approaches.datagram(datagram, payload);
         for flow in self.collected.datagram(datagram, payload) {
-            self.told.push_back(closed::Told {
+            self.undelivered.push_back(ClosedRecord {
                 ordinal: self.packets,
-                news: News::Quic(flow),
+                item: ClosedItem::Quic(flow),
             });
         }
     }
@@ -161,29 +161,35 @@ impl Entrance {
 
     /// Takes in what a worker reports. The reports of all workers on the same packets must be
     /// gathered before they are delivered.
-    pub fn gather(&mut self, Tidings(told): Tidings) {
-        self.hear(told);
+    pub fn gather(&mut self, ClosedBatch(records): ClosedBatch) {
+        self.queue(records);
     }
 
-    pub(super) fn hear(&mut self, told: impl IntoIterator<Item = closed::Told>) {
-        let before = self.told.len();
-        self.told.extend(told);
-        if self.told.len() > before {
-            self.told.make_contiguous().sort_by_key(|told| told.ordinal);
+    pub(super) fn queue(&mut self, records: impl IntoIterator<Item = ClosedRecord>) {
+        let before = self.undelivered.len();
+        self.undelivered.extend(records);
+        if self.undelivered.len() > before {
+            self.undelivered
+                .make_contiguous()
+                .sort_by_key(|record| record.ordinal);
         }
     }
 
     /// Delivers what closed up to packet `last`, in the order in which it closed.
     pub fn deliver(&mut self, last: u64) {
-        while self.told.front().is_some_and(|told| told.ordinal <= last) {
-            match self.told.pop_front().map(|told| told.news) {
-                Some(News::Exchange(exchange)) => {
+        while self
+            .undelivered
+            .front()
+            .is_some_and(|record| record.ordinal <= last)
+        {
+            match self.undelivered.pop_front().map(|record| record.item) {
+                Some(ClosedItem::Exchange(exchange)) => {
                     if let Some(sink) = &mut self.sink {
                         sink(&exchange);
                     }
                 }
-                Some(News::Connection(watched)) => self.collected.take(watched),
-                Some(News::Quic(flow)) => self.collected.take_quic(flow),
+                Some(ClosedItem::Connection(watched)) => self.collected.take(watched),
+                Some(ClosedItem::Quic(flow)) => self.collected.take_quic(flow),
                 None => {}
             }
         }
@@ -198,7 +204,7 @@ impl Entrance {
             resolvers: self.approaches.resolvers(),
             silent: self.approaches.silent(),
             asked: self.approaches.asked(),
-            told: self.words.told(),
+            icmp: self.words.totals(),
             connections: None,
             is_drawn: self.ruler.is_even(),
             is_at_one_pace: self.strides.are_even(),
@@ -212,7 +218,7 @@ impl Entrance {
             resolvers: self.approaches.resolvers(),
             silent: self.approaches.silent(),
             asked: self.approaches.asked(),
-            told: self.words.told(),
+            icmp: self.words.totals(),
             connections: self.collected.finish(),
             is_drawn: self.ruler.is_even(),
             is_at_one_pace: self.strides.are_even(),
@@ -220,9 +226,9 @@ impl Entrance {
     }
 }
 
-impl core::fmt::Debug for Entrance {
+impl core::fmt::Debug for Ingress {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Entrance")
+        f.debug_struct("Ingress")
             .field("packets", &self.packets)
             .finish_non_exhaustive()
     }

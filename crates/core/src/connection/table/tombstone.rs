@@ -7,7 +7,7 @@ use crate::observed::segment::{Segment, TcpFlags};
 
 /// The facts that distinguish a late segment of an ended connection from a new connection.
 #[derive(Debug)]
-pub(super) struct Grave {
+pub(super) struct Tombstone {
     pub(super) id: u64,
     pub(super) hash: u64,
     point: PointId,
@@ -16,7 +16,7 @@ pub(super) struct Grave {
     begins: [Option<u32>; 2],
 }
 
-impl Grave {
+impl Tombstone {
     pub(super) fn new(id: u64, hash: u64, connection: &Connection) -> Self {
         let (point, flow) = connection.key();
         let begins = [Direction::Forward, Direction::Backward];
