@@ -167,7 +167,7 @@ fn certificates_that_are_not_accepted_are_named() {
     };
     let own = Trust::Authorities(nginx.certificate());
     for (host, trust, words) in [
-        ("localhost", Trust::Platform, "signed by itself"),
+        ("localhost", Trust::Platform, "self-signed"),
         (
             "other.example",
             own,

@@ -12,7 +12,7 @@ const SAME: u64 = 1_000;
 const LEAST: u64 = 30;
 /// Number of packets after which evenness is judged.
 const ENOUGH: u64 = 65_536;
-/// Minimum share of the votes that the most frequent interval must keep ([`Ruler::take`]): eight in
+/// Minimum share of the votes that the most frequent interval must keep ([`Ruler::observe`]): eight in
 /// ten, which means that nine in ten of the intervals are equal to it.
 const EVEN: (u64, u64) = (8, 10);
 

@@ -75,7 +75,7 @@ pub fn may_follow(end: Timestamp, begin: Timestamp) -> bool {
 }
 
 /// Returns true if two file names look like pieces that one program created, and the second file
-/// begins at most [`MAX_PAUSE`] after the end of the first: `x.pcap`, `x.pcap1` and
+/// begins at most a minute after the end of the first: `x.pcap`, `x.pcap1` and
 /// `x_00002_20260102.pcapng` differ only in their digits.
 pub fn are_named_alike(one: &str, other: &str, pause: Duration) -> bool {
     let without_digits = |path: &str| -> String {

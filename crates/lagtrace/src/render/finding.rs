@@ -253,17 +253,17 @@ pub(super) fn expectation(prediction: &Prediction, finding: &Finding, report: &R
         }
     };
     let mut text = format!(
-        "{}, {}, at {}{}.",
+        "{}, {}, at the same load ({}){}.",
         figure("p50", |latency| latency.p50),
         figure("p99", |latency| latency.p99),
         quantity::rate(prediction.at_rate),
         population(finding, report)
     );
     if let Some((low, high)) = prediction.closed_loop_rate {
-        let (low, high) = (quantity::rate(low), quantity::rate(high));
+        let (low, high) = (quantity::rate(low), quantity::rough_rate(high));
         text.push_str(&format!(
-            " If each client sends its next request only after the previous response, {low} to \
-             {high} might be reached."
+            " If clients wait for each response before their next request, the throughput may \
+             rise from {low} to at most {high}."
         ));
     }
     text

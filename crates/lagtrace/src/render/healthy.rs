@@ -59,7 +59,10 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
 /// requests, exchanges cut by the capture.
 pub(super) fn margin(report: &Report) -> Vec<String> {
     let unclaimed = unclaimed_of_each(report).map(|(each, share)| {
-        format!("Unexplained: {each} per request on average ({share} of the request time).")
+        format!(
+            "Unexplained: {each} per request on average ({share} of the request time), too little \
+             to count as a delay."
+        )
     });
     let has_cause = report.causes().next().is_some();
     let rest = caveats(report, |caveat| match caveat {
@@ -108,7 +111,7 @@ fn opening(report: &Report) -> (Tone, &'static str) {
         ),
         OverallResult::NothingFound | OverallResult::CauseFound => (
             Tone::Good,
-            "Nothing found: the measurements show no avoidable delay.",
+            "Nothing found: the measurements show no delay worth removing.",
         ),
     }
 }
@@ -122,9 +125,12 @@ fn at_most(report: &Report) -> Option<String> {
     ))
 }
 
-/// Returns the mean unclaimed time per request, and its share.
+/// Returns the mean unclaimed time per request, and its share, if there is any.
 fn unclaimed_of_each(report: &Report) -> Option<(String, String)> {
     let unclaimed = report.overall.as_ref()?.unclaimed?;
+    if unclaimed.each_ns == 0 {
+        return None;
+    }
     Some((
         quantity::duration(unclaimed.each_ns),
         quantity::share(unclaimed.share),

@@ -50,6 +50,15 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
+/// Formats an estimated rate, with three significant digits.
+pub(crate) fn rough_rate(per_second: f64) -> String {
+    if !per_second.is_finite() || per_second < 1_000.0 {
+        return rate(per_second);
+    }
+    let unit = 10_f64.powi(per_second.log10().floor() as i32 - 2);
+    rate((per_second / unit).round() * unit)
+}
+
 /// Formats a number of bytes in decimal units.
 pub(crate) fn bytes(n: u64) -> String {
     let n = n as f64;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use lagtrace_core::exchange::wait::Owner;
+use lagtrace_core::registry::LayerId;
 use lagtrace_core::report::{Extent, Finding, Report, Verdict};
 
 use super::page::{Page, Tone, Weight};
@@ -83,10 +84,10 @@ pub(super) fn proof(finding: &Finding) -> String {
     if finding.verdict == Verdict::Proven || finding.cause.cause().says_only_where {
         return sentence;
     }
-    match sentence.split_at_checked(1) {
-        Some((first, rest)) => format!("Not proven: {}{rest}", first.to_lowercase()),
-        None => "Not proven.".to_owned(),
+    if sentence.is_empty() {
+        return "Not proven.".to_owned();
     }
+    format!("Not proven. {sentence}")
 }
 
 /// Returns the words for the certainty of a finding, and their tone.
@@ -174,12 +175,18 @@ fn extent(finding: &Finding) -> Option<(Extent, String)> {
         }
     };
     let share = quantity::share(finding.share);
-    let whose = if finding.unit.is_requests() {
-        "request"
-    } else {
-        "its"
-    };
-    Some((extent, format!("{whom}, {share} of all {whose} time")))
+    let whole = whole_time(finding);
+    Some((extent, format!("{whom}, {share} of {whole}")))
+}
+
+/// Returns words for the time that a finding's share refers to. The time before a request, for name
+/// resolution and connection setup, is in no request's latency.
+fn whole_time(finding: &Finding) -> &'static str {
+    match finding.cause.cause().layer {
+        _ if !finding.unit.is_requests() => "all its time",
+        LayerId::Name | LayerId::Connection => "all time including connection setup",
+        _ => "all request time",
+    }
 }
 
 /// Returns the finding's share of the time of all services, if there are several and the time is in
@@ -247,7 +254,7 @@ fn certainty(finding: &Finding) -> String {
         }
         Verdict::Possible => "It matches the evidence, but another cause might too.".to_owned(),
         _ if shown.is_empty() => String::new(),
-        Verdict::Strong => format!("Shown by {shown}, and no similar cause remains."),
+        Verdict::Strong => format!("Evidence from {shown} shows it, and no similar cause fits."),
         Verdict::Proven => format!("Shown by {shown}."),
     }
 }

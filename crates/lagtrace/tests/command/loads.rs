@@ -132,7 +132,7 @@ fn a_single_refused_connection_has_a_headline_and_its_reason() {
         "{run:#?}"
     );
     assert!(run.stdout.contains("refused ×"), "{run:#?}");
-    assert!(run.stdout.contains("at all (refused)"), "{run:#?}");
+    assert!(run.stdout.contains("succeeded (refused)"), "{run:#?}");
 }
 
 #[test]
@@ -461,10 +461,16 @@ fn what_would_be_too_much_has_to_be_asked_for() {
         (&["-d", "1s", "--warm-up", "1s"], "the whole duration"),
         (
             &["-c", "30", "--http2", "--streams", "100"],
-            "3,000 requests at once",
+            "3,000 concurrent requests",
         ),
-        (&["-c", "1001", "--pipeline", "2"], "2,002 requests at once"),
-        (&["--sweep", "1..256", "--pipeline", "10"], "2,560 requests"),
+        (
+            &["-c", "1001", "--pipeline", "2"],
+            "2,002 concurrent requests",
+        ),
+        (
+            &["--sweep", "1..256", "--pipeline", "10"],
+            "2,560 concurrent requests",
+        ),
         (
             &["--hdr", "no/such/folder/l.hlog", "-d", "1h"],
             "write no/such/folder",

@@ -193,7 +193,7 @@ fn the_way_of_an_investigation_is_cleared() {
     let path = path.unwrap_or_else(|| panic!("{layers:#?}"));
     assert_eq!(path["state"], "cleared", "{path:#}");
     let line = path["line"].as_str().unwrap();
-    let between = "lie between hop 1 (10.77.1.1) and hop 3 (10.77.1.3)";
+    let between = "are between hop 1 (10.77.1.1) and hop 3 (10.77.1.3)";
     assert!(
         line.starts_with("4 hops; ") && line.ends_with(between),
         "{line}"

@@ -215,7 +215,7 @@ fn load_says_what_tls_was_used_and_whom_it_trusted() {
     assert!(notes(&report).contains(&"tls-failed"), "{report:#}");
     let text = report["notes"].to_string();
     assert!(
-        text.contains("--cacert") && text.contains("signed by itself"),
+        text.contains("--cacert") && text.contains("self-signed"),
         "{text}"
     );
 }
@@ -317,7 +317,7 @@ fn a_certificate_that_is_not_accepted_is_found() {
     let report = nginx.run("diagnose", &[]).expect(1).json();
     assert_eq!(findings(&report), ["tls-failed"], "{report:#}");
     assert_eq!(layer(&report, "tls"), "accused");
-    assert!(report["notes"].to_string().contains("signed by itself"));
+    assert!(report["notes"].to_string().contains("self-signed"));
     // A target to which nobody would connect is not loaded.
     assert_eq!(report["load"], serde_json::Value::Null);
 }

@@ -76,12 +76,14 @@ fn exchanges_are_lines_as_they_close() {
         let named = whole.iter().filter(|line| line["request"] == "GET /");
         assert_eq!(named.count(), whole.len());
         let watched = lines.iter().find(|line| line["type"] == "watch").unwrap();
+        // The stages of the last requests may be missing where the watch ends.
+        let timed = watched["latency_ns"]["count"].as_u64().unwrap();
         let looked_at = watched["services"][0]["turns"].as_u64().unwrap();
         // The kernel times every request, and until after the last segment that is shown;
         // a look at segments may be cut short where the machine stands still for a moment.
         let whole = whole.len() as u64;
         assert!(
-            whole <= looked_at && whole * 4 >= looked_at * 3,
+            whole <= timed && whole * 4 >= looked_at * 3,
             "{whole}: {watched:#}"
         );
         assert_eq!(left.len(), 5);

@@ -70,7 +70,7 @@ fn found(report: &Report, length: Length) -> Vec<Line> {
     let others = causes.chain(report.places()).skip(1);
     let line = |finding: &Finding| {
         let (word, tone) = if finding.locates {
-            ("Unexplained:", Tone::Caution)
+            ("Cause unknown:", Tone::Caution)
         } else {
             verdict::sureness(finding)
         };
@@ -91,7 +91,9 @@ fn found(report: &Report, length: Length) -> Vec<Line> {
 
 /// Returns title, culprit and share: `The path loses packets (path, 17 % of all time).`
 fn gist(finding: &Finding, report: &Report) -> String {
-    let mut parts = vec![words::owner(finding.culprit).to_owned()];
+    let owner = words::owner(finding.culprit).to_owned();
+    // The title of a place says where the time is.
+    let mut parts: Vec<String> = (!finding.locates).then_some(owner).into_iter().collect();
     if finding.cost_ns > 0 {
         let share = quantity::share(finding.share);
         parts.push(if report.account.len() > 1 {
@@ -103,7 +105,8 @@ fn gist(finding: &Finding, report: &Report) -> String {
     format!("{} ({}).", finding.title, parts.join(", "))
 }
 
-/// Returns lines on the layers that were not cleared or not measured.
+/// Returns lines on the layers that were not cleared or not measured, unless a finding, which has
+/// its own line, is the reason.
 fn layers(report: &Report) -> Vec<Line> {
     let of = |state| {
         report
@@ -111,7 +114,9 @@ fn layers(report: &Report) -> Vec<Line> {
             .iter()
             .filter(move |layer| layer.state == state)
     };
-    let suspected = of(LayerState::Suspected).map(|layer| {
+    let is_found = |line: &str| report.findings.iter().any(|finding| finding.title == line);
+    let suspected = of(LayerState::Suspected).filter(|layer| !is_found(&layer.line));
+    let suspected = suspected.map(|layer| {
         let head = format!("Not ruled out, {}:", layer.layer);
         (Tone::Caution, head, words::sentence(&layer.line))
     });

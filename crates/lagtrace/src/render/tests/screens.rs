@@ -139,7 +139,14 @@ fn leaves_nothing_out(name: &str, report: &Report, page: &str) {
     let titles = report.findings.iter().map(|finding| finding.title.as_str());
     let layers = report.layers.iter();
     let open = layers
-        .filter(|layer| matches!(layer.state, LayerState::Suspected | LayerState::NotMeasured));
+        .filter(|layer| matches!(layer.state, LayerState::Suspected | LayerState::NotMeasured))
+        // The finding that is the reason has its own line.
+        .filter(|layer| {
+            report
+                .findings
+                .iter()
+                .all(|finding| finding.title != layer.line)
+        });
     let experiments = report.experiments.iter();
     let experiments = experiments.map(|outcome| outcome.experiment.to_string());
     let experiments: Vec<_> = experiments.collect();
