@@ -435,7 +435,7 @@ macro_rules! causes {
                 waits: [ServerThink, ServerPause],
             }
             PollTimer: "poll-timer" by poll_timer {
-                title: "The server looks for requests by a timer",
+                title: "The server polls for requests on a timer",
                 layer: Server,
                 waits: [ServerThink],
             }
@@ -542,7 +542,7 @@ macro_rules! causes {
                 waits: [],
             }
             DnsParallelQueryLoss: "dns-parallel-query-loss" by dns_parallel_query_loss {
-                title: "Lookups lose the second of two queries sent in parallel",
+                title: "Of two queries sent in parallel, the second is lost",
                 layer: Name,
                 waits: [],
             }

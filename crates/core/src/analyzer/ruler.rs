@@ -8,7 +8,7 @@ use crate::observed::time::Timestamp;
 /// Maximum difference, in nanoseconds, between two intervals that count as equal: times are written
 /// in microseconds.
 const SAME: u64 = 1_000;
-/// Minimum number of packets for a verdict: with fewer, even intervals may be coincidence.
+/// Minimum number of packets for a verdict: the intervals of fewer may be even by coincidence.
 const LEAST: u64 = 30;
 /// Number of packets after which evenness is judged.
 const ENOUGH: u64 = 65_536;

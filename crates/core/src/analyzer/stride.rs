@@ -1,5 +1,5 @@
-//! The pace of a replay or a recorder: data of both ends at the same interval after the packet
-//! before.
+//! The pace of a replay or of the capturing device: data of both ends at the same interval after
+//! the packet before.
 //!
 //! A kernel that paces spaces only what its own side sends. If the other side's answers keep the
 //! same interval, neither end did the spacing.
@@ -17,7 +17,7 @@ const TOGETHER: Duration = Duration::from_micros(200);
 const BUCKETS: usize = 64;
 /// Number of packets after which evenness is judged.
 const ENOUGH: u32 = 65_536;
-/// Minimum number of intervals per side: with fewer, even intervals may be coincidence.
+/// Minimum number of intervals per side: fewer may be even by coincidence.
 const LEAST: u32 = 4;
 /// Minimum share, in eighths, of each side's intervals that must be about the same.
 const SAME: u32 = 7;

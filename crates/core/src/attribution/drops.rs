@@ -16,7 +16,7 @@ use crate::observed::time::Timestamp;
 const LEAST_REPAIRS: usize = 2;
 /// Maximum number of time slots kept per message.
 const MAX_SLOTS: usize = 512;
-/// Maximum number of retransmitted stretches that still have to be found among the earlier
+/// Maximum number of retransmitted byte ranges that still have to be found among the earlier
 /// transmissions.
 const MAX_PENDING: usize = 64;
 /// Maximum gap that counts as unspaced: a full segment takes that long at 100 Mbit/s.

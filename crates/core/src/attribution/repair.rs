@@ -40,9 +40,10 @@ pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data
     gap
 }
 
-/// Returns true if the receiver may have had the bytes that were retransmitted `since_copy` later,
-/// and delayed their acknowledgement: Windows delays longer than many retransmission timers, and
-/// does not report duplicates (D-SACK).
+/// Returns true if the receiver may already have had the bytes when they were retransmitted,
+/// `since_copy` after the first copy, and only have delayed their acknowledgement: Windows delays
+/// acknowledgements for longer than many retransmission timers wait, and does not report duplicates
+/// (D-SACK).
 fn may_be_delayed(trace: &Trace<'_>, sender: Side, since_copy: Duration) -> bool {
     let peer = sender.peer();
     let is_other = trace

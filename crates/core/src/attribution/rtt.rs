@@ -116,8 +116,8 @@ impl RoundTrip {
         self.least
     }
 
-    /// Returns the error of splitting a reply time into propagation and the peer's part: the whole
-    /// propagation time if no handshake bounds it.
+    /// Returns how far off the split of a reply time into propagation and the peer's share may be:
+    /// by the whole propagation time if no handshake bounds it.
     pub(crate) fn split_error(&self) -> Duration {
         if self.has_handshake {
             self.error()

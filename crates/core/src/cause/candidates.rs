@@ -134,7 +134,7 @@ fn compressed(clear: &[Moment]) -> Option<Candidate> {
     })
 }
 
-/// Looks for waits whose ends are whole periods of a CPU quota apart.
+/// Looks for waits that end at intervals of one or more whole periods of a CPU quota.
 fn on_quota_grid(clear: &[Moment]) -> Option<Candidate> {
     ending_on_quota_grid(clear.iter().map(|moment| moment.resumed).collect())
 }
@@ -157,8 +157,8 @@ fn ending_on_quota_grid(mut ends: Vec<Timestamp>) -> Option<Candidate> {
         candidate(
             Id::CpuQuota,
             format!(
-                "{whole} of {} ended whole multiples of 100 ms apart",
-                counted(gaps.len() as u64, "wait", "waits"),
+                "{whole} of {} between the ends of waits are multiples of 100 ms",
+                counted(gaps.len() as u64, "interval", "intervals"),
             ),
             "see whether `nr_throttled` in the control group's cpu.stat rises while it happens",
         )

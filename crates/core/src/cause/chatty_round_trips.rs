@@ -215,11 +215,16 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let mut spans: Vec<Duration> = actions.runs.iter().filter_map(|run| span(run)).collect();
     spans.sort_unstable();
+    let alike = if actions.alike == actions.runs.len() {
+        "all".to_owned()
+    } else {
+        format!("{} of them", actions.alike)
+    };
     let text = format!(
-        "{} of requests, {} of them of exactly {}, each right after the previous response and each \
-         answered within a round trip of {}; pauses before and after the runs",
+        "{} of requests, {alike} of exactly {}; in a run each request follows the previous \
+         response immediately and takes little more than a round trip ({}), and before and after \
+         each run there is a pause",
         counted(actions.runs.len() as u64, "run", "runs"),
-        actions.alike,
         actions.requests,
         human(travel),
     );

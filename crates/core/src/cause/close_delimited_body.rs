@@ -13,8 +13,8 @@ use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The response has arrived, but the client cannot know that it is complete, because \
-        the response does not state where it ends; the client waits {wait} (median) until the \
-        server closes the connection, {share} of all request time.",
+        {reason}; the client waits {wait} (median) until the server closes the connection, {share} \
+        of all request time.",
     ruled_out: &[(
         Id::ServerPause,
         "no byte of the response followed the silence",
@@ -111,7 +111,7 @@ impl Rule {
         let why = match self.too_long {
             0 => "no Content-Length and no chunked coding".to_owned(),
             long => format!(
-                "a Content-Length that is too long in {}, by up to {}",
+                "in {} of them Content-Length is larger than the body, by up to {}",
                 count(long),
                 counted(self.missing, "byte", "bytes")
             ),
@@ -129,7 +129,15 @@ impl Rule {
                 .packets(&evidence::answers(&finding.exemplars)),
         );
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-        WORDING.tell(&mut finding, &[("wait", &median(&tally.saved))]);
+        let reason = match self.too_long {
+            0 => "the response does not state where it ends",
+            long if long == tally.affected => "its Content-Length is larger than its body",
+            _ => "its Content-Length is missing or larger than its body",
+        };
+        WORDING.tell(
+            &mut finding,
+            &[("wait", &median(&tally.saved)), ("reason", &reason)],
+        );
         finding
     }
 }

@@ -11,7 +11,7 @@ use crate::report::{Affected, Evidence, EvidenceKind, counted};
 
 const WORDING: Wording = Wording {
     summary: "{service} answers with errors: {part} of its responses have a status of 400 or more. \
-        Their latency is not the service's.",
+        Their latency says nothing about requests that succeed.",
     ruled_out: &[],
     overturned_by: "the same request succeeding from elsewhere",
     fix: &[

@@ -16,7 +16,7 @@ use crate::report::{Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: "The server's name has an IPv6 address that does not answer. The client tries it \
-              first and falls back to {service} {waited} (median) later.",
+              first and, after {waited} (median), falls back to {service}.",
     ruled_out: &[(
         Id::SynLoss,
         "every SYN to the IPv6 address stayed unanswered, but SYNs to the IPv4 address were \
@@ -39,7 +39,7 @@ const WORDING: Wording = Wording {
 /// Minimum number of attempts that are matched only by their similarity, without a lookup of both
 /// addresses.
 const NAMELESS: u64 = 5;
-/// Maximum number of IPv6 addresses of one server that are told apart.
+/// Maximum number of IPv6 addresses of one server that are distinguished.
 const MOST_ADDRESSES: usize = 64;
 /// Maximum spread of the client's wait in such attempts: the client's own timer is that constant.
 const SPREAD: Duration = Duration::from_millis(20);
@@ -139,7 +139,7 @@ impl Rule {
         let mut finding = delays.finding(Id::Ipv6Fallback, Owner::Path, case);
         let text = format!(
             "{} began {} (median) after an unanswered SYN to the server's IPv6 address; up to {} \
-             there first",
+             sent to that address first",
             counted(delays.count(), "connection", "connections"),
             delays.median(),
             counted(u64::from(self.syns), "SYN was", "SYNs were"),

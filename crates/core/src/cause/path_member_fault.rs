@@ -23,8 +23,8 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "path",
-            "find the bad member of the bundle (LAG, ECMP): probe with the client ports named; \
-             drain it",
+            "find the bad member of the bundle (LAG, ECMP) by probing from the client ports with \
+             losses, and drain that member",
         ),
         (
             "client",

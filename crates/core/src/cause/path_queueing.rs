@@ -125,12 +125,12 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, &queued);
     trips.share(case, &queued, &mut finding);
     let what = if trips.is_outside() {
-        "client's kernel, which acknowledges immediately, acknowledged the response"
+        "ACK of the response, which this client does not delay,"
     } else {
-        "server's kernel acknowledged the request"
+        "ACK of the request"
     };
     let text = format!(
-        "in {} the {what} {} (median) later than the minimum round trip of {} allows",
+        "in {} the {what} came {} (median) later than the minimum round trip of {} explains",
         counted(trips.tally.affected, "exchange", "exchanges"),
         median(&trips.tally.saved),
         human(least),

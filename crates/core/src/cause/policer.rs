@@ -69,7 +69,8 @@ const AT_RATE: f64 = 0.8;
 const LEAST_LOST: f64 = 0.02;
 /// Minimum share of the bytes that directly follow other bytes.
 const AT_ONCE: f64 = 0.5;
-/// Maximum rate, in bytes per second: above it, full segments follow each other as closely anyway.
+/// Maximum rate, in bytes per second: at higher rates, full segments follow each other just as
+/// closely behind a link that merely has that rate.
 const FASTEST: f64 = 10e6;
 
 /// Keeps the token bucket of the path in each direction.

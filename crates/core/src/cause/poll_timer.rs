@@ -9,8 +9,8 @@ use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "The server is not woken by a request: it looks for requests every {period}, and each \
-        waits for the rest of that time, {saved} (median), {share} of all request time.",
+    summary: "The server is not woken by a request: it polls for requests every {period}, and each \
+        request waits for the rest of that time, {saved} (median), {share} of all request time.",
     ruled_out: &[(
         Id::NagleDelayedAck,
         "a delayed ACK takes its whole time at each request; these waits are spread evenly",
@@ -23,7 +23,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "a shorter period: it costs half of itself on average and all of it at worst",
+            "poll more often: a request waits half a period on average and a whole one at worst",
         ),
     ],
 };
@@ -53,8 +53,13 @@ fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::PollTimer, Owner::Server, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     let (fitting, of) = ticks.fitting;
+    let gaps = if fitting == of {
+        format!("all {of} gaps")
+    } else {
+        format!("{fitting} of the {of} gaps")
+    };
     let text = format!(
-        "answers left at {}, {fitting} of {of} of them whole multiples of {} apart",
+        "answers left at {}, and {gaps} between them are multiples of {}",
         counted(ticks.count as u64, "instant", "instants"),
         human(ticks.period),
     );

@@ -69,7 +69,7 @@ const BESIDE: Duration = Duration::from_micros(200);
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 /// Minimum delay that counts: smaller ones may be a tick of either clock.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Minimum spread of the delays: if a clock was set, all later segments are late by the same
+/// Minimum spread of the delays: if a clock was changed, all later segments are late by the same
 /// amount; a queue grows and drains.
 const STEADY: Duration = Duration::from_millis(1);
 
@@ -114,8 +114,8 @@ impl Rule {
         }
         let mut finding = evidence::finding(Id::QdiscDwell, Owner::Server, case, tally);
         let text = format!(
-            "by the server's own clock, {} left its device {} (median) after its kernel had \
-             created them, captured next to it ({} away)",
+            "{} left the server's device {} (median) after its kernel had created them, by the \
+             server's own clock; the capture point is at most {} (round trip) from the server",
             counted(tally.affected, "response", "responses"),
             median(&tally.saved),
             human(BESIDE),

@@ -174,15 +174,15 @@ impl Rule {
         if self.is_stamped() {
             format!(
                 "after pauses of {pause} and more, {} came {waking} (median) later than the \
-                 client's timestamps say that they were sent; without a pause they were {prompt} \
+                 client's timestamps imply; requests without a pause before them were {prompt} \
                  late",
                 counted(count, "request", "requests"),
             )
         } else {
             format!(
                 "after pauses of {pause} and more, {} came {waking} (median) later than the path's \
-                 round trip explains, and handshakes were late too ({}); without a pause the \
-                 answers were {prompt} late",
+                 round trip explains, and handshakes were late too ({}); answers \
+                 to requests without a pause before them were {prompt} late",
                 counted(count, "answer", "answers"),
                 median(&self.handshakes),
             )

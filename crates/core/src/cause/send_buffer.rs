@@ -17,8 +17,8 @@ const SEEN: &str = "{stops} times the {from} stopped after a segment that was no
     acknowledged";
 
 const WORDING: Wording = Wording {
-    summary: "The {from}'s socket holds at most about {most} of unacknowledged data, so each part \
-        of that size of a {message} takes a round trip ({trip}): {cost}.",
+    summary: "The {from}'s socket holds at most about {most} of unacknowledged data, so every \
+        {most} of a {message} take a round trip ({trip}): {cost}.",
     ruled_out: &[
         (
             Id::ReceiveWindow,

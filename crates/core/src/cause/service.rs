@@ -33,8 +33,8 @@ pub(crate) struct Outside {
     pub(crate) dead_peers: DeadPeers,
 }
 
-/// The ends of a service's connections in which one side never acknowledged data that the other
-/// side retransmitted.
+/// The connections of a service that ended with one side never acknowledging data that the other
+/// side kept retransmitting.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeadPeers {
     /// The durations for which data was retransmitted.

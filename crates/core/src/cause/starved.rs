@@ -175,8 +175,8 @@ fn stretch(at: Timestamp) -> i64 {
     at.as_nanos() / STRETCH_NS
 }
 
-/// Returns true if the server's kernel has received this first request of a connection, and the
-/// program did not answer it for a long time.
+/// Returns true if the server's kernel received the exchange's request, the first of its
+/// connection, but the program did not answer it for a long time.
 fn is_left(exchange: &Exchange) -> bool {
     match exchange.outcome {
         Outcome::Complete(_) => exchange.waited(WaitKind::ServerThink) >= PATIENCE,

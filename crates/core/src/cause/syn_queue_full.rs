@@ -11,7 +11,7 @@ use crate::service::tcp_handshakes::{self, Why};
 
 const WORDING: Wording = Wording {
     summary: "{service} has room for {room} half-open connections and ignores further SYNs while \
-        these are pending. They are retransmitted a second later.",
+        these are pending. Clients retransmit an ignored SYN after a second.",
     ruled_out: &[
         (
             Id::SynLoss,

@@ -18,13 +18,13 @@ const FLOOR_SHARE: f64 = 0.3;
 /// Minimum think time that is long whatever the spread.
 const LONG: Duration = Duration::from_millis(50);
 /// Maximum ratio of an idle server's think time to the loaded one at which the difference is
-/// queueing of our own load, not thinking.
+/// queueing under lagtrace's own load, not thinking.
 const IDLE_SHARE: f64 = 0.25;
 
 /// The percentile of think times at which a long tail begins.
 const TAIL: f64 = 0.9;
-/// Minimum ratio of that percentile to the median for a long tail: a queue of our own load makes
-/// all requests wait about as long, and has no such tail.
+/// Minimum ratio of that percentile to the median for a long tail: in a queue that lagtrace's own
+/// load forms, all requests wait about as long, and there is no such tail.
 const OUTSTANDING: u32 = 4;
 /// Minimum ratio of an idle server's think time to the loaded one for the time to be the server's
 /// own.
@@ -81,8 +81,8 @@ impl Thinking {
         counts.then(|| Claim::Thinks(Box::new(tally)))
     }
 
-    /// Returns the exchanges that no other rule explains, if they matter. The reason may still be a
-    /// queue of our own load.
+    /// Returns the exchanges that no other rule explains, if they matter. The reason may still be
+    /// that the load which lagtrace generates itself queues at the server.
     pub(super) fn rest(&self, case: &Case<'_>) -> Option<Tally> {
         // Time that a separate finding explains is not reported twice.
         let rest = case

@@ -184,9 +184,9 @@ fn extra_legs(handshake: &Handshake) -> impl Iterator<Item = (&Leg, Duration)> {
         })
 }
 
-/// Returns the cost of the leg, including the travel of its answer. The server's think time counts
-/// as part of the leg if the trip is longer; a server that thinks longer does work, which it would
-/// also have to do in fewer legs. The minimum cost is the travel.
+/// Returns the cost of the leg, including the way back of its answer. The server's think time
+/// counts as part of the leg if the trip is longer; a server that thinks longer does work, which it
+/// would also have to do in fewer legs. The minimum cost is the time on the path.
 fn cost_of(leg: &Leg, new_key: Duration) -> Cost {
     let whole = leg.end.since(leg.begin) + leg.to_client;
     let trip = whole.saturating_sub(leg.server_think);

@@ -105,7 +105,8 @@ impl LeastTrip {
     }
 }
 
-/// The travel of a request as far as visible, and whether it exceeded its own connection's minimum.
+/// The time of a request on the path, as far as visible, and whether it exceeded its own
+/// connection's minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Passage {
     at: Timestamp,
@@ -243,8 +244,8 @@ impl Trips {
             .add_wall(exchange.begin - asked, exchange.end + heard);
     }
 
-    /// Records the minimum round-trip time. At the server, every reply of the client may have come
-    /// late, so the known minimum of its connection is used there.
+    /// Records the minimum round-trip time. In a capture at the server every reply of the client
+    /// may be late, so the minimum already known for the exchange's connection is recorded instead.
     fn note_least(&mut self, exchange: &Exchange, trip: Duration, least: Duration) {
         let (known, trip) = if is_far(exchange) {
             (&mut self.least_afar, least)

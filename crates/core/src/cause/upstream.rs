@@ -53,7 +53,8 @@ pub(crate) struct Upstream {
     pub(super) pairs: Vec<Pair>,
     /// Number of requests that each pair represents.
     weight: f64,
-    /// The gate of the connections to the upstream, if requests wait for such a gate.
+    /// The limit through which requests pass one after the other to the upstream, if they wait for
+    /// one.
     pub(super) gate: Option<Gate>,
     pub(super) role: Option<Role>,
     /// The result of [`Upstream::claim`], cached because several rules need it.
@@ -105,7 +106,7 @@ impl Pair {
             .saturating_sub(took)
     }
 
-    /// Returns the travel time to the upstream and back.
+    /// Returns the round trip to the upstream.
     pub(super) fn travel(&self) -> Duration {
         self.back.asked.since(self.back.sent) * 2
     }

@@ -189,7 +189,7 @@ impl<'a> Booked<'a> {
         }
     }
 
-    /// Returns the minimum travel time of all exchanges: one round trip each.
+    /// Returns the minimum time on the path of all exchanges: one round trip each.
     fn least_trips(&self) -> u64 {
         let ledger = &self.service.ledger;
         self.scaled(ledger.latency.count())

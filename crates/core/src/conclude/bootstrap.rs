@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::generator::SplitMix64;
 use crate::report::Cluster;
 
-/// Minimum number of clusters for an interval: with fewer, resampling would only seem precise.
+/// Minimum number of clusters for an interval: resampling of fewer would only seem precise.
 pub(crate) const LEAST_CLUSTERS: usize = 10;
 /// Maximum number of `(bucket, count)` pairs that a resample adds up, to bound the work for a
 /// report of any size.
@@ -22,7 +22,8 @@ const MOST_ENTRIES: usize = 60_000;
 /// their neighbours.
 const MOST_SECONDS: usize = 600;
 const MOST_GROUPS: usize = 64;
-/// Minimum degrees of freedom, at which the widening for few seconds stops.
+/// Minimum degrees of freedom: if the load lasted fewer seconds than that, intervals are not
+/// widened further.
 const LEAST_FREEDOM: usize = 4;
 
 /// The figures of one (re)sample.

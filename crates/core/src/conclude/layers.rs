@@ -452,16 +452,28 @@ fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
     if ledger.count == 0 {
         return transport_of_data(evidence, part);
     }
-    let losses = match repaired {
-        0 => "no loss had to be repaired".to_owned(),
-        _ => format!("{} repaired", counted(repaired, "loss was", "losses were")),
+    let (losses, waits) = match repaired {
+        0 => (
+            "no loss had to be repaired".to_owned(),
+            "waits for windows and ACKs",
+        ),
+        _ => (
+            format!("{} repaired", counted(repaired, "loss was", "losses were")),
+            "waits for windows, ACKs and retransmissions",
+        ),
+    };
+    let state = cleared(part);
+    let but = if state == LayerState::Suspected {
+        ", but"
+    } else {
+        ";"
     };
     let line = format!(
-        "{losses} in {}; waits for windows, ACKs and retransmissions took {}",
+        "{losses} in {}{but} {waits} took {}",
         counted(ledger.count, "exchange", "exchanges"),
         part.words()
     );
-    layer("transport", cleared(part), line, "packets")
+    layer("transport", state, line, "packets")
 }
 
 /// Returns the state of a layer that nothing but its time speaks against.
@@ -576,8 +588,12 @@ fn layer_of_place(place: &Finding) -> Option<&'static str> {
 
 fn words(place: &Finding) -> String {
     let mean = place.cost_ns / place.affected.of.max(1);
+    let each = match place.cause {
+        Id::TimeInResolver | Id::TimeInSetup => "connection",
+        _ => "request",
+    };
     format!(
-        "{} on average, {} of all time, and no cause explains it",
+        "no cause explains {} per {each} on average ({} of all time)",
         human(Duration::from_nanos(mean)),
         percent(place.share)
     )

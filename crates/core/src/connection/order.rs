@@ -104,7 +104,7 @@ impl Numbering {
             self.count.go_on(id, parts);
         }
         placed.unwrap_or(match step {
-            Step::Late { is_told: true } => (0, Order::Older),
+            Step::Late { is_certain: true } => (0, Order::Older),
             _ => (0, by_stamp),
         })
     }

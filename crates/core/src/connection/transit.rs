@@ -50,8 +50,9 @@ const MOST_DRIFT: i64 = 430_000_000;
 const QUICKEST_NS: i64 = 1_000;
 /// Maximum jump of a clock in ticks: one second of the fastest clock.
 const LEAP: i64 = 1_000_000;
-/// Maximum time since a connection's first segment, seventy years: beyond that, the clock here was
-/// set. Lags in nanoseconds and their differences then stay within 64 bits.
+/// Maximum time since a connection's first segment: seventy years, so that lags in nanoseconds and
+/// their differences stay within 64 bits. A longer time means that the capturing host's clock was
+/// changed.
 pub(crate) const FAR_NS: i64 = 1 << 61;
 /// The time after which a clock whose error exceeds the replies' variation is considered to drift.
 const DRIFT_AFTER: Duration = Duration::from_millis(150);
@@ -185,8 +186,8 @@ impl Transit {
         let (mut passed_ns, mut ticks) = self.first.until(at, tsval);
         let is_of_it = (0..FAR_NS).contains(&passed_ns) && !leaps(passed_ns, ticks);
         if !self.has_begun || !is_of_it {
-            // The clock here was set, or the first timestamp was wrong: some hosts put zero into a
-            // SYN/ACK.
+            // The capturing host's clock was changed, or the first timestamp was wrong: some hosts
+            // put zero into a SYN/ACK.
             self.begin(Stamps { at, tsval });
             (passed_ns, ticks) = (0, 0);
         }

@@ -34,9 +34,8 @@ pub struct Step<'a> {
 pub enum Found<'a> {
     /// A packet.
     Record(Record<'a>),
-    /// The number of bytes that are needed from the first unconsumed one on, at most
-    /// [`Container::LONGEST`]: nothing whole is there. At the end of the input see
-    /// [`Container::finish`].
+    /// Nothing whole is there. The total number of bytes needed, counted from the first unconsumed
+    /// one: at most [`Container::LONGEST`]. At the end of the input see [`Container::finish`].
     NeedMore(usize),
     /// Damage: nothing can be read from here on.
     Damaged(Damage),

@@ -23,7 +23,7 @@ pub(super) enum Advance<'a> {
     Frame(usize, Frame<'a>),
     /// The number of bytes to skip that hold no packet.
     Passed(usize),
-    /// The number of bytes that are needed, more than were offered.
+    /// The total number of bytes needed: more than were offered.
     NeedMore(usize),
     /// The end of what can be read.
     Bad(Fault),

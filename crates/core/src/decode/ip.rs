@@ -74,12 +74,12 @@ impl Datagram<'_> {
     }
 }
 
-/// Reads the packet at the beginning of `bytes`; `wire_len` is the length on the wire that the
-/// frame leaves for it. `None` if it is not an IP packet.
+/// Reads the packet at the beginning of `bytes`; `wire_len` is the packet's length on the wire
+/// according to the frame. `None` if it is not an IP packet.
 ///
 /// The length in the IP header takes precedence over the frame's: frames are padded, and some
-/// capturing programs do not record how long a cut frame was. It is zero in packets beyond 64 KiB
-/// that a sender hands to its segmentation offload.
+/// capturing programs do not record how long a cut frame was. The length in the IP header is zero
+/// in packets above 64 KiB that a sender hands to its segmentation offload.
 pub(super) fn read((bytes, wire_len): (&[u8], u32)) -> Option<Datagram<'_>> {
     match bytes.first()? >> 4 {
         4 => read_v4(bytes, wire_len),

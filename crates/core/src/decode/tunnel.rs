@@ -1,4 +1,4 @@
-//! Tunnels: finds the innermost packet in them.
+//! Tunnels: finds the innermost packet.
 //!
 //! The input is an IP packet that is not TCP; the output is the packet within it, if its protocol
 //! carries other packets. The innermost flow is the one that counts.

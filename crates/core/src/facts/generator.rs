@@ -9,7 +9,7 @@ const BUSY_SHARE: f64 = 0.9;
 /// Minimum length of a run for which the share is evaluated: a shorter run consists mostly of its
 /// beginning and end.
 const SHORTEST: Duration = Duration::from_millis(50);
-/// Minimum lateness of the generator at the 99th percentile at which it distorts the results.
+/// The 99th percentile of the generator's lateness from which its results are distorted.
 const LATE: Duration = Duration::from_millis(2);
 
 impl GeneratorSample {

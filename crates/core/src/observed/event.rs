@@ -873,7 +873,7 @@ pub struct SourceLocation {
     pub line: u32,
 }
 
-/// The timers of the kernel that produce known quanta.
+/// The kernel's timers that cause delays of known lengths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelTimers {
     /// Ticks per second, `CONFIG_HZ`; `None` if it could not be determined.

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::observed::flow::Endpoint;
 
-/// Maximum kernel memory used by a datagram of one Ethernet frame: a page and its descriptor,
-/// rounded.
+/// Kernel memory that a datagram of one Ethernet frame takes at most, with its descriptor: about a
+/// page.
 const ONE_DATAGRAM: u64 = 4096;
 
 /// The protocol of a socket.

@@ -22,7 +22,7 @@ use crate::protocol::dns::Message;
 const MAX_LOOKUPS: usize = 4096;
 /// Maximum number of one host's lookups in progress or just completed; the oldest are dropped.
 const MAX_OF_CLIENT: usize = 32;
-/// Maximum number of lookups linked to one address that they returned; the oldest are unlinked.
+/// Maximum number of lookups linked to any one address of their answers; the oldest are unlinked.
 const MAX_OF_ADDRESS: usize = 16;
 /// Maximum number of unanswered lookups kept after their removal from the list of lookups.
 const MAX_GIVEN_UP: usize = 64;

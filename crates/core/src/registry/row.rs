@@ -86,7 +86,7 @@ pub enum LayerId {
     Name,
     /// Delivery of packets to the next hop.
     Route,
-    /// The travel time of packets between the hosts.
+    /// The time that packets take between the hosts.
     RoundTrip,
     /// Packet filters.
     Firewall,

@@ -53,8 +53,8 @@ pub struct ConnectionRecord {
     pub end: ConnectionEnd,
     /// Requests with their responses; `None` where an end was not seen.
     pub exchanges: Option<u64>,
-    /// Total time lost by the exchanges, travel and transfer not counted; `None` without any
-    /// exchanges.
+    /// Total time lost by the exchanges, network transit and transfer not counted; `None` without
+    /// any exchanges.
     pub lost: Option<Lost>,
     /// True if RFC 7323 timestamps are in use.
     pub timestamps: Option<bool>,

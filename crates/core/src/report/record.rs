@@ -21,7 +21,8 @@ pub struct ExchangeRecord {
     pub ordinal: u32,
     /// The HTTP status, where there is one.
     pub status: Option<u16>,
-    /// The latency minus travel and transfer: the time for which somebody made the exchange wait.
+    /// The latency minus network transit and transfer: the time for which somebody made the
+    /// exchange wait.
     pub cost_ns: u64,
     /// Setup time of the connection, where this exchange includes it.
     pub setup_ns: Option<u64>,

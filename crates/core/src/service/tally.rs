@@ -12,7 +12,8 @@ use crate::stats::histogram::Distribution;
 
 /// Maximum number of disjoint intervals kept; beyond that the nearest ones are joined.
 const MAX_INTERVALS: usize = 4096;
-/// Number of intervals at the end of the list among which most new intervals belong.
+/// Number of intervals at the end of the list that are searched first: most new intervals belong
+/// there.
 const NEAR_END: usize = 16;
 
 /// Sums of the time lost to one cause.

@@ -12,7 +12,7 @@ impl Chance {
         Self { state: seed }
     }
 
-    /// Draws 64 bits, each equally likely to be set.
+    /// Draws 64 bits, each equally likely to be 0 or 1.
     pub(crate) fn draw(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.state)

@@ -20,8 +20,8 @@ use super::room;
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct ConnectionOptions {
-    /// List the COUNT connections that lost most time, with their figures: as text instead of the
-    /// report, as JSON within it; -v prints all figures
+    /// List the COUNT connections that lost the most time, with their figures. As text, the list
+    /// replaces the report; in JSON, it is part of the report. -v prints all figures
     #[arg(
         long,
         value_name = "COUNT",

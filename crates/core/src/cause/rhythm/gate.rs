@@ -182,7 +182,7 @@ fn is_round(turn: Duration) -> bool {
 fn is_transfer(clear: &[Moment], turn: Duration) -> bool {
     let transfers = clear.iter().map(|moment| moment.end.since(moment.answered));
     let transfers = sorted(transfers);
-    // The times include the travel, which does not vary.
+    // The times include the time on the path, which does not vary.
     let least = quantile(&transfers, 0.0);
     (quantile(&transfers, 0.5) - least) * 2 > turn
 }

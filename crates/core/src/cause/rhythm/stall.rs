@@ -271,8 +271,8 @@ fn stall(burst: &[Moment], course: &Course<'_>) -> Option<Stall> {
     (stall.connections >= LEAST_CONNECTIONS).then_some(stall)
 }
 
-/// Returns a single stall as the server's start, if the very first requests waited in it, each the
-/// first of its connection, and later requests are quick.
+/// If a single stall was the server starting up, returns it: the very first requests waited in it,
+/// each the first on its connection, and later requests are quick.
 pub(super) fn start(stall: &Stall, answers: &Answers) -> Option<Stall> {
     let moments = &answers.moments;
     let is_early = |moment: &&Moment| moment.begin < stall.release;

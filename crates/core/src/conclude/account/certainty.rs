@@ -58,7 +58,7 @@ fn witness(
     match (is_from_packets, service.ledger.round_trip) {
         (true, Some(_)) => (
             Verdict::Strong,
-            "the packets show it, with the round trip known from handshakes".to_owned(),
+            "the packets show it, and handshakes show the round trip".to_owned(),
         ),
         (true, None) => (
             Verdict::Possible,
@@ -66,8 +66,7 @@ fn witness(
         ),
         (false, _) if facts.round_trip(TargetId::Subject).is_some() => (
             Verdict::Strong,
-            "the requests' own timestamps show it, with the round trip known from probes"
-                .to_owned(),
+            "the requests' own timestamps show it, and probes show the round trip".to_owned(),
         ),
         (false, _) => (
             Verdict::Possible,

@@ -203,7 +203,7 @@ fn within(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
         .iter()
         .map(|booking| {
             let mean = Duration::from_nanos(booking.unclaimed_ns / count.max(1));
-            format!("{} {}", human(mean), booking.kind.in_words())
+            format!("{}: {}", booking.kind.in_words(), human(mean))
         })
         .collect();
     let kind = if case.has_packets {

@@ -48,18 +48,17 @@ pub(super) fn shape(case: &Case<'_>, ledger: &Ledger, place: Place) -> Option<Sh
     of_moments.or_else(|| Some(rare_or_spread(times, count)))
 }
 
-/// Returns the words for a shape, for use at the end of a clause.
-pub(super) fn words(shape: Shape) -> String {
-    let words = match shape {
-        Shape::Constant => "about the same in each",
-        Shape::Spread => "but the amount varies widely between them",
-        Shape::Rare => "nearly all of it in a few of them",
-        Shape::Growing => "more and more as time went on",
-        Shape::Periodic => "at even intervals",
-        Shape::ByRequest => "mostly in requests for a few of the targets",
-        Shape::ByConnection => "mostly on a few of the connections",
-    };
-    format!(", {words}")
+/// Returns the words for a shape over requests, for use at the end of a clause.
+pub(super) fn words(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Constant => ", about the same in each",
+        Shape::Spread => ", but the amount varies widely from request to request",
+        Shape::Rare => ", but nearly all of it in a few requests",
+        Shape::Growing => ", more and more as time went on",
+        Shape::Periodic => ", at even intervals",
+        Shape::ByRequest => ", mostly in requests for a few of the targets",
+        Shape::ByConnection => ", mostly on a few of the connections",
+    }
 }
 
 /// Returns the part of a moment's time that was in the place: the server's think time, or the rest

@@ -95,7 +95,7 @@ impl Part {
             mean => {
                 let share = percent(self.share(own));
                 let inherent = if self.inherent > own / 2 {
-                    ", most of it inherent"
+                    ", most of it unavoidable"
                 } else {
                     ""
                 };

@@ -21,9 +21,10 @@ pub(super) struct Count {
 pub(super) enum Step {
     /// A number after the last one, with the count of numbers in between that did not come.
     On(u16),
-    /// A number that fills a gap. `is_told`: all earlier numbers were ascending, so this packet was
-    /// sent before the one that arrived just ahead of it.
-    Late { is_told: bool },
+    /// A number that fills a gap. `is_certain`: true if the order of sending is certain, because
+    /// all earlier numbers were ascending: this packet was sent before the one that arrived just
+    /// ahead of it.
+    Late { is_certain: bool },
     /// A number further back than what is remembered, or too far ahead.
     Away(u16),
 }
@@ -33,10 +34,10 @@ impl Count {
     /// evidence shows that it was sent after all before it.
     #[inline]
     pub(super) fn take(&mut self, id: u16, parts: u16, is_newer: bool) -> Step {
-        let is_told = self.rising >= RISING;
+        let is_certain = self.rising >= RISING;
         if !is_newer && self.fills_gap(id, parts) {
             self.rising = self.rising.saturating_add(1);
-            return Step::Late { is_told };
+            return Step::Late { is_certain };
         }
         let skipped = self
             .expected

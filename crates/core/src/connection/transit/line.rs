@@ -18,8 +18,9 @@ const STRAY_NS: u64 = 500_000;
 /// and goes, a slow clock falls behind evenly.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
-    /// The time and the lag of the first segment, once there was one.
+    /// The time of the first segment, meaningless before it was seen.
     begin: Timestamp,
+    /// The lag of the first segment, likewise.
     first_ns: i64,
     /// Minimum and maximum growth of the small segments' lag per nanosecond.
     slopes: (f64, f64),
@@ -50,9 +51,9 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Takes in a segment's lag, in the sender's ticks; returns false if the lag is larger than any
-    /// line so far allows. Of small segments that follow each other within a tick, only the first
-    /// is informative.
+    /// Takes in a segment's lag, in the sender's ticks; returns false if the lag is larger than on
+    /// any line that is still possible. Of small segments that follow each other within a tick,
+    /// only the first is informative.
     #[inline]
     pub(super) fn take(
         &mut self,

@@ -13,7 +13,7 @@ const HEADER: usize = 24;
 const FOURTH_ADDRESS: usize = 6;
 const QOS_CONTROL: usize = 2;
 const HT_CONTROL: usize = 4;
-/// Length of two addresses and a length, before each frame of an A-MSDU.
+/// Size of the header before each frame of an A-MSDU: two addresses and a length field.
 const SUBFRAME_HEADER: usize = 14;
 
 /// Bits of the first byte of frame control.

@@ -121,7 +121,8 @@ fn pktap(bytes: &[u8]) -> Option<usize> {
     inner(LinkType::from_dlt(link), bytes, len)
 }
 
-/// Returns the offset of IP in a frame of type `link` after a header of `len` bytes.
+/// Returns the offset in `bytes` of the IP packet, if a header of `len` bytes comes first and then
+/// a frame of type `link`.
 fn inner(link: LinkType, bytes: &[u8], len: usize) -> Option<usize> {
     let frame = bytes.get(len..)?;
     let at = super::usual_header(link, frame).unwrap_or_else(|| unnested(link, frame))?;

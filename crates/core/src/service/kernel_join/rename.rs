@@ -71,8 +71,8 @@ fn notable<'a>(exchange: &'a Exchange, kinds: &[WaitKind]) -> impl Iterator<Item
     waits.filter(move |wait| kinds.contains(&wait.kind) && wait.duration() >= NOTABLE)
 }
 
-/// Returns the name of time that the host shows to be outside it. The queue of the host's own
-/// device may have held the packets, unless that queue was observed.
+/// Returns the kind and the owner of time that, by the host's own data, passed outside the host.
+/// The queue of the host's own device may have held the packets, unless that queue was observed.
 fn beyond(turn: &RequestSpan) -> Name {
     let owner = match turn.departure {
         Some(_) => Owner::Path,

@@ -1,12 +1,12 @@
 //! The relation of two clocks, estimated from packets.
 //!
-//! A packet's lag (the far capture's time of the packet minus the near capture's time) is travel
-//! plus offset for packets towards the far end, and offset minus travel for packets in the opposite
-//! direction. The quickest packets of each direction bound the offset from both sides; the change
-//! of their lags over time is the drift. Sources: Paxson, "On Calibrating Measurements of Packet
-//! Transit Times" (1998); Moon, Skelly and Towsley, "Estimation and Removal of Clock Skew from
-//! Network Delay Measurements" (1999), whose line under all lags is found here by the lags' convex
-//! hull.
+//! A packet's lag (the far capture's time of the packet minus the near capture's time) is transit
+//! time plus offset for packets towards the far end, and offset minus transit time for packets in
+//! the opposite direction. The quickest packets of each direction bound the offset from both sides;
+//! the change of their lags over time is the drift. Sources: Paxson, "On Calibrating Measurements
+//! of Packet Transit Times" (1998); Moon, Skelly and Towsley, "Estimation and Removal of Clock Skew
+//! from Network Delay Measurements" (1999), whose line under all lags is found here by the lags'
+//! convex hull.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::report::ClockRelation;
 /// short a time is negligible.
 const WINDOW_NS: i64 = 250_000_000;
 /// The time within which both directions of a round trip must be seen: so short that drift cannot
-/// be mistaken for travel.
+/// be mistaken for transit time.
 const TURN_NS: i64 = 5_000_000;
 /// Minimum length of a capture for estimating the drift.
 const LEAST_SPAN_NS: i64 = 2_000_000_000;

@@ -15,7 +15,7 @@ use crate::load::socket::failure_of;
 const TLS_CHUNK: usize = 32 * 1024;
 
 impl Engine<'_> {
-    /// Sends a request that is due, with the given part and cookies.
+    /// Sends a request that is due: that of the given part of the load, with these cookies.
     pub(super) fn send(
         &mut self,
         slot: Slot,
