@@ -399,7 +399,7 @@ impl Tiler<'_> {
 
 /// Returns true if the server's segments that are missing before `first` may have been copies of
 /// it; `first` came `took` later than the path requires. If two are missing, one is a bare ACK and
-/// the other was retransmitted by a probe; with more, a timer was needed.
+/// the other was retransmitted by a probe; if more are missing, a timer was needed.
 fn is_repaired(first: &Mark, took: Duration, trip: Duration) -> bool {
     let least = match first.skipped {
         0 | 1 => return false,

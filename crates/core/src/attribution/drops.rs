@@ -94,7 +94,7 @@ fn beside_sender(trace: &Trace<'_>, sender: Side) -> Vec<Passage> {
     passages
 }
 
-/// Removes `span` from the stretches; returns the number of bytes removed.
+/// Removes `span` from the byte ranges; returns the number of bytes removed.
 fn take_from(stretches: &mut Vec<Span>, span: Span) -> u64 {
     let mut taken = 0;
     let mut left = Vec::with_capacity(stretches.len());

@@ -19,7 +19,7 @@ use crate::stats::bounded::Few;
 
 const WORDING: Wording = Wording {
     summary: "The server compresses each response while the client waits, and compression is \
-              slower than the network: {own} (median) for {affected} of {all} requests, {share} of \
+              slower than the network: {own} (median) in {affected} of {all} requests, {share} of \
               all request time.",
     ruled_out: &[(
         Id::BandwidthLimit,

@@ -372,7 +372,7 @@ fn finding<K: Kind>(
 fn share(messages: &Messages, finding: &Finding) -> String {
     let [one, many] = finding.unit.words();
     format!(
-        "{} (median) for {} of {} {many}, {} of all {one} time",
+        "{} (median) in {} of {} {many}, {} of all {one} time",
         median(&messages.tally.saved),
         finding.affected.exchanges,
         finding.affected.of,

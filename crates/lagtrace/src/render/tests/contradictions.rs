@@ -87,13 +87,13 @@ fn is_cleared_in_vain(report: &Report, layer: &Layer) -> bool {
     let own = exchanges.filter(|b| kinds.contains(&b.kind) || b.kind == WaitKind::Unknown);
     let own: u128 = own.map(|booking| avoidable(booking, *id)).sum();
     layer.state == LayerState::Cleared
-        && own * 2 > whole - inherent
+        && own * 2 > whole - unavoidable
         && own >= LONG_NS * u128::from(requests)
         && own * PARTS >= whole
 }
 
 /// Returns true if the line of a cleared layer gives it more than half of the time as a share,
-/// without a word that it is inherent.
+/// without a word that it is unavoidable.
 fn is_cleared_beside_a_share(layer: &Layer) -> bool {
     let mut words = layer.line.split(['(', ' ']);
     let share = words.clone().zip(words.by_ref().skip(1));
@@ -101,7 +101,7 @@ fn is_cleared_beside_a_share(layer: &Layer) -> bool {
     let most = shares.filter_map(|(share, _)| share.parse::<f64>().ok());
     layer.state == LayerState::Cleared
         && most.fold(0.0, f64::max) > 50.0
-        && !layer.line.contains("inherent")
+        && !layer.line.contains("unavoidable")
 }
 
 /// Adds the sentences of a report to `list`.
