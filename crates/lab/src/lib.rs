@@ -26,7 +26,7 @@
 //!
 //! A lab runs in its own processes: a keeper, the path's emulator, and servers. The lab's own
 //! processes are the calling program, started again ([`Helper`]), which passes their arguments to
-//! [`helper_main`]. The keeper takes the lab down when its owner ends for any reason. If the keeper
+//! [`helper_main()`]. The keeper takes the lab down when its owner ends for any reason. If the keeper
 //! is killed too, the next run removes what is listed in the record in `/run/lagtrace-lab`.
 //!
 //! The machine's own network is never changed: no device, address, route, rule or setting is

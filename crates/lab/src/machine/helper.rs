@@ -1,12 +1,12 @@
 //! The program that runs the lab's own processes: the current one, or another, started with
-//! arguments for [`crate::helper_main`].
+//! arguments for [`crate::helper_main()`].
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The command line of a program that passes the arguments that follow to [`crate::helper_main`].
+/// The command line of a program that passes the arguments that follow to [`crate::helper_main()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Helper {
     program: PathBuf,
@@ -18,7 +18,7 @@ const THIS_PROGRAM: &str = "/proc/self/exe";
 
 impl Helper {
     /// Returns the current program, which passes the arguments after `subcommand` to
-    /// [`crate::helper_main`].
+    /// [`crate::helper_main()`].
     pub fn this_program(subcommand: &str) -> Self {
         Self {
             program: THIS_PROGRAM.into(),
@@ -26,7 +26,7 @@ impl Helper {
         }
     }
 
-    /// Returns another program, which passes all its arguments to [`crate::helper_main`].
+    /// Returns another program, which passes all its arguments to [`crate::helper_main()`].
     pub fn program(path: impl Into<PathBuf>) -> Self {
         Self {
             program: path.into(),

@@ -66,8 +66,7 @@ fn witness(
         ),
         (false, _) if facts.round_trip(TargetId::Subject).is_some() => (
             Verdict::Strong,
-            "the requests' own timestamps show it, and probes show the round trip"
-                .to_owned(),
+            "the requests' own timestamps show it, and probes show the round trip".to_owned(),
         ),
         (false, _) => (
             Verdict::Possible,

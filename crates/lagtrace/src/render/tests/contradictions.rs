@@ -87,7 +87,7 @@ fn is_cleared_in_vain(report: &Report, layer: &Layer) -> bool {
     let own = exchanges.filter(|b| kinds.contains(&b.kind) || b.kind == WaitKind::Unknown);
     let own: u128 = own.map(|booking| avoidable(booking, *id)).sum();
     layer.state == LayerState::Cleared
-        && own * 2 > whole - unavoidable
+        && own * 2 > whole - inherent
         && own >= LONG_NS * u128::from(requests)
         && own * PARTS >= whole
 }
