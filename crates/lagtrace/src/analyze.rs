@@ -143,7 +143,7 @@ pub(crate) struct Options {
         help_heading = "One connection"
     )]
     stream: Option<u64>,
-    /// How to show it; separate several views by commas
+    /// Views to print; separate several by commas
     #[arg(
         long,
         value_name = "VIEW",

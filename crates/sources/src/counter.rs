@@ -22,7 +22,7 @@ const MOST_CHANGES: usize = 96;
 const LONGEST_NAME: usize = 64;
 
 /// The counters that affect latency, the most significant first. They lead the list of changes.
-/// Those also in [`ALWAYS`] are reported even if unchanged, because "it did not move" clears a
+/// Counters also in [`ALWAYS`] are reported even if unchanged, because "it did not move" clears a
 /// suspect.
 const INTERESTING: &[&str] = &[
     "TcpExt:DelayedACKs",

@@ -12,7 +12,7 @@ use crate::connection::SetupOutcome;
 use crate::connection::table::Tallied;
 use crate::exchange::wait::WaitKind;
 use crate::facts::Facts;
-use crate::observed::event::{ConfigurationLine, ProbeMethod, TargetId};
+use crate::observed::event::{ConfigurationLine, ListenerSample, ProbeMethod, TargetId};
 use crate::preconnect::Asked;
 use crate::registry::{Id, LayerId};
 use crate::report::{Account, Finding, Layer, LayerState, counted, part_of};
@@ -289,20 +289,25 @@ fn backlog(facts: &Facts) -> Layer {
         listener.local,
         listener.embryonic,
     );
-    let is_full = overflows > 0 || listener.queued > listener.limit;
-    // A queue that overflowed may or may not have cost a request any time: no rule weighs it yet,
-    // so it is neither cleared nor accused.
-    let state = if is_full {
-        LayerState::NotMeasured
-    } else {
-        LayerState::Cleared
-    };
     layer(
         "backlog",
-        state,
+        of_queue(listener, overflows),
         line,
         "sock_diag and kernel counters during the load",
     )
+}
+
+/// Returns the state of an accept queue. The overflows are those of all listeners of the host: they
+/// may be another's, unless this queue was full. An overflow delays a connection by a second or
+/// more, often longer than packets are captured: only a finding can accuse the queue.
+fn of_queue(listener: &ListenerSample, overflows: u64) -> LayerState {
+    if overflows > 0 && listener.queued >= listener.limit {
+        LayerState::Suspected
+    } else if overflows > 0 || listener.queued > listener.limit {
+        LayerState::NotMeasured
+    } else {
+        LayerState::Cleared
+    }
 }
 
 fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
@@ -636,4 +641,33 @@ fn configuration(facts: &Facts, findings: &[Finding]) -> Layer {
         told.join(", "),
         because,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observed::flow::Endpoint;
+
+    #[test]
+    fn a_queue_that_was_full_while_one_overflowed_is_not_cleared() {
+        let state = |queued, overflows| {
+            let listener = ListenerSample {
+                local: Endpoint::new([127, 0, 0, 1].into(), 80),
+                queued,
+                limit: 5,
+                embryonic: 0,
+                syn_backlog: None,
+            };
+            of_queue(&listener, overflows)
+        };
+        assert_eq!(state(5, 190), LayerState::Suspected);
+        assert_eq!(
+            state(1, 190),
+            LayerState::NotMeasured,
+            "another's overflows"
+        );
+        assert_eq!(state(6, 0), LayerState::NotMeasured);
+        assert_eq!(state(5, 0), LayerState::Cleared);
+        assert_eq!(state(0, 0), LayerState::Cleared);
+    }
 }

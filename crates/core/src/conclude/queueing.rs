@@ -1,6 +1,6 @@
 //! Queues in which probes waited only under load, and the places of these queues.
 //!
-//! The same probes are sent to an idle and to a loaded target: the difference is queueing. The
+//! Probes of one kind are sent to an idle and to a loaded target: the difference is queueing. The
 //! kernel's timestamps, and the phases of a request, show where the queue is.
 
 use core::time::Duration;

@@ -1,7 +1,7 @@
 //! The command `lagtrace-lab score`, which measures how often the diagnosis is correct for
 //! recordings whose truth is known.
 //!
-//! The same analysis as in `lagtrace analyze` runs over each recording, separately for each end,
+//! The analysis of `lagtrace analyze` runs over each recording, separately for each end,
 //! and its first finding is compared with the truth stored with the recording.
 
 use std::path::{Path, PathBuf};
