@@ -13,6 +13,7 @@ use crate::connection::table::Tallied;
 use crate::exchange::wait::WaitKind;
 use crate::facts::Facts;
 use crate::observed::event::{ConfigurationLine, ListenerSample, ProbeMethod, TargetId};
+use crate::observed::time::Timestamp;
 use crate::preconnect::Asked;
 use crate::registry::{Id, LayerId};
 use crate::report::{Account, Finding, Layer, LayerState, counted, part_of};
@@ -39,6 +40,10 @@ const MOST_ODD: u64 = 200;
 const FAR: Duration = Duration::from_millis(400);
 /// Minimum duration of a lookup that the path to a nearby resolver cannot explain.
 pub(super) const LONG_LOOKUP: Duration = Duration::from_millis(100);
+/// Minimum age of a SYN without an answer for the answer to be overdue, if handshakes are shorter.
+const OVERDUE: Duration = Duration::from_millis(20);
+/// Minimum ratio of that age to the 99th percentile of the handshakes.
+const OVERDUE_RATIO: u32 = 10;
 /// The server's own waits.
 const SERVERS: [WaitKind; 2] = [WaitKind::ServerThink, WaitKind::ServerPause];
 /// Minimum think time before responses that the capture cuts off for the layer to be suspect.
@@ -331,7 +336,8 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
         return layer("connection", LayerState::NotMeasured, line, SEEN);
     }
     // A SYN that was just sent may still be answered, but this cannot be so for all SYNs.
-    if (setups.unheard + refused) * MOST_FAILED > setups.count || (has_none && unanswered > 0) {
+    let failed = setups.unheard + overdue(evidence, ledger) + refused;
+    if failed * MOST_FAILED > setups.count || (has_none && unanswered > 0) {
         let line = format!(
             "connection attempts: {}, unanswered: {unanswered}, refused: {refused}",
             setups.count
@@ -360,6 +366,18 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
         ),
     };
     layer("connection", LayerState::Cleared, line, "handshakes")
+}
+
+/// Returns the number of SYNs that were sent once, long before the capture ended, and not answered.
+fn overdue(evidence: &Evidence, ledger: &Ledger) -> u64 {
+    let setups = &ledger.setups;
+    let usual = setups.latency.quantile(0.99).unwrap_or_default();
+    let end = evidence.capture.as_ref().and_then(|capture| capture.end_ns);
+    end.map_or(0, |end| {
+        let longest = OVERDUE.max(usual * OVERDUE_RATIO);
+        let end = Timestamp::from_nanos(end);
+        setups.handshakes.waiting(end, longest)
+    })
 }
 
 /// Returns the layer of name resolution from a capture's DNS messages, if a lookup got no answer.

@@ -225,6 +225,11 @@ impl Loads {
         of(false).or_else(|| of(true))
     }
 
+    /// Returns the part of the baseline during which no packets were captured.
+    pub(crate) fn unobserved_baseline(&self, target: TargetId) -> Option<&LoadSum> {
+        self.sums.get(&(target, Phase::Baseline, false))
+    }
+
     /// Returns the part of the baseline during which packets were captured.
     pub(crate) fn observed_baseline(&self, target: TargetId) -> Option<&LoadSum> {
         self.sums.get(&(target, Phase::Baseline, true))
