@@ -99,6 +99,17 @@ impl LaneSummary {
         self.failures.iter().map(|&(_, count)| count).sum()
     }
 
+    /// Returns the number of requests, among the failed ones, that were still in flight when the
+    /// run ended.
+    pub fn cut(&self) -> u64 {
+        let cut = |&&(failure, _): &&(RequestFailure, u64)| failure == RequestFailure::Cut;
+        self.failures
+            .iter()
+            .filter(cut)
+            .map(|&(_, count)| count)
+            .sum()
+    }
+
     /// Returns the number of complete responses per second of active time.
     pub fn rate(&self) -> f64 {
         let seconds = self.active.as_secs_f64();
