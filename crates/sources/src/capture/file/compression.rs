@@ -51,8 +51,7 @@ enum Fault {
 
 /// Returns the input itself, or its decompressed contents.
 ///
-/// # Errors
-/// When the first bytes of the input cannot be read.
+/// # Errors If the first bytes of the input cannot be read.
 pub(crate) fn undo(mut input: Input) -> io::Result<Input> {
     let begin = read_ahead(&mut input)?;
     let compression = Compression::recognize(&begin);
@@ -88,7 +87,8 @@ impl Compression {
     fn recognize(begin: &[u8]) -> Option<Self> {
         match begin {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
-            // A skippable frame, which parallel zstd begins with, is zstd too (RFC 8878 §3.1.2).
+            // A skippable frame, with which parallel zstd begins its output, is zstd too (RFC 8878
+            // §3.1.2).
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             [0x04, 0x22, 0x4d, 0x18, ..] => Some(Self::Lz4),
             _ => None,
