@@ -8,9 +8,9 @@ use lagtrace_core::observed::time::Timestamp;
 use super::Collector;
 
 impl<S: FnMut(Event)> Collector<'_, S> {
-    /// Returns the time until which requests could start in a run that `ended` early. At a fixed
-    /// rate, each request stands for the interval after its start; the time that the last request
-    /// took does not count as time in which further requests were due.
+    /// Returns the time until which requests could start, for a run that `ended` early. At a fixed
+    /// rate, each request covers the interval after its start. The duration of the last request is
+    /// not time in which further requests were due.
     pub(super) fn started_until(
         &self,
         ended: Timestamp,
