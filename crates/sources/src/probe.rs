@@ -3,7 +3,6 @@
 //! Input: an address and port, the number of probes and time limits. Output: a `Probe` event for
 //! each probe, and notes that explain the probes. A refusal, an ICMP error and silence are three
 //! different answers, not errors.
-//! three different answers, and not an `Err`.
 
 mod connect;
 mod http;

@@ -4,7 +4,6 @@
 //! At each level the order of precedence is: an exact name; an exact name or a regular expression
 //! nested in the longest prefix; the first regular expression that matches, unless the prefix has
 //! `^~`; the longest prefix.
-//! matching regular expression, unless the prefix forbids them.
 
 use std::fmt;
 

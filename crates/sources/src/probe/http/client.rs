@@ -168,7 +168,6 @@ impl<'a> Client<'a> {
 
     /// Opens a new connection, and returns it with the number of SYN retransmissions. If this
     /// fails, returns the sample of the failure.
-    /// connection cannot be opened, returns the sample of this failure.
     fn connect(&mut self) -> Result<Result<(Wire, u8), Probed>, ProbeError> {
         let begun = self.clock.now();
         let attempt = open(self.plan.address, self.plan.timeout, &self.clock, self.stop)?;

@@ -9,7 +9,6 @@ pub enum SourcePorts {
     /// The ports from `first` to `last`, repeatedly. For a fixed port, both are equal. Multipath
     /// routing selects a path by the port, among other fields, so the results of one port belong to
     /// one path.
-    /// member.
     Range {
         /// First port.
         first: u16,
