@@ -44,7 +44,7 @@ pub enum NetlinkProtocol {
 impl NetlinkProtocol {
     fn number(self) -> Option<Protocol> {
         match self {
-            Self::Route => None, // NETLINK_ROUTE is protocol 0
+            Self::Route => None, // NETLINK_ROUTE is protocol number 0
             Self::SockDiag => Some(netlink::SOCK_DIAG),
             Self::Netfilter => Some(netlink::NETFILTER),
         }

@@ -188,9 +188,9 @@ mod tests {
             entry(0, 0, "REJECT", 0),
             entry(0, 0, "", VERDICT_DROP),
             entry(6, 0, "REJECT", 0),
-            entry(6, 0x40, "REJECT", 0), // anything but TCP
+            entry(6, 0x40, "REJECT", 0), // all protocols except TCP
             entry(17, 0, "REJECT", 0),
-            entry(17, 0x40, "", VERDICT_DROP), // anything but UDP
+            entry(17, 0x40, "", VERDICT_DROP), // all protocols except UDP
             entry(0, 0, "", -2),               // accept
             entry(0, 0, "ERROR", 0),
         ]

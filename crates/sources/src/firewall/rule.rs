@@ -221,7 +221,7 @@ mod tests {
     fn a_rule_about_other_packets_has_no_effect() {
         for (protocol, port, blocks) in [
             (6, 8080, true),
-            (6, 40_000, true), // may be our own port
+            (6, 40_000, true), // possibly an ephemeral port
             (6, 22, false),
             (17, 8080, false),
         ] {

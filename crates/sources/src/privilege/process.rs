@@ -81,7 +81,7 @@ pub fn sockets_of(pid: u32, most: usize) -> Result<Vec<(u32, u32)>, HostError> {
                 );
             }
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => refusal = Some(e),
-            Err(_) => {} // closed meanwhile
+            Err(_) => {} // closed in the meantime
         }
     }
     match refusal {

@@ -72,7 +72,7 @@ impl ForeignOption {
             return Ok(guard);
         }
         if let Err(e) = sockopt::set_tcp_nodelay(&socket, true) {
-            guard.was_on = true; // nothing was changed, nothing is put back
+            guard.was_on = true; // nothing was changed, so nothing is restored
             return Err(guard.failed("setting", e));
         }
         guard.report("was off and has been switched on");

@@ -248,7 +248,7 @@ pub(super) fn memory(value: &[u8]) -> Option<Buffers> {
 pub(crate) fn tcp_sample(info: &[u8], receive_queue: u32, send_queue: u32) -> Option<TcpSample> {
     let micros = |at| u32_at(info, at).map(|us| Duration::from_micros(u64::from(us)));
     let long_micros = |at| Duration::from_micros(u64_at(info, at).unwrap_or(0));
-    let total_retrans = u32_at(info, 100)?; // the last field of the oldest part
+    let total_retrans = u32_at(info, 100)?; // the last field of the oldest version
     Some(TcpSample {
         rto: micros(8)?,
         ato: micros(12)?,
@@ -261,7 +261,7 @@ pub(crate) fn tcp_sample(info: &[u8], receive_queue: u32, send_queue: u32) -> Op
         total_retrans,
         notsent_bytes: u32_at(info, 144).unwrap_or(0),
         min_rtt: u32_at(info, 148)
-            .filter(|&us| us != u32::MAX) // the filter has seen no sample
+            .filter(|&us| us != u32::MAX) // the kernel has no measurement yet
             .map(|us| Duration::from_micros(u64::from(us))),
         busy: long_micros(168),
         rwnd_limited: long_micros(176),

@@ -33,7 +33,7 @@ fn stall() {
     (0..20).for_each(|_| ask(&[b"AB"]));
     (0..STALLS).for_each(|_| {
         ask(&[b"A", b"B"]);
-        (0..3).for_each(|_| ask(&[b"AB"])); // back into ping-pong mode
+        (0..3).for_each(|_| ask(&[b"AB"])); // ACKs are delayed again
     });
 }
 

@@ -117,7 +117,7 @@ impl Place {
         flow: Option<OwnFlow>,
     ) -> Result<Option<Self>, HostError> {
         if target.addr.is_loopback() && !namespace.is_own() {
-            return Ok(None); // every namespace has its own
+            return Ok(None); // each namespace has its own loopback
         }
         let mut diag = DiagSocket::open_in(&namespace)?;
         if let Some(flow) = flow {
@@ -232,6 +232,6 @@ fn server_inodes(place: &mut Place) -> Result<HashSet<u32>, HostError> {
     let listeners = listening(&mut place.diag, place.endpoint)?;
     let records = listeners.iter().chain(&place.far);
     let mut inodes: HashSet<u32> = records.map(|record| record.inode).collect();
-    inodes.remove(&0); // held by nobody: not accepted yet
+    inodes.remove(&0); // no process holds it: not accepted yet
     Ok(inodes)
 }
