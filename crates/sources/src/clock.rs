@@ -1,4 +1,4 @@
-//! The clock of our own timestamps.
+//! The clock of lagtrace's own timestamps.
 
 use lagtrace_core::observed::time::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};

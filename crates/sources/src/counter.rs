@@ -140,15 +140,17 @@ pub struct Counters(BTreeMap<String, u64>);
 impl Counters {
     /// Reads the counters of the calling thread's namespace.
     ///
-    /// # Errors If `/proc` is not mounted. A kernel without IPv6 is no error; its counters are
-    /// missing then.
+    /// # Errors
+    /// Returns an error if `/proc` is not mounted. A kernel without IPv6 is no error; its counters
+    /// are missing then.
     pub fn read() -> Result<Self, HostError> {
         Self::read_in("/proc/thread-self/net")
     }
 
     /// Reads the counters of the namespace of process `pid`. This needs no privilege.
     ///
-    /// # Errors If the process has ended, or if `/proc` hides it.
+    /// # Errors
+    /// Returns an error if the process has ended, or if `/proc` hides it.
     pub fn read_of(pid: u32) -> Result<Self, HostError> {
         Self::read_in(&format!("/proc/{pid}/net"))
     }

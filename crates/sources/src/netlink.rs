@@ -63,7 +63,8 @@ pub struct NetlinkSocket {
 impl NetlinkSocket {
     /// Opens a socket in the calling thread's network namespace.
     ///
-    /// # Errors If the kernel lacks the protocol, or no descriptors are left.
+    /// # Errors
+    /// Returns an error if the kernel lacks the protocol, or no descriptors are left.
     pub fn open(protocol: NetlinkProtocol) -> io::Result<Self> {
         let fd = rustix::net::socket_with(
             AddressFamily::NETLINK,
@@ -82,8 +83,9 @@ impl NetlinkSocket {
     /// Requests all objects of a kind, and passes each message of the reply to `visit`. If `visit`
     /// breaks off, the remaining messages are read and discarded.
     ///
-    /// # Errors If the kernel rejects the request, or the reply is not complete within three
-    /// seconds.
+    /// # Errors
+    /// Returns an error if the kernel rejects the request, or the reply is not complete within
+    /// three seconds.
     pub fn dump(
         &mut self,
         kind: u16,
@@ -96,8 +98,9 @@ impl NetlinkSocket {
 
     /// Requests one object and passes the reply to `visit`.
     ///
-    /// # Errors If the kernel rejects the request (for example, because no such socket exists), or
-    /// does not reply.
+    /// # Errors
+    /// Returns an error if the kernel rejects the request (for example, because no such socket
+    /// exists), or does not reply.
     pub fn request(
         &mut self,
         kind: u16,

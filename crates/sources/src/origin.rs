@@ -49,7 +49,8 @@ pub enum OriginError {
 /// Finds the origins of `addresses`. If several ranges contain an address, the smallest range is
 /// used. If several of these have the same size, the first one is used.
 ///
-/// # Errors If the file cannot be read completely, or is not such a table.
+/// # Errors
+/// Returns an error if the file cannot be read completely, or is not such a table.
 pub fn find(
     path: &Path,
     addresses: &BTreeSet<IpAddr>,

@@ -119,7 +119,8 @@ pub enum ProbeError {
 
 /// Sends SYN probes according to `plan`, each from a different port.
 ///
-/// # Errors [`ProbeError::NotPermitted`] if `CAP_NET_RAW` is missing.
+/// # Errors
+/// Returns [`ProbeError::NotPermitted`] if `CAP_NET_RAW` is missing.
 pub fn syn(
     plan: &ProbePlan,
     stop: &AtomicBool,

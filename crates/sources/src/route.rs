@@ -38,8 +38,9 @@ const LONGEST_INTERFACE_NAME: usize = 16;
 
 /// Returns the route that the calling thread's namespace uses to reach `target`.
 ///
-/// # Errors If there is no route, or if the route is prohibited. The error contains the kernel's
-/// message.
+/// # Errors
+/// Returns an error if there is no route, or if the route is prohibited. The error contains the
+/// kernel's message.
 pub fn lookup(target: IpAddr) -> Result<KernelRoute, HostError> {
     NetlinkSocket::open(NetlinkProtocol::Route)
         .map(RouteSocket::from)
@@ -62,7 +63,8 @@ impl From<NetlinkSocket> for RouteSocket {
 impl RouteSocket {
     /// Returns the route to `target`.
     ///
-    /// # Errors If there is no route, or if the route is prohibited. The error contains the
+    /// # Errors
+    /// Returns an error if there is no route, or if the route is prohibited. The error contains the
     /// kernel's message.
     pub fn lookup(&mut self, target: IpAddr) -> Result<KernelRoute, HostError> {
         let failed = |e| HostError::failed(format!("looking up the route to {target}"), e);

@@ -173,7 +173,8 @@ pub enum TraceError {
 
 /// Runs the trace of `plan` until it is complete or `stop` is set.
 ///
-/// # Errors [`TraceError::NotPermitted`] if the method needs a raw socket or an unprivileged echo
+/// # Errors
+/// Returns [`TraceError::NotPermitted`] if the method needs a raw socket or an unprivileged echo
 /// socket, and the user may not open one. Events that were sent before an error remain valid.
 pub fn trace(
     plan: &TracePlan,

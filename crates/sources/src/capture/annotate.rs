@@ -36,7 +36,9 @@ pub struct Annotated {
 /// Copies the capture `input`, called `name` in messages, to `output` with
 /// `comments`. Compressed input is decompressed on the way.
 ///
-/// # Errors If the input cannot be read or is not a capture, or the output cannot be written.
+/// # Errors
+/// Returns an error if the input cannot be read or is not a capture, or the output cannot be
+/// written.
 pub fn annotate(
     name: &str,
     input: impl Read + Send + 'static,

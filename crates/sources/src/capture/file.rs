@@ -52,7 +52,8 @@ impl FileCapture {
     /// section, counted from 0, belong to observation point `point + n`; other files have one
     /// point.
     ///
-    /// # Errors If the file cannot be read, or does not begin like a capture.
+    /// # Errors
+    /// Returns an error if the file cannot be read, or does not begin like a capture.
     pub fn open(path: &Path, point: PointId) -> Result<Self, CaptureError> {
         if path == Path::new("-") {
             let input = rustix::io::dup(rustix::stdio::stdin());
@@ -70,7 +71,7 @@ impl FileCapture {
     /// Begins to read a capture from `input`, called `name` in messages.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Returns the same errors as [`open`](Self::open).
     pub fn from_reader(
         name: String,
         input: impl Read + Send + 'static,

@@ -102,8 +102,9 @@ impl LiveCapture {
     /// Setting `stop` ends the capture as [`stop`](Self::stop) does.
     ///
     /// # Errors
-    /// # Errors If an interface cannot be opened, the filter cannot be compiled, the file cannot be
-    /// created, or the thread cannot be started.
+    /// # Errors
+    /// Returns an error if an interface cannot be opened, the filter cannot be compiled, the file
+    /// cannot be created, or the thread cannot be started.
     pub fn start(options: &LiveOptions, stop: Arc<AtomicBool>) -> Result<Self, CaptureError> {
         let open = |(name, point): &(String, PointId)| Handle::open(name, *point, options);
         let handles: Vec<_> = options

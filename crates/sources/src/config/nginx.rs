@@ -75,7 +75,7 @@ pub struct Request<'r> {
 /// Returns the configuration that a running nginx has for one request.
 ///
 /// # Errors
-/// When the main configuration file cannot be read.
+/// Returns an error if the main configuration file cannot be read.
 pub fn resolve(master: &Master, request: &Request<'_>) -> Result<Resolved, Error> {
     Ok(Configuration::read(master)?.resolve(request))
 }
@@ -104,8 +104,8 @@ impl Configuration {
     /// Reads the files of a running nginx.
     ///
     /// # Errors
-    /// When the main configuration file cannot be read. Included files that cannot be read become
-    /// notes.
+    /// Returns an error if the main configuration file cannot be read. Included files that cannot
+    /// be read become notes.
     pub fn read(master: &Master) -> Result<Self, Error> {
         let globals = master.invocation.globals.as_deref();
         let tree = include::read(&master.root, &master.conf, globals).map_err(|source| {
@@ -141,7 +141,7 @@ impl Configuration {
     /// is assumed to have port 80.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn from_file(path: &Path) -> Result<Self, Error> {
         let root = Root::of(std::process::id())?;
         let unreadable = |source| Error::Unreadable {

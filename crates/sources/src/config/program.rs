@@ -37,7 +37,7 @@ impl Program {
 /// Returns the settings of a running program for connections to one of its ports.
 ///
 /// # Errors
-/// When the process or its configuration file cannot be read.
+/// Returns an error if the process or its configuration file cannot be read.
 pub fn settings(
     program: Program,
     pid: u32,

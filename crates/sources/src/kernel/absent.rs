@@ -12,7 +12,7 @@ impl Watch {
     /// Reports that this build cannot watch.
     ///
     /// # Errors
-    /// Always.
+    /// Always returns an error.
     pub fn start(_: &WatchOptions) -> Result<Self, KernelError> {
         Err(KernelError::LeftOut)
     }

@@ -105,8 +105,9 @@ impl fmt::Debug for Watch {
 impl Watch {
     /// Loads and attaches the programs.
     ///
-    /// # Errors If the process lacks the privileges, the kernel has no type information, or the
-    /// kernel rejects a program that is needed.
+    /// # Errors
+    /// Returns an error if the process lacks the privileges, the kernel has no type information, or
+    /// the kernel rejects a program that is needed.
     pub fn start(options: &WatchOptions) -> Result<Self, KernelError> {
         if !Path::new(TYPES).exists() {
             return Err(KernelError::NoTypes(TYPES.into()));

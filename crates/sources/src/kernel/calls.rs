@@ -47,8 +47,9 @@ impl fmt::Debug for Calls {
 impl Calls {
     /// Loads and attaches the programs.
     ///
-    /// # Errors If the process lacks the privileges, the kernel has no type information or no
-    /// tracepoints of system calls, or a selected process does not exist.
+    /// # Errors
+    /// Returns an error if the process lacks the privileges, the kernel has no type information or
+    /// no tracepoints of system calls, or a selected process does not exist.
     pub fn start(options: CallOptions) -> Result<Self, KernelError> {
         check(&options)?;
         let numbers = options

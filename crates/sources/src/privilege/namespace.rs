@@ -31,15 +31,17 @@ pub struct NetworkNamespace {
 impl NetworkNamespace {
     /// Opens the calling thread's namespace.
     ///
-    /// # Errors If `/proc` is not mounted.
+    /// # Errors
+    /// Returns an error if `/proc` is not mounted.
     pub fn own() -> Result<Self, HostError> {
         Self::open("/proc/thread-self/ns/net".to_owned(), None)
     }
 
     /// Opens the namespace of process `pid`.
     ///
-    /// # Errors If the process belongs to another user and `CAP_SYS_PTRACE` is missing, or if the
-    /// process has ended.
+    /// # Errors
+    /// Returns an error if the process belongs to another user and `CAP_SYS_PTRACE` is missing, or
+    /// if the process has ended.
     pub fn of(pid: u32) -> Result<Self, HostError> {
         let own = Self::own()?;
         Self::open(format!("/proc/{pid}/ns/net"), Some(own.id))
@@ -48,7 +50,8 @@ impl NetworkNamespace {
     /// Opens the namespace with this `ip netns` name, or the namespace that is mounted at this
     /// path.
     ///
-    /// # Errors If there is no such namespace.
+    /// # Errors
+    /// Returns an error if there is no such namespace.
     pub fn at(name_or_path: &str) -> Result<Self, HostError> {
         let path = if name_or_path.contains('/') {
             name_or_path.to_owned()
@@ -89,7 +92,8 @@ impl NetworkNamespace {
 
     /// Opens a netlink socket in this namespace.
     ///
-    /// # Errors If the namespace is not lagtrace's own and `CAP_SYS_ADMIN` is missing.
+    /// # Errors
+    /// Returns an error if the namespace is not lagtrace's own and `CAP_SYS_ADMIN` is missing.
     pub(crate) fn netlink(&self, protocol: NetlinkProtocol) -> Result<NetlinkSocket, HostError> {
         self.enter("opening a netlink socket", move || {
             NetlinkSocket::open(protocol)
@@ -99,8 +103,9 @@ impl NetworkNamespace {
     /// Reads a number from `/proc/sys/` in this namespace. If a setting has several numbers,
     /// returns the first.
     ///
-    /// # Errors If the namespace is not lagtrace's own and `CAP_SYS_ADMIN` is missing, or if the
-    /// kernel lacks the setting.
+    /// # Errors
+    /// Returns an error if the namespace is not lagtrace's own and `CAP_SYS_ADMIN` is missing, or
+    /// if the kernel lacks the setting.
     pub fn sysctl(&self, name: &str) -> Result<u64, HostError> {
         let text = self.sysctl_text(name)?;
         let number = text.split_whitespace().next().unwrap_or_default();
@@ -113,7 +118,8 @@ impl NetworkNamespace {
 
     /// Reads a complete setting from `/proc/sys/`. Its values are separated by single spaces.
     ///
-    /// # Errors Those of [`Self::sysctl`].
+    /// # Errors
+    /// Returns the same errors as [`Self::sysctl`].
     pub(crate) fn sysctl_text(&self, name: &str) -> Result<String, HostError> {
         let path = format!("/proc/sys/{name}");
         self.enter(&format!("reading {path}"), move || {
@@ -124,8 +130,9 @@ impl NetworkNamespace {
 
     /// Reads the file `name` in `/proc/net/` of this namespace.
     ///
-    /// # Errors If the namespace is not lagtrace's own and `CAP_SYS_ADMIN` is missing, or if the
-    /// kernel lacks the file.
+    /// # Errors
+    /// Returns an error if the namespace is not lagtrace's own and `CAP_SYS_ADMIN` is missing, or
+    /// if the kernel lacks the file.
     pub(crate) fn proc_net(&self, name: &str, most_bytes: u64) -> Result<String, HostError> {
         let path = format!("/proc/thread-self/net/{name}");
         self.enter(&format!("reading /proc/net/{name}"), move || {
@@ -136,8 +143,9 @@ impl NetworkNamespace {
     /// Reads a packet filter table of legacy iptables: its `struct ipt_getinfo` (or the IPv6
     /// counterpart) and its entries.
     ///
-    /// # Errors If `CAP_NET_ADMIN` is missing, or if the namespace is not lagtrace's own and
-    /// `CAP_SYS_ADMIN` is missing.
+    /// # Errors
+    /// Returns an error if `CAP_NET_ADMIN` is missing, or if the namespace is not lagtrace's own
+    /// and `CAP_SYS_ADMIN` is missing.
     pub(crate) fn filter_table(
         &self,
         family: TableFamily,
@@ -186,8 +194,9 @@ impl NetworkNamespace {
 
 /// Returns the inode number of process `pid`'s network namespace, without opening the namespace.
 ///
-/// # Errors If the process belongs to another user and `CAP_SYS_PTRACE` is missing, or if the
-/// process has ended.
+/// # Errors
+/// Returns an error if the process belongs to another user and `CAP_SYS_PTRACE` is missing, or if
+/// the process has ended.
 pub fn namespace_id(pid: u32) -> Result<u64, HostError> {
     let path = format!("/proc/{pid}/ns/net");
     fs::metadata(&path)

@@ -18,7 +18,8 @@ pub struct ProcessHandle {
 impl ProcessHandle {
     /// Opens a handle on process `pid`.
     ///
-    /// # Errors If the process has ended.
+    /// # Errors
+    /// Returns an error if the process has ended.
     pub fn open(pid: u32) -> Result<Self, HostError> {
         let gone = || HostError::Gone {
             what: format!("process {pid}"),
@@ -44,7 +45,8 @@ impl ProcessHandle {
     /// `close` in that process does not close the connection while the duplicate exists. The caller
     /// should drop it as soon as possible.
     ///
-    /// # Errors If `CAP_SYS_PTRACE` is missing, or if the process has closed `fd`.
+    /// # Errors
+    /// Returns an error if `CAP_SYS_PTRACE` is missing, or if the process has closed `fd`.
     pub fn duplicate(&self, fd: u32) -> Result<OwnedFd, HostError> {
         let operation = || format!("pidfd_getfd of descriptor {fd} of process {}", self.pid);
         let number = i32::try_from(fd).map_err(|_| HostError::Gone { what: operation() })?;
@@ -61,8 +63,9 @@ impl ProcessHandle {
 /// Returns the open sockets of process `pid`, as `(inode, descriptor)`. At most `most` descriptors
 /// are read.
 ///
-/// # Errors If the process belongs to another user and `CAP_SYS_PTRACE` is missing, or if the
-/// process has ended.
+/// # Errors
+/// Returns an error if the process belongs to another user and `CAP_SYS_PTRACE` is missing, or if
+/// the process has ended.
 pub fn sockets_of(pid: u32, most: usize) -> Result<Vec<(u32, u32)>, HostError> {
     let path = format!("/proc/{pid}/fd");
     let refuse = |e| HostError::new(format!("reading {path}"), e, Capability::SysPtrace);

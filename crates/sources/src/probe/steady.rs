@@ -77,7 +77,8 @@ fn identity() -> u32 {
 /// if the SYN was retransmitted. If the kernel measured nothing, lagtrace's own time is used, which
 /// is too long rather than too short. `ProbeSample::stamp` says which of them was used.
 ///
-/// # Errors [`ProbeError::NotPermitted`] if the method needs a privilege that the user lacks.
+/// # Errors
+/// Returns [`ProbeError::NotPermitted`] if the method needs a privilege that the user lacks.
 pub fn steady(
     plan: &SteadyPlan,
     stop: &AtomicBool,

@@ -70,7 +70,8 @@ pub struct Groups {
 impl Groups {
     /// Finds the groups.
     ///
-    /// # Errors If a group does not exist, or if an ID matches several containers.
+    /// # Errors
+    /// Returns an error if a group does not exist, or if an ID matches several containers.
     pub fn find(asked: &[Group]) -> Result<Self, GroupError> {
         let all = process::pids().into_iter().map(Membership::of);
         let all: Vec<Membership> = all.collect();

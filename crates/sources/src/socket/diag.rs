@@ -78,7 +78,8 @@ pub struct DiagSocket {
 impl DiagSocket {
     /// Opens a socket in the calling thread's namespace.
     ///
-    /// # Errors If the kernel has no `sock_diag`, or no descriptors are left.
+    /// # Errors
+    /// Returns an error if the kernel has no `sock_diag`, or no descriptors are left.
     pub fn open() -> Result<Self, HostError> {
         NetlinkSocket::open(NetlinkProtocol::SockDiag)
             .map(|netlink| Self { netlink })
@@ -87,7 +88,8 @@ impl DiagSocket {
 
     /// Opens a socket in another namespace.
     ///
-    /// # Errors If `CAP_SYS_ADMIN` is missing.
+    /// # Errors
+    /// Returns an error if `CAP_SYS_ADMIN` is missing.
     pub(crate) fn open_in(namespace: &NetworkNamespace) -> Result<Self, HostError> {
         let netlink = namespace.netlink(NetlinkProtocol::SockDiag)?;
         Ok(Self { netlink })
@@ -96,7 +98,8 @@ impl DiagSocket {
     /// Passes every selected socket to `visit`, IPv4 first, until `visit` breaks off. IPv6 sockets
     /// with IPv4 connections are reported with IPv4 addresses.
     ///
-    /// # Errors If the kernel rejects the request, or its reply is not complete.
+    /// # Errors
+    /// Returns an error if the kernel rejects the request, or its reply is not complete.
     pub fn dump(
         &mut self,
         selection: &Selection,
@@ -109,7 +112,8 @@ impl DiagSocket {
     /// [`TcpState::Established`], any other [`TcpState::Close`]. Returns `false` if the kernel does
     /// not support this.
     ///
-    /// # Errors Those of [`Self::dump`].
+    /// # Errors
+    /// Returns the same errors as [`Self::dump`].
     pub(crate) fn dump_udp(
         &mut self,
         selection: &Selection,
@@ -120,7 +124,8 @@ impl DiagSocket {
 
     /// Like [`Self::dump_udp`], for all Unix sockets in these states.
     ///
-    /// # Errors Those of [`Self::dump`].
+    /// # Errors
+    /// Returns the same errors as [`Self::dump`].
     pub(crate) fn dump_unix(
         &mut self,
         states: States,
@@ -171,7 +176,8 @@ impl DiagSocket {
 
     /// Returns the selected sockets, at most `most`.
     ///
-    /// # Errors Those of [`Self::dump`].
+    /// # Errors
+    /// Returns the same errors as [`Self::dump`].
     pub fn list(
         &mut self,
         selection: &Selection,
@@ -193,7 +199,8 @@ impl DiagSocket {
 
     /// Returns the socket with exactly these two ends; `None` if there is no such socket.
     ///
-    /// # Errors If the kernel rejects the request, or does not reply.
+    /// # Errors
+    /// Returns an error if the kernel rejects the request, or does not reply.
     pub fn find(
         &mut self,
         local: Endpoint,
@@ -220,7 +227,8 @@ impl DiagSocket {
     /// number of connections in SYN_RECV. The namespace's SYN backlog is not included, because
     /// `sock_diag` does not report it.
     ///
-    /// # Errors Those of [`Self::dump`].
+    /// # Errors
+    /// Returns the same errors as [`Self::dump`].
     pub fn listeners(&mut self, target: Endpoint) -> Result<Vec<ListenerSample>, HostError> {
         let selection = Selection {
             states: States::OPENING,

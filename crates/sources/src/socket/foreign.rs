@@ -92,7 +92,8 @@ impl Server {
     /// Returns the accept queues of the target's listeners, with the SYN backlog of the server's
     /// namespace.
     ///
-    /// # Errors If `CAP_SYS_ADMIN` is missing, or if `sock_diag` fails.
+    /// # Errors
+    /// Returns an error if `CAP_SYS_ADMIN` is missing, or if `sock_diag` fails.
     pub fn listeners(&self) -> Result<Vec<ListenerSample>, HostError> {
         let mut listeners = DiagSocket::open_in(&self.namespace)?.listeners(self.endpoint)?;
         let backlog = self.syn_backlog();
@@ -110,7 +111,8 @@ impl Server {
 
     /// Returns the server's socket of this connection; `None` if there is no such socket.
     ///
-    /// # Errors If `CAP_SYS_ADMIN` is missing, or if `sock_diag` fails.
+    /// # Errors
+    /// Returns an error if `CAP_SYS_ADMIN` is missing, or if `sock_diag` fails.
     pub fn far_end(&self, flow: OwnFlow) -> Result<Option<SocketRecord>, HostError> {
         far_end(&mut DiagSocket::open_in(&self.namespace)?, flow)
     }

@@ -57,8 +57,10 @@ pub struct ForeignOption {
 impl ForeignOption {
     /// Switches `TCP_NODELAY` on at the server's end of `flow` and reports the change in `log`.
     ///
-    /// # Errors If `flow` is not a live connection of this process, if its remote end is not on
-    /// this host, or if `CAP_SYS_PTRACE` (for another namespace, `CAP_SYS_ADMIN`) is missing.
+    /// # Errors
+    /// Returns an error if `flow` is not a live connection of this process, if its remote end is
+    /// not on this host, or if `CAP_SYS_PTRACE` (for another namespace, `CAP_SYS_ADMIN`) is
+    /// missing.
     pub fn set_nodelay(
         server: &Server,
         flow: OwnFlow,
@@ -105,7 +107,8 @@ impl ForeignOption {
 
     /// Returns true if the option is on now.
     ///
-    /// # Errors If the connection has ended.
+    /// # Errors
+    /// Returns an error if the connection has ended.
     pub fn is_on(&self) -> Result<bool, HostError> {
         sockopt::tcp_nodelay(&self.socket()?).map_err(|e| self.failed("reading", e))
     }

@@ -73,8 +73,9 @@ impl Sampler {
     /// Starts to sample this process's sockets to the plan's remotes and, with `server`, their
     /// remote ends.
     ///
-    /// # Errors If the kernel has no `sock_diag`, if `CAP_SYS_ADMIN` is missing for the server's
-    /// namespace, or if no thread can be started.
+    /// # Errors
+    /// Returns an error if the kernel has no `sock_diag`, if `CAP_SYS_ADMIN` is missing for the
+    /// server's namespace, or if no thread can be started.
     pub fn start(plan: SamplerPlan, server: Option<&Server>) -> Result<Self, HostError> {
         let own = OwnWatch::open(plan.remotes.clone())?;
         let peer = server.map(PeerWatch::open).transpose()?;

@@ -60,7 +60,8 @@ pub struct Survey {
 impl Survey {
     /// Opens the namespaces to be searched.
     ///
-    /// # Errors If the kernel has no `sock_diag`.
+    /// # Errors
+    /// Returns an error if the kernel has no `sock_diag`.
     pub fn open(choice: Choice) -> Result<Self, HostError> {
         let mut places = vec![(None, DiagSocket::open()?)];
         let mut namespaces = Namespaces::new();
@@ -87,7 +88,8 @@ impl Survey {
 
     /// Returns the current sockets.
     ///
-    /// # Errors If the kernel's reply is not complete.
+    /// # Errors
+    /// Returns an error if the kernel's reply is not complete.
     pub fn look(&mut self) -> Result<Vec<LiveSocket>, HostError> {
         let mut found = self.dump()?;
         let mut processes = Processes::default();

@@ -1,8 +1,8 @@
 //! Decompression of captures while they are read.
 //!
-//! Takes any stream as input. Returns its contents, decompressed if the first bytes are those of a
-//! known format. Memory is bounded by the formats' windows, whatever decompressed size a stream
-//! claims. All data before damage or an early end is returned before the error that reports it.
+//! Accepts any stream. If the first bytes are those of a known format, returns the decompressed
+//! contents. Memory is limited by the formats' windows, no matter how large a stream claims to be.
+//! If a stream is damaged or ends early, all data before that point is returned before the error.
 
 mod gzip;
 mod lz4;
@@ -51,7 +51,8 @@ enum Fault {
 
 /// Returns the input itself, or its decompressed contents.
 ///
-/// # Errors If the first bytes of the input cannot be read.
+/// # Errors
+/// Returns an error if the first bytes of the input cannot be read.
 pub(crate) fn undo(mut input: Input) -> io::Result<Input> {
     let begin = read_ahead(&mut input)?;
     let compression = Compression::recognize(&begin);

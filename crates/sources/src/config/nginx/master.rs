@@ -50,7 +50,8 @@ impl Master {
     /// Finds the master of an nginx process.
     ///
     /// # Errors
-    /// When the process is not nginx, has ended, or is in a file system that may not be read.
+    /// Returns an error if the process is not nginx, has ended, or is in a file system that may not
+    /// be read.
     pub fn find(pid: u32) -> Result<Self, Error> {
         let (pid, invocation) = climb(pid)?;
         let root = Root::of(pid)?;

@@ -14,7 +14,7 @@ impl Calls {
     /// Reports that this build cannot trace.
     ///
     /// # Errors
-    /// Always.
+    /// Always returns an error.
     pub fn start(_: CallOptions) -> Result<Self, KernelError> {
         Err(KernelError::LeftOut)
     }
