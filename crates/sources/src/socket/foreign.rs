@@ -22,9 +22,9 @@ const MOST_LISTENERS: usize = 256;
 /// A connection of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnFlow {
-    /// This process's end.
+    /// Local end of the connection.
     pub local: Endpoint,
-    /// The target's end.
+    /// The target's end of the connection.
     pub remote: Endpoint,
 }
 

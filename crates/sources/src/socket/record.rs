@@ -32,17 +32,17 @@ pub enum TcpState {
     SynSent = 2,
     /// A SYN was received and answered.
     SynRecv = 3,
-    /// This end has closed; its FIN is not acknowledged.
+    /// The local end has closed; its FIN is not acknowledged.
     FinWait1 = 4,
-    /// This end has closed; the peer has not.
+    /// The local end has closed; the peer has not.
     FinWait2 = 5,
     /// Both ends have closed; the socket waits for late segments.
     TimeWait = 6,
     /// No connection.
     Close = 7,
-    /// The peer has closed; this end has not.
+    /// The peer has closed; the local end has not.
     CloseWait = 8,
-    /// Both ends have closed; this end's FIN is not acknowledged.
+    /// Both ends have closed; the local end's FIN is not acknowledged.
     LastAck = 9,
     /// Waiting for connections.
     Listen = 10,

@@ -93,7 +93,7 @@ enum Look {
     Waiting,
     /// The attempt is complete, with this result.
     Over(Seen),
-    /// This host ended the attempt, without a packet from another host.
+    /// The local kernel ended the attempt, without a packet from another host.
     GivenUp,
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct Known {
 /// The default of a directive; empty if nginx has none.
 #[derive(Clone, Copy, Debug)]
 enum Default {
-    /// The same default in every release.
+    /// One default for all releases.
     Ever(&'static str),
     /// Defaults with the release that introduced each of them, oldest first.
     Since(&'static [(Version, &'static str)]),
