@@ -1,5 +1,5 @@
-//! Comparison of lagtrace's load generator with wrk, by turns, on a real nginx on the loopback
-//! interface.
+//! Comparison of lagtrace's load generator with wrk, in alternating runs, on a real nginx on the
+//! loopback interface.
 //!
 //! `cargo bench -p lagtrace-sources --bench load_vs_wrk` prints requests per second, the client's
 //! processor time per 100,000 requests, and the medians of the paired ratios. `LOAD_PAIRS` and

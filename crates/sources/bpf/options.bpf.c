@@ -49,7 +49,7 @@
 #define TCP_NAGLE_OFF 1
 #define TCP_NAGLE_CORK 2
 
-/* Maximum depth of the control groups that are found. */
+/* Maximum depth at which a process's control group is searched for in `groups`. */
 #define MAX_DEPTH 16
 /* Maximum number of calls in progress. */
 #define MAX_OPEN 16384
@@ -279,7 +279,8 @@ static __always_inline bool has_meant_port(const struct call_record *call)
 		return true;
 	if (!(call->flags & CALL_HAS_SOCKET))
 		return false;
-	/* A socket that is not connected yet may get a requested port later. */
+	/* A socket that is not connected yet may be bound or connected to a requested
+	 * port later. */
 	if (call->state == TCP_CLOSE && !call->remote_port)
 		return call->family == AF_INET || call->family == AF_INET6;
 	return is_meant_port(call->local_port) || is_meant_port(call->remote_port);

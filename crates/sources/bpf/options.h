@@ -30,7 +30,7 @@ struct call_config {
 	__u8 pad[2];
 };
 
-/* Counts of each processor. */
+/* Counts, separate for each processor. */
 struct call_tally {
 	__u64 calls;
 	/* Calls that were lost because the ring was full. */

@@ -36,8 +36,8 @@ struct watch_config {
 
 /* Settings that change while the programs run. */
 struct watch_control {
-	/* Minimum duration in ns of a turn that is reported outside of looks too; 0:
-	 * none is. */
+	/* Minimum duration in ns of turns that are reported even outside of looks; 0:
+	 * none are. */
 	__u64 slow_from;
 	/* A connection is in the sample if its hash has none of these bits. */
 	__u32 sample_mask;
@@ -47,7 +47,7 @@ struct watch_control {
 	__s64 monotonic;
 };
 
-/* Counts of each processor. */
+/* Counts, separate for each processor. */
 struct watch_tally {
 	/* Records that were lost because the ring was full. */
 	__u64 lost_records;
@@ -104,8 +104,8 @@ struct opening_record {
 	__u8 has_sack;
 	__u8 has_timestamps;
 	__u32 namespace;
-	/* `at` is when the ACK of the handshake arrived; `rtt_us` is the time since the
-	 * SYN/ACK, in us. */
+	/* `at` is the time when the handshake's ACK arrived; `rtt_us` is the time since
+	 * the SYN/ACK, in us. */
 	__u64 at;
 	struct ends ends;
 	__u32 rtt_us;
@@ -131,31 +131,31 @@ struct turn_record {
 	__u16 pad;
 	__u32 writes;
 	struct ends ends;
-	/* When the request's first bytes arrived, when the network stack took them up
-	 * (0: not observed), and when TCP received its first and its last bytes. */
+	/* Times when the request's first bytes arrived, when the network stack took them
+	 * up (0: not observed), and when TCP received its first and its last bytes. */
 	__u64 arrived_at;
 	__u64 entered_at;
 	__u64 delivered_at;
 	__u64 delivered_last_at;
-	/* When the program first read. */
+	/* Time of the program's first read. */
 	__u64 read_at;
-	/* When the program first and last wrote. */
+	/* Times of the program's first and last write. */
 	__u64 written_at;
 	__u64 written_last_at;
-	/* When TCP sent the first and the last bytes of the answer. */
+	/* Times when TCP sent the first and the last bytes of the answer. */
 	__u64 sent_at;
 	__u64 sent_last_at;
-	/* When the device's driver received the answer's last segment (0: not observed).
-	 * How long the answer's first and last segments waited in queueing disciplines,
-	 * without the time that pacing required. */
+	/* Time when the device's driver received the answer's last segment (0: not
+	 * observed). Durations for which the answer's first and last segments waited in
+	 * queueing disciplines, without the time that pacing required. */
 	__u64 left_at;
 	__u64 first_queued_out;
 	__u64 queued_out;
-	/* When a part of the request was last dropped because the socket was out of
-	 * memory; 0: never. */
+	/* Time of the last drop of a part of the request because the socket was out of
+	 * memory; 0: no drop. */
 	__u64 refused_at;
-	/* The longest time and the total time that Nagle's algorithm held written bytes
-	 * back. */
+	/* The longest single time and the total time for which Nagle's algorithm held
+	 * written bytes back. */
 	__u64 held_longest;
 	__u64 held;
 	__u32 holds;

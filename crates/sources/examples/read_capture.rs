@@ -1,7 +1,7 @@
 //! Measures how fast a capture file is read and decoded, compared with `tcpdump -w /dev/null`.
 //!
 //! `cargo run --release -p lagtrace-sources --example read_capture FILE [RUNS]` reads the file with
-//! both programs by turns: once to warm up, then `RUNS` times. It prints the medians and their
+//! both programs alternately: once to warm up, then `RUNS` times. It prints the medians and their
 //! ratio. tcpdump decodes nothing; it copies records.
 #![allow(clippy::print_stdout)]
 

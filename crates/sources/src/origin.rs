@@ -1,10 +1,10 @@
 //! The autonomous systems of addresses, from a table that the user provides.
 //!
 //! Each line of the table contains a range or a prefix. A range has the form of iptoasn.com: first
-//! address, last address, number, country and name, separated by tabs. A prefix is followed by
-//! number and name, separated by commas or tabs. The table may be compressed. The file is read once
-//! from beginning to end. Only the entries of the requested addresses are kept, so the memory used
-//! does not depend on the file's size.
+//! address, last address, AS number, country and name, separated by tabs. A prefix is followed by
+//! AS number and name, separated by commas or tabs. The table may be compressed. The file is read
+//! once from beginning to end. Only the entries of the requested addresses are kept, so the memory
+//! used does not depend on the file's size.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

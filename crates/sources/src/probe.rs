@@ -196,7 +196,7 @@ fn series(
         }
         let (mut sample, at) = probe()?;
         sample.number = number;
-        // If the stop flag ended the wait, the silence is not the target's.
+        // If the stop flag ended the wait, the silence says nothing about the target.
         if stop.load(Ordering::Relaxed) && sample.answer == ProbeAnswer::Silence {
             break;
         }

@@ -73,7 +73,7 @@ fn derive(
     }
 }
 
-/// Returns a duration in whole ticks, rounded up like in the kernel.
+/// Returns a duration in whole ticks, rounded up as in the kernel.
 fn in_ticks(duration: Duration, tick: Duration) -> u64 {
     let ticks = duration.as_nanos().div_ceil(tick.as_nanos().max(1));
     u64::try_from(ticks).unwrap_or(u64::MAX).min(1 << 20)

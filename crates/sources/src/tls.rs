@@ -72,7 +72,7 @@ pub enum TlsError {
         /// The reason, with a colon before it; may be empty.
         why: String,
     },
-    /// The host's name is not valid in TLS, which has to send it to the server.
+    /// The host's name is not valid as a TLS server name.
     #[error("`{host}` is not a name that TLS can request")]
     Name {
         /// Name of the host.

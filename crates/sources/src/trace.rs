@@ -1,9 +1,9 @@
 //! The route to a target, found hop by hop by varying the TTL of probes.
 //!
 //! Input: a [`TracePlan`]. Output: a `Trace` event, a `Hop` event for each probe and, if requested,
-//! a `PathMtu` event. ICMP errors are read from the error queues of the sockets that sent the
-//! probes. This needs no privilege and provides the kernel's timestamps. Raw sockets are used only
-//! for the other probe methods.
+//! a `PathMtu` event. If possible, ICMP errors are read from the error queues of the sockets that
+//! sent the probes. This needs no privilege and provides the kernel's timestamps. Raw sockets are
+//! used only for the probe methods that need them.
 //!
 //! All hops are probed in parallel. Each hop has at most one unanswered probe at a time, and there
 //! is a gap between any two packets. A silent hop is probed again only after more than a second.

@@ -61,7 +61,8 @@ fn watching_unless(name: &str, reason: &dyn Fn() -> Option<String>, body: impl F
     live(name).alone().void_if(reason).run(body);
 }
 
-/// Returns what is missing, without the iterator of sockets: some systems forbid it even for root.
+/// Returns the missing hooks other than the iterator of sockets, which some systems forbid even for
+/// root.
 fn besides_iterator(missing: &[String]) -> Vec<&String> {
     let others = missing.iter().filter(|missing| !missing.contains(ITERATOR));
     others.collect()

@@ -160,8 +160,8 @@ fn experiments_run_in_turn_with_their_control() {
         assert_eq!(control.responses(), 50);
         assert_eq!(experiment.responses(), 50);
         let is_fresh = number > 1;
-        // One connection per response, and those that are ready for the next request or are left
-        // over from the warm-up.
+        // About one connection per response: a few are opened in the warm-up, and a few for the
+        // next requests.
         let connects = if is_fresh { 45..=65 } else { 0..=5 };
         assert!(connects.contains(&experiment.connects), "{experiment:?}");
         let (latency, ..) = clusters(&events, Phase::Experiment(number));
@@ -206,7 +206,8 @@ fn a_frozen_server_shows_in_the_tail_of_an_open_loop() {
             assert_eq!(lane.latency.count(), 400);
             let p99 = lane.latency.quantile(0.99).expect("requests");
             assert!(p99 >= ms(170), "{p99:?}");
-            // Requests that waited in the client for a connection were then served fast.
+            // Requests that waited in the client until the freeze was over were then answered
+            // quickly.
             let stuck = lane.service.share_above(ms(100)) * 400.0;
             let delayed = lane.latency.share_above(ms(100)) * 400.0;
             assert!(stuck + 10.0 < delayed, "{stuck} {delayed}");

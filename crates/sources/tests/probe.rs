@@ -387,7 +387,7 @@ fn handshakes_tell_their_phases_and_every_other_one_resumes() {
     for (lines, methods, version) in [
         ("ssl_protocols TLSv1.3;", both, 0x0304),
         ("ssl_protocols TLSv1.2;", both, 0x0303),
-        // Near misses: the server keeps no sessions.
+        // The server keeps no sessions, so every handshake is a full one.
         (
             "ssl_protocols TLSv1.3; ssl_session_tickets off;",
             [TlsFull; 4],

@@ -39,9 +39,9 @@ struct connection {
 	__u64 held_since;
 	__u64 held_longest;
 	__u64 held;
-	/* When the latest observed segment arrived. */
+	/* Time when the latest observed segment arrived. */
 	__u64 last_in_at;
-	/* When the handshake ended, if this host accepted the connection. */
+	/* Time when the handshake ended, if this host accepted the connection. */
 	__u64 made_at;
 	__u32 holds;
 	__u32 holds_acked;
@@ -95,7 +95,7 @@ struct key {
 	__u32 family;
 };
 
-/* The last time that a device showed a frame. */
+/* The last frame seen in one direction, with the time and the device. */
 struct sighting {
 	__u64 at;
 	__u64 skb;
@@ -109,7 +109,7 @@ struct flow {
 	struct sighting last_out;
 	struct terms own;
 	struct terms peer;
-	/* When the device's driver received the first and the last segments of the
+	/* Times when the device's driver received the first and the last segments of the
 	 * latest answer, and how long each of them waited in queueing disciplines, in
 	 * ns. */
 	__u64 first_left_at;
@@ -153,7 +153,7 @@ struct {
 	__type(value, struct watch_tally);
 } tallies SEC(".maps");
 
-/* When the kernel last dropped a packet because its socket was out of memory.
+/* Time of the last packet that was dropped because its socket was out of memory.
  * The namespace is not known at that point, so `net` in these keys is 0. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

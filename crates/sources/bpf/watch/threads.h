@@ -25,8 +25,8 @@ struct thread {
 	__u32 look;
 	/* Number of requests that the thread has read and not begun to answer. */
 	__u32 open;
-	/* When the thread left the processor, and when it became runnable again; 0: it
-	 * did not. */
+	/* Times when the thread left the processor, and when it became runnable again;
+	 * 0: it did not. */
 	__u64 off_since;
 	__u64 ready_since;
 	/* Periods in which the thread was runnable without a processor: the latest ones

@@ -38,7 +38,7 @@ static __always_inline __u32 slot_of(__u64 latency)
 	return exponent < LATENCY_SLOTS ? exponent : LATENCY_SLOTS - 1;
 }
 
-/* Fills in when the turn's answer left the host, if that was observed. */
+/* Fills in the time when the turn's answer left the host, if it was observed. */
 static __always_inline void note_leaving(struct turn_record *r, const struct connection *c, __u64 net)
 {
 	struct key key = {};
@@ -56,8 +56,8 @@ static __always_inline void note_leaving(struct turn_record *r, const struct con
 	r->queued_out = flow->queued;
 }
 
-/* Returns when a packet of this turn was last dropped because the socket was out
- * of memory; 0 if none was. */
+/* Returns the time when a packet of this turn was last dropped because the
+ * socket was out of memory; 0 if none was. */
 static __always_inline __u64 refused(const struct connection *c)
 {
 	struct key key = {};
@@ -148,7 +148,7 @@ static __always_inline __u64 came_in(const struct sk_buff *skb, __u64 now)
 	return at < now && now - at < LONGEST_STAMPED ? at : now;
 }
 
-/* Returns when the network stack took the segment up; 0 if that was not
+/* Returns the time when the network stack took the segment up; 0 if it was not
  * observed. */
 static __always_inline __u64 entered(const struct sock *sk, const struct connection *c, const struct sk_buff *skb)
 {
@@ -222,9 +222,10 @@ static __always_inline void settle(struct connection *c, const struct tcp_sock *
 	}
 }
 
-/* Returns when TCP last sent something, from TCP's own timestamp. With pacing,
- * that is the time at which the next segment may leave; after a retransmission,
- * it is the time of the retransmission. Both are later than the true time. */
+/* Returns the time when TCP last sent something, from TCP's own timestamp. With
+ * pacing, the timestamp is the time at which the next segment may leave. After a
+ * retransmission, it is the time of the retransmission. Both are later than the
+ * true time. */
 static __always_inline __u64 departed(const struct tcp_sock *tp, __u64 now)
 {
 	return tp->tcp_wstamp_ns < now ? tp->tcp_wstamp_ns : now;

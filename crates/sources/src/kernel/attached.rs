@@ -1,4 +1,6 @@
 //! Loads and attaches the eBPF programs, and processes their records.
+//!
+//! A look is a period in which a sample of the connections is observed in detail (see `sampling`).
 
 mod object;
 mod quota;
@@ -169,16 +171,16 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Describes the data that is missing because this kernel lacks tracepoints.
+    /// Returns descriptions of the data that is missing because this kernel lacks tracepoints.
     pub fn missing(&self) -> &[String] {
         &self.missing
     }
 
     /// Processes the available records, turns first. The caller pauses between two calls.
     ///
-    /// A turn is reported only when the next request on its connection arrives, shortly after that
-    /// request's segment. By then, the segment would close the exchange of the turn, so turns are
-    /// processed first.
+    /// A turn is reported when the next request on its connection arrives, shortly after the
+    /// segment of that request. That segment closes the turn's exchange, so turns are processed
+    /// before segments.
     pub fn take(&mut self, mut visit: impl FnMut(Sighting<'_>)) {
         let _ = self.ring.consume_raw_n(BATCH);
         let inbox = self.inbox.take();

@@ -1,6 +1,6 @@
-//! The cookies that a server sets on one connection (RFC 6265). They are sent back as a browser
-//! does. `Domain` is ignored, because all URLs have the same host. Expiry times are ignored unless
-//! they are in the past, because a run is short.
+//! The cookies that a server sets on one connection (RFC 6265). They are sent back as by a browser.
+//! `Domain` is ignored, because all URLs have the same host. Expiry times are ignored unless they
+//! are in the past, because a run is short.
 
 use std::sync::Arc;
 

@@ -66,7 +66,7 @@ pub(super) struct Batch {
     pub(super) records: Vec<Record>,
     /// Connections that were opened, in order.
     pub(super) opened: Vec<Opened>,
-    /// Number of connections that could not be opened, and the last reason.
+    /// Number of connections that could not be opened, and the last failure.
     pub(super) failed_connects: Option<(u64, RequestFailure)>,
     /// Stage times of stamped requests, each with lane and scheduled start. The times are `None` if
     /// they are unknown.

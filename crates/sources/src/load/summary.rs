@@ -139,11 +139,11 @@ pub struct GeneratorLoad {
     pub busiest_share: f64,
     /// Processor time of all workers.
     pub cpu: Duration,
-    /// 99th percentile of the delay between a request's scheduled start and its sending, although a
-    /// connection was free (open loop). Estimated, up to 25 % too high.
+    /// 99th percentile of the delay from a request's scheduled start to its sending, among requests
+    /// that found a free connection (open loop). Estimated, up to 25 % too high.
     pub start_lag_p99: Duration,
-    /// Maximum delay between a request's scheduled start and its sending, although a connection was
-    /// free.
+    /// Maximum delay from a request's scheduled start to its sending, among requests that found a
+    /// free connection.
     pub start_lag_max: Duration,
     /// 99th percentile of the time that a worker was busy between two waits. A read can be late by
     /// this time. Estimated, up to 25 % too high.

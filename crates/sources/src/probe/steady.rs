@@ -67,9 +67,9 @@ fn identity() -> u32 {
     std::process::id().wrapping_add(series << 22)
 }
 
-/// Probes `plan.address` until all probes have been answered or have timed out, the target has not
-/// answered too many probes, or `stop` is set. For a target without a route, a single probe with
-/// this answer is reported.
+/// Probes `plan.address` until all probes have been answered or have timed out, too many probes
+/// stayed unanswered, or `stop` is set. For a target without a route, a single probe with this
+/// answer is reported.
 ///
 /// A round trip is the difference between two kernel timestamps: that of the probe at the device,
 /// and that of the answer's arrival. [`SteadyMethod::Connect`] uses the kernel's measurement of the

@@ -1,4 +1,4 @@
-//! Errors that the kernel returns itself, before or without asking the target.
+//! Errors with which the kernel reports that it cannot reach the target.
 
 use core::net::SocketAddr;
 

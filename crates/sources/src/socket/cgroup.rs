@@ -48,7 +48,7 @@ pub enum GroupError {
     ManyContainers {
         /// The given prefix.
         asked: String,
-        /// Number of containers with such an id.
+        /// Number of containers with such an ID.
         count: usize,
         /// The first of these IDs, in short form.
         first: String,

@@ -29,7 +29,7 @@ pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
         nodelay,
         cork: sockopt::tcp_cork(socket).ok(),
         quickack: sockopt::tcp_quickack(socket).ok(),
-        // Other sockets than TCP accept the option but ignore it.
+        // Sockets other than TCP sockets accept the option but ignore it.
         keepalive: nodelay.and(sockopt::socket_keepalive(socket).ok()),
         keepalive_idle_ns: sockopt::tcp_keepidle(socket).ok().map(nanos),
         keepalive_interval_ns: sockopt::tcp_keepintvl(socket).ok().map(nanos),

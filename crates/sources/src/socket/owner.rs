@@ -25,7 +25,7 @@ pub(super) enum Candidates {
     Namespace(u64),
 }
 
-/// Holders of sockets, by inode.
+/// Holders of sockets, by the socket's inode number.
 #[derive(Debug)]
 pub(super) struct Owners {
     candidates: Candidates,

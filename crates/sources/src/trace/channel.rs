@@ -33,7 +33,7 @@ pub(super) enum Seen {
     Sent { number: u32, at: Timestamp },
     /// The probe was answered.
     Answered(Answered),
-    /// If this probe stays unanswered, this proves nothing.
+    /// If this probe stays unanswered, the missing answer is not a loss.
     Doubtful { number: u32 },
 }
 

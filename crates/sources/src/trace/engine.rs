@@ -23,7 +23,7 @@ use super::socket::{failure, source};
 use super::{MAX_PATHS, TraceError, TracePlan};
 use crate::clock::Clock;
 
-/// Interval between checks of a stop flag.
+/// Interval between checks of the stop flag.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
 /// Time that the kernel needs to enable timestamping.
 const STAMPS_BEGIN: Duration = Duration::from_millis(10);
@@ -72,7 +72,7 @@ struct Flight {
     /// Time at which the kernel passed the probe to the device.
     sent: Option<Timestamp>,
     is_overdue: bool,
-    /// True if silence would prove nothing.
+    /// True if a missing answer would not be a loss.
     is_doubtful: bool,
 }
 
@@ -414,9 +414,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Reports probes that are overdue at the end as silent. Other probes in flight are not
-    /// reported. If the user stopped the trace, overdue probes to the target are not reported
-    /// either.
+    /// At the end, reports overdue probes as silent. Other probes in flight are not reported. If
+    /// the user stopped the trace, overdue probes to the target are not reported either.
     fn give_up(&mut self) {
         let now = self.clock.now();
         for flight in std::mem::take(&mut self.under_way) {

@@ -114,7 +114,8 @@ impl Form {
         }
     }
 
-    /// Returns the length of the transport header, if the socket does not return it.
+    /// Returns the number of bytes in the transport header of a quoted IPv4 packet if the socket
+    /// does not return this header; otherwise 0.
     pub(super) fn hidden(self) -> usize {
         match self {
             Self::Ports | Self::Payload => packet::UDP_HEADER,

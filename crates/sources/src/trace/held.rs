@@ -1,9 +1,9 @@
-//! Probes within lagtrace's own connections. Stateful filters pass these, even if they block a SYN
-//! without a connection.
+//! Probes within lagtrace's own connections. Stateful filters let these probes pass, even if they
+//! block the SYNs of the other probe methods.
 //!
 //! The kernel opens and closes the connections. For each of them, a raw socket captures the
 //! handshake and sends keep-alives as in RFC 9293 §3.8.4: their single byte precedes the first byte
-//! of data, and the target has already acknowledged its sequence number with the SYN. No end
+//! of data, and the target has already acknowledged its sequence number with the SYN. Neither end
 //! accepts data, so the state of the connection does not change.
 
 mod segment;

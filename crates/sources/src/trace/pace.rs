@@ -300,8 +300,8 @@ impl Pace {
             return;
         }
         self.is_far |= flow == 0 && ttl > self.highest;
-        // These are probed in every round: a target that does not limit its answers, and a hop that
-        // is the only one.
+        // A target that does not limit its answers is probed in every round, and so is the hop of a
+        // trace that has only one hop.
         let is_target = self.is_willing && self.distance.is_some() && ttl > self.highest;
         let is_alone = self.manner.first_ttl == self.manner.max_ttl;
         if self.manner.wanted.is_none() && (is_target || is_alone) {

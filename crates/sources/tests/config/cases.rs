@@ -1,5 +1,5 @@
-//! Tests of the configurations in `cases/*.conf`, which contain the contents of `http` and
-//! requests.
+//! Tests of the configurations in `cases/*.conf`. Each file contains the text of the `http` block,
+//! and requests in comments.
 //!
 //! A case file may contain:
 //! - `mark NAME;` at the beginning of a block. It names the block by its first line, and becomes a

@@ -248,8 +248,8 @@ fn a_loss_that_persists_is_told_from_limits() {
     for at in 1..3 {
         chain.all[at].run("sysctl -qw net.ipv4.icmp_ratelimit=0");
     }
-    // Drops every third packet that arrives at the second router: those for the router itself, and
-    // those for the target.
+    // The second router drops every third packet that expires there, and every third packet that it
+    // would forward to the target.
     for ttl in ["1", "> 1"] {
         let rule = format!("meta l4proto tcp ip ttl {ttl} numgen inc mod 3 == 0 drop");
         chain.filter(2, "prerouting", &rule);
@@ -386,7 +386,7 @@ fn a_connection_of_our_own_shows_what_a_firewall_hides_from_syns() {
         chain.filter(2, "forward", rule);
     }
     let kept = std::thread::spawn(move || {
-        // What each connection received until its end. It must be nothing, without a reset.
+        // All data that each connection received until its end. There must be none, and no RST.
         let mut ends = Vec::new();
         for connection in server.incoming().take(4) {
             let mut connection = connection.expect("a connection");
@@ -440,8 +440,8 @@ fn past_the_routing_table_only_links_are_reached() {
         plan.dress.bypasses_routing = true;
         plan.probes = 1;
         assert_eq!(chain.trace(&plan).0.distance, Some(1), "{method:?}");
-        // A target behind a router cannot be reached. For IPv6, the kernel ignores the option, so
-        // the trace fails too.
+        // A target behind a router cannot be reached. Over IPv6, the kernel ignores the option, so
+        // lagtrace rejects it even for a neighbour.
         plan.target.set_ip(chain.target(true));
         refused(&plan);
         plan.target.set_ip("fd99:1::2".parse().expect("an address"));

@@ -22,7 +22,7 @@ pub(crate) enum Needs {
     Nothing,
     /// The location has this `*_pass`.
     Passing(&'static str),
-    /// The socket speaks TLS.
+    /// The socket uses TLS.
     Tls,
 }
 

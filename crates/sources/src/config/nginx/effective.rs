@@ -36,7 +36,7 @@ pub(crate) struct Chain<'c> {
     pub(crate) version: Option<Version>,
 }
 
-/// Returns all effective values for a request, in the order of the tables.
+/// Returns all effective values for a request, in the order of the tables in `table.rs`.
 pub(crate) fn effective(
     tree: &Tree,
     selection: &Selection<'_>,

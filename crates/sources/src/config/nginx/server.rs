@@ -61,7 +61,7 @@ pub(crate) struct ChosenServer<'c> {
 }
 
 impl ChosenServer<'_> {
-    /// Returns true if the address speaks TLS.
+    /// Returns true if the address uses TLS.
     pub(crate) fn is_tls(&self) -> bool {
         is_tls(&self.listens)
     }

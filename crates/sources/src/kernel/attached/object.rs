@@ -30,7 +30,8 @@ const OPTIONAL: [(&str, &str); 7] = [
 /// The program that runs at the end of watching, over the storage of all sockets.
 pub(super) const OPEN_TURNS: &str = "open_turns";
 
-/// Programs that report individual segments and threads. They are attached only during looks.
+/// Programs that report individual segments and threads. They are attached only during looks (see
+/// `sampling`).
 const OF_LOOK: [&str; 4] = [
     "netif_receive_skb",
     "net_dev_start_xmit",

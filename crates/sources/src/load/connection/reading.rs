@@ -12,9 +12,9 @@ use crate::http::Progress;
 use crate::load::http2;
 use crate::load::record::Record;
 
-/// Maximum number of times in a row that a request is sent again because the server rejects it, on
-/// average over the connection's requests. Some rejections are normal: until the server's settings
-/// arrive, more requests may be sent than the server allows.
+/// Maximum number of rejected requests since the last response, as a multiple of the maximum number
+/// of requests in flight. Some rejections are normal: until the server's settings arrive, more
+/// requests may be sent than the server allows.
 const MAX_TURNED_AWAY: usize = 4;
 
 impl Connection {
@@ -147,8 +147,8 @@ impl Connection {
         let (mut rest, before) = (bytes, done.len());
         while !rest.is_empty() {
             let Some(in_flight) = self.in_flight.front_mut() else {
-                // These bytes belong to no request. If they follow the last response, only the
-                // connection ends.
+                // These bytes belong to no request. If they follow a response in the same read, the
+                // connection just ends; otherwise it fails.
                 let was_asked = done.len() > before;
                 return if was_asked {
                     Received::Over

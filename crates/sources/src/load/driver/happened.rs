@@ -168,7 +168,7 @@ impl Driver {
         }
     }
 
-    /// Returns the requests that a connection will not answer to the lane.
+    /// Gives a lane back the requests that a connection will not answer.
     fn take_back(&mut self, slot: Slot) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;

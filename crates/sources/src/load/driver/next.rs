@@ -96,7 +96,7 @@ impl Driver {
         }
     }
 
-    /// Adds a connection that still has room for requests to the idle ones, at the end.
+    /// Adds a connection that still has room for requests at the end of the idle ones.
     fn readmit(&mut self, number: usize, slot: Slot) {
         let (Some(lane), Some(connection)) =
             (self.lanes.get_mut(number), self.connections.get_mut(slot))

@@ -153,7 +153,7 @@ fn longest(batch: &Batch) -> Duration {
 fn a_closed_loop_asks_again_as_soon_as_it_was_answered() {
     let plan = plan(vec![lane(4, None)]);
     let (batch, world) = World::run(&plan, at_once, after_10_ms);
-    // Requests at 1 ms to 991 ms on four connections.
+    // Each of four connections sends 100 requests, from 1 ms to 991 ms.
     assert_eq!(batch.records.len(), 4 * 100);
     assert!(batch.records.iter().all(|r| r.outcome == Ok(200)));
     assert!(batch.records.iter().all(|r| r.ended.since(r.due) == ms(10)));

@@ -107,7 +107,8 @@ impl<'a> Client<'a> {
         let number = self.begun;
         self.begun = number.saturating_add(1);
         let is_anew = match self.manner {
-            // The last probe opens another connection. With TLS, it shows the session's resumption.
+            // With TLS, the last probe uses a new connection, to show whether the session is
+            // resumed.
             Manner::KeptAlive => {
                 if self.peer.is_some() && self.begun == self.plan.count {
                     self.wire = None;

@@ -100,8 +100,8 @@ impl<'a> ByEcho<'a> {
         self.last.checked_sub(behind.into())
     }
 
-    /// Returns the number of the probe that an echo message belongs to; `None` if it is not of the
-    /// wanted type or of another process.
+    /// Returns the number of the probe that an echo message belongs to; `None` if the message has
+    /// another type or belongs to another process.
     fn echo(&self, message: &[u8], wanted: u8) -> Option<u32> {
         let &[kind, _, _, _, i0, i1, s0, s1] = message.first_chunk()?;
         let is_ours = !self.is_raw || u16::from_be_bytes([i0, i1]) == self.identifier;

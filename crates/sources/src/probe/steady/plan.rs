@@ -32,7 +32,7 @@ pub enum SteadyMethod {
 pub enum Turn {
     /// After the interval, even if the last probe is not answered yet.
     ByTheClock,
-    /// After the last probe was answered or timed out, and then the interval.
+    /// After the interval that begins when the last probe is answered or times out.
     AfterTheAnswer {
         /// Number of unanswered probes or ICMP errors after which the series ends, if the target
         /// has never answered. At least one.

@@ -61,8 +61,8 @@ fn look_into(
     let mut places = Vec::new();
     for namespace in namespaces {
         match Place::in_namespace(namespace, target, flow) {
-            // No other namespace needs to be searched: in lagtrace's own one the ends are unique,
-            // and without a connection the first match is taken.
+            // No other namespace needs to be searched: in lagtrace's own namespace the ends are
+            // unique, and without a connection the first match is taken.
             Ok(Some(place)) if place.namespace.is_own() || flow.is_none() => {
                 places = vec![place];
                 break;

@@ -112,7 +112,7 @@ fn interrupted_and_short_reads_change_nothing() {
 #[test]
 fn a_cut_stream_gives_all_blocks_before_the_cut_and_says_so() {
     let plain = plain();
-    // At most one block of each format is lost.
+    // Block size of each format in bytes. At most one block is lost.
     let blocks = [
         ("gzip", 400),
         ("zstd", 128 * 1024),
