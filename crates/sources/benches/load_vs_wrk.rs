@@ -49,7 +49,7 @@ fn main() {
         );
         let (mut rates, mut cpus, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for pair in 0..pairs {
-            // The tools take turns in going first.
+            // The tools alternate in going first.
             let (theirs, ours) = if pair % 2 == 0 {
                 let theirs = wrk(address, threads, seconds);
                 (theirs, lagtrace(address, threads, seconds))

@@ -5,10 +5,9 @@
  * attached only to the tracepoints of these system calls. They change nothing and stop no
  * thread.
  *
- * A call is noted when it begins, because the program may overwrite the value during the
- * call. It is reported with its result when it ends. Its socket is determined inside the
- * kernel during the call, because the descriptor may refer to another socket soon
- * afterwards.
+ * The beginning of a call is recorded, because the program may overwrite the value during
+ * the call. When the call ends, it is reported with its result. The socket is determined
+ * during the call, because the descriptor may refer to another socket soon afterwards.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -286,7 +285,7 @@ static __always_inline bool has_meant_port(const struct call_record *call)
 	return is_meant_port(call->local_port) || is_meant_port(call->remote_port);
 }
 
-/* Notes a call that begins. */
+/* Records the beginning of a call. */
 static __noinline int begin(__u8 kind, struct trace_event_raw_sys_enter *ctx)
 {
 	struct call_record *call = bpf_map_lookup_elem(&scratch, &zero);

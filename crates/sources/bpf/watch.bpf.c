@@ -4,11 +4,11 @@
  * answered, held back and sent. Uses only stable tracepoints, with the kernel's own type
  * information (BTF), and changes nothing.
  *
- * A turn is a request and its answer on one connection. Every turn of every watched
- * connection is timed in its socket's storage (watch/turns.h). Slow turns are reported at
- * any time. A look is a period in which a sample of connections is observed in detail. It
- * reports all turns and segments of the sample (watch/segments.h), and what the answering
- * threads did (watch/threads.h).
+ * An exchange is a request and its answer on one connection. In names, it is called a turn.
+ * Every exchange of every watched connection is timed in its socket's storage
+ * (watch/turns.h). Slow exchanges are reported at any time. In sampling periods (in names:
+ * looks), a sample of connections is observed in detail: all its exchanges and segments are
+ * reported (watch/segments.h), and the activity of the answering threads (watch/threads.h).
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>

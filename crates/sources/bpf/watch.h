@@ -13,8 +13,8 @@
 /* Maximum number of bytes kept of a segment: the headers of IPv6 and of TCP with
  * options, and 64 bytes of payload. */
 #define MAX_CAPTURED 168
-/* Number of counters of turns by duration: eight for each doubling, from 256 ns
- * on. */
+/* Number of counters of exchanges by duration: eight for each doubling, from 256
+ * ns on. */
 #define LATENCY_SLOTS 320
 
 /* The connections to watch, fixed when the programs are loaded. */
@@ -27,7 +27,8 @@ struct watch_config {
 	__u32 tgid;
 	/* The control group whose processes are watched; 0: any. */
 	__u64 cgroup;
-	/* Payload bytes kept of a turn's first segment in each direction. */
+	/* Number of payload bytes that are kept of an exchange's first segment in each
+	 * direction. */
 	__u32 request_bytes;
 	__u32 response_bytes;
 	/* Inode of the network namespace whose connections are watched; 0: any. */
@@ -36,12 +37,12 @@ struct watch_config {
 
 /* Settings that change while the programs run. */
 struct watch_control {
-	/* Minimum duration in ns of turns that are reported even outside of looks; 0:
-	 * none are. */
+	/* Minimum duration in ns of exchanges that are reported even outside of sampling
+	 * periods; 0: none are. */
 	__u64 slow_from;
 	/* A connection is in the sample if its hash has none of these bits. */
 	__u32 sample_mask;
-	/* Number of the current look; 0: no look is in progress. */
+	/* Number of the current sampling period (in names: look); 0: there is none now. */
 	__u32 look;
 	/* CLOCK_MONOTONIC minus CLOCK_REALTIME, in ns. */
 	__s64 monotonic;
@@ -122,8 +123,8 @@ struct opening_record {
 	__u32 tsecr;
 };
 
-/* A turn: the request that arrived and the answer that was sent. Times are
- * CLOCK_MONOTONIC in ns; 0: the event did not happen. */
+/* An exchange (in names: turn): the request that arrived and the answer that was
+ * sent. Times are CLOCK_MONOTONIC in ns; 0: the event did not happen. */
 struct turn_record {
 	__u8 kind;
 	/* True if the times of the thread are known. */

@@ -1,10 +1,10 @@
 //! Observation of live services' requests, and of system calls on sockets, by eBPF programs.
 //!
-//! The programs in `bpf/watch.bpf.c` are attached to stable tracepoints. They time every turn of
-//! the watched connections, and report the segments and turns of a sample. A turn is a request with
-//! its answer. The programs change nothing. They are removed when the process that attached them
-//! ends, even if it crashes. Watching needs a kernel with type information (BTF, since 5.11) and
-//! the capabilities CAP_BPF and CAP_PERFMON.
+//! The programs in `bpf/watch.bpf.c` are attached to stable tracepoints. They time every exchange
+//! (a request with its answer) of the watched connections, and report the segments and exchanges of
+//! a sample. In names, an exchange is called a turn. The programs change nothing. They are removed
+//! when the process that attached them ends, even if it crashes. Watching needs a kernel with type
+//! information (BTF, since 5.11) and the capabilities CAP_BPF and CAP_PERFMON.
 //!
 //! The programs in `bpf/options.bpf.c` report the system calls that set up sockets ([`Calls`]).
 //! They also need CAP_SYS_ADMIN, to find the tracepoints of these calls. Two kinds of operations
@@ -59,7 +59,7 @@ pub struct WatchOptions {
     /// True if the first bytes of requests (up to 64) and responses (up to 16) are reported, to
     /// parse HTTP.
     pub keeps_payload: bool,
-    /// Minimum length of turns that are reported even outside of the sample.
+    /// Minimum duration of exchanges that are reported even outside of the sample.
     pub slow_from: Option<Duration>,
     /// Tracepoints that are not used, to simulate a kernel without them.
     pub without: Vec<String>,
@@ -70,7 +70,7 @@ pub struct WatchOptions {
 pub enum Sighting<'a> {
     /// A segment at the edge of this host's network stack, with the first bytes of its payload.
     Packet(&'a Packet<'a>),
-    /// A completed turn.
+    /// A completed exchange.
     Turn(&'a RequestSpan),
 }
 

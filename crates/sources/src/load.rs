@@ -134,7 +134,7 @@ pub enum LoadError {
     /// Cookies cannot be kept on connections of this protocol.
     #[error("cookies of servers are stored only with HTTP/1.1")]
     Jar,
-    /// The kernel cannot stamp such requests.
+    /// The kernel cannot timestamp the plan's requests.
     #[error("timestamps need HTTP/1.1 in clear text over TCP, one request at a time")]
     Stamps,
     /// A socket could not be set up as the plan requires.

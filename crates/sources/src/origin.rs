@@ -50,7 +50,7 @@ pub enum OriginError {
 /// used. If several of these have the same size, the first one is used.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read completely, or is not such a table.
+/// Returns an error if the file cannot be read completely, or has another format.
 pub fn find(
     path: &Path,
     addresses: &BTreeSet<IpAddr>,

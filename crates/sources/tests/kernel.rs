@@ -157,7 +157,7 @@ fn watched_on(
         }
         Sighting::Packet(other) => panic!("only segments: {other:?}"),
     };
-    // The last turn is complete when its connection ends.
+    // The last exchange is complete when its connection ends.
     let begun = Instant::now();
     while watch.standing().tally.latency.count() < REQUESTS as u64 && begun.elapsed() < PATIENCE {
         thread::sleep(Duration::from_millis(10));
@@ -185,7 +185,7 @@ fn assert_all(seen: usize, what: &dyn Debug) {
     );
 }
 
-/// Checks that `is_so` is true for each turn, except for at most [`UNSEEN`].
+/// Checks that `is_so` is true for each exchange, except for at most [`UNSEEN`].
 #[track_caller]
 fn assert_each(turns: &[RequestSpan], is_so: impl Fn(&RequestSpan) -> bool) {
     let others: Vec<_> = turns.iter().filter(|turn| !is_so(turn)).collect();
@@ -312,7 +312,7 @@ fn a_process_is_watched_without_its_ports() {
             ..WatchOptions::default()
         };
         let seen = watched(of_process, &[b"answer"], Duration::ZERO);
-        // The client's end of the connection has no turns.
+        // The client's end of the connection has no exchanges.
         assert_all(seen.turns.len(), &seen.turns);
         let nobody = |port| WatchOptions {
             pid: Some(1),
@@ -678,7 +678,7 @@ fn an_acknowledgement_within_a_request_ends_no_turn() {
 /// The work that a server does between a request and its answer.
 type Work = Box<dyn FnMut() + Send>;
 
-/// Watches a server that does `work` for each request, and returns its turns.
+/// Watches a server that does `work` for each request, and returns its exchanges.
 fn working(mut work: Work) -> Vec<RequestSpan> {
     let listener = listen("127.0.0.1");
     let address = listener.local_addr().unwrap();

@@ -190,7 +190,7 @@ fn what_a_closing_connection_left_is_asked_again() {
 
 #[test]
 fn the_end_of_a_long_response_is_heard_however_much_waits_before_it() {
-    // The response ends with the connection. It is longer than the client reads in one turn.
+    // The response ends with the connection. It is longer than the client reads in one iteration.
     let server = Server::start(|mut stream| {
         while fake::read_request(&mut stream).is_none() {}
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");

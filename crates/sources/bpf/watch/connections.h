@@ -23,8 +23,8 @@
 
 const volatile struct watch_config config SEC(".rodata.config") = {};
 
-/* The storage of a watched socket: its current turn. Times are CLOCK_MONOTONIC
- * in ns; 0: the event did not happen. */
+/* The storage of a watched socket: its current exchange. Times are
+ * CLOCK_MONOTONIC in ns; 0: the event did not happen. */
 struct connection {
 	struct ends ends;
 	__u64 arrived_at;
@@ -51,7 +51,7 @@ struct connection {
 	__u32 held_seq;
 	__u32 hash;
 	/* Times of the answering thread, as in struct turn_record, and the thread's sums
-	 * when the turn was read. They are unknown if `look` is 0. */
+	 * when the request was read. They are unknown if `look` is 0. */
 	__u64 queued_unread;
 	__u64 waking_unread;
 	__u64 queued;
@@ -63,13 +63,14 @@ struct connection {
 	__u64 asked_for;
 	struct ends asked;
 	__u32 look;
-	/* The look in which the turn began; 0: outside of looks. */
+	/* The sampling period in which the exchange began; 0: outside of sampling
+	 * periods. */
 	__u32 turn_look;
 	__u32 pid;
 	__u32 tid;
 	/* Some written bytes had not been sent at the last check. */
 	__u8 is_unsent;
-	/* This end sends the requests. Its turns are not timed. */
+	/* This end sends the requests. Its exchanges are not timed. */
 	__u8 is_client;
 	/* The port is watched, or a watched program uses the connection. */
 	__u8 is_ours;
@@ -217,7 +218,7 @@ static __always_inline bool is_watched_namespace(struct net *net)
 }
 
 /* Returns true if the connection with this hash is in the sample of the current
- * look. */
+ * sampling period. */
 static __always_inline bool is_sampled(__u32 hash)
 {
 	struct watch_control *now = bpf_map_lookup_elem(&control, &zero);

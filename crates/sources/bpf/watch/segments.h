@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /* The segments of sampled connections at the edge of the host's network stack.
- * These programs are attached only during looks. */
+ * These programs are attached only during sampling periods. */
 #ifndef LAGTRACE_WATCH_SEGMENTS_H
 #define LAGTRACE_WATCH_SEGMENTS_H
 
@@ -11,8 +11,8 @@
  * bond and its port, a bridge). */
 #define COPY_WITHIN 1000000
 
-/* Available to tracepoints from kernel 6.12 on. Without it, only the payload in
- * the linear part of the skb is kept, beside the headers. */
+/* Available to tracepoints from kernel 6.12 on. Without it, only the headers and
+ * the payload in the linear part of the skb are kept. */
 extern int bpf_dynptr_from_skb(struct sk_buff *skb, __u64 flags, struct bpf_dynptr *ptr) __ksym __weak;
 
 /* Fills in the segment's first bytes, starting with its IP header at `offset`. */

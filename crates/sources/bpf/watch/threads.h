@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /* Times of the answering threads: waiting for a processor, asleep, and waiting
- * for other services. These programs are attached only during looks. */
+ * for other services. These programs are attached only during sampling periods. */
 #ifndef LAGTRACE_WATCH_THREADS_H
 #define LAGTRACE_WATCH_THREADS_H
 
@@ -20,8 +20,8 @@ struct span {
 
 /* A thread that reads from watched connections. Times are CLOCK_MONOTONIC in ns. */
 struct thread {
-	/* The look in which these values were collected. Values of an earlier look are
-	 * stale. */
+	/* The sampling period in which these values were collected. Values of an earlier
+	 * one are stale. */
 	__u32 look;
 	/* Number of requests that the thread has read and not begun to answer. */
 	__u32 open;
@@ -60,7 +60,7 @@ static __always_inline __u32 current_look(void)
 	return now ? now->look : 0;
 }
 
-/* Returns the current thread's state, if it belongs to this look. */
+/* Returns the current thread's state, if it belongs to this sampling period. */
 static __always_inline struct thread *this_thread(__u32 look, bool may_make)
 {
 	struct thread *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0,
@@ -84,7 +84,7 @@ static __always_inline __u64 overlap(__u64 from, __u64 to, __u64 other_from, __u
 }
 
 /* Determines how long the thread was runnable without a processor while the
- * turn's request waited to be read. */
+ * request waited to be read. */
 static __always_inline void note_unread(struct connection *c, const struct thread *t)
 {
 	c->queued_unread = c->waking_unread = 0;
@@ -98,7 +98,7 @@ static __always_inline void note_unread(struct connection *c, const struct threa
 	}
 }
 
-/* The thread begins to read the turn's request. */
+/* The thread begins to read the request. */
 static __always_inline void thread_reads(struct connection *c)
 {
 	__u32 look = current_look();
@@ -121,8 +121,8 @@ static __always_inline void thread_reads(struct connection *c)
 	t->asked_socket = 0;
 }
 
-/* The thread has written a part of the turn's answer. `is_first` is true for the
- * first part. */
+/* The thread has written a part of the answer. `is_first` is true for the first
+ * part. */
 static __always_inline void thread_writes(struct connection *c, bool is_first)
 {
 	__u32 look = current_look();
@@ -132,8 +132,8 @@ static __always_inline void thread_writes(struct connection *c, bool is_first)
 		return;
 	t = c->look == look && c->tid == (__u32)bpf_get_current_pid_tgid() ? this_thread(look, false) : 0;
 	if (!t) {
-		/* Another thread answers, or the look has ended, so the times of the
-		 * reader do not explain the turn. */
+		/* Another thread answers, or the sampling period has ended, so the times
+		 * of the reading thread do not explain the exchange. */
 		c->look = 0;
 		return;
 	}

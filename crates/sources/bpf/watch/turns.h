@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* The turns of watched connections. A turn lasts from the first byte that
- * arrives to the last byte that is sent before more bytes arrive. */
+/* The exchanges of watched connections (in names: turns). An exchange lasts from
+ * the first byte that arrives to the last byte that is sent before more bytes
+ * arrive. */
 #ifndef LAGTRACE_WATCH_TURNS_H
 #define LAGTRACE_WATCH_TURNS_H
 
@@ -38,7 +39,7 @@ static __always_inline __u32 slot_of(__u64 latency)
 	return exponent < LATENCY_SLOTS ? exponent : LATENCY_SLOTS - 1;
 }
 
-/* Fills in the time when the turn's answer left the host, if it was observed. */
+/* Fills in the time when the answer left the host, if it was observed. */
 static __always_inline void note_leaving(struct turn_record *r, const struct connection *c, __u64 net)
 {
 	struct key key = {};
@@ -56,7 +57,7 @@ static __always_inline void note_leaving(struct turn_record *r, const struct con
 	r->queued_out = flow->queued;
 }
 
-/* Returns the time when a packet of this turn was last dropped because the
+/* Returns the time when a packet of this exchange was last dropped because the
  * socket was out of memory; 0 if none was. */
 static __always_inline __u64 refused(const struct connection *c)
 {
@@ -111,7 +112,7 @@ static __always_inline void hand_up_turn(const struct connection *c, __u64 net)
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-/* Ends a turn whose answer has been sent. */
+/* Ends an exchange whose answer has been sent. */
 static __always_inline void close_turn(struct connection *c, const struct sock *sk)
 {
 	struct watch_control *now = bpf_map_lookup_elem(&control, &zero);
@@ -125,8 +126,8 @@ static __always_inline void close_turn(struct connection *c, const struct sock *
 	seen = c->is_ours ? bpf_map_lookup_elem(&latencies, &slot) : 0;
 	if (seen && now) {
 		*seen += 1;
-		/* For a turn that began before the look, reads and writes may be
-		 * missing. */
+		/* For an exchange that began before the sampling period, reads and
+		 * writes may be missing. */
 		if ((is_sampled(c->hash) && c->turn_look == now->look) ||
 		    (now->slow_from && latency >= now->slow_from))
 			hand_up_turn(c, (__u64)sk->__sk_common.skc_net.net);
@@ -181,7 +182,7 @@ static __always_inline void begin_turn(struct connection *c, __u64 arrived_at, _
 	c->writes = 0;
 }
 
-/* Begins the turn of a request that came with the handshake's last segment,
+/* Begins the exchange of a request that came with the handshake's last segment,
  * which tcp_probe does not show. This happens with TCP_DEFER_ACCEPT, and if a
  * client sends both in one segment. */
 static __always_inline void begin_first_turn(struct connection *c)
@@ -262,9 +263,9 @@ int BPF_PROG(tcp_probe, struct sock *sk, struct sk_buff *skb)
 	if (!tp)
 		return 0;
 	has_data = brings_data(skb, tp);
-	/* Outside of looks, writes are not observed, so this ACK may be the first sign
-	 * of an answer. It is processed now, before TCP sends something else that is not
-	 * an answer, such as the reply to a keep-alive probe. */
+	/* Outside of sampling periods, writes are not observed, so this ACK may be the
+	 * first sign of an answer. It is processed now, before TCP sends something else
+	 * that is not an answer, such as the reply to a keep-alive probe. */
 	if (!has_data && !c->is_unsent && tp->snd_nxt == c->sent_seq)
 		return 0;
 	/* The clock is read only if necessary, because reading it is most of the cost of
@@ -377,7 +378,7 @@ int BPF_PROG(sock_send_length, struct sock *sk, int ret, int flags)
 	return 0;
 }
 
-/* Ends the last turn of each open connection when watching ends, because no
+/* Ends the last exchange of each open connection when watching ends, because no
  * later segment will. */
 SEC("iter/bpf_sk_storage_map")
 int open_turns(struct bpf_iter__bpf_sk_storage_map *context)

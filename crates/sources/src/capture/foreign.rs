@@ -64,7 +64,7 @@ impl Foreign {
         }
     }
 
-    /// Returns advice for such a file, if there is any.
+    /// Returns advice on the use of such a file; `None` if there is none.
     pub(super) fn hint(self, name: &str) -> Option<String> {
         match self {
             Self::Empty => Some(

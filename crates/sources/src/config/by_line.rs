@@ -67,7 +67,7 @@ pub(super) struct Reader<'f> {
 }
 
 impl<'f> Reader<'f> {
-    /// Creates a reader of `files` for a program that started at this time.
+    /// Creates a reader of `files` for a program that started at `started`.
     pub(super) fn new(files: &'f dyn Files, started: SystemTime) -> Self {
         Self {
             files,

@@ -272,7 +272,7 @@ impl Configuration {
     }
 }
 
-/// Returns the names in the hosts file below a root, with their addresses.
+/// Returns the names in `/etc/hosts` below a root directory, with their addresses.
 fn hosts_of(root: &Root) -> HashMap<String, Vec<IpAddr>> {
     let hosts = root.read(Path::new("/etc/hosts"), MAX_HOSTS);
     let bytes = hosts.map(|hosts| hosts.bytes).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Loads and attaches the eBPF programs, and processes their records.
 //!
-//! A look is a period in which a sample of the connections is observed in detail (see `sampling`).
+//! In sampling periods (in names: looks), a sample of the connections is observed in detail (see
+//! `sampling`).
 
 mod object;
 mod quota;
@@ -52,7 +53,8 @@ pub struct Watch {
     object: Object,
     /// Links of the programs. A program is detached when its link is dropped.
     links: Vec<Link>,
-    /// Links of the programs that report segments and threads. They exist only during looks.
+    /// Links of the programs that report segments and threads. They exist only during sampling
+    /// periods.
     of_look: Vec<Link>,
     /// The times at which reading and writing are observed.
     wanted: Wanted,
@@ -64,7 +66,7 @@ pub struct Watch {
     clock: Clock,
     decoder: Decoder,
     number: u64,
-    /// Number of turns among the records.
+    /// Number of exchanges among the records.
     turns: u64,
     /// Time when watching ended. Detaching the programs one after the other takes time, in which
     /// only part of the traffic is seen.
@@ -176,11 +178,11 @@ impl Watch {
         &self.missing
     }
 
-    /// Processes the available records, turns first. The caller pauses between two calls.
+    /// Processes the available records, exchanges first. The caller pauses between two calls.
     ///
-    /// A turn is reported when the next request on its connection arrives, shortly after the
-    /// segment of that request. That segment closes the turn's exchange, so turns are processed
-    /// before segments.
+    /// An exchange is reported when the next request on its connection arrives, shortly after the
+    /// segment of that request. The analysis completes the exchange at that segment, so the report
+    /// of the exchange must come first.
     pub fn take(&mut self, mut visit: impl FnMut(Sighting<'_>)) {
         let _ = self.ring.consume_raw_n(BATCH);
         let inbox = self.inbox.take();
@@ -272,7 +274,8 @@ impl Watch {
             self.of_look = of_look(&self.object, &self.lacking, self.wanted)?;
             self.stamps = stamping().ok();
         }
-        // The look begins after all programs are attached and ends before they are detached.
+        // The sampling period begins after all programs are attached and ends before they are
+        // detached.
         self.control()?;
         if !self.sampling.is_on {
             self.of_look.clear();
@@ -285,7 +288,7 @@ impl Watch {
     fn control(&self) -> Result<(), KernelError> {
         let sampling = &self.sampling;
         let look = if sampling.is_on { sampling.looks } else { 0 };
-        // The clock may have been set since the last look.
+        // The clock may have been set since the last sampling period.
         let monotonic = -Clock::new().offset();
         let mut value = sampling.slow_from.to_ne_bytes().to_vec();
         value.extend(sampling.mask.to_ne_bytes());

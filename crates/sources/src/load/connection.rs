@@ -114,7 +114,7 @@ impl Connection {
         matches!(self.state, State::Open) && self.in_flight.len() < most
     }
 
-    /// Appends the protocol's own output, such as acknowledgements, to `to`, and clears it.
+    /// Moves the protocol's own output, such as acknowledgements, to the end of `to`.
     pub(super) fn take_output(&mut self, to: &mut Vec<u8>) {
         if let Speech::Http2 {
             session: Some(session),

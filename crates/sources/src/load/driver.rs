@@ -213,8 +213,8 @@ impl Driver {
         is_check
     }
 
-    /// Appends the protocol's own output for a connection, such as acknowledgements, to `to`, and
-    /// clears it.
+    /// Moves the protocol's own output for a connection, such as acknowledgements, to the end of
+    /// `to`.
     pub(super) fn take_output(&mut self, slot: Slot, to: &mut Vec<u8>) {
         if let Some(connection) = self.connections.get_mut(slot) {
             connection.take_output(to);

@@ -18,7 +18,7 @@ use super::LoadError;
 pub struct SocketOptions {
     /// A Unix socket to connect to instead of the targets' addresses.
     pub unix: Option<PathBuf>,
-    /// Local addresses, used in turn. If empty, the kernel chooses.
+    /// Local addresses, used one after the other. If empty, the kernel chooses.
     pub sources: Vec<IpAddr>,
     /// `SO_RCVBUF`, in bytes; the kernel doubles it (socket(7)).
     pub receive_buffer: Option<usize>,

@@ -1,11 +1,11 @@
-//! Periodic sampling of the load's sockets while the load runs. Afterwards, the server's sockets no
-//! longer exist.
+//! Periodic sampling of the sockets of load connections. The server's sockets have to be sampled
+//! while the load runs, because they no longer exist afterwards.
 //!
-//! The result is two samples of limited size, evenly selected: one of this process's sockets and,
-//! if the server runs on this host, one of their remote ends. Together they have at most
-//! [`SamplerPlan::most_samples`] entries, in order of time. Options are read only for selected
-//! sockets. A slow poll is followed by a longer pause, so that polling uses at most a tenth of one
-//! processor.
+//! The result is two sets of samples, which are selected evenly and limited in size. One set is of
+//! this process's sockets. The other one is of the sockets at the server's end, if the server runs
+//! on this host. Together they have at most [`SamplerPlan::most_samples`] entries, in order of
+//! time. Options are read only for selected sockets. A slow poll is followed by a longer pause, so
+//! that polling uses at most a tenth of one processor.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};

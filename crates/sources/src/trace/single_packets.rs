@@ -40,7 +40,7 @@ struct Lane {
     socket: StampedSocket,
     ends: Ends,
     /// The latest unanswered probes, with their TTLs. A socket that is not connected also receives
-    /// answers to other flows' probes, which are recognized by their absence here.
+    /// answers to other flows' probes. They are ignored, because those probes are not in this map.
     sent: BTreeMap<u32, u8>,
     /// Socket that reserves the port. The raw socket only writes the port into its packets.
     _holder: Option<Socket>,

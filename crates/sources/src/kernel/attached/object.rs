@@ -30,16 +30,16 @@ const OPTIONAL: [(&str, &str); 7] = [
 /// The program that runs at the end of watching, over the storage of all sockets.
 pub(super) const OPEN_TURNS: &str = "open_turns";
 
-/// Programs that report individual segments and threads. They are attached only during looks (see
-/// `sampling`).
+/// Programs that report individual segments and threads. They are attached only during sampling
+/// periods (see `sampling`).
 const OF_LOOK: [&str; 4] = [
     "netif_receive_skb",
     "net_dev_start_xmit",
     "sched_switch",
     "sched_waking",
 ];
-/// Programs that report the reads and writes of all processes on the host. They are attached only
-/// during looks, unless [always wanted](Wanted::Always).
+/// Programs that report the reads and writes of all processes on the host. With
+/// [`Wanted::InLooks`], they are attached only during sampling periods.
 const OF_PROGRAMS: [&str; 2] = ["sock_recv_length", "sock_send_length"];
 
 /// The times at which reading and writing are observed.
@@ -48,12 +48,13 @@ pub(super) enum Wanted {
     /// At all times. This is needed if the process that reads or writes determines which
     /// connections are watched, or if any slow request is reported.
     Always,
-    /// Only during looks. The duration of every request is known from TCP's own timestamps.
+    /// Only during sampling periods. The duration of every request is known from TCP's own
+    /// timestamps.
     InLooks,
 }
 
 impl Wanted {
-    /// Returns true if the program is attached only during looks.
+    /// Returns true if the program is attached only during sampling periods.
     fn is_of_look(self, name: &str) -> bool {
         OF_LOOK.contains(&name) || (self == Self::InLooks && OF_PROGRAMS.contains(&name))
     }
@@ -170,8 +171,8 @@ pub(super) fn what_is_missing(name: &str) -> String {
     }
 }
 
-/// Attaches the programs that run only during looks, except missing ones. They run until the links
-/// are dropped.
+/// Attaches the programs that run only during sampling periods, except missing ones. They run until
+/// the links are dropped.
 pub(super) fn of_look(
     object: &Object,
     lacking: &[String],
@@ -184,8 +185,8 @@ pub(super) fn of_look(
     )
 }
 
-/// Ends the last turn of each open connection. If the kernel cannot run the program, these turns
-/// are not reported.
+/// Ends the last exchange of each open connection. If the kernel cannot run the program, these
+/// exchanges are not reported.
 pub(super) fn close_open_turns(object: &Object) {
     let program = object
         .progs_mut()
@@ -196,7 +197,7 @@ pub(super) fn close_open_turns(object: &Object) {
     };
     let link = program.attach_iter(connections.as_fd());
     if let Ok(mut turns) = link.and_then(|link| Iter::new(&link)) {
-        // The program writes nothing to the iterator. It reports the turns as records.
+        // The program writes nothing to the iterator. It reports the exchanges as records.
         let _ = io::copy(&mut turns, &mut io::sink());
     }
 }

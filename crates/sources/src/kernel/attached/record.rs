@@ -156,7 +156,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], number: u64, clock: &'a Clock) -> Option
     }
 }
 
-/// Returns true if the record is a turn.
+/// Returns true if the record is an exchange.
 pub(super) fn is_turn(bytes: &[u8]) -> bool {
     bytes.first() == Some(&TURN)
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::kernel::{KernelError, MAX_PORTS, WatchOptions};
 use crate::socket::cgroup;
 
-/// Number of payload bytes kept of a turn's first segment in each direction: enough for a request
-/// line and a response's status line.
+/// Number of payload bytes that are kept of an exchange's first segment in each direction: enough
+/// for a request line and a response's status line.
 const REQUEST_BYTES: u32 = 64;
 const RESPONSE_BYTES: u32 = 16;
 

@@ -33,7 +33,8 @@ pub(super) fn tally(object: &Object) -> WatchTally {
     }
 }
 
-/// Returns the distribution of the turns' durations. Inverts `slot_of()` in `bpf/watch/turns.h`.
+/// Returns the distribution of the exchanges' durations. Inverts `slot_of()` in
+/// `bpf/watch/turns.h`.
 fn latency(object: &Object) -> Distribution {
     let slots = (0..LATENCY_SLOTS).map(|slot| {
         let counts = per_processor(object, "latencies", slot);

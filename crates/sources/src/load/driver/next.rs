@@ -96,7 +96,7 @@ impl Driver {
         }
     }
 
-    /// Adds a connection that still has room for requests at the end of the idle ones.
+    /// Adds a connection that still has room for requests to the end of the list of idle ones.
     fn readmit(&mut self, number: usize, slot: Slot) {
         let (Some(lane), Some(connection)) =
             (self.lanes.get_mut(number), self.connections.get_mut(slot))

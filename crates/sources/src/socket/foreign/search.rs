@@ -163,8 +163,8 @@ impl Place {
 struct Refusals {
     entering: Option<HostError>,
     owners: Option<HostError>,
-    /// True if several namespaces contain a connection with the same ends, and none of the remote
-    /// ends reacted to the close.
+    /// True if several namespaces contain a connection with the same ends, and no server's end
+    /// reacted when lagtrace closed its own end.
     is_ambiguous: bool,
 }
 

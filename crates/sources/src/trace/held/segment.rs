@@ -37,8 +37,8 @@ pub(super) struct Handshake {
 /// The contents of a segment from the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said {
-    /// True for an RST in answer to a segment. An RST that the target sends for another reason has
-    /// an acknowledgement as well (RFC 9293 §3.10.7.1, §3.10.5).
+    /// True for an RST that answers one of lagtrace's segments. It has no ACK flag (RFC 9293
+    /// §3.10.7.1). An RST that the target sends for another reason has this flag (§3.10.5).
     pub(super) is_reset: bool,
     /// True for an ACK without data and without other flags.
     pub(super) is_pure: bool,
