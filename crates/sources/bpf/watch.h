@@ -160,7 +160,7 @@ struct turn_record {
 	__u64 held_longest;
 	__u64 held;
 	__u32 holds;
-	/* Number of these holds that an ACK ended. */
+	/* Number of holds by Nagle's algorithm that an ACK ended. */
 	__u32 holds_acked;
 	/* Times of the answering thread. Runnable without a processor: before its first
 	 * read (`queued_unread`), and from there to its last write (`queued`). The parts

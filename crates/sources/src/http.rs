@@ -132,7 +132,7 @@ impl ResponseReader {
     pub(crate) fn close(&mut self) -> Result<Option<Head>, NotHttp> {
         let head = match &self.state {
             State::UntilClose(head) => Some(*head),
-            // Bytes that are too short to be recognized before the close are checked here.
+            // The response was too short to be recognized earlier.
             State::Head if !self.partial_head.is_empty() => {
                 parse_head(&self.partial_head)?;
                 None

@@ -105,7 +105,7 @@ pub enum KernelError {
     /// The kernel rejected the programs that are needed.
     #[error("the kernel did not accept {program}")]
     Refused {
-        /// The rejected program, or the rejected part of it.
+        /// The rejected program, or its rejected part.
         program: String,
         /// The error from the kernel.
         #[source]

@@ -3,9 +3,9 @@
 //! Each source performs one kind of I/O and returns types of the core:
 //! [`Segment`](lagtrace_core::observed::segment::Segment)s and
 //! [`Event`](lagtrace_core::observed::event::Event)s. Sources do not interpret what they observe:
-//! they know nothing of exchanges, waits, causes and reports. Each operation that needs a privilege
-//! is in one small part of its source. Without the privilege, the operation fails with an error
-//! that names the missing capability.
+//! they know nothing of waits, causes and reports. Each operation that needs a privilege is in one
+//! small part of its source. Without the privilege, the operation fails with an error that names
+//! the missing capability.
 
 pub mod capture;
 mod checksum;

@@ -168,7 +168,7 @@ pub struct Progress {
     pub of: Duration,
     /// Requests that ended so far.
     pub requests: u64,
-    /// Number of these requests that failed.
+    /// Number of ended requests that failed.
     pub failures: u64,
     /// Connections opened so far.
     pub connects: u64,

@@ -54,7 +54,7 @@ pub(crate) struct StampedSocket {
 /// A message about a probe.
 #[derive(Clone, Debug)]
 pub(crate) enum Came {
-    /// A probe reached a stage of its way out.
+    /// A probe reached a stage of its transmission.
     Sent {
         /// Number of the probe.
         number: u32,

@@ -63,7 +63,7 @@ pub enum TlsError {
     Read {
         /// File that was read.
         path: PathBuf,
-        /// The reason why it could not be read.
+        /// The reason why the file could not be read.
         why: String,
     },
     /// No certificate of an authority is installed on this host.
@@ -103,8 +103,8 @@ impl TlsClient {
         })
     }
 
-    /// Returns the peer for one host. The host's name is sent to the server (SNI, RFC 6066 §3),
-    /// whose certificate must contain it.
+    /// Returns the peer for one host. The host's name is sent to the server (SNI, RFC 6066 §3), and
+    /// the server's certificate must contain it.
     pub fn to(&self, host: &Host) -> Result<TlsPeer, TlsError> {
         let name = match host {
             Host::Address(address) => ServerName::IpAddress((*address).into()),

@@ -156,7 +156,7 @@ pub enum TraceError {
         count: u32,
         /// The target.
         target: IpAddr,
-        /// The kernel's error for the last of these probes.
+        /// The kernel's error for the last probe that could not be sent.
         source: io::Error,
     },
     /// The kernel rejected the operation for another reason.

@@ -104,7 +104,7 @@ fn an_answer_to_a_syn_is_told_with_its_headers() {
             let segment = reply.segment.expect("a segment");
             assert_eq!(reply.from, ip);
             assert_eq!(segment.flags, TcpFlags::SYN.with(TcpFlags::ACK));
-            // Linux answers the usual options of a client with these.
+            // Linux answers a client's usual options with the following ones.
             assert!(segment.options.mss.is_some_and(|mss| mss >= 1220));
             assert!(segment.options.sack_permitted);
             assert!(segment.options.timestamps.is_some());

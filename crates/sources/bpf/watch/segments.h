@@ -62,8 +62,9 @@ static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, cons
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-/* Keeps the first segment with a request of a connection that is not known to be
- * watched: it has no socket yet, or no program has read from the socket. */
+/* Keeps the first segment of a request on a connection that is not yet known to
+ * be watched: the connection has no socket, or no program has read from its
+ * socket. */
 static __always_inline void keep_segment(const struct key *key, struct sk_buff *skb, __u64 now, __u32 len,
 					 __u32 wanted)
 {
@@ -202,10 +203,11 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 	return 0;
 }
 
-/* Notes that a segment of an answer leaves its queues, and how long it waited in
- * them. TCP stamps each segment with the time at which its pacing allows it to
- * leave (`skb->tstamp` in __tcp_transmit_skb()), and queueing disciplines keep
- * this timestamp. If stacked devices have a queue each, the last one counts. */
+/* Records the time at which a segment of an answer leaves its queues, and its
+ * waiting time in them. TCP stamps each segment with the time at which its
+ * pacing allows it to leave (`skb->tstamp` in __tcp_transmit_skb()), and
+ * queueing disciplines keep this timestamp. If stacked devices have a queue
+ * each, the last one counts. */
 static __always_inline void note_departure(struct flow *flow, const struct sk_buff *skb, __u32 seq, __u32 end,
 					   __u64 now)
 {

@@ -38,8 +38,9 @@ struct thread {
 	__u64 waking;
 	/* Total time asleep. */
 	__u64 slept;
-	/* The call to another service during the only open request: the socket, the time
-	 * of the last write to it, the total time waited, and the service's address. */
+	/* The call to another service while exactly one request is open: the socket, the
+	 * time of the last write to it, the total time waited, and the service's
+	 * address. */
 	__u64 asked_socket;
 	__u64 asked_at;
 	__u64 asked_for;

@@ -202,7 +202,7 @@ static __always_inline void settle(struct connection *c, const struct tcp_sock *
 		return;
 	c->sent_seq = next;
 	c->is_unsent = next != tp->write_seq;
-	/* The answer is never sent before its request, so an earlier time comes from an
+	/* An answer is sent after its request arrives, so an earlier time comes from an
 	 * older segment. */
 	if (at < c->arrived_at)
 		at = c->arrived_at;
@@ -325,9 +325,9 @@ int BPF_PROG(sock_recv_length, struct sock *sk, int ret, int flags)
 	return 0;
 }
 
-/* Returns true if Nagle's algorithm holds the unsent bytes, by the rule of
- * tcp_nagle_check(): less than a full segment, with data unacknowledged, and
- * neither window is full. */
+/* Returns true if Nagle's algorithm holds the unsent bytes (tcp_nagle_check()):
+ * they are less than a full segment, sent data is unacknowledged, and neither
+ * the congestion window nor the receive window is full. */
 static __always_inline bool is_held(struct tcp_sock *tp)
 {
 	__u32 unsent = tp->write_seq - tp->snd_nxt, in_flight = tp->snd_nxt - tp->snd_una;
@@ -398,8 +398,9 @@ int open_turns(struct bpf_iter__bpf_sk_storage_map *context)
 	return 0;
 }
 
-/* A connection was established. Unless ports alone decide, it is known to be
- * watched only when a program reads from it. Its request may arrive before that. */
+/* A connection was established. Unless it is selected by port alone, it is known
+ * to be watched only when a program reads from it. Its request may arrive before
+ * that. */
 static __always_inline void open_connection(struct sock *sk, struct tcp_sock *tp, bool is_accepted)
 {
 	struct connection *c = connection_of(sk, true);

@@ -32,7 +32,7 @@ pub enum CaptureError {
     Unsupported {
         /// The file's name.
         name: String,
-        /// The reason why it is not read.
+        /// The reason why the file is not read.
         fault: Fault,
     },
     /// The process may not capture.
@@ -65,7 +65,7 @@ pub enum CaptureError {
     Filter {
         /// The filter expression.
         filter: String,
-        /// The interface it was compiled for.
+        /// The interface that the filter was compiled for.
         interface: String,
         /// The error from libpcap.
         source: pcap::Error,

@@ -102,7 +102,6 @@ impl LiveCapture {
     /// Setting `stop` ends the capture as [`stop`](Self::stop) does.
     ///
     /// # Errors
-    /// # Errors
     /// Returns an error if an interface cannot be opened, the filter cannot be compiled, the file
     /// cannot be created, or the thread cannot be started.
     pub fn start(options: &LiveOptions, stop: Arc<AtomicBool>) -> Result<Self, CaptureError> {

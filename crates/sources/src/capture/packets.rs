@@ -101,7 +101,7 @@ impl Packets {
         self.aside.clear();
     }
 
-    /// Keeps a packet whose payload is not part of the bytes read.
+    /// Keeps a packet that was reassembled from fragments, with a copy of its payload.
     #[cold]
     pub(super) fn put_aside(&mut self, packet: &Packet<'_>) {
         let begin = ASIDE + self.aside.len();
@@ -110,7 +110,7 @@ impl Packets {
             .push((bare(packet), begin..ASIDE + self.aside.len()));
     }
 
-    /// Keeps a packet whose payload is at `payload` in the bytes.
+    /// Keeps a packet whose payload is at position `payload` of the bytes read.
     #[inline]
     pub(super) fn place(&mut self, packet: &Packet<'_>, payload: Range<usize>) {
         match *packet {

@@ -45,7 +45,7 @@ impl Line {
             .map_or(String::new(), |word| word.to_ascii_lowercase())
     }
 
-    /// Returns a setting with this line as its place.
+    /// Returns a setting whose place is this line.
     pub(super) fn setting(&self, directive: &str, value: String, scope: &str) -> Setting {
         Setting {
             directive: directive.to_owned(),

@@ -279,8 +279,8 @@ fn hosts_of(root: &Root) -> HashMap<String, Vec<IpAddr>> {
     read_hosts(&String::from_utf8_lossy(&bytes))
 }
 
-/// Returns the kind of change after processes started at `loaded`; `None` if the file has not
-/// changed since.
+/// Returns the kind of the file's change if it happened after the processes started (`loaded`);
+/// otherwise `None`.
 fn change(file: &ConfigurationFile, loaded: SystemTime) -> Option<Change> {
     let loaded = loaded + START_RESOLUTION;
     if file.modified.is_some_and(|at| at > loaded) {

@@ -59,7 +59,7 @@ impl Stops<'_> {
     }
 }
 
-/// Passes the records since the last call to the collector.
+/// Passes the new records to the collector.
 fn hand_over(driver: &mut Driver, batches: &SyncSender<Batch>) {
     if !driver.batch().is_empty() {
         // Fails only if the collector has ended. The records are useless then.
@@ -90,8 +90,8 @@ pub(super) struct Engine<'a> {
     epoll: OwnedFd,
     lanes: Vec<LaneSockets>,
     sockets: Vec<Option<Socket>>,
-    /// Connections that still have bytes to read, but will get no further event for them. Each has
-    /// its generation, and whether the peer's close follows the bytes.
+    /// Connections that still have bytes to read, but will get no further event for them. Each
+    /// entry has the socket's generation, and true if the peer's close follows the bytes.
     unread: Vec<(Slot, u32, bool)>,
     /// HTTP/2 connections that may have output.
     talkative: Vec<Slot>,

@@ -48,7 +48,7 @@ impl Silences {
         let lanes = self.waits.into_iter().zip(&plan.lanes).enumerate();
         let told = lanes.flat_map(|(number, (waits, lane))| {
             // With several requests in flight on a connection, one connection would count several
-            // times.
+            // times, so no silences are reported.
             let waits = if plan.at_once > 1 { Vec::new() } else { waits };
             let stretches = covered(waits, lane.connections).into_iter();
             stretches.take(MOST_TOLD).map(move |(begin, end)| {

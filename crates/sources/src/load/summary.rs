@@ -155,7 +155,7 @@ pub struct GeneratorLoad {
     pub standstill: Duration,
     /// Run time of the worker that ran longest.
     pub wall: Duration,
-    /// True if there were responses, whose times the generator's delays may distort.
+    /// True if there were responses. The generator's delays may distort their times.
     pub has_responses: bool,
 }
 

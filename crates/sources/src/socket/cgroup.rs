@@ -48,11 +48,11 @@ pub enum GroupError {
     ManyContainers {
         /// The given prefix.
         asked: String,
-        /// Number of containers with such an ID.
+        /// Number of containers whose ID begins with the prefix.
         count: usize,
-        /// The first of these IDs, in short form.
+        /// The first matching ID, in short form.
         first: String,
-        /// The second of these IDs, in short form.
+        /// The second matching ID, in short form.
         second: String,
     },
 }

@@ -14,7 +14,6 @@ use crate::netlink::message::Message;
 use crate::netlink::{NetlinkProtocol, NetlinkSocket};
 use crate::privilege::{HostError, NetworkNamespace};
 
-/// `SOCK_DIAG_BY_FAMILY`.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// Extensions that are requested in addition to the record: `INET_DIAG_INFO`, `INET_DIAG_CONG` and
 /// `INET_DIAG_SKMEMINFO`. Bit 0 stands for extension 1.
@@ -41,7 +40,7 @@ impl States {
     /// Listeners, and connections that wait for the handshake's last ACK.
     pub(crate) const OPENING: Self = Self::of(&[TcpState::Listen, TcpState::SynRecv]);
 
-    /// Returns the set of these states.
+    /// Returns the set that consists of `states`.
     pub const fn of(states: &[TcpState]) -> Self {
         let mut bits = 0;
         let mut i = 0;
@@ -52,7 +51,7 @@ impl States {
         Self(bits)
     }
 
-    /// Returns the union of both sets.
+    /// Returns the union of the sets.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }

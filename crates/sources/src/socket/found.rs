@@ -76,7 +76,7 @@ impl Found {
     }
 }
 
-/// Returns a socket with only these fields set.
+/// Returns a socket in which only the given fields are set.
 fn plain(
     namespace: Option<u64>,
     protocol: Protocol,

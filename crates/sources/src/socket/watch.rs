@@ -1,4 +1,5 @@
-//! Polling of the load's sockets: those of this process, and their remote ends on this host.
+//! Polling of the sockets of load connections: those of this process, and their remote ends on this
+//! host.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;

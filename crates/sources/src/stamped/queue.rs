@@ -36,7 +36,7 @@ const SCM_TSTAMP_ACK: u32 = 2;
 pub(crate) enum Queued {
     /// An ICMP error about a packet of this socket.
     Icmp(Icmp),
-    /// A packet reached a stage of its way out.
+    /// A packet reached a stage of its transmission.
     Sent {
         /// Number of the packet, from 0.
         number: u32,
@@ -49,7 +49,7 @@ pub(crate) enum Queued {
     Other,
 }
 
-/// The stage of a packet's way out (`Documentation/networking/timestamping.rst`, 1.3.1).
+/// A stage of a packet's transmission (`Documentation/networking/timestamping.rst`, 1.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// The packet enters the queue before the device, on this host.
@@ -169,8 +169,8 @@ pub(crate) fn take_bytes(
     Ok((message.bytes, interpret(&message).at))
 }
 
-/// Returns the labels in the extension at offset `told`. If the router does not report an offset,
-/// the offset of older routers is tried (IPv4 only).
+/// Returns the labels in the extension. `told` is its offset, or 0 if the router does not report
+/// the offset. In this case, the fixed offset of older routers is used (IPv4 only).
 fn labels(quoted: &[u8], told: usize, is_v4: bool, hidden: usize) -> Vec<MplsLabel> {
     let old = OLD_QUOTE.saturating_sub(hidden);
     let at = match told {

@@ -49,7 +49,7 @@ pub(super) struct Answered {
     pub(super) rtt: Option<Duration>,
     pub(super) ttl: Option<u8>,
     pub(super) labels: Vec<MplsLabel>,
-    /// MTU of the next link; 0 if the answer does not contain it.
+    /// MTU of the next link in bytes; 0 if the answer does not contain it.
     pub(super) mtu: u32,
     /// Address translation (NAT) of the probe on its path. `None`: unknown; `Some(None)`: no
     /// translation.

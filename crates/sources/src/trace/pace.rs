@@ -3,8 +3,8 @@
 //! Each hop has at most one probe in flight. At first, the number of hops is unknown. The scout is
 //! sent with the maximum TTL, and the TTL of the target's answer shows the likely distance. If
 //! there is no answer, the trace probes a few hops beyond the farthest one that answered. In this
-//! way, very few probes go beyond the target. Otherwise, they would use up the target's rate limit
-//! of ICMP errors, and its later answers would be missing.
+//! way, very few probes go beyond the target. Many of them would use up the target's rate limit of
+//! ICMP errors, and its later answers would be missing.
 
 use std::collections::BTreeMap;
 

@@ -16,7 +16,7 @@ use super::sink::Sink;
 const TURN: usize = 1_024;
 /// Interval between checks of the conditions that end the capture.
 const TICK: Duration = Duration::from_millis(20);
-/// Time without packets, after the stop, that proves the kernel's rings empty.
+/// Time without packets after which the kernel's rings are empty, once the capture was stopped.
 const SETTLED: Duration = BLOCK_TIMEOUT.saturating_mul(5);
 /// Maximum time for emptying the rings.
 const MAX_DRAIN: Duration = Duration::from_secs(10);

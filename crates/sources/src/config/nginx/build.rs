@@ -48,8 +48,9 @@ impl Build {
         })
     }
 
-    /// Returns the usual paths of packaged builds, for a binary that does not contain its configure
-    /// arguments: the first ones whose configuration file `exists`.
+    /// Returns the paths of a packaged build, for a binary that does not contain its configure
+    /// arguments. Of the usual paths, the first ones are returned whose configuration file
+    /// `exists`.
     pub(crate) fn guess(exists: &dyn Fn(&Path) -> bool) -> Self {
         const USUAL: [(&str, &str); 4] = [
             ("/usr/share/nginx", "/etc/nginx/nginx.conf"),

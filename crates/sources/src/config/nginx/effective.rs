@@ -14,7 +14,7 @@ pub(crate) struct Effective {
     pub(crate) value: String,
     pub(crate) set_at: Option<Place>,
     pub(crate) scope: String,
-    /// Reasons why another value might apply, without those that concern all values.
+    /// Reasons why another value might apply. Reasons that concern all values are not included.
     pub(crate) doubts: Vec<String>,
 }
 

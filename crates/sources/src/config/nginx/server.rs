@@ -52,9 +52,9 @@ pub(crate) struct ChosenServer<'c> {
     /// The server whose settings apply while the request line and the headers are read. Without TLS
     /// this is the default server of the address, because the host is not known yet.
     pub(crate) head: &'c Directive,
-    /// The address at which it was found.
+    /// The address at which the server was found.
     pub(crate) ip: IpAddr,
-    /// All `listen` directives of that address, regardless of their server.
+    /// All `listen` directives of this address, including those of other servers.
     pub(crate) listens: Vec<&'c Directive>,
     /// The `listen` whose options the accepting socket has; `None` if the server has no `listen`.
     pub(crate) socket: Option<&'c Directive>,

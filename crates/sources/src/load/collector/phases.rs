@@ -9,8 +9,8 @@ use super::Collector;
 
 impl<S: FnMut(Event)> Collector<'_, S> {
     /// Returns the time until which requests could start, for a run that `ended` early. At a fixed
-    /// rate, each request covers the interval after its start. The duration of the last request is
-    /// not time in which further requests were due.
+    /// rate, this is one interval after the start of the last request, because no further request
+    /// was due before. The duration of the last request does not count.
     pub(super) fn started_until(
         &self,
         ended: Timestamp,

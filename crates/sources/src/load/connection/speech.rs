@@ -63,7 +63,7 @@ impl Speech {
     }
 }
 
-/// Stores cookies in the jar: those that a response to a request of `part` sets.
+/// Stores in the jar the cookies that a response to a request of `part` sets.
 pub(super) fn fill(jar: &mut Option<Jar>, reader: &mut ResponseReader, part: u16) {
     if let Some(jar) = jar {
         let cookies = reader.take_cookies();

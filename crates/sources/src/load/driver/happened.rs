@@ -76,8 +76,8 @@ impl Driver {
         match received {
             Received::Garbage => self.failed(slot, now, RequestFailure::NotHttp),
             Received::TurnedAway => self.failed(slot, now, RequestFailure::TurnedAway),
-            // The server rejected all requests on this connection. As a failure, this leads to a
-            // pause before the next connection.
+            // The server rejected all requests on this connection. This counts as a failure, so
+            // that a pause precedes the next connection.
             Received::Over if is_barren => self.failed(slot, now, RequestFailure::TurnedAway),
             Received::Over => self.finished(slot, now, false),
             Received::Open if is_moved => self.finished(slot, now, true),
@@ -168,7 +168,7 @@ impl Driver {
         }
     }
 
-    /// Gives a lane back the requests that a connection will not answer.
+    /// Returns a connection's unanswered requests to their lane.
     fn take_back(&mut self, slot: Slot) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;

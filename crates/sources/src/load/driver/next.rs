@@ -17,7 +17,7 @@ impl Driver {
         }
     }
 
-    /// Ends the pause of a connection that lasts until `at`.
+    /// Ends a connection's pause, which lasts until `at`.
     pub(super) fn wake(&mut self, slot: Slot, now: Timestamp, at: Timestamp) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;

@@ -32,8 +32,8 @@ const TLS_1_3: u16 = 0x0304;
 pub(super) enum Manner {
     /// All requests use one connection, as long as the target keeps it open.
     KeptAlive,
-    /// Each probe uses its own connection. Contains the time that resolving the host name took, for
-    /// the first probe.
+    /// Each probe uses its own connection. Contains the duration of the host name's resolution,
+    /// which is reported with the first probe.
     Each(Ask, Option<Duration>),
 }
 

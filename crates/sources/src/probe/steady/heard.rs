@@ -15,7 +15,7 @@ use crate::stamped::queue::{Icmp, Stage};
 /// A message from a probe method.
 #[derive(Clone, Debug)]
 pub(super) enum Heard {
-    /// A probe reached a stage of its way out.
+    /// A probe reached a stage of its transmission.
     Sent {
         number: u32,
         stage: Stage,

@@ -293,8 +293,7 @@ impl<'a> Series<'a> {
         self.emit(now, sample, sink);
     }
 
-    /// Reports an answer if the series cannot be started. It is reported as the answer to a single
-    /// probe.
+    /// If the series cannot be started, reports `answer` as the answer to a single probe.
     pub(super) fn tell(&mut self, answer: ProbeAnswer, sink: &mut dyn FnMut(Event)) {
         let sample = ProbeSample {
             answer,
