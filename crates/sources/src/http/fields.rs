@@ -2,7 +2,7 @@
 
 use super::NotHttp;
 
-/// The indication of a body's end (RFC 9112 §6.3).
+/// The element that marks the end of a body (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Framing {
     /// The length in bytes.
@@ -61,7 +61,7 @@ impl FieldFacts {
         !self.asks_close && !is_ambiguous && (is_version_1_1 || self.asks_keep_alive)
     }
 
-    /// Returns the indication of the body's end, if there is a body.
+    /// Returns the element that marks the end of the body, if there is a body.
     pub(super) fn framing(&self) -> Framing {
         match self.length {
             _ if self.is_chunked => Framing::Chunked,
