@@ -25,8 +25,8 @@ pub struct IcmpError {
     pub direction: Direction,
     /// Sequence number of the quoted packet, if it is TCP.
     pub seq: Option<u32>,
-    /// The flags of the quoted TCP header, if the quote includes the window field and is not from a
-    /// fragment: Wireshark uses the flags under the same condition.
+    /// The flags of the quoted TCP header. `None` if the quote ends before the window field, or if
+    /// it is from a fragment: Wireshark shows the flags under the same condition.
     pub flags: Option<TcpFlags>,
     /// The kind of the error.
     pub kind: IcmpKind,

@@ -98,8 +98,8 @@ pub struct HopSample {
     pub reply_ttl: Option<u8>,
     /// MPLS labels on the probe when it expired (RFC 4950), outermost first.
     pub labels: Vec<MplsLabel>,
-    /// The translated form of the probe at its last hop, if it differs from the one sent;
-    /// determined only by [`RouteMethod::Dublin`].
+    /// The probe as translated by NAT on the path, if it differs from the one sent. Only
+    /// [`RouteMethod::Dublin`] determines it.
     pub translation: Option<Translation>,
     /// True if the answer quotes enough of the probe for a translation to be visible.
     pub is_quoted: bool,
@@ -147,7 +147,7 @@ pub enum HopAnswer {
 }
 
 impl HopAnswer {
-    /// Returns true if a probe with this answer came as far as any probe can.
+    /// Returns true if no probe with a larger time to live gets further than this one.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Open | Self::Closed | Self::Unreachable(..))
     }

@@ -109,11 +109,11 @@ impl fmt::Display for TcpFlags {
 /// The TCP options that the analysis reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpOptions {
-    /// Maximum segment size offered (RFC 9293 §3.7.1): by a SYN, or on any segment if it is known
-    /// from the kernel of one end.
+    /// Maximum segment size offered in a SYN (RFC 9293 §3.7.1). If the kernel of one end reports
+    /// it, any segment carries it.
     pub mss: Option<u16>,
-    /// Window scale (RFC 7323 §2), at most 14: in a SYN the one offered, on any other segment the
-    /// one in effect, if it is known from the kernel of one end.
+    /// Window scale, at most 14 (RFC 7323 §2). In a SYN it is the one offered. If the kernel of one
+    /// end reports the one in effect, any segment carries it.
     pub window_scale: Option<u8>,
     /// True if SACK is permitted (SYN only; RFC 2018 §2).
     pub sack_permitted: bool,
@@ -148,15 +148,16 @@ pub struct IpFacts {
     pub dont_fragment: bool,
     /// True if routers marked congestion (ECN field 3, RFC 3168).
     pub congestion_marked: bool,
-    /// True if the host at the observation point sent the segment itself, if the source knows:
-    /// captures do not distinguish sent segments from forwarded ones.
+    /// True if the host at the observation point sent the segment itself and the source knows it.
+    /// Captures do not distinguish sent segments from forwarded ones.
     pub is_own: bool,
 }
 
 /// The initial times to live of systems (Linux and others, Windows, some routers).
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
-/// Returns the number of routers that a packet passed, from the nearest initial time to live.
+/// Returns the number of routers that a packet passed. The initial time to live is assumed to be
+/// the nearest common value from `ttl` up.
 pub fn hops(ttl: u8) -> u8 {
     let initial = INITIAL_TTLS.into_iter().find(|initial| *initial >= ttl);
     initial.unwrap_or(u8::MAX) - ttl
