@@ -4,17 +4,17 @@
 //! Counts match those of `tshark` (`-z conv,tcp`, `tcp.analysis.*`) and `tcptrace -lr`. The tests
 //! of the command check this. These figures are exceptions:
 //!
-//! | figure | here | there, and why not |
+//! | figure | here | in tshark or tcptrace |
 //! |---|---|---|
-//! | retransmitted, out of order | distinguished by the sender's IP-ID and TSval; undetermined without them | tshark guesses by 3 ms or the first round trip; the sum of both is the same |
-//! | fast, by timer, by probe | by what the exchange waited for after the loss | tshark: an ACK seen twice within 20 ms; neither knows tail-loss probes |
-//! | spurious | D-SACK, or an answer sooner than the path allows | tshark: acknowledged already when it passes the point, which is not visible far from the sender |
-//! | duplicate ACKs | only while data is outstanding (RFC 5681 §2) | tshark also counts the answers to spurious retransmissions: the D-SACKs |
-//! | probes | keep-alive and zero-window probes by their number | tcptrace counts probes without data as bare ACKs |
-//! | a retransmitted FIN | if its first copy was seen | tshark: also without |
+//! | retransmitted, out of order | distinguished by the sender's IP-ID and TSval; undetermined without them | tshark decides by a limit of 3 ms or the first round trip; the sum of both counts is the same |
+//! | fast, by timer, by probe | by the event that ended the wait after the loss | tshark: a duplicate ACK within 20 ms; neither knows tail-loss probes |
+//! | spurious | D-SACK, or an answer sooner than the path allows | tshark: acknowledged before the retransmission passes the capture point, which is not visible far from the sender |
+//! | duplicate ACKs | only while data is outstanding (RFC 5681 §2) | tshark also counts D-SACKs, the answers to spurious retransmissions |
+//! | probes | keep-alive and zero-window probes, recognized by their sequence number | tcptrace counts probes without data as bare ACKs |
+//! | a retransmitted FIN | counted if its first copy was seen | tshark counts it in any case |
 //! | windows | unknown without both SYNs | both print the field unscaled |
-//! | maximum in flight | highest byte sent minus bytes acknowledged | tshark uses the latest segment's number, even if it was overtaken |
-//! | initial window | the first flight, a lower bound unless the window ended it | tcptrace: all data before the first ACK, whatever ended the flight |
+//! | maximum in flight | highest byte sent minus bytes acknowledged | tshark uses the latest segment's sequence number, even if other segments overtook it |
+//! | initial window | the first flight; a lower bound unless the window ended it | tcptrace: all data before the first ACK |
 //! | round trips | from the point to each end; the minimum includes the handshake's | tcptrace has no median; its mean includes delayed ACKs, as ours does |
 //! | packets long after the end | not counted if more than 2 s later | all are counted |
 

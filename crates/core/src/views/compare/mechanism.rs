@@ -61,8 +61,8 @@ pub struct FindingChange {
     pub share_before: f64,
     /// Share of all exchanges' time after, 0 to 1.
     pub share_after: f64,
-    /// The observed change of the mechanism; `None` for findings that did not vanish, or that no
-    /// setting fixes.
+    /// The observed change of the mechanism; `None` for findings that appeared or were not measured
+    /// after the change.
     pub mechanism: Option<Mechanism>,
     /// The values of the mechanism, as read before and after.
     pub levers: Vec<Lever>,
