@@ -56,10 +56,11 @@ pub(crate) enum Protocol {
     Redis,
     /// PostgreSQL (protocol 3).
     Postgres,
-    /// MySQL and MariaDB (classic protocol). It is half duplex, so messages are paired by turns.
+    /// MySQL and MariaDB (classic protocol). It is half duplex, so requests and responses
+    /// alternate.
     MySql,
-    /// memcached (text and meta commands). Its quiet commands have no reply of their own, so
-    /// messages are paired by turns.
+    /// memcached (text and meta commands). Some of its commands have no reply of their own, so it
+    /// is read as if requests and responses alternated.
     Memcached,
     /// A protocol in which every request is answered; nothing more is known about it.
     Answered,
@@ -93,8 +94,8 @@ impl Protocol {
         mysql::is_greeting(bytes).then_some(Self::MySql)
     }
 
-    /// Returns the request line of a request's first bytes, in protocols paired by turns; `None` if
-    /// the request gets no answer.
+    /// Returns the request line in a request's first bytes; `None` if the request gets no answer.
+    /// For connections on which requests and responses alternate.
     pub(crate) fn asks(self, bytes: &[u8]) -> Option<RequestLine> {
         let step = match self {
             Self::Http => return http::cut_request(bytes),
@@ -108,7 +109,8 @@ impl Protocol {
         }
     }
 
-    /// Returns the status in a reply's first bytes, in protocols paired by turns.
+    /// Returns the status in a response's first bytes. For connections on which requests and
+    /// responses alternate.
     pub(crate) fn status(self, bytes: &[u8]) -> Option<u16> {
         (self == Self::Http).then(|| http::cut_status(bytes))?
     }
@@ -118,14 +120,14 @@ impl Protocol {
         matches!(self, Self::MySql | Self::Memcached)
     }
 
-    /// Returns true if these bytes ask for events, in protocols paired by turns. The answer then
-    /// comes when an event occurs, which may be at any time.
+    /// Returns true if a request asks for events, which may occur at any time. Its answer comes
+    /// when an event occurs.
     pub(crate) fn waits_for_news(self, bytes: &[u8]) -> bool {
         self == Self::Answered && answered::waits_for_news(bytes)
     }
 
-    /// Returns true if a reply's first bytes report that the request failed, in protocols paired by
-    /// turns.
+    /// Returns true if a response's first bytes report that the request failed. For connections on
+    /// which requests and responses alternate.
     pub(crate) fn is_error(self, bytes: &[u8]) -> bool {
         match self {
             Self::MySql => mysql::is_error(bytes),
@@ -143,7 +145,7 @@ impl Protocol {
             Self::Tls => Parser::Tls(Box::default()),
             Self::Redis => Parser::Redis(Box::new(redis::Messages::new(role))),
             Self::Postgres => Parser::Postgres(Box::new(postgres::Messages::new(role))),
-            // These are paired by turns, so the parser is never used.
+            // This parser is never used, because requests and responses alternate.
             Self::MySql | Self::Memcached | Self::Answered => Parser::Http(Messages::new(role)),
         }
     }

@@ -359,7 +359,7 @@ pub struct HostStage {
 }
 
 impl Exemplar {
-    /// Removes the packet numbers, which refer to no file.
+    /// Removes the packet numbers, because there is no file to which they refer.
     pub(crate) fn forget_packets(&mut self) {
         (self.first_packet, self.last_packet) = (None, None);
         for wait in &mut self.waits {
@@ -377,8 +377,8 @@ pub struct WaitSpan {
     pub owner: Owner,
     /// Duration of the wait.
     pub duration_ns: u64,
-    /// Half-width of the error where the bounds of the wait are inferred; `None` where they were
-    /// observed.
+    /// Maximum error of the duration in either direction, where the bounds of the wait are
+    /// inferred; `None` where they were observed.
     pub error_ns: Option<u64>,
     /// The packet that ended the wait; `None` without one.
     pub released_by_packet: Option<u64>,
@@ -441,8 +441,8 @@ pub struct Probe {
 impl Probe {
     /// Returns true if a probe was lost or refused.
     ///
-    /// Segments with unusual flags may correctly get no answer. For these probes the result is true
-    /// if the SYN was not answered by SYN/ACK, or, if no SYN was sent, if no segment was answered.
+    /// With `tcp-flags`, most segments may correctly get no answer. The result then is true if the
+    /// SYN was not answered by SYN/ACK. If no SYN was sent, it is true if no segment was answered.
     pub fn is_faulty(&self) -> bool {
         if self.method == "tcp-flags" {
             let syn = self.steps.iter().find(|step| step.value == "SYN");
@@ -859,8 +859,8 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Returns true if the prediction concerns all requests of `exchanges`. It may instead concern
-    /// one of several services, or count several requests as one.
+    /// Returns true if the prediction concerns all requests of `exchanges`. It is false for the
+    /// requests of one of several services, and for several requests that are counted as one.
     pub fn is_of(&self, exchanges: &Exchanges) -> bool {
         let of_all = &exchanges.latency_ns;
         let is_same =
@@ -907,8 +907,8 @@ pub struct Cluster {
     pub group: u16,
     /// The latencies.
     pub latency: Distribution,
-    /// Requests that failed. A request that timed out is also in `latency`, with the time until
-    /// then.
+    /// Requests that failed. A request that timed out is also in `latency`, with the time until the
+    /// timeout.
     #[serde(default)]
     pub failures: u64,
 }

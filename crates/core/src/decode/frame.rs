@@ -21,7 +21,7 @@ pub(super) struct Frame<'a> {
 pub(super) enum Advance<'a> {
     /// A packet, with the number of bytes that it occupies.
     Frame(usize, Frame<'a>),
-    /// Bytes without a packet, to be skipped. The number of these bytes.
+    /// Bytes without a packet, which are skipped. Contains their number.
     Passed(usize),
     /// The total number of bytes needed: more than were offered.
     NeedMore(usize),

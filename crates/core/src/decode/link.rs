@@ -90,8 +90,8 @@ fn header(link: LinkType, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the offset of the IP packet in a frame of one of the usual types. The inner `None` means
-/// that the frame contains no IP packet, the outer one that the type is not one of these.
+/// Returns the offset of the IP packet in a frame of one of the usual types. `None` for all other
+/// types; `Some(None)` if the frame contains no IP packet.
 #[inline]
 fn usual_header(link: LinkType, bytes: &[u8]) -> Option<Option<usize>> {
     Some(match link {
@@ -173,7 +173,8 @@ fn is_ip(ethertype: [u8; 2]) -> bool {
     matches!(ethertype, [0x08, 0x00] | [0x86, 0xdd])
 }
 
-/// Returns the same length if the EtherType is not IP but that of a header in between.
+/// Returns the same length as [`ethertype_header`] if the EtherType is that of a header before the
+/// IP packet.
 fn tagged_header(bytes: &[u8], mut ethertype: [u8; 2], mut len: usize) -> Option<usize> {
     for _ in 0..=MAX_VLAN_TAGS {
         match ethertype {

@@ -40,7 +40,7 @@ pub struct Origin {
 pub enum Phase {
     /// Before the load is steady; not counted.
     WarmUp,
-    /// The service as its users see it.
+    /// The measurement without intervention: the service as its users see it.
     #[default]
     Baseline,
     /// The control of experiment `n`: it runs in parallel with the experiment and differs only in
@@ -538,7 +538,7 @@ pub struct LoadCluster {
     /// Group of connections, stable over the run.
     pub group: u16,
     /// Time from the intended start (open loop) or from the send (closed loop) to the last byte. A
-    /// request that timed out counts with the time until then.
+    /// request that timed out counts with the time until the timeout.
     pub latency: Distribution,
     /// Time from the send to the last byte: `latency` without the wait for a free connection. Equal
     /// to `latency` in closed loop.
@@ -568,14 +568,14 @@ pub struct StageTimes {
     /// The connection's minimum round-trip time, or less if the request was acknowledged or
     /// answered sooner.
     pub path: Duration,
-    /// Additional time until the request was acknowledged: more of the path, or a delayed ACK of
-    /// the peer.
+    /// Additional time until the request was acknowledged: longer transit than the minimum, or a
+    /// delayed ACK of the peer.
     pub unacknowledged: Duration,
-    /// Time until the response's first byte came.
+    /// Additional time until the response's first byte arrived.
     pub server: Duration,
-    /// Time until the response's last byte came.
+    /// Additional time until the response's last byte arrived.
     pub response: Duration,
-    /// Time until our own program had read the response.
+    /// Additional time until our own program had read the response.
     pub wake_up: Duration,
     /// True if the acknowledgement came before the response, in a separate segment.
     pub is_acknowledged_apart: bool,
@@ -643,7 +643,7 @@ pub struct LoadTransport {
     pub unix_socket: Option<String>,
     /// The options set on our sockets, as `setsockopt(2)` names them: `TCP_NODELAY`.
     pub options: Vec<String>,
-    /// The source addresses that connections take in turn; empty: the kernel chose.
+    /// The source addresses that connections use in rotation; empty if the kernel chose them.
     pub sources: Vec<IpAddr>,
 }
 
@@ -886,7 +886,8 @@ pub struct KernelTimers {
     pub hz: Option<u32>,
     /// Minimum delay of a delayed ACK (`TCP_DELACK_MIN`, `include/net/tcp.h`).
     pub delack_min: Duration,
-    /// Maximum delay of a delayed ACK (`TCP_DELACK_MAX`, or the route's `rto_min` cap).
+    /// Maximum delay of a delayed ACK (`TCP_DELACK_MAX`, or the route's `rto_min` if that limits
+    /// it).
     pub delack_max: Duration,
     /// Minimum retransmission timeout (`tcp_rto_min_us`).
     pub rto_min: Duration,
@@ -894,7 +895,7 @@ pub struct KernelTimers {
     pub source: String,
 }
 
-/// The state of the packet filters on this host, as far as known.
+/// The state of the packet filters on this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirewallState {
     /// Rules that drop or reject and could match the target; `None` when the
@@ -925,9 +926,9 @@ pub struct CaptureSummary {
     /// The times of the first and the last record that is not a TCP segment.
     #[serde(default)]
     pub beside_tcp: Option<(Timestamp, Timestamp)>,
-    /// Blocks of decryption secrets, such as keys of TLS sessions.
+    /// Number of blocks with decryption secrets, such as the keys of TLS sessions.
     pub secrets: u64,
-    /// Blocks of system calls, as written by sysdig and Falco.
+    /// Number of blocks with system calls, as written by sysdig and Falco.
     #[serde(default)]
     pub calls: u64,
     /// The reason that the rest of the source could not be read; `None` when the source ended

@@ -28,7 +28,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns the result of `<=`, in one comparison if both addresses are IPv4.
+    /// Returns true if this endpoint sorts before `other` or is equal to it. Takes one comparison
+    /// if both are IPv4.
     #[inline]
     fn is_at_most(&self, other: &Self) -> bool {
         match (self.addr, other.addr) {
@@ -205,8 +206,8 @@ impl FlowKey {
         Tag(ends.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// Returns the index of the share to which the flow belongs, less than `shares`. A flow always
-    /// belongs to the same share.
+    /// Returns the index of the shard for the flow, less than `shares`. The index of a flow never
+    /// changes.
     #[inline]
     pub(crate) fn share(&self, shares: usize) -> usize {
         self.tag().share(shares)
@@ -258,7 +259,7 @@ impl FlowKey {
 pub(crate) struct Tag(u64);
 
 impl Tag {
-    /// Returns the index of the share to which the flow belongs, less than `shares`.
+    /// Returns the index of the shard for the flow, less than `shares`.
     #[inline]
     pub(crate) fn share(self, shares: usize) -> usize {
         ((self.0 >> 32) as usize * shares) >> 32
@@ -287,7 +288,7 @@ impl Hash for FlowKey {
     }
 }
 
-/// The direction along a flow: from its lower end or from its higher end.
+/// A direction of a flow, whose ends are sorted by address and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// The direction from the lower endpoint to the higher one.

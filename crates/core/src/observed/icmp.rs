@@ -91,7 +91,7 @@ impl IcmpError {
 }
 
 impl IcmpKind {
-    /// Returns type and code as on the wire in ICMP, or in ICMPv6.
+    /// Returns the type and code as on the wire: in ICMP if `is_v4` is true, otherwise in ICMPv6.
     pub fn wire(self, is_v4: bool) -> (u8, u8) {
         match (self, is_v4) {
             (Self::TooBig(_), true) => (3, 4),

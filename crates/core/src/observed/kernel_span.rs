@@ -103,7 +103,7 @@ pub struct Asked {
 /// A stage of a turn, into which its time is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// From arrival until the network stack takes the packet up: softirqs are late.
+    /// From arrival until the network stack takes the packet up; long if softirqs are late.
     Backlog,
     /// In the network stack before TCP: filters, routing, the program's own lock on the socket.
     Stack,
@@ -113,7 +113,7 @@ pub enum Stage {
     WakeUp,
     /// The thread is runnable, but without a processor, because others use it.
     RunQueue,
-    /// Between the thread's first read and its last write, working as far as is known.
+    /// Between the thread's first read and its last write, not asleep.
     Program,
     /// Between the thread's first read and its last write, asleep.
     Waiting,

@@ -19,8 +19,8 @@ pub enum RouteMethod {
     Udp,
     /// UDP in one flow: routers that balance by flow forward all probes along one path.
     Paris,
-    /// UDP in one flow with one checksum: quotes in answers show whether its addresses or ports
-    /// were translated (NAT) on the path.
+    /// UDP in one flow with one checksum. The answers quote the probes, and this shows if NAT
+    /// changed the addresses or ports on the path.
     Dublin,
     /// Segments of an established connection of our own, already acknowledged by the target:
     /// connection-tracking filters let them through.

@@ -109,11 +109,11 @@ impl fmt::Display for TcpFlags {
 /// The TCP options that the analysis reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpOptions {
-    /// Maximum segment size offered in a SYN (RFC 9293 §3.7.1). If the kernel of one end reports
-    /// it, any segment carries it.
+    /// Maximum segment size (RFC 9293 §3.7.1). In a capture, only a SYN has this option. The live
+    /// kernel source sets it on every segment for which the kernel reports it.
     pub mss: Option<u16>,
-    /// Window scale, at most 14 (RFC 7323 §2). In a SYN it is the one offered. If the kernel of one
-    /// end reports the one in effect, any segment carries it.
+    /// Window scale, at most 14 (RFC 7323 §2). In a capture, only a SYN has this option, which is
+    /// the offered value. The live kernel source sets the value in effect on other segments.
     pub window_scale: Option<u8>,
     /// True if SACK is permitted (SYN only; RFC 2018 §2).
     pub sack_permitted: bool,
@@ -123,8 +123,9 @@ pub struct TcpOptions {
     pub sack: [(u32, u32); 4],
     /// Number of valid entries in `sack`.
     pub sack_count: u8,
-    /// The kinds of a SYN's first eight options in order, four bits each, the first one lowest: the
-    /// kind plus one, or 15 for kinds that are not read here. The order differs between kernels.
+    /// The kinds of a SYN's first eight options in order, four bits each, from the lowest bits up.
+    /// Each is the option's kind plus one, or 15 for a kind that is not read. Kernels differ in
+    /// this order.
     pub layout: u32,
 }
 

@@ -280,7 +280,7 @@ pub struct KernelLimits {
 pub struct KernelSetting {
     /// Name as `sysctl` prints it, `net.core.somaxconn`.
     pub name: String,
-    /// Value, or values one space apart.
+    /// The value, or several values separated by a space.
     pub value: String,
 }
 

@@ -142,7 +142,7 @@ pub enum SocketKind {
 pub struct CallTally {
     /// Number of calls that were seen.
     pub calls: u64,
-    /// Number of calls lost for lack of room.
+    /// Number of calls lost because a buffer was full.
     pub lost: u64,
 }
 

@@ -1,7 +1,7 @@
 //! memcached's text protocol with its meta commands (memcached, `doc/protocol.txt`).
 //!
-//! Quiet commands are answered only for some results, so messages are delimited by turns. Only the
-//! first line of a turn is read.
+//! Quiet commands are answered only for some results. All bytes that one end sends before the other
+//! end sends therefore count as one message, and only its first line is read.
 
 use super::Step;
 use super::messages::{command, first_word};

@@ -2,8 +2,8 @@
 //! command phase).
 //!
 //! The protocol is half duplex. The packets of a command are numbered from 0, and the server's
-//! answer continues the numbers. Messages are therefore delimited by turns, and only the first
-//! bytes of a turn are read.
+//! answer continues the numbers. All bytes that one end sends before the other end sends therefore
+//! are one message, and only its first bytes are read.
 
 use super::Step;
 use super::messages::{command, first_word};

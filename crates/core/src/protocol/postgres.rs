@@ -134,8 +134,8 @@ impl Messages {
     /// Reads the client's startup message, or the server's answer to an SSLRequest.
     fn first(&mut self, input: &mut Input<'_, '_>) -> Option<Step> {
         let begins_later = match self.role {
-            // The server answers an SSLRequest with a single byte that is not a message. It tells
-            // if the connection will be encrypted.
+            // The server answers an SSLRequest with a single byte, which is not a message. The byte
+            // says if the connection is encrypted from then on.
             Role::Response => !matches!(input.bytes.first(), Some(b'N' | b'S' | b'G')),
             Role::Request => begins_query(input.bytes),
         };

@@ -58,8 +58,8 @@ pub struct Location {
     pub certainty: Verdict,
     /// The best evidence for that certainty.
     pub because: String,
-    /// The time in the account that only this finding claims. Less than its cost where other
-    /// findings claim the same time.
+    /// The time in the account that this finding claims. It is less than the finding's cost if
+    /// another finding claims part of the same time.
     pub claimed_ns: u64,
     /// Share of the time of all services, connection setup included, 0 to 1.
     pub share: f64,

@@ -1,7 +1,6 @@
 //! The figures of a connection, as given by `tcptrace -l` and `tshark -z conv,tcp`.
 //!
-//! `None` means that the figure cannot be determined from the capture; zero means that it was
-//! counted.
+//! `None` means that the figure cannot be determined from the capture; zero is a counted value.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -157,7 +156,7 @@ pub struct ConnectionSide {
     /// on the peer's packets that this end echoed. `None` where the ends have not agreed on ECN.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<CongestionMarks>,
-    /// The data sent before this end's first data could have been acknowledged.
+    /// The data that this end sent before the first acknowledgement of its data could arrive.
     pub initial_window: Option<InitialWindow>,
     /// The operating system, as far as it can be determined from the packets.
     pub system: SystemFacts,

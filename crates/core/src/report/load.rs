@@ -36,7 +36,7 @@ pub struct LoadRun {
     /// Bytes received.
     pub received_bytes: u64,
     /// Time from when a request was due (at a fixed rate) or sent (in closed loop) to its last
-    /// byte. A request that timed out counts with the time until then.
+    /// byte. A request that timed out counts with the time until the timeout.
     pub latency_ns: Figures,
     /// Time from when the request was sent to its last byte. Tools that do not count the wait for a
     /// free connection show this figure.
@@ -159,7 +159,7 @@ pub struct Transport {
     pub unix_socket: Option<String>,
     /// The options set on our sockets, as `setsockopt(2)` names them.
     pub options: Vec<String>,
-    /// The source addresses that connections use in turn; empty: the kernel chose.
+    /// The source addresses that connections use in rotation; empty if the kernel chose them.
     pub sources: Vec<String>,
 }
 

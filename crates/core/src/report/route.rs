@@ -27,7 +27,7 @@ pub struct Route {
     pub distance: Option<u8>,
     /// The address that answered for the target, where it differs from the target's.
     pub answered_by: Option<String>,
-    /// The hop from which on probes are lost at each hop, up to the target.
+    /// The first hop of those at the end of the route that all lose probes; `None` if there are none.
     pub loss_from: Option<u8>,
     /// `kernel`, or `user` where a round trip was stamped by this program.
     pub stamp: String,

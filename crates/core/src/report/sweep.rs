@@ -20,10 +20,10 @@ pub struct Sweep {
     pub over: String,
     /// The steps, lowest load first.
     pub steps: Vec<SweepStep>,
-    /// The index of the step that is the knee, which is the step with the highest power. Power is
-    /// responses per second divided by their mean latency (Kleinrock, "Power and deterministic
-    /// rules of thumb for probabilistic problems in computer communications", ICC 1979). `None` if
-    /// the knee cannot be determined.
+    /// The index of the step that is the knee: the step with the least load among those with about
+    /// the highest power. Power is responses per second divided by their mean latency (Kleinrock,
+    /// "Power and deterministic rules of thumb for probabilistic problems in computer
+    /// communications", ICC 1979). `None` if the knee cannot be determined.
     pub knee: Option<usize>,
     /// The reason that there is no knee, or what limits the service at the knee.
     pub remark: Option<String>,

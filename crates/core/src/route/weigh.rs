@@ -112,8 +112,7 @@ fn listed(tally: &RouteTally) -> Vec<(u8, &HopTally)> {
     hops.map(|(&ttl, hop)| (ttl, hop)).collect()
 }
 
-/// Returns the reason why a hop answered fewer probes than were sent; `behind` are the hops after
-/// it.
+/// Returns the assessment of a hop's missing answers; `behind` are the hops after it.
 fn state(hop: &HopTally, behind: &Listed<'_>, start: &TraceStart) -> HopState {
     if hop.answered == 0 {
         return HopState::Silent;
@@ -217,7 +216,8 @@ fn kept(hop: &HopTally, behind: &Listed<'_>) -> Duration {
     least.unwrap_or_default()
 }
 
-/// Returns the time that a hop takes to answer longer than the hops after it, if that is material.
+/// Returns the time by which a hop's answers take longer than those of the hops after it, if that
+/// is material.
 fn slowness(hop: &HopTally, behind: &Listed<'_>) -> Option<Duration> {
     let kept = kept(hop, behind);
     let own = hop.rtt.min()?.saturating_sub(kept);

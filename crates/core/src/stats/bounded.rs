@@ -1,5 +1,5 @@
-//! Bounded lists for keys that traffic can multiply: the smallest keys are kept, so that the result
-//! does not depend on the order of arrival.
+//! Lists of bounded length, for keys of which traffic can create any number. The smallest keys are
+//! kept, so that the result does not depend on the order of arrival.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

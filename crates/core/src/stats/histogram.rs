@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Number of bits of a value that a bucket keeps after the first: the error is less than 1/1024.
+/// Number of bits after a value's leading 1 that select its bucket. The error is less than 1/1024.
 const SIGNIFICANT_BITS: u32 = 10;
 /// Minimum number of observations that are buffered before they are counted.
 const LEAST_RECENT: usize = 64;

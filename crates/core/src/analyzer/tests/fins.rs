@@ -114,7 +114,7 @@ fn who_leaves_with_all_that_came_so_far_has_not_read_on() {
 }
 
 /// Returns the steps of a response whose second segment is missing when the server's FIN arrives.
-/// It arrives at the millisecond `late`.
+/// The segment follows at the millisecond `late`.
 fn lost(steps: &[Step], late: i64) -> Vec<Step> {
     let behind = [
         (SERVER, 21, ACK, 1, ASKED, UNTIL_CLOSE),

@@ -10,7 +10,7 @@ const HEADER: usize = 8;
 const OPTIONAL: usize = 4;
 
 const VERSION_AND_PROTOCOL: u8 = 0xf0;
-/// The bits of version 1 of GTP (not GTP'), with the spare bit zero as the specification requires.
+/// Version 1, and the protocol type GTP (not GTP').
 const VERSION_1: u8 = 0x30;
 const HAS_EXTENSION: u8 = 0x04;
 const HAS_ANY: u8 = 0x07;

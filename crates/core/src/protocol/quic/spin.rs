@@ -4,7 +4,6 @@
 //! time from an edge in one direction to the next edge in the other is a round trip from the
 //! observation point to one end. It includes the time before that end sent a packet (RFC 9312
 //! §4.2). Either end may turn the bit off or send random values.
-//! send noise.
 
 use core::time::Duration;
 

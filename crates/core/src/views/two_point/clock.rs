@@ -6,8 +6,8 @@
 //! The change of their lags over time is the drift.
 //!
 //! Sources: Paxson, "On Calibrating Measurements of Packet Transit Times" (1998); Moon, Skelly and
-//! Towsley, "Estimation and Removal of Clock Skew from Network Delay Measurements" (1999). The line
-//! below all lags in the latter is found here by the convex hull of the lags.
+//! Towsley, "Estimation and Removal of Clock Skew from Network Delay Measurements" (1999). The
+//! latter's line below all lags is found here with the convex hull of the lags.
 
 use std::collections::BTreeMap;
 

@@ -41,7 +41,7 @@ pub(super) struct PacketPair {
     pub(super) is_certain: bool,
 }
 
-/// Matches packets. Matching packets also match their connections.
+/// Matches the packets of both captures, and through the packets their connections.
 pub(super) fn pair(first: &View, second: &View, hasher: &SeedableRandomState) -> Pairs {
     let mut index: HashMap<Key, Vec<u32>, SeedableRandomState> =
         HashMap::with_capacity_and_hasher(first.sightings.len(), hasher.clone());

@@ -9,7 +9,8 @@ const HELD: i64 = DELAYED + 2 * WAY;
 /// looks like a pause of the program.
 const LATE: i64 = 9_000;
 
-/// Sends a response in two small parts. The second follows the ACK that releases it after `late`.
+/// Sends a response in two small parts. The second part is sent `late` after the ACK that releases
+/// it.
 fn in_two(wire: &mut Wire, begin: i64, late: i64) {
     let first = begin + 2 * WAY + 700;
     wire.add(begin, true, ACK, 40);
