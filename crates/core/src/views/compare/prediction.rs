@@ -10,7 +10,8 @@ use crate::report::{Prediction, Report};
 
 /// Maximum relative deviation of a correct prediction, as a share of the measured value.
 const TOLERANCE_SHARE: f64 = 0.2;
-/// Maximum absolute deviation of a correct prediction, in nanoseconds. Either maximum suffices.
+/// Maximum deviation in nanoseconds of a prediction that is correct although its relative deviation
+/// is greater.
 const TOLERANCE_NS: u64 = 500_000;
 
 /// A prediction compared with the measured values.

@@ -1,13 +1,14 @@
 //! The relation of two clocks, estimated from packets.
 //!
-//! The lag of a packet is the far capture's time of it minus the near capture's time. For packets
-//! towards the far end it is offset plus transit time. In the opposite direction it is offset minus
-//! transit time. The quickest packets of each direction therefore bound the offset from both sides.
-//! The change of their lags over time is the drift.
+//! The lag of a packet is the time at which the far capture saw it, minus the time at which the
+//! near capture saw it. For packets towards the far end, the lag is the clocks' offset plus the
+//! transit time. In the opposite direction, it is the offset minus the transit time. The quickest
+//! packets of each direction therefore bound the offset from both sides. The change of their lags
+//! over time is the drift.
 //!
 //! Sources: Paxson, "On Calibrating Measurements of Packet Transit Times" (1998); Moon, Skelly and
 //! Towsley, "Estimation and Removal of Clock Skew from Network Delay Measurements" (1999). The
-//! latter's line below all lags is found here with the convex hull of the lags.
+//! second paper's line below all lags is found here with the convex hull of the lags.
 
 use std::collections::BTreeMap;
 
