@@ -67,12 +67,14 @@ impl Services {
         service.map(|(_, service)| &mut service.served)
     }
 
-    /// Queues the next closed exchange for the service at this index; `None` if it is not counted.
+    /// Queues the next closed exchange. `place` is the index of its service; `None` if it is not
+    /// counted.
     pub(super) fn take(&mut self, place: Option<usize>) {
         self.exchanges.push(place);
     }
 
-    /// Queues the next opened connection for the service at this index.
+    /// Queues the next opened connection. `place` is the index of its service; `None` if it is not
+    /// counted.
     pub(super) fn take_setup(&mut self, place: Option<usize>) {
         self.setups.push(place);
     }

@@ -168,8 +168,8 @@ impl Container {
         self.records
     }
 
-    /// Returns the number of decryption-secrets blocks in the file so far, such as the keys of TLS
-    /// sessions.
+    /// Returns the number of blocks with decryption secrets, such as the keys of TLS sessions, in
+    /// the file so far.
     pub fn secrets(&self) -> u64 {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.secrets(),
@@ -177,7 +177,7 @@ impl Container {
         }
     }
 
-    /// Returns the number of system-call blocks, as written by sysdig, in the file so far.
+    /// Returns the number of blocks with system calls, as written by sysdig, in the file so far.
     pub fn calls(&self) -> u64 {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.calls(),

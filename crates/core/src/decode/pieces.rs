@@ -23,7 +23,8 @@ const MAX_FLOWS: usize = 1 << 16;
 /// no sender fills them. An unrelated flow is within this distance in one of 1,000 cases.
 const MAX_WINDOW: u32 = 1 << 21;
 /// Maximum pause between two files with similar names for them to count as pieces of one capture.
-/// No connection needs to continue between them, because none may be open, for example at night.
+/// No connection needs to continue between them: at night, for example, perhaps no connection is
+/// open.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Maximum time by which timestamps may be out of order at the boundary between two files. They can
 /// be, because several processors take timestamps.

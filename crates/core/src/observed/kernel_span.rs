@@ -86,7 +86,8 @@ pub struct Departure {
     /// time that the socket's pacing had set (`skb->tstamp`). No other segment of the answer was
     /// ahead of it.
     pub first_queued: Duration,
-    /// The same time for the answer's last segment.
+    /// Time for which the answer's last segment waited in queueing disciplines, counted as for
+    /// `first_queued`.
     pub queued: Duration,
 }
 

@@ -175,8 +175,8 @@ impl Searches {
         })
     }
 
-    /// Returns true if no other host searches at this observation point. The point is then probably
-    /// on that host.
+    /// Returns true if no other host than `asker` searches at this observation point. The point is
+    /// then probably on this host.
     pub(crate) fn is_only(&self, point: PointId, asker: IpAddr) -> bool {
         let least = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let most = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));

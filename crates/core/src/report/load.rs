@@ -21,8 +21,8 @@ pub struct LoadRun {
     pub responses: u64,
     /// Whole responses per second.
     pub rate: f64,
-    /// Half the width of the 95 % interval of `rate`, from its spread over the seconds; `None` for
-    /// fewer than three seconds.
+    /// Half the width of the 95 % interval of `rate`, from its variation between seconds; `None`
+    /// for fewer than three seconds.
     pub rate_margin: Option<f64>,
     /// True if fewer requests were answered than were due although the generator was on time. The
     /// wait for a free connection then grew throughout the run.

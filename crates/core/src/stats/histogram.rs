@@ -251,8 +251,8 @@ impl Distribution {
         ))
     }
 
-    /// Returns the smallest observed value that at least the share `quantile` (0 to 1) of the
-    /// observations do not exceed; `None` when empty.
+    /// Returns the quantile at `quantile` (0 to 1): the smallest observed value for which at least
+    /// this share of the observations is not greater. `None` when empty.
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
         let wanted = (quantile.clamp(0.0, 1.0) * self.count() as f64)
             .ceil()
