@@ -60,7 +60,7 @@ pub use watch::{
     AskedService, Disagreement, Dropped, JoinedTurns, Throttled, WaitSplit, Watch, WatchedService,
 };
 
-/// Version of the report's stable part.
+/// Version of the report's schema.
 pub const SCHEMA: u32 = 2;
 
 /// The first status code of an error (RFC 9110 §15).
@@ -87,7 +87,7 @@ impl Report {
 /// A finished diagnosis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// Version of the stable part, [`SCHEMA`].
+    /// Version of the schema, [`SCHEMA`].
     pub schema: u32,
     /// The subcommand that made the report, `diagnose`.
     pub command: String,
@@ -217,9 +217,9 @@ pub struct UnreadLink {
 /// A phase of the investigation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseSpan {
-    /// `warm-up`, `baseline`, `control N`, `experiment N`.
+    /// The phase: `warm-up`, `baseline`, `control N`, `experiment N`.
     pub phase: String,
-    /// `subject` or `twin`.
+    /// The target: `subject` or `twin`.
     pub target: String,
     /// Start, nanoseconds since the epoch.
     pub start_ns: i64,
@@ -249,7 +249,7 @@ pub struct Setups {
 /// The number of connection attempts with one outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetupOutcome {
-    /// `established`, `refused`, `unanswered`, `cut`.
+    /// The outcome: `established`, `refused`, `unanswered`, `cut`.
     pub outcome: String,
     /// Number of attempts.
     pub count: u64,
@@ -351,8 +351,8 @@ pub struct Exemplar {
 /// A part of an exchange's time at its server's host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostStage {
-    /// `backlog`, `stack`, `unread`, `wake-up`, `run-queue`, `program`, `waiting`, `held`,
-    /// `sending`, `qdisc`.
+    /// The stage: `backlog`, `stack`, `unread`, `wake-up`, `run-queue`, `program`, `waiting`,
+    /// `held`, `sending`, `qdisc`.
     pub stage: String,
     /// Duration of the stage.
     pub duration_ns: u64,
@@ -387,12 +387,12 @@ pub struct WaitSpan {
 /// Round trips measured by one method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
-    /// `tcp-syn`, `tcp-connect`, `tcp-flags`, `icmp`, `udp`, `tls-full`,
-    /// `tls-resumed`, `http-fresh`, `http-kept-alive`.
+    /// The method: `tcp-syn`, `tcp-connect`, `tcp-flags`, `icmp`, `udp`, `tls-full`, `tls-resumed`,
+    /// `http-fresh`, `http-kept-alive`.
     pub method: String,
     /// Address and port.
     pub target: String,
-    /// `idle`, or `loaded` while the load ran.
+    /// The time of the probes: `idle`, or `loaded` while the load ran.
     pub during: String,
     /// Probes sent.
     pub sent: u64,
@@ -459,8 +459,8 @@ impl Probe {
 /// The time that probes spent in one phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbePhase {
-    /// `resolve`, `connect`, `tls`, `tls-first-byte` (a part of `tls`),
-    /// `first-byte`, `transfer`.
+    /// The phase: `resolve`, `connect`, `tls`, `tls-first-byte` (a part of `tls`), `first-byte`,
+    /// `transfer`.
     pub phase: String,
     /// Number of probes with this phase.
     pub count: u64,
@@ -471,7 +471,7 @@ pub struct ProbePhase {
 /// The parameters agreed on in a TLS handshake.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeTlsFacts {
-    /// `TLS 1.3`.
+    /// The version, `TLS 1.3`.
     pub version: String,
     /// The cipher suite's registered name.
     pub cipher: String,
@@ -499,9 +499,9 @@ pub struct ProbeStepRow {
 /// A group of sockets with the same owner and options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SocketGroup {
-    /// `subject` or `twin`.
+    /// The target: `subject` or `twin`.
     pub target: String,
-    /// `own`, or the process as `nginx[1234]`.
+    /// The owner: `own`, or the process as `nginx[1234]`.
     pub owner: String,
     /// Sockets in the group.
     pub sockets: u64,
@@ -529,22 +529,22 @@ pub struct Tally {
 /// The change of a kernel counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counter {
-    /// `TcpExt:DelayedACKs`.
+    /// The counter's name, `TcpExt:DelayedACKs`.
     pub name: String,
     /// The increase.
     pub change: u64,
-    /// `client`, `server`, or `both` where both run on one kernel.
+    /// The side that the counter covers: `client`, `server`, or `both` if both run on one kernel.
     pub side: String,
 }
 
 /// An effective setting of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Setting {
-    /// `subject` or `twin`.
+    /// The target: `subject` or `twin`.
     pub target: String,
-    /// `nginx`.
+    /// The program, `nginx`.
     pub program: String,
-    /// `tcp_nodelay`.
+    /// The directive, `tcp_nodelay`.
     pub directive: String,
     /// The value.
     pub value: String,
@@ -563,7 +563,7 @@ pub struct Setting {
 pub struct ExperimentOutcome {
     /// The intervention.
     pub experiment: Experiment,
-    /// `subject` or `twin`.
+    /// The target: `subject` or `twin`.
     pub target: String,
     /// Requests without the intervention, interleaved with those that have it.
     pub control: Figures,
@@ -584,8 +584,8 @@ pub struct ExperimentOutcome {
 /// The state of one layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Layer {
-    /// `name`, `route`, `round-trip`, `connection`, `firewall`, `backlog`,
-    /// `transport`, `server`, `client`, `counters`, `configuration`.
+    /// The layer: `name`, `route`, `round-trip`, `connection`, `firewall`, `backlog`, `transport`,
+    /// `server`, `client`, `counters`, `configuration`.
     pub layer: String,
     /// The state of the layer.
     pub state: LayerState,

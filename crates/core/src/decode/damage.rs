@@ -16,7 +16,7 @@ pub struct Damage {
     pub fault: Fault,
 }
 
-/// A fault of a container.
+/// A fault in a capture file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {

@@ -124,7 +124,7 @@ pub struct Translation {
 /// The autonomous system that announces an address, according to a table provided by the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AutonomousSystem {
-    /// The number.
+    /// The number of the autonomous system.
     pub asn: u32,
     /// The name in the table; empty if there is none.
     pub name: String,

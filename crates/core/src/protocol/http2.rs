@@ -27,7 +27,7 @@ const SETTINGS: u8 = 4;
 const PUSH_PROMISE: u8 = 5;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
-/// Flags.
+/// Flags of frames (RFC 9113 §6).
 const END_STREAM: u8 = 0x1;
 const ACK: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;

@@ -19,7 +19,7 @@ pub struct Connections {
 /// A TCP connection, or a QUIC one as far as its packets can be read without keys.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectionRecord {
-    /// `tcp` or `quic`.
+    /// The protocol: `tcp` or `quic`.
     pub protocol: String,
     /// The observation point's number.
     pub point: u16,
@@ -72,7 +72,7 @@ pub struct ConnectionRecord {
 /// The position of an observation point.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Vantage {
-    /// `client`, `server` or `between`; `None` where the position cannot be determined.
+    /// The position: `client`, `server` or `between`; `None` if it cannot be determined.
     pub place: Option<String>,
     /// The evidence for `place`: `round-trips` (the parts of the round trip on either side of the
     /// point) or `ttl` (one end's packets passed no router).

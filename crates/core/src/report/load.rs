@@ -167,7 +167,7 @@ pub struct Transport {
 /// request's service time includes a handshake.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TlsUse {
-    /// `TLS 1.3`.
+    /// The version, `TLS 1.3`.
     pub version: String,
     /// The cipher suite's registered name.
     pub cipher: String,

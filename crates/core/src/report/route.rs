@@ -14,7 +14,7 @@ pub struct Route {
     pub port: Option<u16>,
     /// The source address.
     pub source: Option<String>,
-    /// `tcp`, `tcp-connect`, `udp`, `paris`, `dublin`, `in-connection`, `icmp`.
+    /// The method: `tcp`, `tcp-connect`, `udp`, `paris`, `dublin`, `in-connection`, `icmp`.
     pub method: String,
     /// True if raw sockets were used, which needs a privilege.
     pub is_raw: bool,
@@ -27,9 +27,10 @@ pub struct Route {
     pub distance: Option<u8>,
     /// The address that answered for the target, where it differs from the target's.
     pub answered_by: Option<String>,
-    /// The first hop of those at the end of the route that all lose probes; `None` if there are none.
+    /// The first of the hops at the end of the route that all lose probes; `None` if there are
+    /// none.
     pub loss_from: Option<u8>,
-    /// `kernel`, or `user` where a round trip was stamped by this program.
+    /// The origin of the timestamps: `kernel`, or `user` if this program took some of them.
     pub stamp: String,
     /// The paths of the flows, where several flows were tried.
     pub paths: Vec<RoutePath>,

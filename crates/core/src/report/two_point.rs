@@ -47,7 +47,7 @@ pub struct ClockRelation {
 /// A direction between two captures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Way {
-    /// `client-to-server` or `server-to-client`.
+    /// The direction: `client-to-server` or `server-to-client`.
     pub direction: String,
     /// The one-way delays. All of them contain the same error of the clock offset.
     pub delay_ns: Figures,
@@ -63,8 +63,8 @@ pub struct Way {
 /// A place where time passes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
-    /// `client-host`, `client-to-server-path`, `server-host`,
-    /// `server-to-client-path`, or `unknown`.
+    /// The place: `client-host`, `client-to-server-path`, `server-host`, `server-to-client-path`,
+    /// or `unknown`.
     pub place: String,
     /// Sum over the exchanges.
     pub total_ns: u64,

@@ -138,7 +138,8 @@ pub struct Throttled {
 /// Packets that a host dropped for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Dropped {
-    /// `SOCKET_RCVBUFF`, `NETFILTER_DROP`, … (`include/net/dropreason-core.h`).
+    /// The kernel's reason: `SOCKET_RCVBUFF`, `NETFILTER_DROP`, …
+    /// (`include/net/dropreason-core.h`).
     pub reason: String,
     /// Number of packets.
     pub packets: u64,

@@ -24,7 +24,7 @@ pub use prediction::{PredictedFigure, PredictionCheck};
 use crate::conclude::bootstrap::{self, Estimate, Sample};
 use crate::conclude::generator::SplitMix64;
 
-/// Version of the comparison's stable part.
+/// Version of the comparison's schema.
 pub const SCHEMA: u32 = 1;
 /// Number of resamples of each run.
 const RESAMPLES: usize = 1_000;
@@ -34,7 +34,7 @@ const SEED: u64 = 0x6c61_6774_7261_6365;
 /// The differences between two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// Version of the stable part, [`SCHEMA`].
+    /// Version of the schema, [`SCHEMA`].
     pub schema: u32,
     /// The verdict.
     pub outcome: Outcome,
