@@ -1,4 +1,4 @@
-//! Periods in which none of our own requests was answered, before packets were captured.
+//! Tests of periods in which none of our own requests was answered, before packets were captured.
 
 use core::time::Duration;
 
@@ -12,22 +12,22 @@ use crate::registry::Id;
 use crate::report::{Caveat, Layer, LayerState, OverallResult, Verdict};
 use crate::stats::histogram::Distribution;
 
-/// The baseline without packet capture, and the one with it, in milliseconds.
+/// Begin and end of the baseline without packet capture, and of the one with it, in milliseconds.
 const UNOBSERVED: (i64, i64) = (-4_000, -1_000);
 const OBSERVED: (i64, i64) = (0, 1_900);
 
-/// The load before packets were captured, as seen by our own requests.
+/// The load before packets were captured, as our own requests measured it.
 #[derive(Clone, Copy)]
 struct Shown {
-    /// The period in which none of the requests was answered, and the number of connections.
+    /// The period in which no request was answered, and the number of connections.
     silent: Duration,
     connections: u32,
-    /// The lateness of a thread of ours.
+    /// The lateness of the generator's own thread.
     own: Duration,
-    /// The time that most requests take.
+    /// The duration of most requests.
     usual: Duration,
     is_near: bool,
-    /// The round trip to the server by the handshake, in milliseconds.
+    /// The round trip of the handshake, in milliseconds.
     trip: i64,
 }
 
