@@ -1,17 +1,18 @@
-//! The extent of a finding: its cost per request, and the time that this is a share of.
+//! The extent of a finding: its cost per request, and the time of which its share is a part.
 
 use crate::report::{Exchanges, Extent, Finding};
 
-/// Affected share of the requests from which on a cause concerns all of them.
+/// Minimum affected share of the requests for which a cause counts as affecting all of them.
 const NEARLY_ALL: f64 = 0.99;
-/// Spread of the bounds of the cost, as a part of the cost, above which the cost is a range.
+/// Minimum width of the cost's bounds, as a share of the cost, for which the cost is printed as a
+/// range.
 const WIDE: f64 = 0.05;
-/// Ratio of the cost to its share of the mean latency above which the share is taken to be of
-/// more time than the latency.
+/// Minimum ratio of the cost to its share of the mean latency for which the share must refer to
+/// more than the latency.
 const BESIDES: f64 = 1.05;
 
-/// Returns the extent of a finding; `None` if it costs no time. `exchanges` are those of the whole
-/// report.
+/// Returns the extent of a finding; `None` if it costs no time. `exchanges` are the exchanges of
+/// the whole report.
 pub(super) fn extent(finding: &Finding, exchanges: &Exchanges) -> Option<Extent> {
     let affected = finding.affected;
     if finding.cost_ns == 0 || affected.exchanges == 0 {
@@ -31,8 +32,8 @@ pub(super) fn extent(finding: &Finding, exchanges: &Exchanges) -> Option<Extent>
     })
 }
 
-/// Returns the mean time that the finding's share refers to: more than the `mean` latency if the
-/// cause is in connection setup, which the latency does not include.
+/// Returns the mean time to which the finding's share refers. It is more than the `mean` latency if
+/// the cause is in connection setup, which the latency does not include.
 fn whole_request(finding: &Finding, mean: u64) -> u64 {
     let cost = finding.cost_ns as f64 / finding.affected.exchanges.max(1) as f64;
     let is_longer = cost > mean as f64 * finding.share * BESIDES;
@@ -53,7 +54,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Returns a finding that costs each of `exchanges` requests, of 100, 4 ms.
+    /// Returns a finding that costs `exchanges` of 100 requests 4 ms each.
     fn finding(exchanges: u64, share: f64) -> Finding {
         let cost = 4 * MS * exchanges;
         Finding {

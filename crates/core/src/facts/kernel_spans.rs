@@ -82,8 +82,8 @@ pub(crate) struct ServiceTurns {
     /// The total time for which Nagle's algorithm held data in a turn, for the turns in which it
     /// did.
     pub(crate) held: Distribution,
-    /// Number of times that Nagle's algorithm held data, and number of these times in which a
-    /// packet arrived before the data was sent.
+    /// Number of times that Nagle's algorithm held data, and number of these times in which
+    /// something arrived before the data was sent.
     pub(crate) holds: u64,
     pub(crate) after_arrival: u64,
     /// Name (`comm`) and process id of each program that read requests.
