@@ -35,7 +35,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches lookups that repeatedly lost the second of two queries and never the first: random loss
+/// Watches lookups that repeatedly lose the second of two queries and never the first. Random loss
 /// would affect either.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {

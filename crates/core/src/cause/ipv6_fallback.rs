@@ -36,17 +36,17 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum number of attempts that are matched only by their similarity, without a lookup of both
-/// addresses.
+/// Minimum number of attempts for a finding if no lookup of both addresses connects them. Only
+/// their equal delays do.
 const NAMELESS: u64 = 5;
-/// Maximum number of IPv6 addresses of one server that are distinguished.
+/// Maximum number of IPv6 addresses kept for one server.
 const MOST_ADDRESSES: usize = 64;
-/// Maximum spread of the client's wait in such attempts: the client's own timer is that constant.
+/// Maximum spread of the delays of such attempts. The client's timer is that constant.
 const SPREAD: Duration = Duration::from_millis(20);
 
 /// Watches connections to an IPv4 address that began only after a SYN to the same server's IPv6
-/// address had remained unanswered. One lookup of both addresses ties them together; without such a
-/// lookup there must be many attempts with equal delays.
+/// address had got no answer. A lookup of both addresses connects the two attempts. Without such a
+/// lookup, there must be many attempts with equal delays.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     named: Attempts,
@@ -54,11 +54,12 @@ pub(crate) struct Rule {
     syns: u32,
 }
 
-/// Attempts at IPv6 addresses and what they delayed.
+/// Attempts at IPv6 addresses, and the connections that they delayed.
 #[derive(Clone, Debug, Default)]
 struct Attempts {
     delays: Delays,
-    /// Time of each address's attempts that is in their own setups, in nanoseconds.
+    /// The part of the time, in nanoseconds, that the accounts of the IPv6 addresses contain as SYN
+    /// retransmissions.
     repeating: BTreeMap<Endpoint, u64>,
 }
 
@@ -114,7 +115,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns the attempts that connections replaced.
+    /// Returns the failed attempts that delayed connections.
     fn attempts(&self) -> Attempts {
         let mut attempts = self.named.clone();
         let spread = |d: &Delays| {
@@ -129,7 +130,7 @@ impl Rule {
     }
 
     /// Returns the time that connections waited for attempts at IPv6 addresses, and the part of it
-    /// that is in the setups of each address, in nanoseconds.
+    /// that each address's account contains, in nanoseconds.
     pub(crate) fn waited(&self) -> (u64, BTreeMap<Endpoint, u64>) {
         let attempts = self.attempts();
         (attempts.delays.sum(), attempts.repeating)
