@@ -22,7 +22,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches small segments of requests that follow small segments.
+/// Watches small segments of requests that follow other small segments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
