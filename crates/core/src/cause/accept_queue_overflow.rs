@@ -1,4 +1,4 @@
-//! `accept-queue-overflow`.
+//! The rule of the cause `accept-queue-overflow`.
 
 use super::delays::Delays;
 use super::evidence;

@@ -1,4 +1,4 @@
-//! `bandwidth-limit`.
+//! The rule of the cause `bandwidth-limit`.
 //!
 //! A queue distinguishes it from `pacing` and from configured limits. Data that is sent faster than
 //! the link's rate queues on the path. The data then arrives evenly spaced, or its ACKs do.

@@ -1,4 +1,4 @@
-//! `chatty-round-trips`.
+//! The rule of the cause `chatty-round-trips`.
 
 use core::time::Duration;
 

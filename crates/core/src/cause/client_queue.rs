@@ -1,4 +1,4 @@
-//! `client-queue`.
+//! The rule of the cause `client-queue`.
 //!
 //! Packets do not show directly that a request waits in the client. But a client with its own
 //! schedule shows the schedule whenever a connection is free. While all connections are busy, its

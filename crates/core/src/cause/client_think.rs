@@ -1,4 +1,4 @@
-//! `client-think`.
+//! The rule of the cause `client-think`.
 
 use core::time::Duration;
 

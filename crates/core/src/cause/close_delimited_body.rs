@@ -1,4 +1,4 @@
-//! `close-delimited-body`.
+//! The rule of the cause `close-delimited-body`.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `cold-start`.
+//! The rule of the cause `cold-start`.
 
 use super::evidence::{self, human};
 use super::rhythm::{Nature, Stall};

@@ -1,4 +1,4 @@
-//! `compression-cost`.
+//! The rule of the cause `compression-cost`.
 //!
 //! A response that is compressed while it is sent has a content encoding and no length. The
 //! compressor is blamed if uncompressed responses for the same target are much quicker. Without

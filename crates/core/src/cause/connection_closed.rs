@@ -1,4 +1,4 @@
-//! `connection-closed`.
+//! The rule of the cause `connection-closed`.
 
 use super::failures::{Failures, Kind};
 use super::settings::Measured;

@@ -1,4 +1,4 @@
-//! `connection-not-reused`.
+//! The rule of the cause `connection-not-reused`.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! `connection-refused`.
+//! The rule of the cause `connection-refused`.
 
 use super::attempts::{Attempts, repeats};
 use super::evidence;

@@ -1,4 +1,4 @@
-//! `cork-hold`.
+//! The rule of the cause `cork-hold`.
 //!
 //! The end of the silence distinguishes it from `server-think`: it ends when the kernel's probe
 //! timer expires. The timer runs for the connection's retransmission timeout, 200 ms plus the round

@@ -1,4 +1,4 @@
-//! `defer-accept`.
+//! The rule of the cause `defer-accept`.
 
 use core::time::Duration;
 

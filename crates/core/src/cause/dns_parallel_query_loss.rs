@@ -1,4 +1,4 @@
-//! `dns-parallel-query-loss`.
+//! The rule of the cause `dns-parallel-query-loss`.
 
 use super::evidence;
 use super::wording::Wording;

@@ -1,4 +1,4 @@
-//! `dns-retry`.
+//! The rule of the cause `dns-retry`.
 
 use super::delays::Delays;
 use super::evidence;

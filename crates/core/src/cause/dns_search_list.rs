@@ -1,4 +1,4 @@
-//! `dns-search-list`.
+//! The rule of the cause `dns-search-list`.
 
 use super::delays::Delays;
 use super::evidence;

@@ -1,4 +1,4 @@
-//! `dns-slow-resolver`.
+//! The rule of the cause `dns-slow-resolver`.
 
 use core::net::IpAddr;
 use core::time::Duration;

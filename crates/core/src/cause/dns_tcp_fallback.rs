@@ -1,4 +1,4 @@
-//! `dns-tcp-fallback`.
+//! The rule of the cause `dns-tcp-fallback`.
 
 use super::delays::Delays;
 use super::evidence;

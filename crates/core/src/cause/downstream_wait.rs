@@ -1,4 +1,4 @@
-//! `downstream-wait`.
+//! The rule of the cause `downstream-wait`.
 
 use super::evidence::{self, human, median};
 use super::served::{self, Place};

@@ -1,4 +1,4 @@
-//! `expect-continue`.
+//! The rule of the cause `expect-continue`.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `fast-open-black-hole`.
+//! The rule of the cause `fast-open-black-hole`.
 
 use super::delays::Delays;
 use super::evidence;

@@ -1,4 +1,4 @@
-//! `firewall-drop`.
+//! The rule of the cause `firewall-drop`.
 
 use super::attempts::{Attempts, repeats};
 use super::evidence;

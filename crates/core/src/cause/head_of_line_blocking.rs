@@ -1,4 +1,4 @@
-//! `head-of-line-blocking`.
+//! The rule of the cause `head-of-line-blocking`.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `host-unreachable`.
+//! The rule of the cause `host-unreachable`.
 
 use super::attempts::{Attempts, repeats};
 use super::evidence;

@@ -1,4 +1,4 @@
-//! `http2-flow-control`.
+//! The rule of the cause `http2-flow-control`.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! `http-error`.
+//! The rule of the cause `http-error`.
 
 use super::attempts::Attempts;
 use super::evidence;

@@ -1,4 +1,4 @@
-//! `ipv6-fallback`.
+//! The rule of the cause `ipv6-fallback`.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! `low-congestion-window`.
+//! The rule of the cause `low-congestion-window`.
 //!
 //! The window's size distinguishes it from `slow-start`: it has fewer segments than the initial
 //! window, round trip after round trip. Full segments at each stop distinguish it from

@@ -1,4 +1,4 @@
-//! `nagle-delayed-ack-request`.
+//! The rule of the cause `nagle-delayed-ack-request`.
 
 use super::evidence::{self, median};
 use super::wording::Wording;

@@ -1,4 +1,4 @@
-//! `nagle-round-trip`.
+//! The rule of the cause `nagle-round-trip`.
 
 use super::evidence::{self, median};
 use super::held::Held;

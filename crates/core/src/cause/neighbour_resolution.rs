@@ -1,4 +1,4 @@
-//! `neighbour-resolution`.
+//! The rule of the cause `neighbour-resolution`.
 
 use core::time::Duration;
 

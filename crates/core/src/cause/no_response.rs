@@ -1,4 +1,4 @@
-//! `no-response`.
+//! The rule of the cause `no-response`.
 
 use core::time::Duration;
 

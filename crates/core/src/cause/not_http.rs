@@ -1,4 +1,4 @@
-//! `not-http`.
+//! The rule of the cause `not-http`.
 
 use super::failures::{Failures, Kind};
 use super::wording::Wording;

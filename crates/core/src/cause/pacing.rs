@@ -1,4 +1,4 @@
-//! `pacing`.
+//! The rule of the cause `pacing`.
 //!
 //! The lack of a queue distinguishes it from `bandwidth-limit`: the time on the path stays at its
 //! minimum, by the sender's timestamps or by the ACKs at the sender. Full segments distinguish it

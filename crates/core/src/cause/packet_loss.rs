@@ -1,4 +1,4 @@
-//! `packet-loss`.
+//! The rule of the cause `packet-loss`.
 
 use super::evidence::human;
 use super::wording::Wording;

@@ -1,4 +1,4 @@
-//! `path-queueing`.
+//! The rule of the cause `path-queueing`.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `poll-timer`.
+//! The rule of the cause `poll-timer`.
 
 use super::evidence::{self, human, median};
 use super::rhythm::{Nature, Ticks};

@@ -1,4 +1,4 @@
-//! `port-exhaustion`.
+//! The rule of the cause `port-exhaustion`.
 
 use core::net::IpAddr;
 use std::collections::BTreeSet;

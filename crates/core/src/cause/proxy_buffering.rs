@@ -1,4 +1,4 @@
-//! `proxy-buffering`.
+//! The rule of the cause `proxy-buffering`.
 
 use super::evidence::{self, human, median};
 use super::upstream::{Role, Upstream, claimed};

@@ -1,4 +1,4 @@
-//! `receive-window`.
+//! The rule of the cause `receive-window`.
 //!
 //! The window that the receiver advertises distinguishes it from a congestion window and a send
 //! buffer. The data in flight fills the advertised window, and the next segment leaves with the ACK

@@ -1,4 +1,4 @@
-//! `redirect-chain`.
+//! The rule of the cause `redirect-chain`.
 
 use core::net::IpAddr;
 use core::time::Duration;

@@ -1,4 +1,4 @@
-//! `send-buffer`.
+//! The rule of the cause `send-buffer`.
 //!
 //! The sender stops at the end of a write, after a partial segment, while the receiver's window is
 //! open. That distinguishes it from limits by a window. If the congestion window were full, the

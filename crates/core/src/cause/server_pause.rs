@@ -1,4 +1,4 @@
-//! `server-pause`.
+//! The rule of the cause `server-pause`.
 
 use core::time::Duration;
 

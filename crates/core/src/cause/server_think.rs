@@ -1,4 +1,4 @@
-//! `server-think`.
+//! The rule of the cause `server-think`.
 
 use super::evidence::{self, human, median};
 use super::greetings::Greetings;
