@@ -85,7 +85,8 @@ pub(crate) struct Evidence {
     pub(crate) silent: Vec<Silent>,
     pub(crate) asked: Asked,
     pub(crate) icmp: IcmpTotals,
-    /// Turns that have not been joined to an exchange of the packets.
+    /// Requests that the server's kernel timed, and that have not been joined to an exchange of the
+    /// packets.
     pub(crate) waiting: Waiting,
     /// Figures of all connections, with or without exchanges.
     pub(crate) tallied: Tallied,
@@ -509,8 +510,8 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
 /// one per this many requests.
 const STRANGERS: u64 = 100;
 const FEW_ATTEMPTS: u64 = 10;
-/// Minimum cost of packet loss, as a share of another finding's cost, for which the loss is ranked
-/// before the other finding: repairing the path changes the other finding's figures too.
+/// Packet loss is ranked before another finding if it costs at least this share of the other cost.
+/// Repairing the path changes the other finding's figures too.
 const GROUND_SHARE: f64 = 0.1;
 
 /// Moves the finding on packet loss before other findings of its service, if the loss costs at

@@ -97,8 +97,8 @@ pub(crate) struct ProbeGroup {
     pub(crate) reordered: u64,
     pub(crate) noticed: Distribution,
     pub(crate) queued: Distribution,
-    /// The part of each answer's `noticed` that remains after its round trip and its queue time are
-    /// subtracted.
+    /// The time until this program noticed each answer: `noticed` minus the round trip and the
+    /// queue time.
     pub(crate) own: Distribution,
     pub(crate) sweep: Sweep,
     /// Times of the answered probes by phase, in the order of `ProbePhases::NAMES`.

@@ -47,9 +47,9 @@ const WORDING: Wording = Wording {
 /// Watches connections that are established for the client but not for the server. The server's
 /// kernel ignores the client's first data until its program has accepted other connections.
 ///
-/// A full accept queue ignores new SYNs too. On a lossy path, any packet may be retransmitted.
-/// Here, only packets that open connections are (`tcp_check_req()` and `tcp_conn_request()` in
-/// `net/ipv4/`).
+/// While the queue is full, the kernel drops new SYNs too. On a lossy path, any packet may be
+/// retransmitted. Here, only packets that open connections are retransmitted (`tcp_check_req()` and
+/// `tcp_conn_request()` in `net/ipv4/`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,

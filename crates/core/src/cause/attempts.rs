@@ -63,7 +63,7 @@ impl Attempts {
         open(&self.raw) || open(&self.connects) || !self.statuses.is_empty()
     }
 
-    /// Returns true if a single request of ours got this answer, or if a load request failed in
+    /// Returns true if one of our probes got this answer, or if one of our load requests failed in
     /// this way.
     pub(crate) fn has_met(&self, answer: ProbeAnswer, failure: Option<RequestFailure>) -> bool {
         let has_failed = failure.is_some_and(|failure| self.failures.contains_key(&failure));

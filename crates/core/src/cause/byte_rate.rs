@@ -1,8 +1,8 @@
 //! Responses that the server's program limits to a number of bytes per second.
 //!
-//! The program stops in the middle of a response, when all data is acknowledged. It continues when
-//! the bytes sent so far are due at a constant rate, whether they are few or many. If the program
-//! worked instead, the pause would depend on the work and not on the bytes.
+//! The program stops in the middle of a response, when all data is acknowledged. At the end of each
+//! pause, the bytes sent so far, few or many, match the same constant rate. If the program worked
+//! instead, the pause would depend on the work and not on the bytes.
 
 use core::time::Duration;
 
@@ -30,7 +30,8 @@ const DIFFERENT: f64 = 1.1;
 /// The lengths of a pause that count as about one round trip, in eighths of a round trip.
 const TRIP: core::ops::RangeInclusive<u32> = 7..=9;
 
-/// Watches pauses after which a response is at a constant rate again.
+/// Watches pauses within responses. At the end of each pause, the bytes sent so far match a
+/// constant rate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ByteRate {
     pauses: Tally,

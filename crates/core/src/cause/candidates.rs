@@ -1,5 +1,5 @@
 //! Candidates for the cause of a server's own time, the likeliest first. Packets cannot distinguish
-//! them. Each candidate has its evidence and the observation that would decide.
+//! them. Each candidate has its evidence and the observation that would confirm it.
 
 use core::time::Duration;
 
@@ -21,12 +21,13 @@ const QUOTA_RUN: Duration = Duration::from_millis(30);
 /// Minimum share of intervals that are multiples of the quota period. A quarter is expected by
 /// chance.
 const ON_GRID: f64 = 0.7;
-/// Minimum number of late responses for which their share means something.
+/// Minimum number of late responses for a meaningful share.
 const LEAST_LATE: usize = 5;
 /// Maximum spread of think times that count as constant: the difference between the 90th and the
 /// 10th percentile, divided by the median.
 const ALIKE: f64 = 0.15;
-/// Minimum ratio of the think times of requests that meet many others to those that meet few.
+/// Minimum ratio of two think times: that of requests that meet many others, to that of requests
+/// that meet few.
 const GROWN: f64 = 1.5;
 /// Maximum gap between responses on different connections that count as sent together.
 const TOGETHER: Duration = Duration::from_millis(3);

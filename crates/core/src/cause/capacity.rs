@@ -29,8 +29,8 @@ const UNEVEN: f64 = 0.25;
 const GROWN: f64 = 1.5;
 /// Maximum share of the requests below the ratio [`GROWN`].
 const QUICK: f64 = 0.1;
-/// Minimum ratio of the requests at the server to the requests in service. Above this ratio, some
-/// requests must wait.
+/// Minimum ratio of the number of requests at the server to the number of requests in service.
+/// Above this ratio, some requests must wait.
 const WAITING: f64 = 1.8;
 
 /// The limit of a server that works at its limit.

@@ -2,9 +2,9 @@
 //!
 //! Packets do not show directly that a request waits in the client. But a client with its own
 //! schedule shows the schedule whenever a connection is free. While all connections are busy, its
-//! requests leave late. Each leaves with the response that made a connection free, until the client
-//! has sent as many requests as the schedule requires. A client that sends after each response, or
-//! that thinks between requests, does not catch up in this way.
+//! requests leave late. Each late request leaves with the response that frees a connection, until
+//! the client has caught up with the schedule. A client that sends after each response, or that
+//! thinks between requests, does not catch up in this way.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -103,8 +103,8 @@ fn queue(case: &Case<'_>) -> Option<Queue> {
         .max_by_key(|queue| queue.late.iter().sum::<Duration>())
 }
 
-/// Returns the schedule of one host's requests and its late requests; `None` if the requests keep
-/// no schedule.
+/// Returns one host's schedule and the requests that were late; `None` if the requests keep no
+/// schedule.
 fn schedule(case: &Case<'_>, moments: &[Moment]) -> Option<Queue> {
     if moments.len() < LEAST_IN_TIME + LEAST_LATE {
         return None;
@@ -190,8 +190,8 @@ fn period(moments: &[Moment], released: &[bool]) -> Option<Duration> {
     is_alike.then_some(mean)
 }
 
-/// Returns the time at which the first request was due. It is the median estimate of the requests
-/// that waited for no response.
+/// Returns the time at which the first request was due. Each request that waited for no response
+/// gives an estimate, and the median is returned.
 fn origin(moments: &[Moment], released: &[bool], period: Duration) -> Option<Timestamp> {
     let mut origins: Vec<Timestamp> = moments
         .iter()

@@ -32,8 +32,8 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum time until the close that counts. A server that closes right after the last byte needs
-/// less.
+/// Minimum time from the last byte to the close that counts. A server that closes right after the
+/// last byte needs less.
 const NOTABLE: Duration = Duration::from_millis(5);
 
 /// Watches responses whose end only the close of the connection shows, although the last byte

@@ -72,7 +72,7 @@ fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Finding {
             .count(stall.requests as u64)
             .packets(&evidence::answers(&finding.exemplars)),
     );
-    // It happened only once, and a stall during the first requests looks the same.
+    // The start happened only once, and a stall during the first requests looks the same.
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, true);
     let setups = &case.ledger.setups;
     let is_connected = setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0;

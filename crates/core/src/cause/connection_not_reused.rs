@@ -63,8 +63,8 @@ const SHARE: f64 = 0.5;
 /// Minimum time for which a server keeps an idle connection if no end asks to close it (the default
 /// of Node and Apache). After that time, the connection may be gone and cannot be reused.
 const KEPT: Duration = Duration::from_secs(5);
-/// Connections are a habit if at least one in this many of them was needless. A client that opens
-/// several connections in parallel needs them, and may reuse them later.
+/// A client opens connections by habit if at least one in this many was needless. A client that
+/// opens several connections in parallel needs them, and may reuse them later.
 const NEEDLESS: u64 = 2;
 /// The needless connections must also be at least one for this many exchanges.
 const NEEDLESS_OF_ALL: u64 = 3;

@@ -56,8 +56,8 @@ const CONFIGURED: Wording = Wording {
 /// contains both requests.
 ///
 /// The sign is the server's own request. It begins right after the client's request arrived, and
-/// takes most of that request's time, in which the upstream thinks. If the capture does not contain
-/// it, the cause is `server-think`.
+/// the upstream's think time is most of the client's wait. If the capture does not contain the
+/// server's own request, the cause is `server-think`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -16,10 +16,11 @@ use crate::stats::histogram::Distribution;
 
 /// Minimum share of the mean or the p99 that removing a cause must save for a finding.
 pub(crate) const MATERIAL_SHARE: f64 = 0.05;
-/// Minimum time that removing a cause must also save of the same figure.
+/// Minimum time that removing a cause must save of the mean or the p99, in addition to
+/// [`MATERIAL_SHARE`].
 pub(crate) const MATERIAL_TIME: Duration = Duration::from_millis(1);
-/// Minimum share by which a predicted percentile must be below the measured one. Three printed
-/// digits do not show less.
+/// Minimum share by which a predicted percentile must be below the measured one. Reports print
+/// three digits, which do not show a smaller change.
 const VISIBLE: f64 = 0.01;
 /// Minimum number of repeats for which one kind of evidence makes a strong verdict.
 pub(crate) const REPEATS: u64 = 5;
@@ -309,7 +310,7 @@ impl Evidence {
     }
 }
 
-/// Returns the last packet of each example, at which its response ended.
+/// Returns each example's last packet, with which its response ended.
 pub(crate) fn answers(exemplars: &[Exemplar]) -> Vec<u64> {
     exemplars
         .iter()

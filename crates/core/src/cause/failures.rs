@@ -32,7 +32,8 @@ pub(super) struct Kind {
     /// Predicates that select our own requests by their outcome.
     pub(super) is_answer: fn(ProbeAnswer) -> bool,
     pub(super) is_failure: fn(RequestFailure) -> bool,
-    /// The predicate of a sentence whose subject is the requests, in the past tense.
+    /// The end of a sentence that begins with the number of requests: "were closed or reset before
+    /// a complete response".
     pub(super) what: &'static str,
 }
 

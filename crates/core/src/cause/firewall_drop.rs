@@ -50,8 +50,8 @@ const NO_RESETS: &str = "no reset came";
 const FOREIGN_RESETS: &str = "the resets come from a different distance (hop count) than the \
     host's packets";
 
-/// Minimum number of SYNs in one attempt for which the lack of an answer means something. A single
-/// SYN may just be the last packet of the capture.
+/// An unanswered attempt counts only after this many SYNs. A single SYN may just be the last packet
+/// of the capture.
 const SILENT_SYNS: u32 = 2;
 
 /// Counts connection attempts that got no answer, or an answer that is not from the host. Such an

@@ -16,7 +16,7 @@ use crate::stats::histogram::Distribution;
 /// Minimum delay of a delayed ACK. A kernel sends an immediate ACK within microseconds; the
 /// shortest delayed ACK ever observed took 20 ms minus a tick.
 pub(crate) const DELAYED: Duration = Duration::from_millis(5);
-/// Minimum median delay of ACKs for which a timer, and not a queue, has delayed them.
+/// Minimum median delay of ACKs that a timer delays. A shorter delay may come from a queue.
 const BY_TIMER: Duration = Duration::from_millis(20);
 /// Maximum delay of a delayed ACK: 0.5 s (RFC 9293 §3.8.6.3) plus a margin. An ACK with a longer
 /// delay was in flight, or its timestamp is artificial.
@@ -24,14 +24,14 @@ const LONGEST: Duration = Duration::from_millis(600);
 /// Minimum hold that counts.
 const NOTABLE: Duration = Duration::from_millis(1);
 /// Minimum share of the held second segments that left with the ACK. By chance, a program's own
-/// timer is this close to the ACK in one of eight cases (0.5 ms of the 4 ms between the ticks at
-/// 250 Hz).
+/// timer expires within 0.5 ms of the ACK in one of eight cases (0.5 ms of the 4 ms between the
+/// ticks at 250 Hz).
 const SHARE_RELEASED: f64 = 0.7;
-/// Minimum slope of the second segment's time over the ACK's time that shows a release by the ACK.
-/// The slope is 1 if the ACK releases the segment, and 0 if a timer does. It decides if a busy host
-/// reacts late, so that fewer segments leave together with the ACK.
+/// Minimum slope that shows a release by the ACK. It is the slope of the second segment's time over
+/// the ACK's time: 1 if the ACK releases the segment, and 0 if a timer does. The slope decides if a
+/// busy host reacts late, so that fewer segments leave together with the ACK.
 const SLOPE_RELEASED: f64 = 0.75;
-/// Maximum slope for which segments are close to the ACK by chance.
+/// Maximum slope if segments are close to the ACK only by chance.
 const SLOPE_CHANCE: f64 = 0.4;
 /// Minimum standard deviation of the ACKs' times for a meaningful slope, in milliseconds. A tick at
 /// 1000 Hz spreads delayed ACKs by 0.3 ms.
@@ -41,7 +41,7 @@ const PAIRS: u64 = 20;
 /// segments are tolerated, because an ACK that is missing in the capture looks the same.
 const EAGER_TOLERATED: u64 = 20;
 
-/// Maximum time after the ACK for which the ACK may have released a segment on a busy host.
+/// Maximum time from the ACK to a segment that the ACK may have released on a busy host.
 const TARDY_NS: i64 = 5_000_000;
 
 /// The second segments of the holds of one side.
@@ -51,14 +51,14 @@ pub(crate) struct Held {
     released: u64,
     /// The cost of the released segments, and of those that left a little later.
     pub(crate) tally: Tally,
-    /// Number of released segments whose ACK was delayed.
+    /// Number of released segments whose ACK was a delayed ACK.
     pub(crate) delayed: u64,
-    /// The delays of these ACKs.
+    /// The delays of the delayed ACKs.
     pub(crate) ack_delay: Distribution,
     /// The times from the ACK's arrival to the second segment.
     pub(crate) reaction: Distribution,
-    /// The shortest hold of a released segment. The program wrote this segment within that time,
-    /// which limits how late it may have written the others.
+    /// The shortest hold of a released segment. The program wrote the second segment within that
+    /// time. [`Held::cost_low_ns`] assumes the same delay for the other holds.
     least_hold: Option<Duration>,
     /// Number of second segments that left before the ACK of the first.
     pub(crate) eager: u64,
@@ -68,7 +68,7 @@ pub(crate) struct Held {
     timed: u64,
     /// Number of delayed ACKs that no packet shows.
     unseen: u64,
-    /// Number of late segments that only the sender's kernel shows to have been written late.
+    /// Number of late segments that the program wrote late, as only the sender's kernel shows.
     written: u64,
     pub(crate) packets: Option<[u64; 3]>,
     /// The packets of the first segment that an immediate ACK released.
@@ -241,7 +241,8 @@ impl Held {
             evidence::median(&self.ack_delay),
             evidence::median(&self.reaction),
         );
-        // If only the kernel shows most holds, the packets alone show pauses of the program.
+        // If most holds are visible only in the kernel, the packets alone show pauses of the
+        // program.
         let evidence = if self.timed * 2 > self.released {
             Evidence::circumstance(EvidenceKind::Wire, text)
         } else {

@@ -38,7 +38,7 @@ const TOLD: Wording = Wording {
     ..WORDING
 };
 
-/// The wording for such packets if a packet filter rejected them.
+/// The wording for packets other than SYNs that a packet filter rejected.
 const REJECTED: Wording = Wording {
     summary: "A packet filter rejects packets to {host} with ICMP errors.",
     ..TOLD

@@ -36,12 +36,12 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum number of attempts for a finding if no lookup of both addresses connects them. Only
-/// their equal delays do.
+/// Minimum number of attempts for a finding without a lookup of both addresses. Only equal delays
+/// then show that the attempts belong together.
 const NAMELESS: u64 = 5;
 /// Maximum number of IPv6 addresses kept for one server.
 const MOST_ADDRESSES: usize = 64;
-/// Maximum spread of the delays of such attempts. The client's timer is that constant.
+/// Maximum spread of the delays of attempts without a lookup. A client's timer varies by less.
 const SPREAD: Duration = Duration::from_millis(20);
 
 /// Watches connections to an IPv4 address that began only after a SYN to the same server's IPv6
@@ -58,8 +58,8 @@ pub(crate) struct Rule {
 #[derive(Clone, Debug, Default)]
 struct Attempts {
     delays: Delays,
-    /// The part of the time, in nanoseconds, that the accounts of the IPv6 addresses contain as SYN
-    /// retransmissions.
+    /// The part of the time, in nanoseconds, that each IPv6 address's account already contains as
+    /// SYN retransmissions.
     repeating: BTreeMap<Endpoint, u64>,
 }
 

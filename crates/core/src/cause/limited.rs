@@ -28,14 +28,14 @@ const GROWING_STOPS: u32 = 4;
 /// round trip, or grows by half if each ACK covers two segments. A constant window has another
 /// limit. A window that grows by a segment or two is in congestion avoidance (RFC 5681 §3.1).
 const GROWING: u64 = 3;
-/// Stops shorter than one part in this many of a round trip are pacing. A window that was filled in
-/// a burst opens only a round trip later.
+/// Stops shorter than a round trip divided by this number are pacing. A window that was filled in a
+/// burst opens only a round trip later.
 const ROUND_PART: u32 = 8;
 /// Maximum number of round trips after which a full window opens, on a path with varying delay.
 const LATE_TRIPS: u32 = 2;
 /// Minimum size of a window that counts as unchanged, in percent of its earlier size.
 const KEPT: u64 = 80;
-/// A segment smaller than one part in this many of a full segment is a tiny write.
+/// A segment smaller than a full segment divided by this number is a tiny write.
 const TINY_PART: u64 = 4;
 
 /// The index, from 0, of a connection's first exchange in which the receive window counts as tuned.
@@ -98,8 +98,8 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
 
 /// Returns the cost of a window that losses have reduced (RFC 5681 §3.1). It is the time for which
 /// the message stalled, minus the time that it would have taken with the sender's largest window.
-/// It is rather too low, because the window would have grown further without the losses. The lower
-/// bound is zero, and the upper bound is the whole stall minus the time of slow start.
+/// The true cost is higher, because the window would have grown further without the losses. The
+/// lower bound is zero, and the upper bound is the whole stall minus the time of slow start.
 pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
     // A full window opens within a round trip. A longer stop waited for something else.
     let is_by_trip = delivery.stopped <= delivery.round_trip * delivery.stops * LATE_TRIPS;
@@ -215,7 +215,7 @@ pub(crate) struct Limited<K> {
 struct Messages {
     tally: Tally,
     stops: u64,
-    /// Number of these messages in the first exchanges of connections, in which the window is still
+    /// Number of limited messages in the first exchanges of connections, when the window is still
     /// being tuned.
     opening: u64,
     /// The message that lost most time.
@@ -294,7 +294,7 @@ pub(super) fn beyond_slow_start(delivery: &Delivery) -> Duration {
 }
 
 impl Messages {
-    /// Returns true if there is more than chance: several messages stopped, or one stopped very
+    /// Returns true if the stops are no coincidence: several messages stopped, or one stopped very
     /// often and lost most of the time.
     fn are_repeated<K: Kind>(&self, case: &Case<'_>) -> bool {
         let is_most = self.tally.cost.likely.saturating_mul(2) >= case.ledger.total();

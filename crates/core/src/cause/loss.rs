@@ -149,7 +149,7 @@ impl Losses {
     }
 
     /// Returns all losses, with the requests that were lost before the capture point. A timer
-    /// repaired each of these.
+    /// repaired each lost request.
     pub(super) fn whole(&self) -> Self {
         let mut whole = self.clone();
         let count = self.requests.count();
@@ -226,17 +226,19 @@ impl Losses {
         Some(finding)
     }
 
-    /// Returns true if the losses may not have been losses. Either few connections had them, and
-    /// for most of them neither two copies nor a gap was seen, or the retransmission came too soon
-    /// to decide. Or the receiver reported many of them as received twice.
+    /// Returns true if the losses may not have been losses:
+    /// - Few connections had them, and most are doubtful: the capture shows neither two copies nor
+    ///   a gap, or the retransmission came too soon to decide.
+    /// - Or the receiver reported many of them as received twice.
     fn are_doubtful(&self) -> bool {
         let all = self.events();
         let is_mostly = self.doubtful * 2 > all && !self.is_widespread();
         is_mostly || (self.taken_back > 0 && self.taken_back * DOUBTED >= all)
     }
 
-    /// Returns true if probes may have retransmitted only a few segments that were late. A probe is
-    /// sent two round trips after the segment, and reordering on the path may take as long.
+    /// Returns true if the losses may be a few segments that were late when a tail-loss probe
+    /// retransmitted them. A probe is sent two round trips after the segment, and reordering on the
+    /// path may take as long.
     fn is_chance(&self, case: &Case<'_>) -> bool {
         let is_probe = self.kind() == Kind::Probe;
         is_probe && self.are_doubtful() && !evidence::is_repeated(case, &self.whole)

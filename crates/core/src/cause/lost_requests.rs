@@ -85,8 +85,8 @@ impl LostRequests {
         }
     }
 
-    /// Returns the number of lost requests; 0 if clients pause for as long at least as often. Then
-    /// the gap may be a lost ACK, and the silence a pause.
+    /// Returns the number of lost requests. It is 0 if pauses of the same length without a gap are
+    /// at least as frequent: then a gap may be a lost ACK, and a silence may be a pause.
     pub(super) fn count(&self) -> u64 {
         if self.pauses < self.tally.affected {
             self.tally.affected

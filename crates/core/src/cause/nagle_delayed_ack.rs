@@ -93,8 +93,8 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let held = &case.gathered.held_responses;
-        // On a busy host, the times of the segments are not clear. It is clearer if immediate ACKs
-        // remove the stall.
+        // On a busy host, the segments' times do not show clearly that an ACK released them. The
+        // experiment with immediate ACKs shows it more clearly.
         let is_seen =
             (held.is_by_acknowledgement() || follows_ack(case) == Some(true)) && held.is_delayed();
         if !is_seen || !evidence::is_material(case, &held.tally) || is_retracted(case) {
@@ -167,7 +167,7 @@ pub(crate) fn quick_ack(facts: &Facts, target: TargetId) -> Option<ExperimentRes
 /// A stall between a response's first and last byte that immediate ACKs removed. A round trip of
 /// the stall may remain.
 pub(crate) struct RemovedStall {
-    /// The quantile of the responses at which they are compared, 0 to 1.
+    /// The quantile, 0 to 1, at which the responses are compared.
     level: f64,
     /// The time from the first to the last byte at that quantile, without the intervention.
     before: Duration,

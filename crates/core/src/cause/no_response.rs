@@ -45,7 +45,7 @@ const NEARLY_ALL: f64 = 0.9;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,
-    /// Ages of these requests at the end of the connection or the capture.
+    /// Ages of the unanswered requests when the connection or the capture ended.
     ages: Distribution,
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct Rule {
 struct Client {
     /// The ports in ascending order.
     ports: Vec<u16>,
-    /// The begin of each connection, with its port.
+    /// The start time of each connection, with its port.
     begun: Instants,
     /// The end of each exchange, with the port.
     ended: Instants,

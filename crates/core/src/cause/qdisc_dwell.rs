@@ -61,8 +61,8 @@ const WATCHED: Wording = Wording {
     ..WORDING
 };
 
-/// Maximum round-trip time of a capture on or next to the host. A kernel answers on its own host
-/// within microseconds; a switch and a wire take longer.
+/// Maximum round trip from the capture point to the host, for a capture on the host or next to it.
+/// A kernel answers on its own host within microseconds; a switch and a cable take longer.
 const BESIDE: Duration = Duration::from_micros(200);
 /// The initial TTLs that hosts use. A router would have decremented the value.
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];

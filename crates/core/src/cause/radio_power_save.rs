@@ -66,7 +66,8 @@ const WAKING: core::ops::RangeInclusive<Duration> =
     Duration::from_millis(15)..=Duration::from_millis(400);
 /// Maximum delay of requests without a pause, as a share of the time until the radio is awake.
 const PROMPT: f64 = 0.25;
-/// Maximum spread of these times: a share of their median, or [`LEAST_SPREAD`] if that is more.
+/// Maximum spread of the times until the radio is awake: this share of their median, or
+/// [`LEAST_SPREAD`] if that is more.
 const SPREAD: f64 = 0.25;
 const LEAST_SPREAD: Duration = Duration::from_millis(5);
 /// At most one in this many requests after a pause may be acknowledged before its response.

@@ -1,5 +1,5 @@
-//! The time of requests including connection setup, in which TLS handshakes take place. The rules
-//! on TLS share this file.
+//! The time of requests including connection setup. TLS handshakes take place during setup. The
+//! rules on TLS share this file.
 
 use core::time::Duration;
 

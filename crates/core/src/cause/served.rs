@@ -12,7 +12,7 @@ use crate::observed::kernel_span::{Stage, Throttling};
 use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
-/// Minimum share of the time at one place for which the place is reported.
+/// Minimum share of the time that must pass at one place for a report of the place.
 const MOST: f64 = 0.5;
 /// The stages until the response is written.
 const BEFORE_THE_ANSWER: [Stage; 7] = [

@@ -48,7 +48,7 @@ const NO_NAGLE: Wording = Wording {
     ..Wording::NONE
 };
 
-/// The same evidence, if some parts left with an ACK.
+/// The evidence against Nagle's algorithm, if some parts left with an ACK.
 const CHANCE: Wording = Wording {
     ruled_out: &[(
         Id::NagleDelayedAck,
@@ -63,8 +63,8 @@ const NOTABLE: Duration = Duration::from_millis(5);
 
 /// Minimum number of pauses in a response that can be at even intervals.
 const BEATS: usize = 5;
-/// The pauses of a response count as equal if they differ by at most one part in this many of the
-/// shortest one.
+/// The pauses of a response count as equal if they differ by at most the shortest one divided by
+/// this number.
 const EVEN_PART: u32 = 8;
 /// The pauses of a response also count as equal if they differ by at most this time.
 const UNEVEN: Duration = Duration::from_millis(2);
@@ -74,8 +74,8 @@ const UNEVEN: Duration = Duration::from_millis(2);
 pub(crate) struct Rule {
     /// The pauses that are certain.
     pauses: Tally,
-    /// All pauses, including those that ended near an ACK. The ACK is chance if Nagle's algorithm
-    /// is not the reason.
+    /// All pauses, including those that ended near an ACK. The ACK is a coincidence if Nagle's
+    /// algorithm is not the reason.
     all: Tally,
     /// Number of pauses that ended near an ACK, although the server's kernel shows that the program
     /// wrote only then.

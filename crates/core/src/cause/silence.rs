@@ -21,7 +21,7 @@ const RARE: f64 = 0.75;
 /// Maximum round trip to a server with nothing in between that could stall: a loopback or a pair of
 /// virtual devices.
 const NEAR: Duration = Duration::from_millis(1);
-/// The lateness of our own threads may be at most one part in this many of a silence. If a thread
+/// Our own threads may be late by at most a silence's length divided by this number. If a thread
 /// was later, this host may have stalled.
 const OWN_PART: u32 = 4;
 

@@ -1,7 +1,8 @@
 //! The rule of the cause `slow-start-after-idle`.
 //!
 //! The connection's past distinguishes it from `slow-start`: it had more data in flight before it
-//! was idle for longer than a retransmission timeout. Only losses would also reduce the window.
+//! was idle for longer than a retransmission timeout. The only other reason for a smaller window
+//! would be losses.
 
 use core::time::Duration;
 

@@ -39,10 +39,10 @@ const WORDING: Wording = Wording {
 
 /// Minimum wait of an unanswered request that counts.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Minimum ratio of this wait to the time of nearly all other requests. If a server is only slow,
-/// its slowest responses are not far from the others.
+/// Minimum ratio of an unanswered request's wait to the time of nearly all other requests. If a
+/// server is only slow, its slowest responses are not far from the others.
 const OUTSTANDING: u32 = 10;
-/// The quantile of the other requests' times for this ratio.
+/// The quantile of the other requests' times with which the wait is compared.
 const NEARLY_ALL: f64 = 0.9;
 /// Minimum share of the time slices of the wait in which other requests are answered. Otherwise the
 /// whole server may stall, or may still be starting. The share is less than 1 because the server

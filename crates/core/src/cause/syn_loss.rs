@@ -59,8 +59,8 @@ const SHARE: f64 = 0.01;
 
 /// Watches SYNs that were answered only after a retransmission.
 ///
-/// All handshakes of the service together show the reason. It is loss only if no queue of the
-/// server explains it, and if any path lets such SYNs pass.
+/// All handshakes of the service together show the reason. The reason is loss unless they show a
+/// full queue of the server or a flood of SYNs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     established: u64,

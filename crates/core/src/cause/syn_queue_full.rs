@@ -46,7 +46,7 @@ const WORDING: Wording = Wording {
 
 /// Watches SYNs that are ignored exactly while a certain number of handshakes are pending. A lossy
 /// path would not depend on this number. SYN cookies are SYN/ACKs of a server whose queue is full.
-/// They count too if they make handshakes late.
+/// Handshakes that cookies make late count too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,

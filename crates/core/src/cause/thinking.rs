@@ -12,23 +12,23 @@ use crate::report::{Evidence, EvidenceKind, Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Minimum ratio of the 10th percentile to the median for which think times have a lower limit. A
-/// server's own work has a minimum time. A queue in front of a busy server spreads think times from
-/// zero upward.
+/// Minimum ratio of the 10th percentile of think times to their median that shows a server's own
+/// work: work has a minimum time. A queue in front of a busy server spreads think times from zero
+/// upward.
 const FLOOR_SHARE: f64 = 0.3;
 /// Minimum think time that counts as long, whatever the spread.
 const LONG: Duration = Duration::from_millis(50);
-/// Maximum ratio of the idle server's think time to the loaded one for which requests only queue
-/// behind each other. The reason is then lagtrace's own load.
+/// Maximum ratio of the idle server's think time to the think time under load, if requests only
+/// queue behind each other. The reason is then lagtrace's own load.
 const IDLE_SHARE: f64 = 0.25;
 
 /// The quantile of think times at which a long tail begins.
 const TAIL: f64 = 0.9;
-/// Minimum ratio of this quantile to the median for a long tail. If lagtrace's own load queues, all
-/// requests wait about as long, and there is no long tail.
+/// Minimum ratio of the quantile [`TAIL`] to the median for a long tail. If the requests of
+/// lagtrace's own load queue, all requests wait for about the same time, and there is no long tail.
 const OUTSTANDING: u32 = 4;
-/// Minimum ratio of the idle server's think time to the loaded one for which the time is the
-/// server's own.
+/// Minimum ratio of the idle server's think time to the think time under load, if the load is not
+/// the reason.
 const OWN_SHARE: f64 = 0.5;
 
 /// Watches the time from a complete request to the first byte of the response.

@@ -48,8 +48,8 @@ const WORDING: Wording = Wording {
 /// Minimum time of the server that counts. An RSA signature with 2048 bits takes a millisecond or
 /// two on any processor. A longer time is queueing or a slow key.
 const NOTABLE: Duration = Duration::from_millis(8);
-/// Minimum ratio of the server's time for requests to its time for handshakes, for which the server
-/// is slow in general.
+/// Minimum ratio of the server's time for requests to its time for handshakes, if the server is
+/// slow in general.
 const SHARE_OF_REQUESTS: f64 = 0.5;
 
 /// Maximum number of exchanges per loss for which the path may have delayed messages too.

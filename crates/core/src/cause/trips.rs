@@ -74,14 +74,14 @@ pub(crate) struct Trips {
     /// The time of late exchanges before the request reached the capture point, and after the
     /// response left it, in nanoseconds. The exchanges as captured do not include it.
     outside: u64,
-    /// The part of `outside` after the response left, in nanoseconds.
+    /// The part of `outside` after the response left the capture point, in nanoseconds.
     heard_late: u64,
     /// The time after the response left the capture point, in nanoseconds, for all exchanges that
     /// are late by at least [`SLIGHT`].
     heard_slightly: u64,
-    /// Number of exchanges for which the arrival of the response at the client is known.
+    /// Number of exchanges for which the capture shows when the response arrived at the client.
     told: u64,
-    /// Number of exchanges for which it is not known.
+    /// Number of exchanges for which the capture does not show when the response arrived.
     untold: u64,
     /// Number of late round trips that a sender's clock shows to be mostly on the path.
     clocked: u64,
@@ -90,8 +90,8 @@ pub(crate) struct Trips {
     until: Option<Timestamp>,
     /// Number of exchanges whose request was acknowledged before the response.
     acked_first: u64,
-    /// The earliest passages. They include exchanges for which the arrival of the response is not
-    /// known.
+    /// The earliest passages. They include those of exchanges for which the arrival of the response
+    /// is not known.
     passages: Least<Passage, MAX_SAMPLES>,
 }
 
@@ -148,8 +148,8 @@ impl Trips {
         if seen + exchange.path.beyond == Duration::ZERO {
             return;
         }
-        // It is not known when the request reached the server. The other time is on the client's
-        // side of the path.
+        // It is not known when the request reached the server. The time that is left is on the
+        // client's side of the path.
         if seen.is_zero() && exchange.least_trip.is_some_and(|least| least >= NOTABLE) {
             return;
         }
@@ -499,9 +499,9 @@ pub(super) fn is_far(exchange: &Exchange) -> bool {
         .is_some_and(|least| exchange.path.beyond > least)
 }
 
-/// Returns the delay outside the exchange as captured: of the request before the capture point, by
-/// its sender's clock, plus of the response's end after it. It is zero if the capture point is
-/// nearer to the client. The second value is true if both delays are known.
+/// Returns the delay outside the exchange as captured. It is the request's delay before the capture
+/// point, by the sender's clock, plus the delay of the response's end after that point. It is zero
+/// if the capture point is nearer to the client. The second value is true if both delays are known.
 fn outside(exchange: &Exchange) -> (Duration, bool) {
     if !is_far(exchange) {
         return (Duration::ZERO, true);

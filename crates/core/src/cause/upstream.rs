@@ -37,9 +37,9 @@ const LEAST_BY_TIMES: usize = 10;
 const FILLED: f64 = 0.8;
 /// Maximum expected number of upstream requests that fit a client request by chance.
 const BY_CHANCE: f64 = 0.1;
-/// Maximum ratio of two spreads: that of the clients' times without the upstream's time, and that
-/// of the clients' whole times. If a client sent requests to two servers in parallel, the times
-/// would vary independently.
+/// Maximum ratio of two spreads. The first is that of the clients' times without the upstream's
+/// time. The second is that of the clients' whole times. If a client sent requests to two servers
+/// in parallel, the times would vary independently.
 const LEFT: f64 = 0.5;
 /// Maximum number of upstream requests that are tried for each client request, if the addresses
 /// differ.

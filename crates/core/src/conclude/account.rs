@@ -167,8 +167,8 @@ impl<'a> Booked<'a> {
     }
 
     /// Removes the owner of time that may be the server's. Without a handshake, the exchanges alone
-    /// do not bound the round trip: the path may have taken the time beyond the FINs' round trip,
-    /// or a server that is equally slow each time.
+    /// do not bound the round trip. The time beyond the FINs' round trip may be the path's, or that
+    /// of a server that is equally slow each time.
     fn doubt_trips(&mut self) {
         let ledger = &self.service.ledger;
         let of_exchange = ledger.places.of(Place::Path).min();

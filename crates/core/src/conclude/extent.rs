@@ -7,8 +7,8 @@ const NEARLY_ALL: f64 = 0.99;
 /// Minimum width of the cost's bounds, as a share of the cost, for which the cost is printed as a
 /// range.
 const WIDE: f64 = 0.05;
-/// Minimum ratio of the cost to its share of the mean latency for which the share must refer to
-/// more than the latency.
+/// Minimum ratio of a finding's cost to the mean latency times its share. Above it, the share
+/// refers to more than the latency.
 const BESIDES: f64 = 1.05;
 
 /// Returns the extent of a finding; `None` if it costs no time. `exchanges` are the exchanges of

@@ -41,8 +41,7 @@ const FAR: Duration = Duration::from_millis(400);
 pub(super) const LONG_LOOKUP: Duration = Duration::from_millis(100);
 /// The server's own waits.
 const SERVERS: [WaitKind; 2] = [WaitKind::ServerThink, WaitKind::ServerPause];
-/// Minimum think time for which the server is suspect, if the capture contains the end of no
-/// response.
+/// Minimum think time that makes the server suspect if the capture contains no complete response.
 const NOTABLE: Duration = Duration::from_millis(5);
 /// The waits of the transport: for windows, acknowledgements and retransmissions.
 const TRANSPORTS: [WaitKind; 7] = [

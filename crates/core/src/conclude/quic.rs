@@ -10,8 +10,8 @@ use crate::report::{
 };
 use crate::stats::sample::Sample;
 
-/// The capture point is at an end if the round trip to that end is at most one part in this many of
-/// the whole round trip. The end's own kernel and program need less.
+/// The capture point is at an end if the round trip to that end is at most the whole round trip
+/// divided by this number. The end's own kernel and program need less.
 const NEAR: u32 = 10;
 
 /// Returns the record of a QUIC flow.

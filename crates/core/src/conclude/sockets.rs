@@ -11,8 +11,8 @@ use crate::facts::{LiveSockets, SeenSocket};
 use crate::observed::sockets::{Holder, LiveSocket, Place, Protocol};
 use crate::report::{self, Remark, counted};
 
-/// Returns the chosen sockets by network namespace (our own first), by protocol, and listeners
-/// before connections.
+/// Returns the chosen sockets, sorted by network namespace (our own first) and protocol, with
+/// listeners before connections.
 pub(super) fn sockets(facts: &LiveSockets) -> Vec<report::LiveSocket> {
     let ends = Ends::of(facts);
     let chosen = facts.list.values().filter(|seen| seen.socket.is_chosen);

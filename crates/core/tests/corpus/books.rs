@@ -8,7 +8,8 @@ use lagtrace_core::report::{Account, Booking, LayerState, Report};
 /// the place of unclaimed time.
 const SHARE: f64 = 0.05;
 const MEAN_NS: u64 = 1_000_000;
-/// Minimum share of the time of all services for the same.
+/// Minimum share of the time of all services for which a finding must name the place of unclaimed
+/// time.
 const OF_ALL: f64 = 0.01;
 /// Maximum number of findings in a report.
 const MAX_FINDINGS: usize = 32;

@@ -17,7 +17,7 @@ struct Stamp {
     written_ns: Vec<i64>,
 }
 
-/// Returns the begin and the end of a wait by the server's timestamps, in nanoseconds.
+/// Returns the start and the end of a wait by the server's timestamps, in nanoseconds.
 type Account = fn(&Stamp) -> (i64, i64);
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -45,7 +45,7 @@ fn stamps(name: &str) -> Vec<Stamp> {
         .collect()
 }
 
-/// Returns for each exchange by how much the begin and the end of its wait differ from the server's
+/// Returns, for each exchange, the differences between the ends of its wait and the server's
 /// timestamps, in nanoseconds.
 fn strays(name: &str, kind: WaitKind, account: Account) -> Vec<[i64; 2]> {
     let stamps = stamps(name);

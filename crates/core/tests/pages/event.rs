@@ -117,7 +117,7 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         match word {
             "x" => count = words.count(word)?,
             "rtt" => rtt = Some(words.duration(word)?),
-            // The probe is sent one second after the begin of the load, instead of one second
+            // The probe is sent one second after the start of the load, instead of one second
             // before.
             "loaded" => at = at + Duration::from_secs(2),
             "repeated" => repeated = words.count(word)? as u8,

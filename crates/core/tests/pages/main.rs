@@ -33,7 +33,7 @@
 //! [LABEL:] TIME  C > S  FLAGS [PAYLOAD] [OPTION …]
 //! ```
 //! - `TIME` is `+SUM`, counted from the line before, or `@LABEL+SUM`, counted from the line with
-//!   that label. `@start` is the begin of the trace.
+//!   that label. `@start` is the start of the trace.
 //! - A `SUM` adds and subtracts terms such as `40ms`, `0.2ms`, `8us`, the variable of a `for`,
 //!   `rtt`, `2*rtt` and `rtt/2`. In `i*3ms`, `i` is the number of earlier repetitions of the
 //!   innermost block. `40ms..44ms` is a random time in this range; it differs in each repetition,

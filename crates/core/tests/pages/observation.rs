@@ -22,7 +22,7 @@ pub(crate) struct Observation {
     pub(crate) untiled: Vec<String>,
     /// Descriptions of complete exchanges with unexplained time.
     pub(crate) unknown: Vec<String>,
-    /// True if the capture contains the begin of a connection.
+    /// True if the capture contains the start of a connection.
     pub(crate) has_handshake: bool,
 }
 

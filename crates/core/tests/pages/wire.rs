@@ -17,7 +17,7 @@ use crate::sum::{Nanos, Sum, Values};
 
 /// The time that a kernel takes for an immediate answer, in nanoseconds.
 const KERNEL: Nanos = 5_000;
-/// The begin of each trace, in nanoseconds since 1970.
+/// The start time of each trace, in nanoseconds since 1970.
 const START: Nanos = 1_700_000_000_000_000_000;
 const WINDOW_SHIFT: u8 = 7;
 const WINDOW: u32 = 64_128;
@@ -61,16 +61,16 @@ pub(crate) struct Played {
 struct Sent {
     connection: u16,
     line: SegmentLine,
-    /// The time at which it would pass the capture point without `late`.
+    /// The time at which the segment would pass the capture point without `late`.
     at: Nanos,
     passes: Nanos,
-    /// The part of that time for which it waited in a queue before the capture point.
+    /// The time for which the segment waited in a queue before the capture point.
     queued: Nanos,
     again: Option<usize>,
     acks: Option<usize>,
     sacks: Option<usize>,
     dsacks: Option<usize>,
-    /// The sequence space that it takes. It is filled in when all segments are known.
+    /// The segment's range of sequence numbers. It is filled in when all segments are known.
     span: (u32, u32),
     id: u16,
 }

@@ -15,9 +15,9 @@ const LEAST_TURNS: usize = 10;
 const WAITING: f64 = 0.6;
 /// Maximum deviation of an interval from the median, as a share of the median.
 pub(super) const STRAY: f64 = 0.15;
-/// The same if other evidence shows the reason.
+/// Maximum deviation of an interval from the median if other evidence shows the reason.
 pub(super) const LOOSE: f64 = 0.3;
-/// Minimum share of the intervals that are within this deviation.
+/// Minimum share of the intervals that are within the maximum deviation.
 const EVEN: f64 = 0.8;
 /// Minimum interval that is evidence. Timestamps and kernels vary by less.
 const LEAST_TURN: Duration = Duration::from_millis(2);
@@ -28,7 +28,8 @@ const QUICK: f64 = 0.5;
 const ROUND: f64 = 0.015;
 /// Minimum number of clients that wait for each other.
 const LEAST_CLIENTS: usize = 3;
-/// Maximum relative deviation of the round of all clients from one interval per client.
+/// Maximum relative deviation of a round, in which each client is answered once, from one interval
+/// per client.
 const CLOSED: f64 = 0.1;
 /// Minimum share of all responses, including quick ones, that are at least an interval apart if a
 /// limit is the reason.

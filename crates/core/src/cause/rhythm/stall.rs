@@ -26,12 +26,13 @@ const EXPLAINED: f64 = 0.7;
 /// Minimum share of the responses sent together whose requests arrived since the previous response.
 /// A few others may have been late before, for another reason.
 const TOGETHER: f64 = 0.9;
-/// After a long stall, responses may follow for one part in this many of its length, because they
-/// wait for a processor.
+/// After a long stall, late responses may follow for the stall's length divided by this number,
+/// because their threads wait for a processor.
 const FOLLOWING: u32 = 4;
 /// Maximum share of late exchanges. Above it, the server is always slow.
 const RARE: f64 = 0.75;
-/// Minimum share of quick exchanges among those for the targets of the exchanges that waited.
+/// Minimum share of quick exchanges outside the stalls, among exchanges for the same targets as in
+/// the stalls.
 const USUAL: f64 = 1.0 - RARE;
 /// Maximum time by which a request may precede the last response before the stall and still count
 /// as waiting in the stall.
@@ -46,8 +47,8 @@ const WARM: usize = 10;
 const COLD: u32 = 10;
 /// Minimum length of a cold start.
 const LEAST_START: Duration = Duration::from_millis(50);
-/// After a cold start, the last response may follow the first within one part in this many of its
-/// length, because all requests need a processor then.
+/// After a cold start, the last response may follow the first within the start's length divided by
+/// this number, because all requests need a processor then.
 const STRAGGLING: u32 = 10;
 
 /// A time in which a server answered no request.
@@ -65,7 +66,7 @@ pub(in crate::cause) struct Stall {
     pub(super) released_over: Duration,
     pub(in crate::cause) connections: usize,
     pub(in crate::cause) requests: usize,
-    /// Number of these requests that waited longer than a delayed ACK takes.
+    /// Number of waiting requests that waited longer than a delayed ACK takes.
     pub(super) long: usize,
     /// Number of the `long` requests that were acknowledged before their response.
     pub(super) acknowledged: usize,

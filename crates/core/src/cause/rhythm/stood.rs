@@ -13,17 +13,17 @@ use super::Stall;
 use crate::facts::{Act, ServiceTurns};
 use crate::observed::time::Timestamp;
 
-/// Minimum number of requests that one thread had read and not answered. If one request delayed the
-/// others, some of them would be unread.
+/// Minimum number of requests that a stopped thread had read and not answered. If it had worked on
+/// one request, the others would be unread.
 const ALL_READ: usize = 3;
-/// Minimum part of a stall for which a thread with a request must sleep, if it was stopped. A
-/// thread that works on the request delays the others.
+/// Minimum part of a stall for which a stopped thread slept. A thread that sleeps less works on its
+/// request, and the other requests wait for it.
 const ASLEEP: f64 = 0.9;
-/// Tolerance at both ends of a stall. Work may go on for this long after the begin, and may start
+/// Tolerance at both ends of a stall. Work may go on for this long after the start, and may start
 /// again this long before the end.
 const EDGE: Duration = Duration::from_millis(5);
 
-/// What the kernel shows about the stalls.
+/// The stalls as the kernel shows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cause) struct Stood {
     /// Number of stalls in which nothing was read or written, and requests stayed unread although

@@ -8,9 +8,9 @@ pub(super) struct Loss<'a> {
     pub(super) names: [&'a str; 2],
     /// The buffer or queue for the items: "its receive buffer of 8 KiB".
     pub(super) room: &'a str,
-    /// The reason if that buffer or queue was full.
+    /// The reason for the loss if that buffer or queue was full.
     pub(super) slow: &'a str,
-    /// Other possible reasons.
+    /// Other possible reasons for the loss.
     pub(super) otherwise: &'a str,
 }
 

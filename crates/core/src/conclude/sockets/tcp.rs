@@ -9,10 +9,10 @@ use crate::facts::SeenSocket;
 use crate::observed::sockets::{LiveSocket, Recovery};
 use crate::report::{Tally, counted};
 
-/// A limit on sending is reported if it held for more than one part in this many of the time with
-/// unacknowledged data.
+/// A limit on sending is reported if it lasted for more than the time with unacknowledged data
+/// divided by this number.
 const LIMITED_SHARE: u64 = 10;
-/// Minimum time for which such a limit must have held, in nanoseconds.
+/// Minimum duration of a limit on sending that is reported, in nanoseconds.
 const LIMITED_LEAST: u64 = 100_000_000;
 /// Minimum number of samples that show how often a state occurs.
 const MANY_LOOKS: u64 = 10;

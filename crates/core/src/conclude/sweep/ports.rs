@@ -8,14 +8,14 @@ use crate::facts::{ProbeKey, StepTally, Sweep};
 use crate::observed::event::ProbeStep;
 use crate::report::Remark;
 
-/// Minimum number of probes from one port, and of answered probes from all other ports together,
-/// for which the silence of the port means something.
+/// A silent port counts only after this many probes from it, and this many answered probes from all
+/// other ports together.
 const LEAST_PROBES: u64 = 3;
 const LEAST_OTHERS: u64 = 12;
 /// Minimum difference and minimum ratio of the round trips of a slow port and the median port.
 const SLOWER_BY: Duration = Duration::from_millis(1);
 const SLOWER_SHARE: f64 = 1.5;
-/// At most one in this many ports can be exceptions; otherwise the exception is the rule.
+/// At most one in this many ports may be faulty. If there are more, no single member is the reason.
 const EXCEPTION: usize = 2;
 /// Returns the remark on a faulty member. Routers choose the member by a hash of the ports (RFC
 /// 2992), so a fault of one member always affects the same ports and never the others.
