@@ -203,8 +203,8 @@ macro_rules! causes {
                 title: "The client is slow to send its request",
                 layer: Client,
                 waits: [RequestPause],
-                // If Nagle's algorithm delays most parts of a request, it probably delays also the
-                // parts for which the capture does not show what released them.
+                // If Nagle's algorithm delays most parts of a request, it probably also delays the
+                // parts whose release the capture does not show.
                 follows: [Within NagleDelayedAckRequest, Within SocketMemoryPressure],
                 may_be_work: true,
                 says_only_where: true,

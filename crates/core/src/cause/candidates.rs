@@ -16,7 +16,7 @@ pub(super) const QUOTA_PERIOD: Duration = Duration::from_millis(100);
 /// Maximum deviation of a wait's end from a multiple of the quota period. It consists of the
 /// scheduler's tick and the work until the response.
 const QUOTA_STRAY: Duration = Duration::from_millis(12);
-/// Maximum time for which a control group runs in a period until its quota is used up.
+/// Maximum run time of a control group in a period before its quota is used up.
 const QUOTA_RUN: Duration = Duration::from_millis(30);
 /// Minimum share of intervals that are multiples of the quota period. A quarter is expected by
 /// chance.

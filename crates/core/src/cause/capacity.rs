@@ -20,7 +20,8 @@ use crate::service::timeline::Moment;
 const LEAST_WORK: Duration = Duration::from_millis(2);
 /// Minimum number of responses for a measurement.
 const LEAST_ANSWERS: usize = 60;
-/// Number of equal time slices, in which the server must answer about the same number of requests.
+/// Number of equal time slices of the load. The server must answer about the same number of
+/// requests in each.
 const STRETCHES: usize = 4;
 /// Maximum deviation of a slice's number of responses from the mean, as a share of the mean.
 const UNEVEN: f64 = 0.25;

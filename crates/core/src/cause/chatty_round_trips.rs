@@ -74,7 +74,8 @@ const SHARE: f64 = 0.8;
 /// because the client has no choice.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    /// Number of connections on which such a protocol's greeting was seen.
+    /// Number of connections with the greeting of a protocol that makes the client wait for each
+    /// reply, such as SMTP.
     in_turns: u64,
     connections: u64,
 }

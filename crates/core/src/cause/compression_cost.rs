@@ -60,7 +60,7 @@ const FACTOR: u32 = 2;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Number of these responses that stopped repeatedly and came at a constant rate.
+    /// Number of compressed responses that stopped repeatedly and came at a constant rate.
     steady: u64,
     /// The server's times by the hash of the request target.
     targets: Few<u64, Compared, MAX_TARGETS>,

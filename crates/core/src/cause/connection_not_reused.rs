@@ -60,16 +60,16 @@ const LET_LIVE: (&str, &str) = (
 
 /// Minimum share of all exchanges that paid for a connection.
 const SHARE: f64 = 0.5;
-/// Minimum time for which a server keeps an idle connection if no end asks to close it (the default
+/// A server keeps an idle connection for at least this time if no end asks to close it (the default
 /// of Node and Apache). After that time, the connection may be gone and cannot be reused.
 const KEPT: Duration = Duration::from_secs(5);
 /// A client opens connections by habit if at least one in this many was needless. A client that
 /// opens several connections in parallel needs them, and may reuse them later.
 const NEEDLESS: u64 = 2;
-/// The needless connections must also be at least one for this many exchanges.
+/// There must also be at least one needless connection for this many exchanges.
 const NEEDLESS_OF_ALL: u64 = 3;
-/// Maximum share of the connections closed by the server that carry fewer requests than the others.
-/// The capture or the load began or ended in the middle of these.
+/// Maximum share of connections with fewer requests than usual, among those that the server closed.
+/// The capture or the load began or ended while they were open.
 const USUAL: f64 = 0.25;
 /// Minimum share of the exchanges that counts as all of them.
 const EACH: f64 = 0.9;
@@ -340,7 +340,7 @@ impl Rule {
 mod tests {
     use super::*;
 
-    /// Returns one request per second, each on its own connection, to these origins.
+    /// Returns one request per second, each on its own connection, to `origins`.
     fn asked(origins: &[u64]) -> Vec<Moment> {
         let moment = |(second, origin): (u16, &u64)| {
             let at = Timestamp::from_nanos(i64::from(second) * 1_000_000_000);

@@ -58,8 +58,8 @@ const TICK_NS: u64 = 4_000_000;
 const PARTS: usize = 16;
 /// Number of adjacent parts that must contain the releases.
 const WINDOW: usize = 3;
-/// Minimum share of the releases in these parts. A busy machine may handle a tick late, and then
-/// several connections are released late.
+/// Minimum share of the releases in the [`WINDOW`] parts. A busy machine may handle a tick late,
+/// and then several connections are released late.
 const IN_WINDOW: f64 = 0.85;
 /// Minimum number of releases. By chance, seven of eight fall into one window in less than one of a
 /// thousand cases.

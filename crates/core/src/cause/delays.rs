@@ -15,7 +15,7 @@ const PACKETS: usize = 6;
 /// Minimum share of late connections for a finding, if the delays are a small part of all time but
 /// their median is at least [`LONG`].
 const SHARE: f64 = 0.01;
-/// Minimum median delay for which [`SHARE`] counts.
+/// Minimum median delay at which [`SHARE`] is enough for a finding.
 const LONG: Duration = Duration::from_millis(100);
 
 /// The delays of late connections.

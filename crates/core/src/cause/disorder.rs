@@ -20,7 +20,7 @@ pub(super) struct Disorders {
     pub(super) overtaken: u64,
     pub(super) resent: u64,
     pub(super) copied: u64,
-    /// Number of losses in the same exchanges. A loss may be the reason for a reduced window.
+    /// Number of losses in the exchanges of `tally`. A loss may be the reason for a reduced window.
     pub(super) losses: u64,
     packets: [Vec<u64>; 3],
 }

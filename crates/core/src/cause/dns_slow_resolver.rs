@@ -35,13 +35,13 @@ const WORDING: Wording = Wording {
 
 /// Maximum number of lookups kept. These are the first ones.
 const MAX_LOOKUPS: usize = 4096;
-/// Minimum time beyond the round trip for which a response is late. A resolver answers from its
+/// A late response takes at least this time beyond the round trip. A resolver answers from its
 /// cache within a millisecond.
 const LATE: Duration = Duration::from_millis(5);
 
 /// Watches the response times of queries that were not retransmitted. A response is late if it
-/// takes at least twice the round trip to the resolver, because the distance is the same for all
-/// responses. The resolver's quickest response or its SYN/ACK shows the round trip.
+/// takes at least twice the round trip to the resolver, and at least [`LATE`] longer than the round
+/// trip. The resolver's quickest response or its SYN/ACK shows the round trip.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: BTreeMap<u64, Waited>,

@@ -22,7 +22,7 @@ pub(crate) const MATERIAL_TIME: Duration = Duration::from_millis(1);
 /// Minimum share by which a predicted percentile must be below the measured one. Reports print
 /// three digits, which do not show a smaller change.
 const VISIBLE: f64 = 0.01;
-/// Minimum number of repeats for which one kind of evidence makes a strong verdict.
+/// One kind of evidence makes a strong verdict if it was seen at least this many times.
 pub(crate) const REPEATS: u64 = 5;
 /// Minimum number of distinct times at which a delay must occur. Otherwise a host that stalled once
 /// may be the reason.

@@ -46,7 +46,8 @@ const TURNED_DOWN: Wording = Wording {
 
 /// The evidence that the host itself did not refuse the connections, if no RST came.
 const NO_RESETS: &str = "no reset came";
-/// The same evidence if a device other than the host sent the RSTs.
+/// The evidence that the host itself did not refuse the connections, if another device sent the
+/// RSTs.
 const FOREIGN_RESETS: &str = "the resets come from a different distance (hop count) than the \
     host's packets";
 

@@ -49,7 +49,7 @@ const TARDY_NS: i64 = 5_000_000;
 pub(crate) struct Held {
     /// Number of exchanges with a segment that left together with the ACK, delayed or not.
     released: u64,
-    /// The cost of the released segments, and of those that left a little later.
+    /// The cost of the released segments, and of segments that left a little later.
     pub(crate) tally: Tally,
     /// Number of released segments whose ACK was a delayed ACK.
     pub(crate) delayed: u64,

@@ -16,17 +16,18 @@ use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::{Cost, Tally};
 
-/// Minimum number of round trips for which a low window must stay below the initial window. A
-/// smaller number may be the end of a message.
+/// A low window stays below the initial window for at least this many round trips. Fewer may be the
+/// end of a message.
 const LOW_ROUNDS: u32 = 3;
 /// Minimum factor by which a window that is not low grows. Older systems begin with two to four
 /// segments (RFC 3390), but their windows grow.
 const GROWN: u64 = 2;
 /// Minimum number of stops that show whether the window grows as in slow start.
 const GROWING_STOPS: u32 = 4;
-/// Minimum growth factor over these stops for slow start. In slow start, the window doubles per
-/// round trip, or grows by half if each ACK covers two segments. A constant window has another
-/// limit. A window that grows by a segment or two is in congestion avoidance (RFC 5681 §3.1).
+/// Minimum growth factor over [`GROWING_STOPS`] stops that shows slow start. In slow start, the
+/// window doubles per round trip, or grows by half if each ACK covers two segments. A constant
+/// window has another limit. A window that grows by a segment or two is in congestion avoidance
+/// (RFC 5681 §3.1).
 const GROWING: u64 = 3;
 /// Stops shorter than a round trip divided by this number are pacing. A window that was filled in a
 /// burst opens only a round trip later.
@@ -117,8 +118,8 @@ pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
     }
 }
 
-/// Returns true if the bytes in flight were about the same at all stops. Such a limit is a buffer,
-/// a rate or a window that hardly grows, but not slow start.
+/// Returns true if the bytes in flight were about the same at all stops. In this case, a buffer, a
+/// rate or a window that hardly grows is the limit, and not slow start.
 fn is_level(delivery: &Delivery) -> bool {
     // The bytes at the stops are used, and not those after the last segment: the sender may not
     // have seen all ACKs then.
@@ -132,7 +133,8 @@ fn is_level(delivery: &Delivery) -> bool {
 /// Minimum number of round trips until a full receive window is acknowledged, if a queue on the
 /// path contains the window.
 const QUEUED_TRIPS: u32 = 3;
-/// Minimum time beyond these round trips. Delayed ACKs take less.
+/// Minimum time beyond [`QUEUED_TRIPS`] round trips until the window is acknowledged. Delayed ACKs
+/// take less.
 const QUEUED_FOR: Duration = Duration::from_millis(100);
 /// Minimum share of the window that must be in flight, in percent. The rest may be unread in the
 /// receiver's buffer.

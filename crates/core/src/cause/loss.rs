@@ -17,8 +17,8 @@ use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Unit, count, cou
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Minimum number of connections, and minimum number of losses, for which losses are blamed on the
-/// path. Fewer may be chance.
+/// Minimum number of connections with losses, and minimum number of losses, before the path is
+/// blamed. Fewer may be chance.
 const SPREAD: usize = 3;
 const MANY: u64 = 10;
 /// Maximum number of connections kept.

@@ -3,7 +3,7 @@
 
 use super::Case;
 
-/// The change to make at such servers, by the names of their programs.
+/// The change to make at servers with a single thread, by the names of their programs.
 const KNOWN: [(&[&str], &str); 1] = [(
     &["redis-server", "valkey-server"],
     "one thread serves all commands: find the slow ones (`SLOWLOG GET`, `LATENCY LATEST`) and \

@@ -53,8 +53,8 @@ const MAX_SLOTS: usize = 16_384;
 /// Minimum time from the first to the last loss of a window. In a longer window, one segment more
 /// or less does not matter.
 const LEAST_WINDOW: Duration = Duration::from_millis(100);
-/// Minimum number of the sender's round trips in a window, and minimum number of segments, for the
-/// same reason.
+/// Minimum number of the sender's round trips in a window, and minimum number of segments. In a
+/// longer window, one segment more or less does not matter.
 const ROUNDS: u32 = 5;
 const LEAST_SEGMENTS: u64 = 10;
 /// Maximum time without a segment in a window, also as a number of round trips. In a longer time,

@@ -39,7 +39,7 @@ const MAX_PORTS: usize = 64;
 const MAX_CLIENTS: usize = 256;
 /// Minimum number of ports. A single port was requested by the program itself.
 const LEAST_PORTS: usize = 2;
-/// Minimum number of connections per port for which the reuse of ports is not chance.
+/// Minimum number of connections per port. With fewer, the reuse of ports may be chance.
 const REUSES: usize = 3;
 /// Minimum number of times at which all ports were in use.
 const FULL: u64 = 2;

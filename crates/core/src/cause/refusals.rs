@@ -102,7 +102,7 @@ impl Seen {
         self.packets.truncate(PACKETS);
     }
 
-    /// Returns the evidence of these refusals; `None` if there were none.
+    /// Returns the evidence of the refusals; `None` if there were none.
     pub(super) fn evidence(&self, what: &str) -> Option<Evidence> {
         let text = format!("{} {what}", self.count);
         (self.count > 0).then(|| {

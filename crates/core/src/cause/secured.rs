@@ -43,7 +43,7 @@ pub(crate) struct Secured {
     pub(crate) tally: Tally,
     /// Latencies of the affected exchanges, including the setup time.
     before: Distribution,
-    /// The same latencies without the cause.
+    /// Latencies of the affected exchanges without the cause, including the setup time.
     after: Distribution,
 }
 

@@ -5,8 +5,7 @@ use core::time::Duration;
 use super::Case;
 use crate::service::timeline::Moment;
 
-/// Maximum gap between a response and the next request for which the request waited only for the
-/// response.
+/// Maximum gap between a response and a request that waited only for this response.
 pub(super) const AT_ONCE: Duration = Duration::from_millis(2);
 
 /// Returns the runs of successive exchanges of all connections. A hole in the capture ends a run.

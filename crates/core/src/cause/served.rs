@@ -55,7 +55,7 @@ pub(super) enum Place {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passed<'a> {
     pub(super) place: Place,
-    /// Mean time of a request at this place.
+    /// Mean time of a request at `place`.
     pub(super) there: Duration,
     /// Mean time of a request until its response.
     pub(super) all: Duration,

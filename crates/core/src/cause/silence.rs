@@ -34,7 +34,7 @@ pub(super) struct Silences {
     lengths: Vec<Duration>,
     /// Number of requests that waited in the silences.
     requests: u64,
-    /// The total time for which these requests waited.
+    /// The total time for which requests waited in the silences.
     waited: Duration,
 }
 

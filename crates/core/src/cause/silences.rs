@@ -26,9 +26,9 @@ const ALIKE: Duration = Duration::from_millis(12);
 /// Minimum ratio of silences as long as a timeout to longer ones. Pauses of clients have various
 /// lengths.
 const PAUSES: u64 = 4;
-/// Minimum ratio of all requests to those after such a silence.
+/// Minimum ratio of all requests to the requests after a silence as long as a timeout.
 const RARE: u64 = 4;
-/// Minimum number of connections with such silences.
+/// Minimum number of connections with silences as long as a timeout.
 const SPREAD: usize = 3;
 /// Maximum number of connections kept.
 const MAX_CLIENTS: usize = 64;
@@ -39,7 +39,7 @@ pub(crate) struct Silences {
     /// The silences that are as long as a timeout.
     tally: Tally,
     clients: BTreeSet<Endpoint>,
-    /// Number of silences that are longer than timeouts explain.
+    /// Number of silences that are too long for timeouts.
     pauses: u64,
     /// All silences of clients whose packets have no IP identifications.
     silences: Distribution,

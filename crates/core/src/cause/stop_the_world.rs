@@ -153,7 +153,7 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     finding
 }
 
-/// Adds the other texts to a finding on silences.
+/// Adds the texts that a finding on silences does not have yet.
 fn told(mut finding: Finding, case: &Case<'_>) -> Finding {
     OF_SILENCES.tell(&mut finding, &[("change", &change(case))]);
     finding

@@ -52,7 +52,7 @@ const NOTABLE: Duration = Duration::from_millis(8);
 /// slow in general.
 const SHARE_OF_REQUESTS: f64 = 0.5;
 
-/// Maximum number of exchanges per loss for which the path may have delayed messages too.
+/// If there is at least one loss for this many exchanges, the path may have delayed handshakes too.
 const UNSTEADY: u64 = 5;
 
 /// Watches the server's time within handshakes: its kernel has received the ClientHello, and its

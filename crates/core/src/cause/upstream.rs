@@ -27,7 +27,7 @@ const FARTHER: u32 = 4;
 const JITTER: Duration = Duration::from_millis(1);
 /// Minimum share of the think time for which the proxy waits for its upstream.
 const MAINLY: f64 = 0.5;
-/// Minimum share of the pairs for which a statement must be true.
+/// A statement about the upstream must be true for at least this share of the pairs.
 const MOST: f64 = 0.9;
 
 /// Minimum number of pairs if the proxy has different addresses on its two sides.

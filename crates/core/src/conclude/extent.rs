@@ -2,10 +2,9 @@
 
 use crate::report::{Exchanges, Extent, Finding};
 
-/// Minimum affected share of the requests for which a cause counts as affecting all of them.
+/// A cause counts as affecting all requests if it affects at least this share of them.
 const NEARLY_ALL: f64 = 0.99;
-/// Minimum width of the cost's bounds, as a share of the cost, for which the cost is printed as a
-/// range.
+/// The cost is printed as a range if its bounds are further apart than this share of the cost.
 const WIDE: f64 = 0.05;
 /// Minimum ratio of a finding's cost to the mean latency times its share. Above it, the share
 /// refers to more than the latency.

@@ -18,7 +18,7 @@ const EXPLAINED: f64 = 0.8;
 /// Minimum part of a wait in the packets that the server's kernel must have timed as its own. A
 /// smaller part means that most of the wait passed elsewhere.
 const CONTRADICTED: f64 = 0.5;
-/// Minimum share of a wait for which a stage is mentioned.
+/// A stage is mentioned only if it takes at least this share of the wait.
 const WORTH_SAYING: f64 = 0.02;
 
 /// Returns the figures of the joined exchanges for the report; `None` if no exchange was joined.

@@ -16,8 +16,8 @@ use crate::registry::Id;
 use crate::report::{Affected, Evidence as Shown, EvidenceKind, Finding, Remark, Unit, counted};
 use crate::stats::histogram::Distribution;
 
-/// Minimum time beyond the round trip for which a lookup counts as slow. For a name that is not
-/// cached, a resolver needs some round trips to other servers.
+/// A slow lookup takes at least this time beyond the round trip. For a name that is not cached, a
+/// resolver needs some round trips to other servers.
 const SLOW: Duration = Duration::from_millis(200);
 /// Minimum share of the late answers' time that one domain must have to be blamed.
 const ONE_DOMAIN: f64 = 0.8;

@@ -5,11 +5,11 @@ use crate::report::{
     Caveat, Exchanges, Finding, LayerState, Overall, OverallResult, Report, Shape, Unclaimed,
 };
 
-/// Minimum number of requests for which the tail of the latency is known.
+/// Minimum number of requests that show the tail of the latency.
 const FEW_REQUESTS: u64 = 1_000;
 /// Maximum unexplained share of the time that the report does not mention.
 const UNEXPLAINED: f64 = 0.01;
-/// Maximum unexplained share of the time for which the report draws a conclusion about the rest.
+/// Above this unexplained share of the time, the report draws no conclusion about the rest.
 const MUCH_UNEXPLAINED: f64 = 0.1;
 
 /// Returns the overall result of a report whose other parts are complete.

@@ -37,7 +37,7 @@ pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
         .collect()
 }
 
-/// The same probes, without load and under load.
+/// One kind of probe, without load and under load.
 struct Both<'a> {
     idle: &'a ProbeGroup,
     loaded: &'a ProbeGroup,

@@ -14,7 +14,7 @@ use crate::route::alike;
 /// Minimum share of the path's delay that must arise between two hops for these hops to be
 /// reported.
 const MOST: f64 = 0.5;
-/// Minimum delay between two hops for which the place matters.
+/// Minimum delay between two hops that are reported.
 const FAR: Duration = Duration::from_millis(1);
 /// Minimum number and minimum share of lost probes to the target. An investigation sends few
 /// probes, and a single lost one shows nothing.

@@ -7,7 +7,7 @@ use crate::observed::event::GeneratorSample;
 
 /// Minimum share of one processor at which a generator thread counts as saturated.
 const BUSY_SHARE: f64 = 0.9;
-/// Minimum length of a run for which the processor share is evaluated. A shorter run is mostly
+/// The processor share is evaluated only for runs of at least this length. A shorter run is mostly
 /// setup and teardown.
 const SHORTEST: Duration = Duration::from_millis(50);
 /// Minimum lateness of the generator (99th percentile) that distorts its results.

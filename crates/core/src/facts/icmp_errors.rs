@@ -16,9 +16,9 @@ use crate::stats::histogram::Distribution;
 
 /// Maximum number of combinations of target host and kind of error.
 const MAX_WORDS: usize = 256;
-/// Maximum number of senders kept for each such combination.
+/// Maximum number of senders kept for each combination of target host and kind of error.
 const MAX_REPORTERS: usize = 8;
-/// Maximum number of packet numbers kept for each such combination.
+/// Maximum number of packet numbers kept for each combination of target host and kind of error.
 const MAX_PACKETS: usize = 5;
 /// Maximum number of pairs of hosts whose pings are followed.
 const MAX_PAIRS: usize = 256;
@@ -50,7 +50,7 @@ pub(crate) struct Word {
     pub(crate) reporters: BTreeSet<IpAddr>,
     /// The first packets that report the error.
     pub(crate) packets: Vec<u64>,
-    /// The number of these errors that are about pings.
+    /// The number of errors that are about pings.
     pub(crate) pings: u64,
 }
 

@@ -69,8 +69,8 @@ pub(crate) struct ServiceTurns {
     pub(crate) threaded: u64,
     /// Times at each stage, in the order of [`RequestSpan::STAGES`].
     pub(crate) stages: [Distribution; RequestSpan::STAGES.len()],
-    /// The times for which the first segments of responses waited in queueing disciplines, where
-    /// these times were observed.
+    /// The times for which the first segments of responses waited in queueing disciplines, if
+    /// observed.
     pub(crate) first_queued: Distribution,
     /// The turns in which the kernel dropped a part of the request because the socket was out of
     /// memory.
@@ -82,8 +82,8 @@ pub(crate) struct ServiceTurns {
     /// The total time for which Nagle's algorithm held data in a turn, for the turns in which it
     /// did.
     pub(crate) held: Distribution,
-    /// Number of times that Nagle's algorithm held data, and number of these times in which
-    /// something arrived before the data was sent.
+    /// Number of times that Nagle's algorithm held data, and number of those holds during which a
+    /// packet arrived before the data was sent.
     pub(crate) holds: u64,
     pub(crate) after_arrival: u64,
     /// Name (`comm`) and process id of each program that read requests.

@@ -4,12 +4,12 @@ use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Account, Booking, LayerState, Report};
 
-/// Minimum share of a service's time, and minimum mean per request, for which a finding must name
-/// the place of unclaimed time.
+/// A finding must name the place of unclaimed time that is at least this share of the service's
+/// time, and at least this mean per request.
 const SHARE: f64 = 0.05;
 const MEAN_NS: u64 = 1_000_000;
-/// Minimum share of the time of all services for which a finding must name the place of unclaimed
-/// time.
+/// A finding must name the place of unclaimed time only if the time is at least this share of the
+/// time of all services.
 const OF_ALL: f64 = 0.01;
 /// Maximum number of findings in a report.
 const MAX_FINDINGS: usize = 32;

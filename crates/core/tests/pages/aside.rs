@@ -13,7 +13,7 @@ use lagtrace_core::observed::time::Timestamp;
 
 use crate::wire;
 
-/// The first number of these packets. No segment has such a high number.
+/// The packet number of the first [`Aside`]. No segment has such a high number.
 const FIRST_NUMBER: u64 = 100_000;
 
 /// A packet other than a segment of the traced connections.
@@ -48,7 +48,7 @@ fn on_link(last: u8, port: u16) -> Endpoint {
     Endpoint::new(IpAddr::V4(Ipv4Addr::new(224, 0, 0, last)), port)
 }
 
-/// Parses the words after the time; `None` if they are not such a packet.
+/// Parses the words after the time; `None` if they do not describe an [`Aside`].
 pub(crate) fn parse(words: &[&str], connection: u16) -> Option<Result<Aside, String>> {
     Some(match words {
         ["ask", rest @ ..] => dns(false, rest),

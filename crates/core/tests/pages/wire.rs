@@ -225,7 +225,7 @@ impl Player<'_> {
     fn segment(&mut self, line: &SegmentLine) -> Result<(), String> {
         let at = self.time(&line.time)?;
         if let Some(label) = &line.unless {
-            // The labelled segment must have reached the sender of this one by then.
+            // The segment is not sent if the labelled segment has already reached its sender.
             if self.label(label)?.0 <= at - travel(self.run, line.by) {
                 return Ok(());
             }

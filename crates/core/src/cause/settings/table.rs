@@ -40,7 +40,7 @@ const OFF_RATE: f64 = 0.25;
 const OFF_COUNT: f64 = 0.002;
 /// Maximum relative deviation of the number of requests in service from the number of workers.
 const OFF_SERVED: f64 = 0.25;
-/// Minimum part of its timeout for which nginx keeps an idle connection.
+/// nginx keeps an idle connection for at least this part of the timeout.
 const KEPT: f64 = 0.95;
 /// Maximum difference between the length of a TLS record and its plain text, in bytes (RFC 5246
 /// §6.2.3: 2048 bytes plus the header).

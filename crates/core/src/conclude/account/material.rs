@@ -17,7 +17,8 @@ const STALL: Duration = Duration::from_millis(10);
 /// Minimum unclaimed share of a place's avoidable time. A smaller share is taken as inaccuracy of
 /// the findings.
 const REST: f64 = 0.1;
-/// Minimum share of the time of all services for which a place is reported.
+/// A place is reported only if its unclaimed time is at least this share of the time of all
+/// services.
 const OF_ALL: f64 = 0.01;
 
 /// Returns true if the unclaimed time of this place is to be reported. `whole` is the time of all

@@ -10,7 +10,7 @@ use crate::stats::histogram::Distribution;
 
 /// Minimum number of requests for a shape.
 const LEAST: usize = 8;
-/// Minimum ratio of the 10th to the 90th percentile for which the times count as constant.
+/// Minimum ratio of the 10th to the 90th percentile of times that count as constant.
 const CONSTANT: f64 = 0.6;
 /// Minimum share of the time that [`FEW`] of the requests must have for the shapes `Rare`,
 /// `ByRequest` and `ByConnection`.
@@ -19,7 +19,7 @@ const MOST: f64 = 0.8;
 const FEW: f64 = 0.2;
 /// Minimum factor by which the median grows from the first third of the requests to the last third.
 const GROWTH: f64 = 2.0;
-/// Maximum deviation from the median for which intervals count as even, as a share of the median.
+/// Maximum deviation of even intervals from their median, as a share of the median.
 const EVEN: f64 = 0.15;
 /// Minimum number of intervals for the shape `Periodic`.
 const PERIODS: usize = 4;

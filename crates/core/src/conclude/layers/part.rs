@@ -14,7 +14,8 @@ pub(super) struct Part {
     inherent: u64,
     /// Time of the layer's own waits that is unexplained, or that findings of this layer claim.
     avoidable: u64,
-    /// The same time for waits of unknown kind, which may belong to the layer.
+    /// Time of waits of unknown kind that is unexplained, or that findings of this layer claim.
+    /// These waits may belong to the layer.
     unknown: u64,
     /// Time that findings of other layers claim.
     foreign: u64,
