@@ -515,7 +515,7 @@ const FEW_ATTEMPTS: u64 = 10;
 const GROUND_SHARE: f64 = 0.1;
 
 /// Moves the finding on packet loss before other findings of its service, if the loss costs at
-/// least [`GROUND_SHARE`] of what they cost. Findings that block all requests stay first.
+/// least the share [`GROUND_SHARE`] of their cost. Findings that block all requests stay first.
 fn put_ground_first(findings: &mut Vec<Finding>) {
     let Some(at) = findings.iter().position(|f| f.cause == Id::PacketLoss) else {
         return;
@@ -538,7 +538,7 @@ fn put_ground_first(findings: &mut Vec<Finding>) {
 
 /// Sorts the findings. Causes that let no request succeed come first, with two exceptions. One is a
 /// few failed attempts among many requests that succeed. The other is a few attempts at a service
-/// that never answered, if they took less time than a finding with a more certain verdict costs.
+/// that never answered, if a finding with a more certain verdict costs more time.
 ///
 /// The other findings are sorted by weight: the time that they claim or, before the account is
 /// made, their cost. Claimed time is better because two findings of equal cost may explain the same

@@ -278,8 +278,8 @@ macro_rules! causes {
                 title: "The path loses packets",
                 layer: Transport,
                 waits: [Recovery],
-                // If only one of several parallel paths loses packets, or if only packets of one
-                // size are lost, the path as a whole does not lose packets.
+                // The path as a whole loses no packets if only one of several parallel paths does,
+                // or if only packets of one size are lost.
                 follows: [
                     Within MtuBlackHole, Within PathMemberFault, Within Policer,
                     Within SocketMemoryPressure, Within AcceptQueueOverflow, Within StaleKeepAlive,

@@ -1,4 +1,4 @@
-//! Tests that the committed JSON Schemas describe the present types.
+//! Tests that the committed JSON Schemas describe the current types.
 #![allow(
     clippy::disallowed_methods,
     reason = "the crate does no I/O; this test reads the files that it guards"

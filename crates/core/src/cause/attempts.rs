@@ -38,7 +38,7 @@ impl Attempts {
                 ProbeMethod::HttpFresh | ProbeMethod::HttpKeptAlive => &mut attempts.requests,
                 // These probes do not reach the service.
                 ProbeMethod::TcpFlags | ProbeMethod::Icmp | ProbeMethod::Udp => continue,
-                // The sample of the HTTP request contains the outcome.
+                // The sample of the HTTP request already contains the handshake's outcome.
                 ProbeMethod::TlsFull | ProbeMethod::TlsResumed => continue,
             };
             attempts.repeated_syns += group.syn_retransmissions;

@@ -55,8 +55,8 @@ const LEAST_PAUSES: usize = 4;
 /// minimum timeout (`tcp_schedule_loss_probe()` in `net/ipv4/tcp_output.c`). One of them is the
 /// request's own.
 const MOST_TRIPS: u32 = 3;
-/// Ratio of the long runs' length to the short runs'. If few runs have equal length, a larger ratio
-/// means that the runs are one endless sequence with random interruptions.
+/// Ratio of the 90th to the 10th percentile of the runs' lengths. If few runs have equal length and
+/// the ratio is this large, the runs may be one endless sequence with random interruptions.
 const CHANCE: usize = 2;
 /// Minimum share of all exchanges that belong to chatty actions. Also the minimum share of an
 /// action's exchanges that are quick, and that follow immediately.

@@ -40,14 +40,15 @@ impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let signs = &exchange.signs;
         let is_closed = match exchange.outcome {
-            // The server closed first. If the client had, it would just not have waited.
+            // The server closed first. A client that closes first just does not wait for the
+            // response.
             Outcome::Closed => true,
             Outcome::Reset if signs.is_reset_on_way => false,
             Outcome::Reset => signs.ended_by == Some(Side::Server) || signs.was_closing,
             _ => false,
         };
         // A server also resets data of connections that it does not know, and gives up on clients
-        // that it does not hear. So a request that was never acknowledged and had to be
+        // from which nothing arrives. So a request that was never acknowledged and had to be
         // retransmitted was lost on the path.
         let is_heard = signs.is_request_acked || signs.request_repeats == 0;
         let is_taken = signs.is_made && is_heard;

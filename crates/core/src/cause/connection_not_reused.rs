@@ -246,9 +246,10 @@ impl Rule {
         self.client_asked.max(self.server_asked) * 2 >= self.tally.affected
     }
 
-    /// Returns true if the lack of reuse is a habit. Either most connections were opened one after
-    /// the other, so that a single one would have sufficed, or one end asked to close nearly all of
-    /// them after one exchange.
+    /// Returns true if the lack of reuse is a habit, in one of two cases:
+    /// - Most connections were opened one after the other, so that a single one would have
+    ///   sufficed.
+    /// - One end asked to close nearly all of them after one exchange.
     fn is_habit(&self, spared: u64, case: &Case<'_>) -> bool {
         let whole = case.ledger.whole();
         let is_each = self.is_asked() && self.tally.affected as f64 >= whole as f64 * EACH;

@@ -1,5 +1,5 @@
-//! `cpu-idle-wakeup`: the server's kernel shows that the program's threads were runnable, and that
-//! the processors that then ran them had been idle.
+//! `cpu-idle-wakeup`: the server's kernel shows that the program's threads were runnable. The
+//! processors that then ran them had been idle.
 
 use core::time::Duration;
 

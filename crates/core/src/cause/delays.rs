@@ -12,8 +12,8 @@ use crate::stats::histogram::Distribution;
 
 /// Maximum number of packet numbers listed in a finding.
 const PACKETS: usize = 6;
-/// Minimum share of late connections for a finding, if the delays are a small part of all time but
-/// their median is at least [`LONG`].
+/// Minimum share of late connections for a finding, if their median delay is at least [`LONG`]. All
+/// delays together may then be a small part of the time.
 const SHARE: f64 = 0.01;
 /// Minimum median delay at which [`SHARE`] is enough for a finding.
 const LONG: Duration = Duration::from_millis(100);

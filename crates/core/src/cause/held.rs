@@ -23,9 +23,8 @@ const BY_TIMER: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_millis(600);
 /// Minimum hold that counts.
 const NOTABLE: Duration = Duration::from_millis(1);
-/// Minimum share of the held second segments that left with the ACK. By chance, a program's own
-/// timer expires within 0.5 ms of the ACK in one of eight cases (0.5 ms of the 4 ms between the
-/// ticks at 250 Hz).
+/// Minimum share of the held second segments that left with the ACK. A program's own timer expires
+/// within 0.5 ms of the ACK in one of eight cases, by chance: ticks at 250 Hz are 4 ms apart.
 const SHARE_RELEASED: f64 = 0.7;
 /// Minimum slope that shows a release by the ACK. It is the slope of the second segment's time over
 /// the ACK's time: 1 if the ACK releases the segment, and 0 if a timer does. The slope decides if a

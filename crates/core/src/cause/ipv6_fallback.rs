@@ -129,8 +129,8 @@ impl Rule {
         attempts
     }
 
-    /// Returns the time that connections waited for attempts at IPv6 addresses, and the part of it
-    /// that each address's account contains, in nanoseconds.
+    /// Returns two times in nanoseconds: the time that connections waited for attempts at IPv6
+    /// addresses, and the part of it that each address's account already contains.
     pub(crate) fn waited(&self) -> (u64, BTreeMap<Endpoint, u64>) {
         let attempts = self.attempts();
         (attempts.delays.sum(), attempts.repeating)

@@ -19,7 +19,7 @@ use crate::service::tally::{Cost, Tally};
 /// A low window stays below the initial window for at least this many round trips. Fewer may be the
 /// end of a message.
 const LOW_ROUNDS: u32 = 3;
-/// Minimum factor by which a window that is not low grows. Older systems begin with two to four
+/// A window that grows by at least this factor is not low. Older systems begin with two to four
 /// segments (RFC 3390), but their windows grow.
 const GROWN: u64 = 2;
 /// Minimum number of stops that show whether the window grows as in slow start.

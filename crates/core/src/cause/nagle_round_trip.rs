@@ -47,9 +47,9 @@ impl super::Rule for Rule {
 }
 
 /// Returns true if the round trip is long enough for a conclusion. On a very short path, the ACK
-/// comes back at once, and a segment that leaves together with the ACK may have been written only
-/// then. Without a handshake, the round trip has no bound, and a segment that left sooner than a
-/// round trip may have left before the ACK arrived.
+/// comes back at once. A segment that leaves together with the ACK may then have been written only
+/// at that time. Without a handshake, the round trip has no upper bound. A segment that left sooner
+/// than a round trip may then have left before the ACK arrived.
 fn has_round_trip(case: &Case<'_>, held: &Held) -> bool {
     let Some(trip) = case.round_trip() else {
         return false;

@@ -41,8 +41,8 @@ const UPLOAD: Wording = Wording {
     ..WORDING
 };
 
-/// Watches proxies that receive a whole upload before they send it to their upstream, or that hold
-/// back a response that their upstream has begun.
+/// Watches proxies that receive a whole upload before they forward it, or that hold back a response
+/// that their upstream has begun.
 ///
 /// The sign is that the capture contains both sides of the proxy. Either the proxy's own request
 /// begins only at the end of the client's long request, or the upstream's response begins long

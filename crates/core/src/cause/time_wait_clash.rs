@@ -30,8 +30,8 @@ const WORDING: Wording = Wording {
 };
 
 /// Watches SYNs that were answered with an ACK of an older connection. The server still had the
-/// previous connection between the same ports in TIME_WAIT, and the client had to reset it before
-/// it could start again (RFC 9293 §3.10.7.4).
+/// previous connection between the same ports in TIME_WAIT. The client had to reset that connection
+/// before it could start again (RFC 9293 §3.10.7.4).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,

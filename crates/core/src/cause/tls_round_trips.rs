@@ -212,8 +212,8 @@ impl Rule {
         self.lowered > 0 && self.newer == 0
     }
 
-    /// Returns true if the client seems to be the limit, but it is not known whether the server
-    /// supports more, because no client offered it.
+    /// Returns true if the client seems to be the limit, but no client offered more. It is then not
+    /// known whether the server supports more.
     fn is_untold(&self) -> bool {
         self.culprit() == Owner::Client && self.newer == 0
     }

@@ -38,8 +38,8 @@ const STEP_SHARE: f64 = 0.15;
 const ASTRAY: usize = 5;
 
 /// Maximum delay of a delayed ACK of Linux, if the round trip is not longer
-/// (`tcp_send_delayed_ack()` in `net/ipv4/tcp_output.c`), and the initial TTL of Linux, which some
-/// other systems share (`ip_default_ttl`).
+/// (`tcp_send_delayed_ack()` in `net/ipv4/tcp_output.c`). The second value is the initial TTL of
+/// Linux (`ip_default_ttl`), which some other systems share.
 const LINUX_DELAYED_ACK: Duration = Duration::from_millis(40);
 const LINUX_TTL: u8 = 64;
 /// If the time passed on the path, the server's kernel acknowledges at most one in this many
@@ -109,8 +109,8 @@ impl LeastTrip {
     }
 }
 
-/// The time of an exchange on the path as far as it is visible, and true if it is late compared
-/// with its own connection.
+/// The visible time of an exchange on the path. It is late if it is far above the minimum of the
+/// connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Passage {
     at: Timestamp,
@@ -218,8 +218,9 @@ impl Trips {
         self.clocked * CLOCKED_PART >= self.tally.affected
     }
 
-    /// Returns the minimum round trip with which late ones are compared. It is the service's or, if
-    /// another host is far nearer to the server, the minimum of the late connections themselves.
+    /// Returns the minimum round trip with which late ones are compared. It is the service's
+    /// minimum. If another host is far nearer to the server, it is the minimum of the late
+    /// connections themselves.
     pub(super) fn least_of_late(&self, case: &Case<'_>) -> Duration {
         // A handshake is a round trip too.
         let least = self.least();
@@ -393,8 +394,8 @@ impl Trips {
         share >= MOSTLY || (share >= OFTEN && self.smoothness() >= SMOOTH)
     }
 
-    /// Returns the cost of a standing queue. The queue affects all exchanges, so those for which
-    /// the arrival of the response is not known count like the others.
+    /// Returns the cost of a standing queue. The queue affects all exchanges, so exchanges with an
+    /// unknown arrival of the response count like the others.
     pub(super) fn queued(&self) -> Tally {
         self.with_untold(&self.tally, self.heard_late)
     }
@@ -475,8 +476,8 @@ pub(super) fn matters_outside(case: &Case<'_>, tally: &Tally, least: Duration) -
     mean >= MATERIAL_TIME && share_outside(case, tally, least) >= MATERIAL_SHARE
 }
 
-/// Returns the share of `tally` in the requests' time, including their way from and to the client.
-/// This way takes at least the round trip `least` for each request.
+/// Returns `tally` as a share of the requests' time. This time includes the way from and to the
+/// client, which takes at least the round trip `least` for each request.
 pub(super) fn share_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> f64 {
     let ways = nanos(least).saturating_mul(case.ledger.count);
     let whole = case

@@ -1,12 +1,12 @@
 //! Confidence intervals by resampling clusters.
 //!
-//! Requests in the same second share its disturbances, and requests of the same group share their
-//! connections, so they are not independent of each other. Intervals that treat them as independent
-//! are far too narrow. So whole seconds and whole groups are drawn with replacement, independently
-//! of each other, and a cluster has the product of both draws as its weight (the pigeonhole
-//! bootstrap: Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007). The
-//! intervals are rather too wide than too narrow. Resampling cannot show differences between whole
-//! runs (another hour, another neighbour on the host).
+//! Requests are not independent of each other: those in one second share its disturbances, and
+//! those of one group share their connections. Intervals that treat them as independent are far too
+//! narrow. So whole seconds and whole groups are drawn with replacement, independently of each
+//! other. The weight of a cluster is the product of both draws (the pigeonhole bootstrap: Owen,
+//! "The pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007). The intervals are rather
+//! too wide than too narrow. Resampling cannot show differences between whole runs (another hour,
+//! another neighbour on the host).
 
 use std::collections::{BTreeMap, BTreeSet};
 

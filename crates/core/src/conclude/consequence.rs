@@ -3,10 +3,10 @@
 use crate::registry::{Id, SharedTime};
 use crate::report::Finding;
 
-/// Minimum cost of a cause, as a share of its consequence's cost, if both count the same time.
+/// Minimum ratio of a cause's cost to its consequence's cost, if both count the same time.
 const EXPLAINED: f64 = 0.5;
-/// Minimum number of exchanges that a cause affects, as a share of the number that its consequence
-/// affects, if both count the same time.
+/// Minimum ratio of the exchanges that a cause affects to those that its consequence affects, if
+/// both count the same time.
 const SAME: f64 = 0.1;
 
 /// Merges each consequence into the first of its causes that has a finding and explains it.

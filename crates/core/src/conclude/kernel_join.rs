@@ -13,10 +13,10 @@ use crate::report::{
 use crate::service::kernel_join::{KINDS, Served, Split};
 use crate::service::tally::Tally;
 
-/// Minimum part of a wait in the packets that the stages must cover to explain the wait.
+/// Stages explain a wait if they cover at least this part of the packets' wait.
 const EXPLAINED: f64 = 0.8;
-/// Minimum part of a wait in the packets that the server's kernel must have timed as its own. A
-/// smaller part means that most of the wait passed elsewhere.
+/// A finding is contradicted if the server's kernel timed less than this part of the packets' wait
+/// as its own. Most of the wait then passed elsewhere.
 const CONTRADICTED: f64 = 0.5;
 /// A stage is mentioned only if it takes at least this share of the wait.
 const WORTH_SAYING: f64 = 0.02;

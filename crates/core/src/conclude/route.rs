@@ -128,7 +128,7 @@ fn echoes(facts: &Facts) -> Option<(u64, u64)> {
 
 /// Returns the state and the line of the path if probes to the target are lost. The target causes
 /// the loss if it drops SYNs (a full backlog, a rate limit). The path causes it if echo requests
-/// are lost as often, because the target's kernel answers these whatever port is open. Routers are
+/// are lost as often: the target's kernel answers echo requests whatever port is open. Routers are
 /// no evidence: one that limits its answers looks like one that drops packets.
 fn whose(route: &Route, hops: &[Hop], echoes: Option<(u64, u64)>) -> (LayerState, String) {
     let last = hops.last();

@@ -402,8 +402,8 @@ impl LoadSum {
         self.received_bytes += other.received_bytes;
     }
 
-    /// Returns the number of failed requests (without timeouts and those cut by the end of the
-    /// run), plus the number of responses with a status of 500 or more.
+    /// Returns the number of failed requests, plus the number of responses with a status of 500 or
+    /// more. Timeouts and requests cut by the end of the run do not count.
     pub(crate) fn errors(&self) -> u64 {
         let is_error = |failure: RequestFailure| {
             !matches!(failure, RequestFailure::Timeout | RequestFailure::Cut)

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 use crate::observed::event::{Coming, ProbeAnswer, ProbeSample, ProbeStep};
 
-/// Maximum number of values kept in a sweep.
+/// Maximum number of parameter values kept in a sweep.
 const MAX_STEPS: usize = 4_096;
 /// Maximum number of kinds of answers kept for each value.
 const MAX_ANSWERS: usize = 8;
 
-/// The answers to a sweep's probes, by value.
+/// The answers to a sweep's probes, by the parameter's value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sweep {
     pub(crate) steps: BTreeMap<ProbeStep, StepTally>,
@@ -19,7 +19,7 @@ pub(crate) struct Sweep {
     pub(crate) headers: u16,
 }
 
-/// The answers to the probes with one value.
+/// The answers to the probes with one value of the parameter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StepTally {
     pub(crate) sent: u64,

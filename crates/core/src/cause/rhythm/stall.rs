@@ -34,12 +34,12 @@ const RARE: f64 = 0.75;
 /// Minimum share of quick exchanges outside the stalls, among exchanges for the same targets as in
 /// the stalls.
 const USUAL: f64 = 1.0 - RARE;
-/// Maximum time by which a request may precede the last response before the stall and still count
-/// as waiting in the stall.
+/// A request that arrived up to this long before the last response that precedes the stall still
+/// counts as waiting in the stall.
 const MEANWHILE: Duration = Duration::from_millis(5);
 /// Minimum wait after which the server's kernel must have acknowledged a request that it received.
-/// A delayed ACK takes 40 ms (`TCP_DELACK_MIN` in `include/net/tcp.h`) plus up to a tick, or at
-/// most a round trip if that is longer (`tcp_send_delayed_ack()`).
+/// A delayed ACK takes 40 ms (`TCP_DELACK_MIN` in `include/net/tcp.h`) plus up to a tick. If a
+/// round trip is longer, it takes at most a round trip (`tcp_send_delayed_ack()`).
 const DELAYED_ACK: Duration = Duration::from_millis(52);
 /// Minimum number of ordinary requests that must follow a cold start.
 const WARM: usize = 10;
@@ -195,9 +195,9 @@ pub(super) fn stalls(course: &Course<'_>) -> Vec<Stall> {
 }
 
 /// Returns the stalls if the server is the reason, and not the requests; otherwise `None`. There
-/// must be at least [`OCCASIONS`] stalls, or long ones. In addition, most of them must end at the
-/// same time for requests that arrived at different times, or their targets must be answered
-/// quickly at other times.
+/// must be at least [`OCCASIONS`] stalls, or long ones. In addition, one of two conditions must be
+/// true. In most stalls, requests that arrived at different times are answered together. Or
+/// requests for the same targets are answered quickly at other times.
 pub(super) fn common(
     stalls: Vec<Stall>,
     course: &Course<'_>,

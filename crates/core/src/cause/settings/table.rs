@@ -18,7 +18,7 @@ pub(super) struct Row {
     pub(super) test: fn(&Seen<'_>) -> Says,
     /// The effect of the setting that the traffic shows.
     pub(super) effect: &'static str,
-    /// The change to make. `{setting}` stands for the present line. Empty if the setting must stay
+    /// The change to make. `{setting}` stands for the current line. Empty if the setting must stay
     /// as it is.
     pub(super) change: &'static str,
 }

@@ -6,8 +6,8 @@ use crate::facts::Facts;
 use crate::observed::event::TargetId;
 use crate::report::{EvidenceKind, Finding, Verdict};
 
-/// Minimum part of a wait in the packets that the server's kernel must have timed as its own to
-/// prove the place.
+/// A place is proven if the server's kernel timed at least this part of the packets' wait as its
+/// own.
 const WITNESSED: f64 = 0.8;
 
 /// Returns the certainty of the place of `finding`, and the best evidence for this place.

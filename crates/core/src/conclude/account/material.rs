@@ -65,9 +65,9 @@ fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
     is_tail(ledger, times, least, unclaimed / all.max(1.0))
 }
 
-/// Returns true if the 99th percentile of the latency would fall by a material share and time
-/// without the `unclaimed` part (0 to 1) of `times`. At least `REPEATS` × 100 requests are needed
-/// for a tail.
+/// Returns true if the `unclaimed` part (0 to 1) of `times` matters to the tail: without it, the
+/// 99th percentile of the latency would fall by a material share and time. At least `REPEATS` × 100
+/// requests are needed for a tail.
 fn is_tail(ledger: &Ledger, times: &Distribution, least: Duration, unclaimed: f64) -> bool {
     let count = ledger.latency.count();
     if count < REPEATS * 100 {

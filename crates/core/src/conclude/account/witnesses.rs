@@ -7,8 +7,8 @@ use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
 use crate::report::{EvidenceKind, Finding, Says, Witness};
 
-/// Minimum part of a server's wait in the packets that the server's kernel must have timed as its
-/// own. A smaller part contradicts the finding.
+/// A finding is contradicted if the server's kernel timed less than this part of the packets' wait
+/// as its own.
 const CONTRADICTED: f64 = 0.5;
 
 const KINDS: [EvidenceKind; 7] = [

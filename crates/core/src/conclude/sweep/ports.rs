@@ -18,7 +18,7 @@ const SLOWER_SHARE: f64 = 1.5;
 /// At most one in this many ports may be faulty. If there are more, no single member is the reason.
 const EXCEPTION: usize = 2;
 /// Returns the remark on a faulty member. Routers choose the member by a hash of the ports (RFC
-/// 2992), so a fault of one member always affects the same ports and never the others.
+/// 2992), so a fault of one member always affects the same ports.
 pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
     let tallies: Vec<(u16, &StepTally)> = sweep
         .steps

@@ -76,7 +76,7 @@ fn a_member_that_loses_shows_by_its_ports() {
         said(syn, by_port(|port, _| lost(port % 2 == 1))),
         ["probe-member-loses"]
     );
-    // Random loss; loss of most ports; no loss.
+    // The losses are random, or affect most ports, or there are none.
     let none: [&str; 0] = [];
     assert_eq!(
         said(
@@ -98,7 +98,7 @@ fn a_slower_member_shows_by_its_ports() {
     let slow = by_port(|port, _| (OPEN, if port == 5 { 6_000 } else { 1_000 }));
     assert_eq!(said(syn, slow), ["probe-member-slower"]);
     let none: [&str; 0] = [];
-    // A delay that occurs once; a small delay; a delay that grows from port to port.
+    // The delay occurs once, or is small, or grows from port to port.
     let once = by_port(|port, round| {
         (
             OPEN,
@@ -114,7 +114,7 @@ fn a_slower_member_shows_by_its_ports() {
     assert_eq!(said(syn, little), none);
     let degrees = by_port(|port, _| (OPEN, 1_000 + 600 * u64::from(port)));
     assert_eq!(said(syn, degrees), none);
-    // The slow port was answered only once; a router answered.
+    // The slow port was answered only once, or by a router.
     let lossy = by_port(|port, round| match (port, round) {
         (5, 0) => (OPEN, 6_000),
         (5, _) => (SILENCE, 0),
@@ -166,7 +166,7 @@ fn a_size_that_does_not_pass_is_told_from_loss() {
         _ => SILENCE,
     };
     assert_eq!(said(icmp, by_size(router)), none);
-    // All SYNs with data are dropped; then only SYNs above a size.
+    // First, all SYNs with data are dropped. Then only SYNs above a size are.
     let syn = |least: u16| {
         by_size(move |size, _| if size < least { OPEN } else { SILENCE })
             .into_iter()
