@@ -78,7 +78,7 @@ const EACH: f64 = 0.9;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Latencies of the exchanges that paid for a connection, with that cost.
+    /// Latencies of the exchanges that paid for a connection, including its setup.
     paid: Distribution,
     client_asked: u64,
     server_asked: u64,

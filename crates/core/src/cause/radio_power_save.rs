@@ -92,7 +92,7 @@ impl super::Rule for Rule {
             return;
         };
         // The client's timestamps show the delay before the capture point. The reply shows the
-        // delay after it.
+        // delay after that point.
         let asked = if trips::is_far(exchange) {
             exchange.path.queued.request
         } else {
@@ -101,7 +101,7 @@ impl super::Rule for Rule {
         let late = reply.saturating_sub(least) + asked;
         let least = least + exchange.path.beyond;
         self.least = self.least.into_iter().chain([least]).min();
-        // As captured, the pause includes the delay of the request after it.
+        // At the capture point, the pause before a request includes the request's own delay.
         let pause = exchange.path.idle.map(|idle| idle.saturating_sub(asked));
         if pause.is_none_or(|pause| pause < PAUSE) {
             self.prompt.record(late);

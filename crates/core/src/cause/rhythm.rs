@@ -104,7 +104,8 @@ impl Rhythm {
             .get_or_init(|| timeline::by_client(&self.moments))
     }
 
-    /// Returns the gate that lets one request through at a time, for a limit or for work.
+    /// Returns the gate that lets one request through at a time. The reason is a limit or the
+    /// server's work.
     pub(super) fn gate(&self) -> Option<Gate> {
         gate::gate(&self.clear_answers(), gate::LOOSE).map(|(gate, _)| gate)
     }

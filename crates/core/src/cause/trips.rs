@@ -148,7 +148,7 @@ impl Trips {
         if seen + exchange.path.beyond == Duration::ZERO {
             return;
         }
-        // It is not known when the request reached the server. The time that is left is on the
+        // It is not known when the request reached the server. The known time covers only the
         // client's side of the path.
         if seen.is_zero() && exchange.least_trip.is_some_and(|least| least >= NOTABLE) {
             return;

@@ -276,7 +276,7 @@ fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {
     }
 }
 
-/// Matches each client request with the first upstream request within its time.
+/// Matches each client request with the first upstream request that is sent and answered within it.
 fn pairs(front: Endpoint, asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
     let mut taken = vec![false; behind.len()];
     let mut pairs = Vec::new();

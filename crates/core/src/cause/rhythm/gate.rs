@@ -141,7 +141,8 @@ fn after_idle(answers: &[Moment]) -> impl Iterator<Item = &Moment> {
         .map(|(_, next)| next)
 }
 
-/// Returns the even intervals at which waiting requests are answered, for a limit or for work.
+/// Returns the even intervals at which waiting requests are answered. The reason is a limit or the
+/// server's work.
 pub(super) fn even(all: &Answers, stray: f64) -> Option<Gate> {
     let (clear, answers) = (&all.moments, &all.by_answer);
     let pairs = || answers.iter().zip(answers.iter().skip(1));
