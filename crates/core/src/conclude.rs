@@ -341,8 +341,8 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Makes the account of each service except the twin: books its time, lets the findings claim their
-/// time, and appends a finding for each place with material unclaimed time.
+/// Makes the account of each service except [`TargetId::Twin`]: books its time, lets the findings
+/// claim their time, and appends a finding for each place with material unclaimed time.
 fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Finding>) -> Vec<Account> {
     let evidence = scene.evidence;
     let cases = evidence.services.iter().filter_map(|(&endpoint, service)| {

@@ -45,7 +45,7 @@ const WORDING: Wording = Wording {
 };
 
 /// Watches connections that are established for the client but not for the server. The server's
-/// kernel ignores the client's first data until its program has accepted other connections.
+/// kernel ignores the client's first data until the program has accepted other connections.
 ///
 /// While the queue is full, the kernel drops new SYNs too. On a lossy path, any packet may be
 /// retransmitted. Here, only packets that open connections are retransmitted (`tcp_check_req()` and

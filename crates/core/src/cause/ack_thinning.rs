@@ -15,7 +15,7 @@ const MANY: u32 = 4;
 pub(crate) struct Rule {
     rarely: u64,
     all: u64,
-    /// The maximum over the responses of the median number of segments per ACK.
+    /// The median number of segments per ACK, of the response in which it was largest.
     most: u32,
 }
 

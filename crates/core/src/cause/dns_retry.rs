@@ -47,8 +47,8 @@ const ALWAYS_SECOND: u64 = 3;
 
 /// Watches lookups whose queries were retransmitted.
 ///
-/// If any query may be lost, the path or the resolver is the reason. If only the second of two
-/// queries from one socket is ever lost, the cause is `dns-parallel-query-loss`.
+/// If first and second queries are lost alike, the path or the resolver is the reason. If only the
+/// second of two queries from one socket is ever lost, the cause is `dns-parallel-query-loss`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,

@@ -32,8 +32,8 @@ pub(super) struct Kind {
     /// Predicates that select our own requests by their outcome.
     pub(super) is_answer: fn(ProbeAnswer) -> bool,
     pub(super) is_failure: fn(RequestFailure) -> bool,
-    /// The end of a sentence that begins with the number of requests: "were closed or reset before
-    /// a complete response".
+    /// The end of a sentence that begins with the number of requests, such as "were closed or reset
+    /// before a complete response".
     pub(super) what: &'static str,
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct Held {
     /// The times from the ACK's arrival to the second segment.
     pub(crate) reaction: Distribution,
     /// The shortest hold of a released segment. The program wrote the second segment within that
-    /// time. [`Held::cost_low_ns`] assumes the same delay for the other holds.
+    /// time. [`Held::cost_low_ns`] assumes that it took this time in every hold.
     least_hold: Option<Duration>,
     /// Number of second segments that left before the ACK of the first.
     pub(crate) eager: u64,

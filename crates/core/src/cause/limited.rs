@@ -41,8 +41,8 @@ const TINY_PART: u64 = 4;
 
 /// The index, from 0, of a connection's first exchange in which the receive window counts as tuned.
 /// Linux tunes the window by the bytes that the program reads per round trip
-/// (`tcp_rcv_space_adjust()` in `net/ipv4/tcp_input.c`). Before the first exchanges, it has not
-/// seen that many bytes.
+/// (`tcp_rcv_space_adjust()` in `net/ipv4/tcp_input.c`). In the first exchanges, it has not seen
+/// enough bytes yet.
 const TUNED_FROM: u32 = 2;
 
 /// The reason why the congestion window was full.

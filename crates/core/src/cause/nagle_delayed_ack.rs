@@ -169,9 +169,9 @@ pub(crate) fn quick_ack(facts: &Facts, target: TargetId) -> Option<ExperimentRes
 pub(crate) struct RemovedStall {
     /// The quantile, 0 to 1, at which the responses are compared.
     level: f64,
-    /// The time from the first to the last byte at that quantile, without the intervention.
+    /// The time from the first to the last byte at the quantile `level`, without the intervention.
     before: Duration,
-    /// The time from the first to the last byte at that quantile, with the intervention.
+    /// The time from the first to the last byte at the quantile `level`, with the intervention.
     after: Duration,
 }
 

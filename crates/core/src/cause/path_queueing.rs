@@ -72,7 +72,7 @@ impl super::Rule for Rule {
         if !is_seen && probed.is_none() {
             return Conclusion::Nothing;
         }
-        // A host that stalls once looks the same. A queue under load delays more exchanges, and
+        // A host that stalls once looks like a queue. A queue under load delays more exchanges, and
         // handshakes too.
         let share = trips.tally.affected as f64 / case.ledger.count.max(1) as f64;
         if probed.is_none() && share < SHARE {

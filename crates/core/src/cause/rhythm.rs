@@ -110,8 +110,8 @@ impl Rhythm {
         gate::gate(&self.clear_answers(), gate::LOOSE).map(|(gate, _)| gate)
     }
 
-    /// Returns the even intervals at which waiting requests are answered. It is used if other
-    /// evidence shows the reason.
+    /// Returns the even intervals at which waiting requests are answered. They do not show the
+    /// reason, for which the caller needs other evidence.
     pub(super) fn turns(&self) -> Option<Gate> {
         gate::even(&self.clear_answers(), gate::LOOSE)
     }

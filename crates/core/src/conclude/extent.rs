@@ -53,7 +53,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Returns a finding that costs `exchanges` of 100 requests 4 ms each.
+    /// Returns a finding on `exchanges` of 100 requests, with a cost of 4 ms for each of them.
     fn finding(exchanges: u64, share: f64) -> Finding {
         let cost = 4 * MS * exchanges;
         Finding {

@@ -19,7 +19,7 @@ use crate::report::{Account, Finding, Layer, LayerState, counted, part_of};
 use crate::service::Ledger;
 use part::Part;
 
-/// Counters of which a rise accuses no layer. If they do not rise, they clear their layer.
+/// Counters whose rise accuses no layer. If they do not rise, they clear their layer.
 const QUEUE_COUNTERS: [&str; 4] = [
     "TcpExt:ListenOverflows",
     "TcpExt:ListenDrops",

@@ -73,7 +73,7 @@ fn remark(finding: &Finding) -> Remark {
     }
 }
 
-/// Returns a finding on a part of a resolver's lookups, if the time that they lost matters.
+/// Returns a finding on some of a resolver's lookups, if the time that they lost matters.
 fn finding(
     (evidence, resolver, resolved): (&Evidence, IpAddr, &Resolved),
     id: Id,

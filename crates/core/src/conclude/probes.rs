@@ -81,7 +81,8 @@ fn method_name(method: ProbeMethod) -> &'static str {
     }
 }
 
-/// Returns the remark that a host which limits its ICMP errors looks like packet loss.
+/// Returns the remark that unanswered probes may not be losses, because hosts limit their ICMP
+/// errors.
 pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
     let limited = |(key, group): (&ProbeKey, &ProbeGroup)| {
         let count = |answer| group.answers.get(&answer).copied().unwrap_or_default();

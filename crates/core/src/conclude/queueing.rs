@@ -44,8 +44,8 @@ struct Both<'a> {
 }
 
 impl Both<'_> {
-    /// Returns the medians without load and under load of the durations that `of` selects, if the
-    /// load raised the median.
+    /// Returns the median of the durations that `of` selects, without load and under load; `None`
+    /// if the load did not raise it.
     fn rise(
         &self,
         by: Duration,

@@ -103,7 +103,7 @@ fn row(seen: &SeenSocket, peer: Option<&LiveSocket>) -> report::LiveSocket {
 /// connections that do not fit into the queue.
 fn backlog(socket: &LiveSocket, of_further: &str) -> Option<String> {
     let (waiting, most) = (socket.receive_queue, socket.send_queue);
-    // The queue is full if it contains one more than its limit (`sk_acceptq_is_full()`,
+    // The queue is full if it contains one connection more than its limit (`sk_acceptq_is_full()`,
     // `unix_recvq_full()`).
     let what = match waiting {
         0 => return None,

@@ -199,8 +199,8 @@ fn transport(facts: &Facts) -> Option<Transport> {
     })
 }
 
-/// Returns true if the service returned only `rate` responses per second, fewer than were due,
-/// although the generator was on time.
+/// Returns true if the service returned fewer responses per second (`rate`) than were due, although
+/// the generator was on time.
 fn falls_behind(facts: &Facts, start: &PhaseStart, rate: f64) -> bool {
     let generator = facts.loads.generator;
     generator.is_none_or(|generator| generator.is_on_time())

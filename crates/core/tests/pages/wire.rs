@@ -267,8 +267,8 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Returns the time of a label. In a repeated block, a label further down still has its time of
-    /// the previous repetition.
+    /// Returns the time of a label. In a repeated block, a label further down still has its time
+    /// from the previous repetition.
     fn label(&self, label: &str) -> Result<(Nanos, Option<usize>), String> {
         if label == "start" {
             return Ok((START, None));

@@ -74,10 +74,10 @@ impl Gate {
     }
 }
 
-/// Returns the even intervals at which waiting requests are answered. The second value is true if a
-/// limit is the reason, because the server could answer sooner, and false if the server's work is.
-/// `None` also if no request met the server idle, because only such a request distinguishes the two
-/// (see [`open`]).
+/// Returns the even intervals at which waiting requests are answered. The second value is true for
+/// a limit, because the server could answer sooner, and false for the server's work. `None` also if
+/// no request met the server idle, because only such a request distinguishes the two (see
+/// [`open`]).
 pub(super) fn gate(all: &Answers, stray: f64) -> Option<(Gate, bool)> {
     let gate = even(all, stray)?;
     let answers = &all.by_answer;
