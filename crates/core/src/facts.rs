@@ -275,7 +275,7 @@ impl Facts {
             .find(|line| line.target == target && line.directive == directive)
     }
 
-    /// Returns the increase of a counter of the kernel on our side of the path.
+    /// Returns the increase of a kernel counter in our own network namespace.
     pub(crate) fn counter(&self, name: &str) -> Option<u64> {
         let is_ours =
             |change: &&CounterChange| change.name == name && change.scope != CounterScope::Target;

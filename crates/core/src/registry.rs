@@ -185,7 +185,7 @@ macro_rules! causes {
                 stages: [Program, Waiting, WakeUp, RunQueue],
                 // A cork's timer and a configured rate delay a response without work of the
                 // program. A program that waits for space in its send buffer continues after an
-                // ACK; if its last write is small, the capture does not always show this. A CPU
+                // ACK. The capture does not always show this wait if the last write is small. A CPU
                 // quota can stop a thread at any point.
                 follows: [
                     Within CorkHold, Within CompressionCost, Within RateLimit, Within SendBuffer,

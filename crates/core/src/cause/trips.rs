@@ -231,7 +231,7 @@ impl Trips {
     }
 
     /// Records delays before and after the exchange. For a long response, the time after it does
-    /// not count: on a slow link, its end waits for the transmission of the rest.
+    /// not count: on a slow link, the response's end waits until the rest is transmitted.
     fn note_outside(&mut self, exchange: &Exchange, outside: Duration) {
         let asked = exchange.path.queued.request;
         let asked = asked.min(outside);

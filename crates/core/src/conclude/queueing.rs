@@ -73,7 +73,7 @@ fn beyond(key: &ProbeKey, both: &Both<'_>, is_limit: bool) -> Option<Remark> {
     };
     let whole = both.rise(by, |group| &group.rtt);
     let phase = |at: usize| both.rise(by, move |group| &group.phases[at]);
-    // The order is that of `ProbePhases::NAMES`.
+    // The indices follow the order of `ProbePhases::NAMES`.
     let (connect, handshake, first_byte) = (phase(1), phase(2), phase(4));
     let place = match (connect, handshake, first_byte) {
         (Some(rise), ..) => format!(

@@ -41,8 +41,7 @@ impl SocketFacts {
         count(&mut self.quickack, sample.quickack);
         let Some(tcp) = sample.tcp else { return };
         // Less than one segment is unsent, few segments are in flight, and the windows are open. So
-        // neither the congestion window nor the receive window holds the data, but Nagle's
-        // algorithm (`tcp_nagle_check()`).
+        // the windows do not hold the data back. Nagle's algorithm does (`tcp_nagle_check()`).
         let window_is_open = tcp.snd_wnd.is_none_or(|window| window > 2 * tcp.snd_mss);
         let is_holding = tcp.notsent_bytes > 0
             && tcp.notsent_bytes < tcp.snd_mss

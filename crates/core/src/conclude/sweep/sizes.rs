@@ -7,7 +7,7 @@ use crate::facts::{ProbeKey, StepTally, Sweep, is_by_target};
 use crate::observed::event::{ProbeAnswer, ProbeMethod, ProbeStep};
 use crate::report::{Remark, counted};
 
-/// Minimum number of unanswered probes above the limit.
+/// Minimum number of unanswered probes above the size limit.
 const LEAST_SILENT: u64 = 3;
 
 /// Returns the remark on the size above which no packets reach the target.
