@@ -66,7 +66,7 @@ pub(super) fn stood(stalls: &[Stall], ordinary: Duration, turns: &ServiceTurns) 
 
 /// The state of the requests between two times.
 enum Lying {
-    /// This many requests stayed unread, although their threads could run.
+    /// Number of requests that stayed unread, although their threads could run.
     Left(u64),
     Busy,
 }
