@@ -48,7 +48,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of slots kept for a service. They cover 32 s in which data was lost.
+/// Maximum number of time slots kept for a service. They cover 32 s in which data was lost.
 const MAX_SLOTS: usize = 16_384;
 /// Minimum time from the first to the last loss of a window. In a longer window, one segment more
 /// or less does not matter.

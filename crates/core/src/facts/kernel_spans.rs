@@ -17,7 +17,7 @@ const MAX_PROGRAMS: usize = 16;
 /// Maximum number of upstream services kept for each service.
 const MAX_ASKED: usize = 32;
 
-/// Maximum number of [`Act`]s kept for each service. Rules compare them in time.
+/// Maximum number of [`Act`]s kept for each service. Rules compare their times.
 const MAX_ACTS: usize = 8192;
 
 /// The times of one request in the thread that handled it.

@@ -23,8 +23,8 @@ pub(in crate::cause) const OCCASIONS: usize = 3;
 pub(in crate::cause) const LONG_STALL: Duration = Duration::from_millis(200);
 /// Minimum share of the late responses that stalls must explain, by their number or by their time.
 const EXPLAINED: f64 = 0.7;
-/// Minimum share of the responses sent together whose requests arrived since the previous response.
-/// A few others may have been late before, for another reason.
+/// Minimum share of requests that arrived since the previous response, among those answered
+/// together. A few others may have been late before, for another reason.
 const TOGETHER: f64 = 0.9;
 /// After a long stall, late responses may follow for the stall's length divided by this number,
 /// because their threads wait for a processor.
