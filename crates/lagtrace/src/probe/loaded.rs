@@ -21,7 +21,7 @@ pub(super) const WARM_UP: Duration = Duration::from_millis(700);
 /// Maximum duration of the load; the probes during the load end with it.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The load.
+/// Options for a load during the probes.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Queueing")]
 pub(super) struct Loaded {
@@ -78,7 +78,8 @@ impl Options {
 /// Runs the load until `stop` is set; passes on the events that are relevant for probes.
 pub(super) fn run(plan: &Plan, stop: &AtomicBool, mut sink: impl FnMut(Event)) -> Result<()> {
     let summary = load::run(plan, &|_| {}, stop, |event| {
-        // Flows and samples of requests bear on packets and findings.
+        // These events are needed only to analyse packets and to find causes, which `probe` does
+        // not do.
         if !matches!(event.body, EventBody::FlowPhase(_) | EventBody::Request(_)) {
             sink(event);
         }

@@ -24,7 +24,7 @@ const EACH_STEP: u32 = 3;
 /// The payload of an echo request in bytes, the same as in `ping`.
 const ECHO_SIZE: u16 = 56;
 
-/// What to probe, and how.
+/// The options of `lagtrace probe`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 A SYN from a raw socket (CAP_NET_RAW) is the most precise probe: the kernel
@@ -215,7 +215,7 @@ impl Options {
             (Method::Auto, true) | (Method::Syn, _) => SteadyMethod::Syn,
             (Method::Connect, _) => SteadyMethod::Connect,
             (Method::Udp, _) => SteadyMethod::Udp,
-            // Their targets have URLs.
+            // Not reached: these methods probe URLs, which have a plan of their own.
             (Method::Tls | Method::Http, _) => SteadyMethod::Connect,
         }
     }
@@ -241,8 +241,8 @@ impl Options {
         Err(Failure::new(told).hint("leave one of them out, or use another method"))
     }
 
-    /// Returns true if another method may replace the best one when it is not permitted. This is
-    /// not the case if the replacement would not do what the user requested.
+    /// Returns true if another method may replace the best one when the best one is not permitted.
+    /// A replacement must do all that the user requested.
     pub(super) fn may_stand_in(&self, plan: &SteadyPlan) -> bool {
         let is_told = self.packet.has_flags() || self.packet.size.is_some();
         self.method == Method::Auto && (plan.method == SteadyMethod::Icmp || !is_told)

@@ -18,7 +18,7 @@ const MATRIX: [TcpFlags; 7] = [
     TcpFlags::FIN.with(TcpFlags::PSH).with(TcpFlags::URG),
     TcpFlags(0),
 ];
-/// What requests ask for.
+/// Options for probes that are HTTP requests.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Requests (--method http)")]
 pub(super) struct Request {
@@ -30,7 +30,7 @@ pub(super) struct Request {
     pub(super) head: bool,
 }
 
-/// What the probes' packets look like.
+/// Options for the packets of probes.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Packets")]
 pub(super) struct Packet {
@@ -67,7 +67,7 @@ pub(super) struct Packet {
 }
 
 impl Packet {
-    /// Returns control bits that differ from a SYN's; empty for SYNs only.
+    /// Returns the flags of the segments to send; empty if only SYNs are sent.
     pub(super) fn flags(&self) -> Vec<TcpFlags> {
         match (&self.flags, self.matrix) {
             (Some(Flags(flags)), _) if flags[..] == [TcpFlags::SYN] => Vec::new(),

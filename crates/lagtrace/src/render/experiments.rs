@@ -6,7 +6,8 @@ use super::page::{Page, Tone};
 use super::table::{Align, Table, cell, plain};
 use super::{quantity, words};
 
-/// Writes the experiments: control and treatment side by side, then their meanings.
+/// Writes the experiments: the latencies of control and change side by side, then the meaning of
+/// each result.
 pub(super) fn write(page: &mut Page, report: &Report) {
     if report.experiments.is_empty() {
         return;

@@ -84,7 +84,7 @@ fn agreement(joined: &JoinedTurns) -> String {
     }
 }
 
-/// Returns the table of the waits: means over the requests that had each kind.
+/// Returns the table of the waits. The mean of each kind of wait is over the requests that had it.
 fn table(waits: &[WaitSplit]) -> Table {
     let names = || waits.first().into_iter().flat_map(|wait| &wait.stages);
     let shown: Vec<_> = names().map(|stage| is_shown(waits, &stage.name)).collect();

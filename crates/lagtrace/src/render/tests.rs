@@ -20,8 +20,8 @@ use replay::Run;
 
 use super::{Length, Style, comparison, comparison_json, json, ndjson, text};
 
-/// The recorded runs: the faulty service, the faulty service beside its healthy twin,
-/// the service after the fix, and a port on which nothing listens.
+/// The recorded runs: a faulty service, the faulty service beside its healthy twin, the service
+/// after the fix, and a port on which no program listens.
 const RUNS: [&str; 4] = ["faulty", "twin", "fixed", "refused"];
 
 const PLAIN: Style = Style {
@@ -51,8 +51,7 @@ fn replayed(name: &str) -> Report {
     recorded(name).report()
 }
 
-/// Compares a view with its committed text; writes that text first if
-/// `UPDATE_LETTERS` is 1.
+/// Compares a view with its golden file. If `UPDATE_LETTERS` is 1, the file is rewritten first.
 fn check(name: &str, view: &str) {
     let file = format!("tests/letters/{name}.txt");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&file);
@@ -67,8 +66,8 @@ fn check(name: &str, view: &str) {
     );
 }
 
-/// Each run still shows the fault it was recorded for; otherwise the letters would
-/// prove little.
+/// Each run still shows the fault for which it was recorded; otherwise the golden files would prove
+/// little.
 #[test]
 fn runs_are_what_they_are_called() {
     let found = |name| {

@@ -59,9 +59,9 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// Returns sentences on the packets that the kernel dropped, on the processor time that the
-/// program was denied, and, for `lagtrace watch` only, on the stages of each service: in other
-/// reports the stages are evidence of the findings.
+/// Returns sentences on packets that the kernel dropped and on processor time that the program was
+/// denied. For `lagtrace watch`, there are also sentences on the stages of each service; in other
+/// reports, the stages are part of the findings' evidence.
 pub(super) fn in_lines(report: &Report) -> Vec<String> {
     let Some(watch) = &report.watch else {
         return Vec::new();

@@ -177,7 +177,7 @@ pub(super) fn check(options: &Options, port: Option<u16>) -> Result<()> {
             "--paths works with tcp, paris, dublin, in-connection and icmp",
         );
     }
-    // A port with the host names a service; echo requests go to its host.
+    // A port that is part of the target is accepted: an echo request goes to the target's host.
     if method == Method::Icmp && probes.port.is_some() {
         return refuse("ICMP echo requests have no port", "leave out -p");
     }

@@ -77,9 +77,9 @@ fn expectation(page: &mut Page, cause: &Finding, report: &Report) {
     }
 }
 
-/// Returns the evidence in the order of its weight for the verdict: pieces that show the
-/// mechanism before those that only fit, and the first piece of each kind before the second,
-/// because two kinds prove and two pieces of one kind do not; else in the report's order.
+/// Returns the evidence in the order of its weight for the verdict. Pieces that show the mechanism
+/// come before pieces that only fit. The first piece of each kind comes before the second, because
+/// a proof needs two kinds of evidence. Other pieces keep the report's order.
 fn strongest(evidence: &[Evidence]) -> impl Iterator<Item = &Evidence> {
     let rank = |(at, piece): (usize, &Evidence)| {
         let earlier = evidence.iter().take(at);
