@@ -1,4 +1,4 @@
-//! A running lab, as its owner holds it.
+//! A running lab, as its owner uses it.
 
 mod bring_up;
 mod crew;

@@ -92,9 +92,9 @@ pub struct PathSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberSpec>,
     /// True if hosts send super-segments of up to 64 kB, as with a network card that segments and
-    /// merges them (TSO, GRO): captures contain them whole. By default, on for a veth pair or
-    /// loopback and off for an emulated path. On an emulated path, super-segments cross whole and
-    /// are never cut: loss, a policer and a queue act on the whole, but an MTU applies to the size
+    /// merges them (TSO, GRO). Captures then contain whole super-segments. By default, this is on
+    /// for a veth pair or loopback and off for an emulated path. An emulated path never cuts
+    /// super-segments: loss, a policer and a queue act on the whole, but an MTU applies to the size
     /// of the parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offload: Option<bool>,
@@ -108,9 +108,8 @@ pub struct PathSpec {
     pub mtu: Option<u32>,
 }
 
-/// A link among several parallel ones, with its faults, which apply in addition to those of the
+/// A link among several parallel ones. Its faults and its delays apply in addition to those of the
 /// lanes.
-/// Its delays are added to those of the lanes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemberSpec {

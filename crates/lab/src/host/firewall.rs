@@ -212,8 +212,8 @@ impl FirewallWord {
                 rules: vec![format!("{syn} drop")],
                 ..FirewallRules::default()
             },
-            // There is one client, so its port tells connections apart. A minute outlasts every
-            // retransmission of a SYN that follows a single loss.
+            // There is one client, so its port identifies the connection. A minute is longer than
+            // the time to any retransmission of a SYN after a single loss.
             Self::DropFirstSyn => FirewallRules {
                 sets: vec![
                     "seen { type inet_service . inet_service; flags dynamic,timeout; timeout 60s; size 65536; }".to_owned(),

@@ -55,7 +55,8 @@ impl Run {
     pub(crate) fn begin(scenario: Scenario) -> Result<Self, Error> {
         fs::create_dir_all(BASE).map_err(Error::file("create", BASE))?;
         open_up(Path::new(BASE))?;
-        // Until the record is written, a sweep would remove the folder as a crashed run's.
+        // The lock prevents a sweep. Until the record is written, a sweep would remove the folder
+        // like that of a crashed run.
         let _lock = lock()?;
         let started_s = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -141,7 +142,7 @@ impl Run {
             .collect::<Result<(), _>>()
             .and(folder)
             .and(groups)?;
-        // Last: whatever could not be removed is tried again by the next run.
+        // The record is removed last, so that the next run can remove anything that is left now.
         allow_missing(fs::remove_file(self.record())).map_err(Error::file("remove", self.record()))
     }
 

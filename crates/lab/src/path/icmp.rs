@@ -133,7 +133,7 @@ fn may_answer_v4(packet: &Packet<'_>, sender: Ipv4Addr) -> bool {
     let IpAddr::V4(to) = headers.flow.destination else {
         return false;
     };
-    // Echo, timestamp and information are no errors.
+    // Echo, timestamp and information messages are not errors.
     let kind = packet.bytes().get(headers.transport);
     let is_error =
         headers.flow.protocol == ICMP && kind.is_none_or(|kind| !matches!(kind, 0 | 8 | 13..=18));
@@ -180,7 +180,7 @@ pub(super) fn age(packet: &mut [u8], hops: u8) {
             let Some(old) = u16_at(packet, 10) else {
                 return;
             };
-            // HC' = ~(~HC + ~m + m'), and the word m sinks by hops · 256.
+            // HC' = ~(~HC + ~m + m'), and the word m decreases by hops · 256.
             let sum = u32::from(!old) + (0xFFFF - (u32::from(hops) << 8));
             let folded = (sum & 0xFFFF) + (sum >> 16);
             let new = !((folded & 0xFFFF) as u16).wrapping_add((folded >> 16) as u16);
@@ -269,7 +269,7 @@ mod tests {
             .expect("answers");
         assert_eq!((answer[20], &answer[24..]), (0, &asked[24..]));
         assert_eq!(checksum(0, &answer[20..]), 0);
-        // A packet that was answered is no request.
+        // An echo reply is not an echo request, so it is not answered.
         assert_eq!(Answer::Echo.to(&Packet::new(&answer), ROUTER), None);
     }
 

@@ -61,12 +61,13 @@ pub(super) struct Tcp {
 }
 
 impl<'a> Packet<'a> {
-    /// Returns a packet that represents itself.
+    /// Returns a packet that crosses links unchanged.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self::cut_to(bytes, None)
     }
 
-    /// Returns a packet that represents several packets, each with this number of data bytes.
+    /// Returns a super-segment that links carry as several packets, each with this number of data
+    /// bytes.
     pub(super) fn cut_to(bytes: &'a [u8], segment: Option<usize>) -> Self {
         Self {
             bytes,

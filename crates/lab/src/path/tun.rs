@@ -64,8 +64,8 @@ impl Head {
         raw
     }
 
-    /// Returns the packets that `cut` makes of a packet, with its checksum completed;
-    /// super-segments are not cut.
+    /// Completes the checksum of a packet and returns the packets into which `cut` divides it;
+    /// `None` for super-segments, which are not cut.
     pub(super) fn fragments(
         self,
         raw: &[u8],

@@ -1,5 +1,5 @@
-//! Variation of everything in a scenario that its truth does not depend on, so that tuning to one
-//! recording does not help with the next.
+//! Random variation of everything in a scenario that its truth does not depend on. Such recordings
+//! show whether a diagnosis is also correct under circumstances to which the rules were not tuned.
 //!
 //! The parameters that may change are derived from the scenario as far as possible: a path with its
 //! own settings keeps them, and a port that a rule contains is kept. Other dependencies of the
@@ -174,7 +174,7 @@ impl Dice<'_> {
         let mut chance = self.chance(Circumstance::Mtu);
         let least = if ipv6 { IPV6_MTU } else { MTU.0 };
         let mtu = log_between(&mut chance, least, MTU.1) as u32;
-        // A third keeps the usual MTU.
+        // One third of the recordings keep the usual MTU.
         chance.strikes(0.66).then_some(mtu)
     }
 

@@ -64,7 +64,7 @@ pub(crate) fn run(plan: MailPlan) -> Result<(), Error> {
             .map_err(Error::file("defer connections on", address.to_string()))?;
     }
     serve_all(&listener, MOST_CONNECTIONS, Duration::ZERO, |connection| {
-        // Whatever ends a connection, the next one is served.
+        // An error on one connection does not affect the others.
         let _ = converse(connection);
     });
     Ok(())

@@ -72,7 +72,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<(), Error> {
         MOST_CONNECTIONS,
         between_accepts,
         move |connection| {
-            // Whatever ends a connection, the next one is served.
+            // An error on one connection does not affect the others.
             let _ = service.serve(connection);
         },
     );

@@ -57,7 +57,7 @@ impl Process {
         let Some(stops) = &self.stops else { return };
         let elapsed = self.begun.elapsed();
         let since_stop = remainder(elapsed, stops.every);
-        // The first stop is not at once.
+        // The first stop begins after one interval.
         if elapsed >= stops.every && since_stop < stops.time {
             sleep(stops.time - since_stop);
         }
