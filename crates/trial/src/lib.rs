@@ -76,7 +76,7 @@ pub fn live(name: &str) -> Live<'_> {
 }
 
 impl<'a> Live<'a> {
-    /// Marks the test as counting for two: it computes, or measures a computation.
+    /// Marks the test as taking two places, because it computes, or measures a computation.
     pub fn busy(mut self) -> Self {
         self.of_machine = Share::Busy;
         self
@@ -95,10 +95,11 @@ impl<'a> Live<'a> {
         self
     }
 
-    /// Sets the maximum share of the test's time, 0 to 1, that the machine may stall in total; from
-    /// this share on, a failure is void. The total includes stalls of at least
+    /// Sets the maximum share of the test's time, 0 to 1, for which the machine may stall in total.
+    /// From this share on, a failure is void. The total includes stalls of at least
     /// [`Standstill::LEAST`], or the stolen time if that is longer. In a crowd
-    /// ([`Standstill::CROWD`]), every thread stalls while others run, even if never for long.
+    /// ([`Standstill::CROWD`]), the machine also counts as stalled, because every thread waits
+    /// while others run.
     pub fn share(mut self, share: f64) -> Self {
         self.share = Some(share);
         self
@@ -203,7 +204,7 @@ mod tests {
         let shared = live("test").share(0.1);
         assert!(!is_excused(shared, &standstill(99, 99, 99, 0)));
         assert!(is_excused(shared, &standstill(5, 5, 100, 0)));
-        // A tenth of two processors' second.
+        // The stolen time of two processors in one second: the limit is 10 % of 2,000 ms.
         assert!(!is_excused(shared, &standstill(0, 0, 0, 199)));
         assert!(is_excused(shared, &standstill(0, 0, 0, 200)));
     }
