@@ -48,6 +48,7 @@ mod sweep;
 pub(crate) mod table;
 mod tone;
 mod transport;
+mod unexplained;
 mod verdict;
 mod waits;
 mod watch;

@@ -12,7 +12,8 @@ use lagtrace_core::observed::event::{Event, EventBody};
 use lagtrace_sources::load;
 use lagtrace_sources::probe::{ProbeError, SteadyMethod, SteadyPlan, request, steady};
 
-use super::options::{Options, Plan};
+use super::options::Options;
+use super::plan::Plan;
 use super::{line, loaded};
 use crate::conclusion;
 use crate::console::Console;

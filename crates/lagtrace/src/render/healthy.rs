@@ -4,7 +4,7 @@ use lagtrace_core::report::{Caveat, Exchanges, LayerState, OverallResult, Report
 
 use super::page::{Page, Tone, Weight};
 use super::percentiles::{ROWS, value};
-use super::{quantity, verdict, words};
+use super::{quantity, unexplained, words};
 
 /// Names of the figures in the summary line of the latency.
 const IN_A_LINE: [&str; 4] = ["mean", "p50", "p99", "max"];
@@ -17,7 +17,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     if exchanges.count > 0 || failed > 0 {
         page.paragraph(2, Tone::Plain, &figures(exchanges, failed));
     }
-    verdict::places(page, report);
+    unexplained::write(page, report);
     layers(page, report);
     for limit in limits(report) {
         page.paragraph(2, Tone::Plain, &limit);

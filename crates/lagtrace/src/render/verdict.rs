@@ -7,10 +7,7 @@ use lagtrace_core::registry::LayerId;
 use lagtrace_core::report::{Extent, Finding, Report, Verdict};
 
 use super::page::{Page, Tone, Weight};
-use super::{groups, healthy, quantity, words};
-
-/// Maximum number of places of unexplained time named in the opening.
-const PLACES: usize = 3;
+use super::{groups, healthy, quantity, unexplained, words};
 
 /// Writes the verdict on each finding, or that there is no finding.
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -37,7 +34,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     if groups.is_empty() {
         healthy::write(page, report);
     } else {
-        places(page, report);
+        unexplained::write(page, report);
     }
     page.blank();
     page.paragraph(0, Tone::Dim, &subject(report));
@@ -97,19 +94,6 @@ pub(super) fn sureness(finding: &Finding) -> (&'static str, Tone) {
             words::place_only(location.certainty)
         }
         _ => words::verdict(finding.verdict),
-    }
-}
-
-/// Writes a line for each place of time that no cause explains.
-pub(super) fn places(page: &mut Page, report: &Report) {
-    for place in report.places().take(PLACES) {
-        page.spans(
-            2,
-            &[
-                (Tone::Caution, "Unexplained:"),
-                (Tone::Plain, &place.summary),
-            ],
-        );
     }
 }
 
