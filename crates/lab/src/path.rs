@@ -166,7 +166,7 @@ impl PathSpec {
         self.device_mtu() >= LEAST_IPV6_MTU
     }
 
-    /// Returns true if routers of the path may send packets of their own.
+    /// Returns true if routers on the path may send packets, such as ICMP errors.
     pub(crate) fn has_routers(&self) -> bool {
         let tells = |lane: &LaneSpec| lane.mtu.is_some() && lane.icmp.unwrap_or(true);
         !self.hops.is_empty() || tells(&self.to_server) || tells(&self.to_client)

@@ -1,4 +1,4 @@
-//! Output of results: the options that all commands have for it.
+//! The options for output, which all commands have.
 
 use std::path::PathBuf;
 

@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     conclude(&report, console, session.lines)
 }
 
-/// Writes the summary after the lines, if there are any.
+/// Writes the summary after the lines of the answers.
 fn conclude(
     report: &Report,
     console: &Console,

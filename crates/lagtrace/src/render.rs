@@ -65,7 +65,7 @@ use page::Page;
 /// The layout of text output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
-    /// Width in columns; text is laid out in 40 to 120.
+    /// The width in columns. Text uses at least 40 and at most 120 columns.
     pub(crate) width: usize,
     /// True if colour is used.
     pub(crate) color: bool,

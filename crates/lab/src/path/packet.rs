@@ -38,7 +38,7 @@ pub(super) struct Flow {
     pub(super) ports: (u16, u16),
 }
 
-/// The headers of a packet, as far as the stages need them.
+/// The fields of a packet's headers that the stages need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Headers {
     pub(super) flow: Flow,
@@ -49,7 +49,7 @@ pub(super) struct Headers {
     pub(super) tcp: Option<Tcp>,
 }
 
-/// The TCP header, as far as the stages need it.
+/// The fields of the TCP header that the stages need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tcp {
     pub(super) sequence: u32,

@@ -119,7 +119,7 @@ impl Tun {
         }?;
         if head == Head::VirtioNet {
             let offload = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
-            // SAFETY: TUNSETOFFLOAD takes flags by value and touches no memory of ours.
+            // SAFETY: TUNSETOFFLOAD takes flags by value and accesses no memory of this process.
             unsafe {
                 ioctl::ioctl(
                     &device,

@@ -222,7 +222,7 @@ impl Dice<'_> {
 
     fn may_be_ipv6(&self, drawn: &Drawn) -> bool {
         let is_large_enough = drawn.mtu.is_none_or(|mtu| f64::from(mtu) >= IPV6_MTU);
-        // The client's own library decides over which version of IP a name is looked up.
+        // For a name, the client's own library chooses the version of IP.
         let has_names = !self.scenario.client.files.is_empty()
             || matches!(&self.service.load, Load::Curl(curl) if curl.host.is_some());
         let words = [

@@ -102,7 +102,7 @@ impl Hidden {
 
 impl Truth {
     /// Returns the part of the truth that the packets at one end can show. A finding hidden at that
-    /// end is neither expected nor allowed: a diagnosis that reports it nevertheless is a guess.
+    /// end is neither expected nor allowed, because a diagnosis that reports it has guessed.
     #[must_use]
     pub fn seen_from(&self, end: Side) -> Self {
         let mut seen = self.clone();

@@ -1,4 +1,4 @@
-//! Accepting of connections, each on its own thread, for all of the lab's own servers.
+//! Accepting of connections, each on its own thread, for all built-in servers.
 
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! A DNS server of the lab's own that answers late, as the server that a resolver queries if the
-//! name is not in its cache.
+//! A built-in DNS server that answers late, like the server that a resolver queries if the name is
+//! not in its cache.
 //!
 //! The server answers over UDP and TCP (RFC 1035). It resolves every name to the addresses of the
 //! lab's server. The number of waiting answers is bounded: further queries are not answered.

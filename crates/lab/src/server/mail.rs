@@ -1,5 +1,5 @@
-//! A mail server, as far as a client needs it to deliver a message (RFC 5321). It is included
-//! because its protocol starts with data from the server, unlike HTTP.
+//! A mail server with the commands that a client needs to deliver a message (RFC 5321). It is
+//! included because its protocol starts with data from the server, unlike HTTP.
 
 #![allow(unsafe_code)]
 

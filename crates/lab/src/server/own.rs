@@ -1,4 +1,4 @@
-//! The lab's own small servers: one process per service, one thread per connection, plain HTTP/1.1.
+//! The built-in servers: one process per service, one thread per connection, plain HTTP/1.1.
 
 mod answer;
 mod nonsense;

@@ -1,4 +1,4 @@
-//! Tests that the lab's own servers and clients have the faults that their options describe, and no
+//! Tests that the built-in servers and clients have the faults that their options describe, and no
 //! others.
 
 use std::path::Path;
@@ -15,7 +15,7 @@ const MS: Duration = Duration::from_millis(1);
 /// requests means nothing.
 const SHARE: f64 = 0.2;
 
-/// Brings up a lab with one of the lab's own servers with these options.
+/// Brings up a lab with one of the built-in servers with these options.
 fn up_with(options: &str) -> Option<Lab> {
     let text = format!(
         "name = \"own\"\ntitle = \"t\"\ntarget = \"own\"\n[[service]]\nname = \"own\"\nport = 8080\n\
@@ -147,7 +147,7 @@ fn a_length_that_is_wrong_is_noticed_when_the_connection_ends() {
     assert!(begun.elapsed() >= 200 * MS);
 }
 
-/// Runs one of the lab's own clients with these options and returns its actions.
+/// Runs one of the built-in clients with these options and returns its actions.
 fn ask(lab: &Lab, client: &str) -> Vec<Asked> {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = folder.path().join("plan.json");

@@ -113,7 +113,7 @@ impl Options {
             (Method::Auto, true) | (Method::Syn, _) => SteadyMethod::Syn,
             (Method::Connect, _) => SteadyMethod::Connect,
             (Method::Udp, _) => SteadyMethod::Udp,
-            // Not reached: these methods probe URLs, which have a plan of their own.
+            // Not reached: the targets of these methods have URLs, for which `plan` returns first.
             (Method::Tls | Method::Http, _) => SteadyMethod::Connect,
         }
     }

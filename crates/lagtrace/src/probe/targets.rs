@@ -67,7 +67,8 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
                 url,
                 resolved: resolved.filter(|_| matches!(host, Host::Name(_))),
             };
-            // A target given twice is probed once: its answers could not be told apart.
+            // A target given twice is probed once, because the answers to the two series could not
+            // be distinguished.
             if !targets.contains(&target) {
                 targets.push(target);
             }

@@ -100,8 +100,8 @@ fn program(service: &ServiceSetting) -> String {
     format!("{}[{pids}{more}]", service.program)
 }
 
-/// Returns the values before and after the calls: `0 → 1`; `?` where they are not
-/// known, several values where sockets differ.
+/// Returns the values before and after the calls, such as `0 → 1`. An unknown value is `?`. There
+/// are several values if sockets differ.
 fn values(of: &SocketSetting) -> String {
     let list = |values: &[String]| match values.len() {
         0 => "?".to_owned(),

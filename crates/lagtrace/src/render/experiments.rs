@@ -51,7 +51,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// Returns a line for each experiment: its change of the mean latency.
+/// Returns a line for each experiment with the change of the mean latency.
 pub(super) fn in_lines(report: &Report) -> impl Iterator<Item = String> {
     report.experiments.iter().map(|outcome| {
         let (low, high) = (outcome.difference_low_ns, outcome.difference_high_ns);

@@ -19,7 +19,8 @@ struct Step<'a> {
     waits: &'a [WaitSpan],
 }
 
-/// Writes the best example of the first finding that has one, else the slowest exchange.
+/// Writes the best example of the first finding that has an example. If no finding has one, writes
+/// the slowest exchange.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let shown = report
         .findings

@@ -138,7 +138,8 @@ fn kind(protocol: Protocol) -> &'static str {
     }
 }
 
-/// Returns the container and network namespace of a socket, if not those of this program.
+/// Returns the container and network namespace of a socket, if they differ from those of this
+/// program.
 fn place(socket: &LiveSocket) -> String {
     let container = socket
         .container

@@ -1,4 +1,5 @@
-//! Waits of requests measured by packets, beside those measured in the server's kernel.
+//! Waits of requests as measured by packets, next to the same waits as measured by the server's
+//! kernel.
 
 use lagtrace_core::exchange::wait::WaitKind;
 use lagtrace_core::report::{Disagreement, JoinedTurns, Report, WaitSplit};

@@ -31,12 +31,12 @@ pub(crate) struct Stream {
     pub(crate) up: Direction,
     pub(crate) segments: Vec<Segment>,
     pub(crate) turns: Vec<Turn>,
-    /// The samples of the client's and of the server's direction.
+    /// The samples over time of both directions: that of the client, and that of the server.
     pub(crate) samples: [WaySamples; 2],
     pub(crate) exchanges: Vec<Exchange>,
     /// The capture's comments on the connection's packets.
     pub(crate) comments: Comments,
-    /// True if the connection has more packets than could be kept.
+    /// True if the connection has more packets than can be kept; the last ones are missing then.
     pub(crate) is_cut: bool,
 }
 

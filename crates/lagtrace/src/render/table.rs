@@ -14,7 +14,7 @@ const SHORTEST: usize = 8;
 /// The kind of content of a column: its alignment, and whether it may shrink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
-    /// Words, aligned left: cut where there is no room.
+    /// Words, aligned left; cut if there is no room.
     Left,
     /// Names, aligned left: never cut.
     Name,

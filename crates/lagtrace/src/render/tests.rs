@@ -174,7 +174,7 @@ fn without_color(text: &str) -> String {
     for part in parts {
         plain.push_str(part.split_once('m').map_or(part, |(_, rest)| rest));
     }
-    // Padding before an end of line is trimmed only where it is not coloured.
+    // Coloured padding at the ends of lines is not trimmed by the page, so it is trimmed here.
     plain
         .lines()
         .map(|line| format!("{}\n", line.trim_end()))

@@ -47,7 +47,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         for path in [self.container(), self.path.clone()] {
-            // The error is ignored: that of a failed test is more useful.
+            // An error is ignored, because the failure of the test itself says more.
             let _ = fs::remove_dir(self.folder(&path));
         }
     }

@@ -40,7 +40,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // The error is ignored: that of a failed test is more useful.
+        // An error is ignored, because the failure of the test itself says more.
         let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
     }
 }

@@ -1,4 +1,4 @@
-//! Runs without any privilege: each step that needs none runs, and a note names each of the others.
+//! Runs without any privilege. Steps that need none run, and each of the others leaves a note.
 
 use std::process::Command;
 

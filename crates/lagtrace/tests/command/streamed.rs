@@ -1,4 +1,4 @@
-//! A run of the program whose lines are read as they are printed. A test can thus act on an event
+//! A run of the program whose lines are read as they are printed. A test can act on an event
 //! that it has seen, instead of waiting for a fixed time.
 
 use std::ffi::OsStr;
