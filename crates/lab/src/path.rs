@@ -226,8 +226,8 @@ impl PathSpec {
         }
     }
 
-    /// Checks the members: a member may not have settings that involve the hosts or both
-    /// directions, which only the path as a whole can have.
+    /// Checks the members. A member cannot have settings that involve the hosts or both directions,
+    /// because these belong to the path as a whole.
     fn check_members(&self) -> Result<(), String> {
         if self.members.len() > MEMBER_LIMIT {
             return Err(format!("it has more than {MEMBER_LIMIT} members"));

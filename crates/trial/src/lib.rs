@@ -16,8 +16,8 @@
 //!
 //! - A pass counts as a pass, whatever the machine did.
 //! - A failure without a stall is a failure. A test that sets no limit is never void.
-//! - Set a limit to the stall that the test's own verdict tolerates, not less: one stall of 5 ms
-//!   does not explain a wrong verdict about a load of 3 s.
+//! - Set the limit to the longest stall that the test's verdict tolerates, and not lower: one stall
+//!   of 5 ms does not explain a wrong verdict about a load of 3 s.
 //!
 //! Live tests of a process run in parallel, at most two on each processor. A test that is
 //! [`busy`](Live::busy) counts as two, and a test that is [`alone`](Live::alone) takes the whole
@@ -116,8 +116,8 @@ impl<'a> Live<'a> {
     ///
     /// # Panics
     ///
-    /// With the body's own panic, if the body panics and the machine had not stalled; and if the
-    /// log cannot be written or the machine cannot be watched.
+    /// With the panic of the body, if the machine had not stalled. Also panics if the log cannot be
+    /// written or the machine cannot be watched.
     pub fn run(self, body: impl FnOnce()) {
         log::run(self.name);
         match self.judge(body) {

@@ -46,8 +46,8 @@ pub struct FirewallRules {
     /// Sets that the rules of `rules` and `output` use: `NAME { type …; }`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<String>,
-    /// The number of rules without any match that precede `rules`; each is evaluated for each
-    /// packet.
+    /// The number of additional rules before `rules`. They match no packet, but each of them is
+    /// evaluated for each packet.
     #[serde(skip_serializing_if = "is_zero")]
     pub needless: u32,
     /// Rules for incoming packets (hook `input` of family `inet`).

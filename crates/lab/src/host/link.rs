@@ -1,5 +1,5 @@
-//! Devices, addresses and routes of the two hosts, configured with `ip` inside their namespaces; or
-//! those of the single host that talks to itself.
+//! Devices, addresses and routes, configured with `ip` inside the namespaces of the two hosts, or
+//! of the single host on loopback.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! The process that keeps a lab. It brings everything up, reports this to its owner, and takes
-//! everything down when it is told to, or when the owner ends for any reason.
+//! everything down on request, or when the owner ends for any reason.
 //!
 //! The owner holds the keeper's stdin open. The end of that stream means that the owner has ended,
-//! whether by return, panic, Ctrl-C or SIGKILL. The line `detach` means that the lab is to stay.
+//! whether by return, panic, Ctrl-C or SIGKILL. The line `detach` makes the lab stay.
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -123,7 +123,7 @@ impl Run {
         format!("lagtrace-{}-", self.id)
     }
 
-    /// Ends the run's remaining processes and removes everything that it created. Continues after
+    /// Ends the run's remaining processes and removes everything that the run created. Continues after
     /// an error and returns the first one.
     pub(crate) fn clean_up(&self) -> Result<(), Error> {
         for Member { process, .. } in &self.processes {

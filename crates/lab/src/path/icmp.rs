@@ -153,8 +153,8 @@ fn may_answer_v6(packet: &Packet<'_>, sender: Ipv6Addr) -> bool {
     is_host && !to.is_multicast() && !is_error && !headers.is_later_fragment
 }
 
-/// Returns the internet checksum (RFC 1071) of `bytes`, which begin at an even offset, and of
-/// preceding words with the sum `before`.
+/// Returns the internet checksum (RFC 1071) over two parts: preceding words with the sum `before`,
+/// and `bytes`, which begin at an even offset.
 pub(super) fn checksum(before: u32, bytes: &[u8]) -> u16 {
     let mut sum = sum_of(before, bytes);
     while sum > 0xFFFF {
@@ -171,8 +171,8 @@ fn sum_of(before: u32, bytes: &[u8]) -> u32 {
     })
 }
 
-/// Decreases a packet's time to live, which must be at least `hops`, by `hops`, and updates the
-/// checksum of an IPv4 header (RFC 1624).
+/// Decreases a packet's time to live by `hops`, and updates the checksum of an IPv4 header (RFC
+/// 1624). The time to live must be at least `hops`.
 pub(super) fn age(packet: &mut [u8], hops: u8) {
     match packet.first().map(|first| first >> 4) {
         Some(4) if packet.len() >= 20 => {

@@ -110,7 +110,7 @@ impl Tun {
             .open("/dev/net/tun")?;
         let request = tun_request(name, head)?;
         // SAFETY: TUNSETIFF takes a `struct ifreq` of which it reads name and flags
-        // (Documentation/networking/tuntap.rst); `request` is one, fully initialised.
+        // (Documentation/networking/tuntap.rst); `request` is such a struct, fully initialised.
         unsafe {
             ioctl::ioctl(
                 &device,

@@ -61,8 +61,8 @@ const SNAPSHOT: (u64, u64) = (600, 1500);
 const SNAPSHOT_SHORT: (u64, u64) = (96, 200);
 
 impl Request {
-    /// Returns the same recording with a seed, and with every parameter that the truth does not
-    /// depend on drawn from this seed: equal seeds give equal recordings.
+    /// Returns this recording with a seed. Every parameter that the truth does not depend on is
+    /// drawn from the seed, so equal seeds give equal recordings.
     #[must_use]
     pub fn vary(&self, scenario: &Scenario, seed: u64) -> Self {
         let name = self.service.as_ref().unwrap_or(&scenario.target);

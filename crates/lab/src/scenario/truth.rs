@@ -53,8 +53,8 @@ pub struct Expectation {
     pub hidden: Hidden,
 }
 
-/// The ends at which no packet shows a cause, and the reason. The reason must never be a missing
-/// rule, only that the packets would be the same without the cause.
+/// The ends at which no packet shows a cause, and the reason. The reason must be that the packets
+/// would be the same without the cause, never that a rule is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hidden {

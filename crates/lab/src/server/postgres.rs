@@ -38,7 +38,7 @@ const OWNER: &str = "postgres";
 /// Maximum time until the server accepts clients.
 const READY_LIMIT: Duration = Duration::from_secs(10);
 
-/// The settings of a cluster for a run of seconds: no data survives the run, and all data is inside
+/// The settings of a cluster that runs for seconds: no data survives the run, and all data is inside
 /// its folder. Statements and lock waits that a person would notice are logged.
 const SETTINGS: [&str; 10] = [
     "fsync=off",

@@ -4,7 +4,7 @@
 //! processes the packets of its own flows, batch by batch. The results that a batch completed are
 //! delivered when all shards have processed the batch. Any free thread takes the next task that is
 //! due. No shard waits for another shard or for the reader, which is some rounds ahead. The result
-//! is nevertheless the same for any number of threads: each shard sees its packets in order, and
+//! is still the same for any number of threads: each shard sees its packets in order, and
 //! results are delivered batch by batch, in the order in which they were completed.
 
 mod progress;

@@ -76,8 +76,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Measures like [`measure`](Self::measure) while the load runs. When one of the two ends, the
-    /// other ends too.
+    /// Measures like [`measure`](Self::measure) during the load. When the load or the probes end,
+    /// the other is stopped.
     pub(super) fn measure_under(
         &mut self,
         load: &load::Plan,

@@ -1,5 +1,5 @@
 //! Tests of the complete views, rendered from recorded runs of `lagtrace diagnose`.
-//! The runs are analysed anew, so that every sentence comes from the current rules.
+//! The runs are analysed again, so that every sentence comes from the current rules.
 //! The output for captures alone is tested in `tests/cli/analyze.trycmd`.
 
 mod contradictions;
@@ -46,7 +46,7 @@ fn recorded(name: &str) -> Run {
     )
 }
 
-/// Returns the report of a recorded run, analysed anew.
+/// Returns the report of a recorded run, analysed again.
 fn replayed(name: &str) -> Report {
     recorded(name).report()
 }

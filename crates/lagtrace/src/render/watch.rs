@@ -26,8 +26,8 @@ pub(super) fn meaning(stage: &str) -> &'static str {
     known.map_or("", |(_, meaning)| meaning)
 }
 
-/// Returns the numbers of observations lost and connections not followed for want of room;
-/// `None` if there were none.
+/// Returns the number of lost observations, and the number of connections that were not followed
+/// for lack of room; `None` if there were none.
 pub(super) fn lost(tally: &WatchTally) -> Option<String> {
     let mut parts = Vec::new();
     if tally.lost_records > 0 {

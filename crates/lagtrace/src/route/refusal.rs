@@ -1,5 +1,5 @@
-//! Rejection of flags that cannot be combined, and of flags of other tools that have no counterpart
-//! or another name here.
+//! Rejection of flags that cannot be combined, and of flags of other tools that lagtrace does not
+//! have, or has under another name.
 
 use clap::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};

@@ -50,8 +50,7 @@ pub struct Reading {
     /// The time for which a request stays in the kernel before the program reads it.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub late: Duration,
-    /// The interval, on the program's own clock, at whose multiples the program checks for
-    /// requests.
+    /// The interval at which the program checks for requests, on its own clock.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub tick: Duration,
     /// The time for which reading pauses before the body, once a request has begun.

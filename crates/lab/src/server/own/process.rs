@@ -44,8 +44,7 @@ impl Process {
         Worker(self)
     }
 
-    /// Sleeps until the process checks its connections the next time, if it checks them only at
-    /// intervals.
+    /// Sleeps until the process next checks its connections, if it checks them only at intervals.
     pub(super) fn wait_for_tick(&self, tick: Duration) {
         if !tick.is_zero() {
             sleep(tick - remainder(self.begun.elapsed(), tick));

@@ -22,8 +22,8 @@ pub(super) fn write(page: &mut Page, cause: &Finding, report: &Report) {
     expectation(page, cause, report);
 }
 
-/// Writes a line each on the owners of the time, the best evidence, the best change and the
-/// prediction.
+/// Writes the owners of the time, the best evidence, the best change and the prediction, each as
+/// one paragraph.
 pub(super) fn brief(page: &mut Page, cause: &Finding, report: &Report) {
     time(page, report);
     if let Some(piece) = strongest(&cause.evidence).next() {
@@ -50,8 +50,8 @@ pub(super) fn place(page: &mut Page, place: &Finding) {
     finding::next(page, &place.next);
 }
 
-/// Writes a line each on a place of time that no cause explains, and on the measurement to make
-/// next.
+/// Writes a place of time that no cause explains in brief: its title, its summary, and the
+/// measurement to make next.
 pub(super) fn brief_place(page: &mut Page, place: &Finding) {
     let title = format!("{}:", place.title);
     let spans = [
