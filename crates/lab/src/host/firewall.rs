@@ -191,7 +191,7 @@ pub(crate) fn load<'a>(
             Firewall::Word(word) => word.rules(port),
         });
     }
-    // Services that use the same word share its set.
+    // Services with the same filter word share a set, so duplicates are removed.
     all.sets.sort();
     all.sets.dedup();
     let Some(tables) = all.tables(interface) else {

@@ -128,7 +128,7 @@ impl Crew {
             .filter(|one| matches!(one.server, Server::Nginx(_)))
             .collect();
         programs::enter_group(run, &services, NGINX, &mut command)?;
-        // SIGTERM: the master then ends its workers too.
+        // On SIGTERM, the master also ends its workers.
         self.start(run, NGINX, command, Signal::TERM)
     }
 

@@ -121,7 +121,7 @@ impl Hold {
         let begun = Instant::now();
         while matches!(keeper.try_wait(), Ok(None)) {
             if begun.elapsed() > TAKE_DOWN_LIMIT {
-                // The next run cleans up after it.
+                // The next run removes what the killed keeper leaves.
                 let _ = keeper.kill();
             }
             std::thread::sleep(Duration::from_millis(2));

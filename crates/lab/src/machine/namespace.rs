@@ -181,7 +181,7 @@ pub(crate) mod before_exec {
     /// Moves the child into a control group, given as the group's open `cgroup.procs`.
     pub(crate) fn join_group(command: &mut Command, procs: File) {
         let join = move || {
-            // 0 stands for the process that writes it.
+            // 0 means the process that writes it.
             rustix::io::write(&procs, b"0")?;
             Ok(())
         };
