@@ -16,8 +16,8 @@ use crate::side::Side;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Truth {
-    /// The findings that must be reported, the largest first. Empty if the catalogue of causes has
-    /// no entry for the service, as for a healthy service or one that sends invalid responses.
+    /// The findings that must be reported, the most costly first. Empty if the catalogue of causes
+    /// has no entry for the service, as for a healthy service or one that sends invalid responses.
     pub expected: Vec<Expectation>,
     /// Further causes that may be reported.
     pub allowed: Vec<Id>,

@@ -76,8 +76,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Measures like [`measure`](Self::measure) during the load. When the load or the probes end,
-    /// the other is stopped.
+    /// Measures like [`measure`](Self::measure) during the load. The load stops when the probes
+    /// have ended, and the probes stop if the load ends first.
     pub(super) fn measure_under(
         &mut self,
         load: &load::Plan,

@@ -112,7 +112,7 @@ fn opening(page: &mut Page, report: &Report) {
     cause::write(page, first, report);
 }
 
-/// Writes what was measured, and the first place of time that no cause explains.
+/// Writes what was measured, and the first finding that only locates unexplained time.
 fn without_cause(page: &mut Page, report: &Report) {
     healthy::briefly(page, report);
     match report.places().next() {

@@ -4,10 +4,10 @@ use lagtrace_core::report::Report;
 
 use super::page::{Page, Tone};
 
-/// Maximum number of places of unexplained time named in the opening.
+/// Maximum number of findings that only locate unexplained time in the opening.
 const PLACES: usize = 3;
 
-/// Writes a line for each place of time that no cause explains.
+/// Writes a line for each finding that only locates unexplained time.
 pub(super) fn write(page: &mut Page, report: &Report) {
     for place in report.places().take(PLACES) {
         page.spans(

@@ -212,7 +212,7 @@ fn kind(service: &str) -> &'static str {
     }
 }
 
-/// Returns a sentence on the certainty of the place, if it is more certain than the cause.
+/// Returns a sentence on the location of the time, if it is more certain than the cause.
 pub(super) fn whereabouts(finding: &Finding) -> Option<String> {
     let location = finding.location.as_ref()?;
     let because = &location.because;

@@ -35,7 +35,7 @@ pub(super) fn brief(page: &mut Page, cause: &Finding, report: &Report) {
     expectation(page, cause, report);
 }
 
-/// Writes a place of time that no cause explains, and the measurements to make next.
+/// Writes a finding that only locates unexplained time, and the measurements to make next.
 pub(super) fn place(page: &mut Page, place: &Finding) {
     page.heading(&place.title);
     page.paragraph(2, Tone::Plain, &place.summary);
@@ -50,7 +50,7 @@ pub(super) fn place(page: &mut Page, place: &Finding) {
     finding::next(page, &place.next);
 }
 
-/// Writes a place of time that no cause explains in brief: its title, its summary, and the
+/// Writes the title and the summary of a finding that only locates unexplained time, and the
 /// measurement to make next.
 pub(super) fn brief_place(page: &mut Page, place: &Finding) {
     let title = format!("{}:", place.title);
@@ -78,8 +78,8 @@ fn expectation(page: &mut Page, cause: &Finding, report: &Report) {
 }
 
 /// Returns the evidence in the order of its weight for the verdict. Pieces that show the mechanism
-/// come before pieces that only fit. The first piece of each kind comes before the second, because
-/// a proof needs two kinds of evidence. Other pieces keep the report's order.
+/// come before pieces that only fit. A proof needs two kinds of evidence, so the first piece of
+/// each kind comes before a second piece of any kind. Otherwise pieces keep the report's order.
 fn strongest(evidence: &[Evidence]) -> impl Iterator<Item = &Evidence> {
     let rank = |(at, piece): (usize, &Evidence)| {
         let earlier = evidence.iter().take(at);
