@@ -4,7 +4,7 @@ use lagtrace_core::report::{Caveat, Exchanges, LayerState, OverallResult, Report
 
 use super::page::{Page, Tone, Weight};
 use super::percentiles::{ROWS, value};
-use super::{quantity, verdict, words};
+use super::{quantity, unexplained, words};
 
 /// Names of the figures in the summary line of the latency.
 const IN_A_LINE: [&str; 4] = ["mean", "p50", "p99", "max"];
@@ -17,7 +17,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     if exchanges.count > 0 || failed > 0 {
         page.paragraph(2, Tone::Plain, &figures(exchanges, failed));
     }
-    verdict::places(page, report);
+    unexplained::write(page, report);
     layers(page, report);
     for limit in limits(report) {
         page.paragraph(2, Tone::Plain, &limit);
@@ -55,7 +55,7 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
     }
 }
 
-/// Returns sentences on the time left to gain, and on the limits of the claim: too few
+/// Returns sentences on the time that could still be saved, and on the limits of the claim: too few
 /// requests, exchanges cut by the capture.
 pub(super) fn margin(report: &Report) -> Vec<String> {
     let unclaimed = unclaimed_of_each(report).map(|(each, share)| {
@@ -116,7 +116,7 @@ fn opening(report: &Report) -> (Tone, &'static str) {
     }
 }
 
-/// Returns a sentence on the upper bound of the time to be gained per request.
+/// Returns a sentence on the most time per request that could be saved.
 fn at_most(report: &Report) -> Option<String> {
     let (each, share) = unclaimed_of_each(report)?;
     Some(format!(

@@ -14,7 +14,7 @@ use crate::diagnose::DURATION;
 use crate::failure::Result;
 use crate::words;
 
-/// The time for which one target is under load before the other target's turn.
+/// The time for which one target is under load before the load changes to the other target.
 const TURN: Duration = Duration::from_millis(200);
 /// Maximum duration of the observed part, because packets take memory.
 const LONGEST_OBSERVED: Duration = Duration::from_secs(5);
@@ -22,12 +22,13 @@ const LONGEST_OBSERVED: Duration = Duration::from_secs(5);
 const OBSERVED_SHARE: f64 = 0.4;
 /// Minimum ratio of the observed part to the longest request before it.
 const OBSERVED_RATIO: u32 = 2;
-/// The warm-up of each part as a share of the load's duration, within bounds.
+/// The warm-up of each part as a share of the load's duration, before it is limited to 100 to 500
+/// ms.
 const WARM_UP_SHARE: f64 = 0.04;
 
-/// Maximum time, in addition to the load, of everything up to the end of the observed part,
-/// including the late end of the last requests of each part. If this time is exceeded, the observed
-/// part is shortened, by half at most.
+/// Maximum time that the investigation may take, in addition to the load, until the end of the
+/// observed part. This includes the time by which the last requests of a part end late. If it is
+/// exceeded, the observed part is shortened, but at most by half.
 const BEYOND: Duration = Duration::from_secs(3);
 
 /// The parts of the load's duration.
