@@ -3,6 +3,7 @@
 mod account;
 mod blank;
 pub(crate) mod bootstrap;
+mod captured_part;
 mod client_timings;
 mod connection;
 mod consequence;
@@ -170,6 +171,9 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let facts = &evidence.facts;
     let subject = ledger(&evidence, TargetId::Subject);
     let modes = subject.bands.modes(&subject.latency, &findings);
+    let load = tables::load(&evidence, &findings);
+    let mut layers = layers::layers(&evidence, &subject, &findings, &account);
+    captured_part::doubt(load.as_ref(), &mut layers);
     let mut report = Report {
         schema: SCHEMA,
         exchanges: Exchanges {
@@ -178,7 +182,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         },
         setups: setups(&subject),
         twin: twin(&evidence),
-        load: tables::load(facts),
+        load,
         sweep: None,
         phases: tables::phases(facts),
         probes: probes::probes(facts),
@@ -192,7 +196,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         counters: tables::counters(facts),
         configuration: tables::configuration(facts),
         experiments: tables::experiments(facts),
-        layers: layers::layers(&evidence, &subject, &findings, &account),
+        layers,
         details: Some(details(&subject, facts)),
         account,
         capture: evidence.capture.clone(),

@@ -41,7 +41,9 @@ pub use connection::{
 pub(crate) use counted::part_of;
 pub use counted::{count, counted, share};
 pub use figures::{Figures, ProbeFigures};
-pub use load::{Generator, Interval, Intervals, LoadRun, Stage, Stages, TlsUse, Transport, UrlRun};
+pub use load::{
+    CapturedPart, Generator, Interval, Intervals, LoadRun, Stage, Stages, TlsUse, Transport, UrlRun,
+};
 pub use mode::LatencyMode;
 pub use overall::{Caveat, Overall, OverallResult, Unclaimed};
 pub use record::{ExchangeRecord, RecoveryRecord};

@@ -18,6 +18,7 @@ mod command {
         mod two_captures;
     }
 
+    mod captured_part;
     mod captures;
     mod case;
     mod cgroups;

@@ -13,6 +13,7 @@ use crate::connection::table::Tallied;
 use crate::exchange::wait::WaitKind;
 use crate::facts::Facts;
 use crate::observed::event::{ConfigurationLine, ListenerSample, ProbeMethod, TargetId};
+use crate::observed::time::Timestamp;
 use crate::preconnect::Asked;
 use crate::registry::{Id, LayerId};
 use crate::report::{Account, Finding, Layer, LayerState, counted, part_of};
@@ -39,6 +40,10 @@ const MOST_ODD: u64 = 200;
 const FAR: Duration = Duration::from_millis(400);
 /// Minimum duration of a lookup that the round trip to a nearby resolver cannot explain.
 pub(super) const LONG_LOOKUP: Duration = Duration::from_millis(100);
+/// Minimum age of a SYN whose answer is overdue.
+const OVERDUE: Duration = Duration::from_millis(20);
+/// Minimum ratio of this age to the 99th percentile of the durations of handshakes.
+const OVERDUE_RATIO: u32 = 10;
 /// The server's own waits.
 const SERVERS: [WaitKind; 2] = [WaitKind::ServerThink, WaitKind::ServerPause];
 /// Minimum think time that makes the server suspect if the capture contains no complete response.
@@ -332,7 +337,8 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     }
     // A SYN that was sent just before the end may still be answered. If no SYN at all was answered,
     // this is not the reason.
-    if (setups.unheard + refused) * MOST_FAILED > setups.count || (has_none && unanswered > 0) {
+    let failed = setups.unheard + overdue(evidence, ledger) + refused;
+    if failed * MOST_FAILED > setups.count || (has_none && unanswered > 0) {
         let line = format!(
             "connection attempts: {}, unanswered: {unanswered}, refused: {refused}",
             setups.count
@@ -361,6 +367,19 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
         ),
     };
     layer("connection", LayerState::Cleared, line, "handshakes")
+}
+
+/// Returns the number of SYNs that were sent only once, long before the capture's end, and never
+/// answered.
+fn overdue(evidence: &Evidence, ledger: &Ledger) -> u64 {
+    let setups = &ledger.setups;
+    let usual = setups.latency.quantile(0.99).unwrap_or_default();
+    let end = evidence.capture.as_ref().and_then(|capture| capture.end_ns);
+    end.map_or(0, |end| {
+        let longest = OVERDUE.max(usual * OVERDUE_RATIO);
+        let end = Timestamp::from_nanos(end);
+        setups.handshakes.waiting(end, longest)
+    })
 }
 
 /// Returns the layer of name resolution from the capture's DNS messages; `None` if each lookup was

@@ -33,7 +33,9 @@ fn result(report: &Report, unexplained_share: f64) -> OverallResult {
         (0, false) => OverallResult::NoRequest,
         (0, true) => OverallResult::AllFailed,
         (_, true) => OverallResult::SomeFailed,
-        _ if unexplained_share > MUCH_UNEXPLAINED => OverallResult::Unexplained,
+        _ if unexplained_share > MUCH_UNEXPLAINED || captured_part_differs(report) => {
+            OverallResult::Unexplained
+        }
         _ if report.places().next().is_none() => {
             let mut layers = report.layers.iter();
             if layers.any(|layer| layer.state == LayerState::Suspected) {
@@ -52,6 +54,12 @@ fn result(report: &Report, unexplained_share: f64) -> OverallResult {
 fn is_servers_own(place: &Finding) -> bool {
     let shape = place.location.as_ref().and_then(|location| location.shape);
     place.culprit == Owner::Server && shape == Some(Shape::Constant)
+}
+
+/// Returns true if the captured packets do not explain the rest of the load.
+fn captured_part_differs(report: &Report) -> bool {
+    let part = report.load.as_ref().and_then(|load| load.captured_part);
+    part.is_some_and(|part| part.differs)
 }
 
 /// Returns the share of the time in waits of unknown kind.
@@ -90,6 +98,7 @@ fn caveats(report: &Report, unexplained_share: f64) -> Vec<Caveat> {
         (Caveat::UnexplainedTime, unexplained_share > UNEXPLAINED),
         (Caveat::PacketsDropped, dropped.unwrap_or_default() > 0),
         (Caveat::RequestsCut, exchanges.cut > 0),
+        (Caveat::CapturedPartDiffers, captured_part_differs(report)),
     ];
     let due = all.into_iter().filter(|(_, is_due)| *is_due);
     due.map(|(caveat, _)| caveat).collect()

@@ -3,7 +3,7 @@
 use super::Evidence;
 use core::time::Duration;
 
-use super::steadiness;
+use super::{captured_part, steadiness};
 use crate::cause::evidence::{human, median};
 use crate::cause::secured::version_name;
 use crate::decode::LinkType;
@@ -14,8 +14,8 @@ use crate::observed::event::{
 use crate::observed::experiment::Experiment;
 use crate::observed::time::Timestamp;
 use crate::report::{
-    Cluster, Counter, ExperimentOutcome, Figures, Generator, LoadRun, PhaseSpan, Remark, Setting,
-    SocketGroup, Stage, Stages, StatusCount, Tally, TlsUse, Transport, UrlRun, counted,
+    Cluster, Counter, ExperimentOutcome, Figures, Finding, Generator, LoadRun, PhaseSpan, Remark,
+    Setting, SocketGroup, Stage, Stages, StatusCount, Tally, TlsUse, Transport, UrlRun, counted,
 };
 use crate::stats::histogram::Distribution;
 
@@ -41,7 +41,8 @@ pub(super) fn phases(facts: &Facts) -> Vec<PhaseSpan> {
 }
 
 /// Returns the load run of the subject's baseline.
-pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
+pub(super) fn load(evidence: &Evidence, findings: &[Finding]) -> Option<LoadRun> {
+    let facts = &evidence.facts;
     let sum = facts.loads.baseline(TargetId::Subject)?;
     let seconds = facts.loads.baseline_seconds(TargetId::Subject);
     let is_baseline = |(_, phase, start): &&(_, Phase, PhaseStart)| {
@@ -74,6 +75,7 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
         intervals: steadiness::intervals(&subject_clusters(facts)),
         stages: facts.loads.stages.as_ref().map(stages),
         urls: urls(facts),
+        captured_part: captured_part::captured_part(evidence, findings),
         warm_up_seconds: warm_up(facts, at),
         generator: facts.loads.generator.map(|sample| Generator {
             busiest_share: sample.busiest_share,

@@ -227,6 +227,11 @@ impl Loads {
         of(false).or_else(|| of(true))
     }
 
+    /// Returns the target's baseline without packet capture.
+    pub(crate) fn unobserved_baseline(&self, target: TargetId) -> Option<&LoadSum> {
+        self.sums.get(&(target, Phase::Baseline, false))
+    }
+
     /// Returns the target's baseline with packet capture.
     pub(crate) fn observed_baseline(&self, target: TargetId) -> Option<&LoadSum> {
         self.sums.get(&(target, Phase::Baseline, true))

@@ -69,11 +69,31 @@ pub struct LoadRun {
     /// The results of each URL, in the order given; empty if there was only one URL.
     #[serde(default)]
     pub urls: Vec<UrlRun>,
+    /// The part of the load whose packets were captured; `None` if no packets were, or if all were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captured_part: Option<CapturedPart>,
     /// Seconds of warm-up, which no figure includes.
     #[serde(default)]
     pub warm_up_seconds: f64,
     /// The processor use and lateness of the generator itself.
     pub generator: Option<Generator>,
+}
+
+/// The requests of the part of a load whose packets were captured. The load's own figures are those
+/// of the other part.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CapturedPart {
+    /// Whole responses.
+    pub responses: u64,
+    /// Mean latency, in nanoseconds.
+    pub mean_ns: u64,
+    /// Longest latency, in nanoseconds.
+    pub longest_ns: u64,
+    /// Share of the other part's request time, 0 to 1, by which its requests took longer than as
+    /// many captured ones.
+    pub excess_share: f64,
+    /// True if that share is so large that the packets do not explain the load.
+    pub differs: bool,
 }
 
 impl LoadRun {

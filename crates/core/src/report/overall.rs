@@ -63,4 +63,6 @@ pub enum Caveat {
     PacketsDropped,
     /// Requests cut by the capture were left out.
     RequestsCut,
+    /// The requests outside the captured part of the load took longer than those in it.
+    CapturedPartDiffers,
 }

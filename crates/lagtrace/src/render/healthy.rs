@@ -67,7 +67,7 @@ pub(super) fn margin(report: &Report) -> Vec<String> {
     let has_cause = report.causes().next().is_some();
     let rest = caveats(report, |caveat| match caveat {
         Caveat::FewRequests => !has_cause,
-        Caveat::RequestsCut => true,
+        Caveat::RequestsCut | Caveat::CapturedPartDiffers => true,
         Caveat::UnexplainedTime | Caveat::PacketsDropped => false,
     });
     let rest: Vec<_> = rest.collect();
@@ -205,6 +205,22 @@ fn limits(report: &Report) -> Vec<String> {
     limits
 }
 
+/// Returns the sentence on a load of which the captured packets explain only a part.
+fn captured_part(report: &Report) -> String {
+    let load = report.load.as_ref();
+    let Some((load, part)) = load.and_then(|load| Some((load, load.captured_part?))) else {
+        return String::new();
+    };
+    format!(
+        "Packets were captured during a part of the load, whose requests took {} on average; the \
+         others took {}, up to {}, and the packets do not show why. Repeat with a longer \
+         `--duration` to capture more of the load.",
+        quantity::duration(part.mean_ns),
+        quantity::duration(load.latency_ns.mean),
+        quantity::duration(load.latency_ns.max),
+    )
+}
+
 /// Returns sentences on the caveats of the report that are `wanted`.
 fn caveats(report: &Report, wanted: impl Fn(Caveat) -> bool) -> impl Iterator<Item = String> {
     let overall = report.overall.iter();
@@ -230,5 +246,6 @@ fn caveats(report: &Report, wanted: impl Fn(Caveat) -> bool) -> impl Iterator<It
                 "{} left out: not completely in the capture.",
                 quantity::counted(exchanges.cut, "request was", "requests were")
             ),
+            Caveat::CapturedPartDiffers => captured_part(report),
         })
 }

@@ -24,6 +24,8 @@ pub(crate) enum Manner {
     Answers(&'static [u8]),
     /// The server answers with these bytes after this long.
     AnswersAfter(Duration, &'static [u8]),
+    /// The server answers with these bytes, so many times after this long, and then at once.
+    AnswersLateAtFirst(u64, Duration, &'static [u8]),
     /// The server sends the first part of its answer at once and the other after this long, with
     /// Nagle's algorithm on.
     AnswersApart(Duration, [&'static [u8]; 2]),
@@ -126,6 +128,12 @@ fn serve(
                     Manner::Answers(bytes) => bytes,
                     Manner::AnswersAfter(delay, bytes) => {
                         thread::sleep(delay);
+                        bytes
+                    }
+                    Manner::AnswersLateAtFirst(times, delay, bytes) => {
+                        if answered.load(Ordering::Relaxed) < times {
+                            thread::sleep(delay);
+                        }
                         bytes
                     }
                     Manner::AnswersApart(pause, [first, last]) => {

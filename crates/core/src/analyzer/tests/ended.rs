@@ -80,6 +80,24 @@ fn a_syn_in_flight_at_the_end_is_nobodys_fault() {
 }
 
 #[test]
+fn a_syn_that_waits_far_longer_than_others_is_not_in_flight() {
+    for (ahead, expected) in [(10, LayerState::Cleared), (60, LayerState::Suspected)] {
+        let traffic = traffic(3);
+        let mut analyzer = Analyzer::new(Options::default());
+        let mut syn = last_syn(&traffic);
+        let end = syn.at;
+        syn.at = end - Duration::from_millis(ahead);
+        analyzer.segment(&syn, b"");
+        for (segment, payload) in &traffic {
+            let at = segment.at.max(end - Duration::from_millis(10));
+            analyzer.segment(&Segment { at, ..*segment }, payload);
+        }
+        let report = analyzer.finish();
+        assert_eq!(state(&report, "connection"), Some(expected), "{ahead} ms");
+    }
+}
+
+#[test]
 fn a_response_that_is_broken_off_tells_how_long_the_server_thought() {
     const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\nok";
     let ends =
