@@ -1,7 +1,7 @@
 //! Comparison of the part of a load whose packets were captured with the rest of the load.
 //!
 //! Packets explain the whole load only if requests took about as long in both parts. A listen queue
-//! that overflows now and then, or a job that runs once a minute, may spare the captured part.
+//! that overflows now and then, or a job that runs once a minute, may not affect the captured part.
 
 use core::time::Duration;
 
@@ -14,12 +14,13 @@ use crate::stats::histogram::Distribution;
 
 /// Minimum number of requests in each part for a comparison.
 const MIN_REQUESTS: u64 = 30;
-/// Share of the rest's request time that the captured part may leave open.
+/// The two parts differ if the excess of the rest over the captured part is at least this share of
+/// the rest's request time.
 const MAX_EXCESS_SHARE: f64 = 0.25;
-/// Mean excess per request that is too small to matter: the same server varies by as much from one
-/// second to the next.
+/// A smaller mean excess per request does not matter: a server varies by this much from one second
+/// to the next.
 const SMALL_EXCESS: Duration = Duration::from_micros(200);
-/// The layers that packets alone rule out.
+/// The layers that packets alone can clear.
 const FROM_PACKETS: [&str; 4] = ["connection", "tls", "transport", "server"];
 
 /// Returns the captured part of the subject's baseline; `None` without packets, or if one of the
@@ -45,13 +46,15 @@ pub(super) fn captured_part(evidence: &Evidence, findings: &[Finding]) -> Option
     })
 }
 
-/// Returns the time, in nanoseconds, that the rest took longer than as many requests of this mean.
+/// Returns the time, in nanoseconds, by which the requests of `rest` took longer than as many
+/// requests with this mean.
 fn excess(rest: &Distribution, mean: Duration) -> u128 {
     let usual = mean.as_nanos() * u128::from(rest.count());
     rest.sum_ns().saturating_sub(usual)
 }
 
-/// Returns the waits of the rest that a finding explains: those in which the whole server stalled.
+/// Returns the wait time in the rest of the load that a finding explains: the stalls of the whole
+/// server.
 fn explained(facts: &Facts, findings: &[Finding]) -> Duration {
     if !findings
         .iter()
@@ -73,7 +76,7 @@ fn is_standstill(facts: &Facts, rest: &Distribution, captured: &Distribution) ->
     !more.is_zero() && standstill >= more / 2
 }
 
-/// Withdraws the clearance of layers that rests on packets, if these do not explain the load.
+/// Sets layers that packets cleared to not measured, if the packets do not explain the whole load.
 pub(super) fn doubt(load: Option<&LoadRun>, layers: &mut [Layer]) {
     let part = load.and_then(|load| load.captured_part);
     if !part.is_some_and(|part| part.differs) {

@@ -40,9 +40,9 @@ const MOST_ODD: u64 = 200;
 const FAR: Duration = Duration::from_millis(400);
 /// Minimum duration of a lookup that the round trip to a nearby resolver cannot explain.
 pub(super) const LONG_LOOKUP: Duration = Duration::from_millis(100);
-/// Minimum age of a SYN without an answer for the answer to be overdue, if handshakes are shorter.
+/// Minimum age of a SYN whose answer is overdue.
 const OVERDUE: Duration = Duration::from_millis(20);
-/// Minimum ratio of that age to the 99th percentile of the handshakes.
+/// Minimum ratio of this age to the 99th percentile of the durations of handshakes.
 const OVERDUE_RATIO: u32 = 10;
 /// The server's own waits.
 const SERVERS: [WaitKind; 2] = [WaitKind::ServerThink, WaitKind::ServerPause];
@@ -369,7 +369,8 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     layer("connection", LayerState::Cleared, line, "handshakes")
 }
 
-/// Returns the number of SYNs that were sent once, long before the capture ended, and not answered.
+/// Returns the number of SYNs that were sent only once, long before the capture's end, and never
+/// answered.
 fn overdue(evidence: &Evidence, ledger: &Ledger) -> u64 {
     let setups = &ledger.setups;
     let usual = setups.latency.quantile(0.99).unwrap_or_default();
