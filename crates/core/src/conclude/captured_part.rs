@@ -34,7 +34,7 @@ pub(super) fn captured_part(evidence: &Evidence, findings: &[Finding]) -> Option
         return None;
     }
     let mean = captured.mean()?;
-    let excess = excess(rest, mean).saturating_sub(explained(facts, findings).as_nanos());
+    let excess = excess(rest, captured).saturating_sub(explained(facts, findings).as_nanos());
     let share = excess as f64 / rest.sum_ns().max(1) as f64;
     let is_small = excess / u128::from(rest.count()) < SMALL_EXCESS.as_nanos();
     Some(CapturedPart {
@@ -47,10 +47,29 @@ pub(super) fn captured_part(evidence: &Evidence, findings: &[Finding]) -> Option
 }
 
 /// Returns the time, in nanoseconds, by which the requests of `rest` took longer than as many
-/// requests with this mean.
-fn excess(rest: &Distribution, mean: Duration) -> u128 {
-    let usual = mean.as_nanos() * u128::from(rest.count());
-    rest.sum_ns().saturating_sub(usual)
+/// captured ones.
+///
+/// Capturing slows down quick requests a little, which would hide long requests in a comparison of
+/// all. Therefore only the requests above a limit are compared, for several limits; the largest
+/// difference counts.
+fn excess(rest: &Distribution, captured: &Distribution) -> u128 {
+    let median = captured.quantile(0.5).unwrap_or_default();
+    let differences = [0, 4, 16, 64].map(|times| {
+        let limit = nanos(median.saturating_mul(times));
+        let usual = time_above(captured, limit).saturating_mul(rest.count().into());
+        let usual = usual / u128::from(captured.count().max(1));
+        time_above(rest, limit).saturating_sub(usual)
+    });
+    differences.into_iter().max().unwrap_or_default()
+}
+
+/// Returns the total time, in nanoseconds, of the requests that took longer than `limit`
+/// nanoseconds.
+fn time_above(requests: &Distribution, limit: u64) -> u128 {
+    let buckets = requests.buckets().into_iter();
+    let long = buckets.filter(|&(value, _)| value > limit);
+    long.map(|(value, count)| u128::from(value) * u128::from(count))
+        .sum()
 }
 
 /// Returns the wait time in the rest of the load that a finding explains: the stalls of the whole

@@ -86,42 +86,49 @@ impl Drop for Server {
     }
 }
 
+/// The state that all connections of a server share.
+struct Shared {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    /// Number of requests that were answered late, or were to be.
+    late: AtomicU64,
+    turn: Mutex<()>,
+}
+
 fn accept(
     listener: &TcpListener,
     manner: Manner,
     stop: &Arc<AtomicBool>,
     answered: &Arc<AtomicU64>,
 ) {
-    let turn = Arc::new(Mutex::new(()));
+    let shared = Arc::new(Shared {
+        stop: Arc::clone(stop),
+        answered: Arc::clone(answered),
+        late: AtomicU64::new(0),
+        turn: Mutex::new(()),
+    });
     for stream in listener.incoming().flatten() {
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        let (stop, turn) = (Arc::clone(stop), Arc::clone(&turn));
-        let answered = Arc::clone(answered);
+        let shared = Arc::clone(&shared);
         match manner {
             Manner::ClosesAtOnce => drop(stream),
             _ => drop(thread::spawn(move || {
-                serve(stream, manner, &stop, &turn, &answered);
+                serve(stream, manner, &shared);
             })),
         }
     }
 }
 
-fn serve(
-    mut stream: TcpStream,
-    manner: Manner,
-    stop: &AtomicBool,
-    turn: &Mutex<()>,
-    answered: &AtomicU64,
-) {
+fn serve(mut stream: TcpStream, manner: Manner, shared: &Shared) {
     let mut buffer = [0; 4096];
     let is_apart = matches!(manner, Manner::AnswersApart(..));
     stream.set_nodelay(!is_apart).ok();
     stream
         .set_read_timeout(Some(Duration::from_millis(200)))
         .ok();
-    while !stop.load(Ordering::Relaxed) {
+    while !shared.stop.load(Ordering::Relaxed) {
         match stream.read(&mut buffer) {
             Ok(0) => return,
             Ok(_) => {
@@ -132,7 +139,7 @@ fn serve(
                         bytes
                     }
                     Manner::AnswersLateAtFirst(times, delay, bytes) => {
-                        if answered.load(Ordering::Relaxed) < times {
+                        if shared.late.fetch_add(1, Ordering::Relaxed) < times {
                             thread::sleep(delay);
                         }
                         bytes
@@ -145,7 +152,7 @@ fn serve(
                         last
                     }
                     Manner::AnswersInTurn(work, bytes) => {
-                        let _mine = turn.lock().unwrap();
+                        let _mine = shared.turn.lock().unwrap();
                         thread::sleep(work);
                         bytes
                     }
@@ -154,7 +161,7 @@ fn serve(
                 if stream.write_all(answer).is_err() {
                     return;
                 }
-                answered.fetch_add(1, Ordering::Relaxed);
+                shared.answered.fetch_add(1, Ordering::Relaxed);
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(_) => return,
