@@ -318,7 +318,7 @@ impl Rule {
     fn who_asked(&self) -> String {
         let said = self.server_asked - self.veiled.min(self.server_asked);
         let clear = format!(
-            "closes requested: {} by the client, {said} by the server",
+            "the client requested {} of the closes, the server {said}",
             self.client_asked
         );
         match self.veiled {

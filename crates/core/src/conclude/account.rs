@@ -18,6 +18,7 @@ mod witnesses;
 use crate::cause::service::Service;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::flow::Endpoint;
+use crate::registry::Id;
 use crate::report::{Account, Booking, Claim, Finding, Location, Unit};
 use crate::service::{Place, Shares};
 
@@ -116,7 +117,9 @@ impl<'a> Booked<'a> {
             let is_own = |b: &Booking| b.owner == finding.culprit && b.kind != WaitKind::Connect;
             got += take(&mut account.setups, finding, &mut want, is_own);
             got += take(&mut account.setups, finding, &mut want, |_| true);
-            if finding.cost_ns == 0 {
+            // A connection's setup may be claimed already, for example by a slow TLS handshake. The
+            // finding on the number of connections must not claim the requests' time instead.
+            if finding.cost_ns == 0 || finding.cause == Id::ConnectionNotReused {
                 return got;
             }
         }

@@ -124,10 +124,12 @@ fn accuse(layer: &mut Layer, findings: &[Finding]) {
         } else {
             LayerState::Suspected
         };
-        let ids: Vec<&str> = accusers
-            .iter()
-            .map(|finding| finding.cause.as_str())
-            .collect();
+        let mut ids: Vec<&str> = Vec::new();
+        for finding in &accusers {
+            if !ids.contains(&finding.cause.as_str()) {
+                ids.push(finding.cause.as_str());
+            }
+        }
         layer.line = worst.title.clone();
         layer.because = format!("findings: {}", ids.join(", "));
     }
@@ -333,7 +335,7 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     // A SYN that was just sent may still be answered, but this cannot be so for all SYNs.
     if (setups.unheard + refused) * MOST_FAILED > setups.count || (has_none && unanswered > 0) {
         let line = format!(
-            "connection attempts: {}, unanswered: {unanswered}, refused: {refused}",
+            "of {} connection attempts, {unanswered} got no answer and {refused} were refused",
             setups.count
         );
         return layer("connection", LayerState::Suspected, line, SEEN);
@@ -359,7 +361,7 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
             median(&setups.latency),
         ),
     };
-    layer("connection", LayerState::Cleared, line, "handshakes")
+    layer("connection", LayerState::Cleared, line, "from handshakes")
 }
 
 /// Returns the layer of name resolution from a capture's DNS messages, if a lookup got no answer.
@@ -478,7 +480,7 @@ fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
         counted(ledger.count, "exchange", "exchanges"),
         part.words()
     );
-    layer("transport", state, line, "packets")
+    layer("transport", state, line, SEEN)
 }
 
 /// Returns the state of a layer that nothing but its time speaks against.
@@ -506,7 +508,7 @@ fn transport_of_data(evidence: &Evidence, part: &Part) -> Layer {
         return layer("transport", LayerState::NotMeasured, line, SEEN);
     }
     let line = repeated(evidence.tallied);
-    layer("transport", LayerState::Cleared, line, "packets")
+    layer("transport", LayerState::Cleared, line, SEEN)
 }
 
 fn repeated(tallied: Tallied) -> String {

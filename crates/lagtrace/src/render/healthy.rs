@@ -60,8 +60,8 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
 pub(super) fn margin(report: &Report) -> Vec<String> {
     let unclaimed = unclaimed_of_each(report).map(|(each, share)| {
         format!(
-            "Unexplained: {each} per request on average ({share} of the request time), too little \
-             to count as a delay."
+            "Unexplained: {each} per request on average ({share} of the request time), below the \
+             threshold for a separate finding."
         )
     });
     let has_cause = report.causes().next().is_some();
@@ -156,11 +156,20 @@ fn figures(exchanges: &Exchanges, failed: u64) -> String {
 fn failures(exchanges: &Exchanges, failed: u64) -> String {
     match failed {
         0 => "None failed.".to_owned(),
-        _ => format!(
-            "{} failed, {}.",
-            quantity::count(failed),
-            quantity::counted(exchanges.timeouts, "by timeout", "by timeout")
-        ),
+        _ => format!("{} failed{}.", quantity::count(failed), gave_up(exchanges)),
+    }
+}
+
+/// Returns words for the requests that the client did not wait for: our own ones have a timeout,
+/// and in a capture the client closed the connection before the response was whole.
+fn gave_up(exchanges: &Exchanges) -> String {
+    let how = match exchanges.measured_by.as_str() {
+        "packets" => "given up by the client",
+        _ => "by timeout",
+    };
+    match exchanges.timeouts {
+        0 => String::new(),
+        given_up => format!(", {} {how}", quantity::count(given_up)),
     }
 }
 
@@ -190,7 +199,7 @@ fn layers(page: &mut Page, report: &Report) {
     let open = of(report, LayerState::NotMeasured);
     if !open.is_empty() {
         let text = format!(
-            "Not measured: {}. A cause that shows only there cannot be found.",
+            "Not measured: {}. Causes that appear only there cannot be found.",
             words::list(&open)
         );
         page.spans(2, &[(Tone::Caution, &text)]);
@@ -227,7 +236,7 @@ fn caveats(report: &Report, wanted: impl Fn(Caveat) -> bool) -> impl Iterator<It
                 quantity::counted(dropped.unwrap_or_default(), "packet", "packets")
             ),
             Caveat::RequestsCut => format!(
-                "{} left out: not completely in the capture.",
+                "{} left out, because the capture lacks some of their packets.",
                 quantity::counted(exchanges.cut, "request was", "requests were")
             ),
         })

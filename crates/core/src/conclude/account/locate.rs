@@ -203,7 +203,12 @@ fn within(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
         .iter()
         .map(|booking| {
             let mean = Duration::from_nanos(booking.unclaimed_ns / count.max(1));
-            format!("{}: {}", booking.kind.in_words(), human(mean))
+            format!(
+                "{} {}{}",
+                booking.kind.in_words(),
+                human(mean),
+                of_sender(booking)
+            )
         })
         .collect();
     let kind = if case.has_packets {
@@ -211,7 +216,23 @@ fn within(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     } else {
         EvidenceKind::OwnSocket
     };
-    Evidence::circumstance(kind, parts.join(", ")).count(count)
+    let text = format!("this time, on average: {}", parts.join(", "));
+    Evidence::circumstance(kind, text).count(count)
+}
+
+/// Returns a remark on a wait for ACKs that are on the path, if the wait belongs to its sender.
+fn of_sender(booking: &Booking) -> &'static str {
+    match (Place::of(booking.kind, booking.owner), booking.owner) {
+        (Place::Path, Owner::Server) => {
+            " (it waits for ACKs that are on the path; tables by owner count this time as the \
+             server's)"
+        }
+        (Place::Path, Owner::Client) => {
+            " (it waits for ACKs that are on the path; tables by owner count this time as the \
+             client's)"
+        }
+        _ => "",
+    }
 }
 
 /// Returns the evidence on the maximum time that each of the other places can have had.
@@ -242,7 +263,7 @@ fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Eviden
     } else {
         EvidenceKind::OwnSocket
     };
-    let text = format!("elsewhere, on average per request: {}", parts.join(", "));
+    let text = format!("other time, on average per request: {}", parts.join(", "));
     Some(Evidence::circumstance(kind, text))
 }
 
