@@ -317,10 +317,12 @@ impl Rule {
     /// Returns a clause on which side asked to close the connections, and how often.
     fn who_asked(&self) -> String {
         let said = self.server_asked - self.veiled.min(self.server_asked);
-        let clear = format!(
-            "the client requested {} of the closes, the server {said}",
-            self.client_asked
-        );
+        let clear = match (self.client_asked, said) {
+            (0, 0) => "neither end asked for a close".to_owned(),
+            (client, server) => {
+                format!("the client asked for {client} of the closes, the server for {server}")
+            }
+        };
         match self.veiled {
             0 => clear,
             veiled if veiled == self.server_asked && self.client_asked == 0 => format!(
