@@ -130,7 +130,7 @@ impl Rule {
             format!("SYNs had to be retransmitted on {connections}; ")
         });
         let text = format!(
-            "{}{}it took {} (median) until the server responded",
+            "{}{}the server responded after {} (median)",
             unread.unwrap_or_default(),
             repeated.unwrap_or_default(),
             self.delays.median()

@@ -14,8 +14,9 @@ use crate::observed::time::Timestamp;
 use crate::report::{Finding, Verdict};
 
 /// The evidence on the wire.
-const SEEN: &str = "the {from}'s full segments left at a constant {rate}. It waited {stops} times \
-    although nothing required this: the window was open, and no queue had built up on the path";
+const SEEN: &str = "the {from}'s full segments left at a constant {rate}. The {from} waited \
+    {stops} times although nothing required this: the window was open, and no queue had built up \
+    on the path";
 
 const WORDING: Wording = Wording {
     summary: "The {from}'s kernel paces the segments of its {message} at {rate}, although neither \

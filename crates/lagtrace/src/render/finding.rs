@@ -34,7 +34,10 @@ fn unexplained(page: &mut Page, place: &Finding) {
             2,
             "•",
             Tone::Dim,
-            &[(Tone::Plain, &words::sentence(&piece.text))],
+            &[(
+                Tone::Plain,
+                &words::capitalized(&words::sentence(&piece.text)),
+            )],
         );
     }
     if let Some(text) = whereabouts(place) {

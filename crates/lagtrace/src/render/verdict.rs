@@ -66,10 +66,13 @@ pub(super) fn briefly(page: &mut Page, group: &[&Finding], report: &Report) {
     }
 }
 
-/// Returns a sentence on the finding with most of the time, if that is not the first one: a cause
-/// that makes requests fail comes first, whatever time it costs.
+/// Returns a sentence on the finding with most of the time, if the first one is only possible and
+/// has less: a cause that makes requests fail comes first, whatever time it costs.
 fn longer(first: &Finding, report: &Report) -> Option<String> {
     let share = |finding: &Finding| finding.location.as_ref().map_or(0.0, |place| place.share);
+    if first.verdict > Verdict::Possible {
+        return None;
+    }
     let mut longest = first;
     for finding in &report.findings {
         if share(finding) > share(longest) {
@@ -79,7 +82,7 @@ fn longer(first: &Finding, report: &Report) -> Option<String> {
     (longest.cause != first.cause).then(|| {
         format!(
             "A larger part of the time ({}) is listed under \"Also\": {}.",
-            quantity::share(share(longest)),
+            quantity::share(longest.share),
             longest.title
         )
     })
