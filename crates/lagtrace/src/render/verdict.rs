@@ -209,10 +209,12 @@ fn extent(finding: &Finding) -> Option<(Extent, String)> {
 /// Returns words for the time that a finding's share refers to.
 pub(super) fn whole_time(finding: &Finding) -> String {
     let [one, _] = finding.unit.words();
-    match includes_setup(finding) {
-        _ if !finding.unit.is_requests() => format!("all {one} time"),
-        true => "all request time including connection setup".to_owned(),
-        false => "all request time".to_owned(),
+    if !finding.unit.is_requests() {
+        format!("all {one} time")
+    } else if includes_setup(finding) {
+        "all request time including connection setup".to_owned()
+    } else {
+        "all request time".to_owned()
     }
 }
 
