@@ -60,8 +60,8 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
 pub(super) fn margin(report: &Report) -> Vec<String> {
     let unclaimed = unclaimed_of_each(report).map(|(each, share)| {
         format!(
-            "Unexplained: {each} per request on average ({share} of the request time), below the \
-             threshold for a separate finding."
+            "Unexplained, but below the threshold of a finding: {each} per request on average \
+             ({share} of the request time)."
         )
     });
     let has_cause = report.causes().next().is_some();
