@@ -1,10 +1,10 @@
 //! The command `lagtrace watch`: live requests as the kernel sees them.
 //!
-//! The kernel provides two kinds of data: segments at the border of its network stack, which form
-//! exchanges as in a capture; and turns, which are timed where programs read and write and where
-//! TCP holds data back. The analysis joins them as in `diagnose`. A request with only one kind of
-//! data cannot be joined: turns that `--slow` adds to the sample have no segments, and requests
-//! that a watched program sends to other services have no turns.
+//! The kernel provides two kinds of data. Segments at the edge of its network stack form exchanges,
+//! as in a capture. Turns are the times at which a program reads a request and writes its response,
+//! and at which TCP holds data back. The analysis joins them as in `diagnose`. A request with only
+//! one kind of data cannot be joined: turns that `--slow` adds to the sample have no segments, and
+//! requests that a watched program sends to other services have no turns.
 
 mod live;
 mod place;
@@ -69,7 +69,7 @@ Coming from other tools:
   tcpdump -i any port 8080             watch -p 8080
   bpftrace tcplife, tcprtt, nettrace   watch -p 8080";
 
-/// What to watch.
+/// The options of `lagtrace watch`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
@@ -101,7 +101,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let started = clock::now();
-    // Held open, so that no later namespace gets its number.
+    // The namespace is held open, so that no later namespace gets its number.
     let place = options.netns.as_deref().map(place::named).transpose()?;
     let wanted = WatchOptions {
         namespace: place.as_ref().map(NetworkNamespace::id),

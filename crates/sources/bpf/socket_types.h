@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * The kernel's structures that options.bpf.c reads, with only the fields that
- * it reads. Where they lie is found out when the program is loaded (CO-RE), so
- * neither their order nor what is left out matters.
+ * The kernel structures that options.bpf.c reads, with only the fields that it reads.
+ * libbpf finds the offsets of the fields when it loads the program (CO-RE), so their order
+ * and the missing fields do not matter.
  */
 #ifndef LAGTRACE_SOCKET_TYPES_H
 #define LAGTRACE_SOCKET_TYPES_H

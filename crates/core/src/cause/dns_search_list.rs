@@ -1,4 +1,4 @@
-//! `dns-search-list`.
+//! The rule of the cause `dns-search-list`.
 
 use super::delays::Delays;
 use super::evidence;
@@ -31,13 +31,13 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches lookups that began with nonexistent names: one name with the suffixes of a search list,
-/// each queried after the previous one did not exist.
+/// Watches lookups that began with nonexistent names. The client appends each suffix of its search
+/// list to the name, one after the other, until a name exists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,
     delays: Delays,
-    /// Number of nonexistent names, stored as nanoseconds.
+    /// Numbers of nonexistent names. One nanosecond means one name.
     suffixes: Distribution,
 }
 
@@ -50,7 +50,7 @@ impl super::Rule for Rule {
         if lookup.suffixes == 0 {
             return;
         }
-        // Time lost to queries lost on the path belongs to another cause.
+        // Time for which lost queries delayed the lookup belongs to another cause.
         let searched = lookup.searched.saturating_sub(lookup.retried);
         self.delays.add(searched, &lookup.packets);
         self.suffixes

@@ -1,4 +1,4 @@
-//! `nagle-round-trip`.
+//! The rule of the cause `nagle-round-trip`.
 
 use super::evidence::{self, median};
 use super::held::Held;
@@ -20,7 +20,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches both sides' small segments.
+/// Watches small segments of both sides that follow other small segments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -33,8 +33,7 @@ impl super::Rule for Rule {
             (&case.gathered.held_requests, Side::Client),
         ];
         for (held, side) in sides {
-            // If there are delayed ACKs among the holds, the cause with delayed ACKs explains them
-            // all.
+            // If delayed ACKs cause much of the wait, `nagle-delayed-ack` explains all holds.
             let is_seen = held.is_by_acknowledgement() && !held.is_delayed();
             if is_seen && evidence::is_material(case, &held.tally) && has_round_trip(case, held) {
                 return Conclusion::Finding(Box::new(finding(case, held, side)));
@@ -44,10 +43,10 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if the round trip is long enough for a conclusion. On a very short path an ACK
-/// comes back immediately, and a segment that leaves with it may as well have been written just
-/// then. If no handshake bounds the round trip, a segment that left sooner than that may have left
-/// before the ACK arrived.
+/// Returns true if the round trip is long enough for a conclusion. On a very short path, the ACK
+/// comes back at once. A segment that leaves together with the ACK may then have been written only
+/// at that time. Without a handshake, the round trip has no upper bound. A segment that left sooner
+/// than a round trip may then have left before the ACK arrived.
 fn has_round_trip(case: &Case<'_>, held: &Held) -> bool {
     let Some(trip) = case.round_trip() else {
         return false;

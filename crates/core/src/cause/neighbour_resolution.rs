@@ -1,4 +1,4 @@
-//! `neighbour-resolution`.
+//! The rule of the cause `neighbour-resolution`.
 
 use core::time::Duration;
 
@@ -30,7 +30,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a host whose hardware address no host reports.
+/// The wording if no host answers for the hardware address.
 const SILENT: Wording = Wording {
     summary: "Nobody on the link of {asker} answers for {target}. The kernel gives up after three \
               tries, one second apart, and reports to the program that the host is unreachable; no \
@@ -49,12 +49,13 @@ const SILENT: Wording = Wording {
     ],
 };
 
-/// Minimum time for which a search is late: a neighbour answers within microseconds. A longer
-/// search lost its request or its answer, or waited for a host that sleeps.
+/// Minimum time after which a neighbour resolution is late. A neighbour answers within
+/// microseconds. If it takes longer, the request or the answer was lost, or the neighbour was
+/// asleep.
 const LATE: Duration = Duration::from_millis(20);
 
-/// Watches connections whose SYN left only when a late search for a hardware address ended: the
-/// kernel had queued the SYN.
+/// Watches connections whose SYN left only at the end of a late neighbour resolution. The kernel
+/// had queued the SYN until then.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,
@@ -100,8 +101,8 @@ impl Rule {
     }
 }
 
-/// Returns the finding on a host that never reported its hardware address: no packet can be sent to
-/// it. `is_missed`: a connection to the host was wanted.
+/// Returns the finding on a host whose hardware address nobody reported, so that no packet can be
+/// sent to it. `is_missed` is true if the capture contains a connection attempt to the host.
 pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Finding {
     let mut finding = evidence::bare_finding(Id::NeighbourResolution, Owner::Path, case);
     finding.service = host.target.to_string();

@@ -1,4 +1,4 @@
-//! `not-http`.
+//! The rule of the cause `not-http`.
 
 use super::failures::{Failures, Kind};
 use super::wording::Wording;
@@ -16,10 +16,10 @@ const WORDING: Wording = Wording {
     )],
 };
 
-/// The wording if most answers are TLS records.
+/// The wording if most responses are TLS records.
 const TLS: &str = "TLS: the port wants https";
 
-/// The wording for other answers.
+/// The wording for all other responses.
 const OTHER: &str = "another protocol, or TLS";
 
 const KIND: Kind = Kind {
@@ -29,7 +29,7 @@ const KIND: Kind = Kind {
     what: "got bytes that are not an HTTP response",
 };
 
-/// Watches HTTP requests whose answer does not begin as an HTTP response.
+/// Watches HTTP requests whose response does not begin like an HTTP response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,

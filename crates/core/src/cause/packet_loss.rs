@@ -1,4 +1,4 @@
-//! `packet-loss`.
+//! The rule of the cause `packet-loss`.
 
 use super::evidence::human;
 use super::wording::Wording;
@@ -38,7 +38,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Counts losses that many connections share.
+/// Counts losses that affect several connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -1,4 +1,4 @@
-//! `path-distance`: a note, because distance cannot be removed.
+//! `path-distance`: a note and not a finding, because distance cannot be removed.
 
 use super::evidence::{human, percent};
 use super::{Case, Conclusion, Id};
@@ -6,7 +6,7 @@ use crate::exchange::wait::WaitKind;
 use crate::report::Remark;
 use crate::route::worth::{MATERIAL_SHARE, NOTABLE};
 
-/// Looks at the time spent travelling.
+/// Watches the time that requests spend on the path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

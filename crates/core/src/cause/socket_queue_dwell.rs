@@ -1,5 +1,4 @@
-//! `socket-queue-dwell`: only the server's own kernel can distinguish it from a program that
-//! thinks.
+//! `socket-queue-dwell`: only the server's own kernel distinguishes it from a program that thinks.
 
 use super::served::{self, Place};
 use super::wording::Wording;
@@ -25,10 +24,10 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The change at a server that may have several workers or threads.
+/// The change at a server that can have several workers or threads.
 const MORE_WORKERS: &str = "if all workers or threads are busy: more of them";
 
-/// Watches requests that wait in the sockets' queues while the program is busy elsewhere.
+/// Watches requests that wait in the sockets' queues while the program does something else.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

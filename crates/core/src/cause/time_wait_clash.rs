@@ -1,4 +1,4 @@
-//! `time-wait-clash`.
+//! The rule of the cause `time-wait-clash`.
 
 use super::delays::Delays;
 use super::evidence::{self};
@@ -29,9 +29,9 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches SYNs that were answered by an ACK of an older connection, which the client reset before
-/// it started again: the server still remembered the previous connection between the same ports
-/// (RFC 9293 §3.10.7.4).
+/// Watches SYNs that were answered with an ACK of an older connection. The server still had the
+/// previous connection between the same ports in TIME_WAIT. The client had to reset that connection
+/// before it could start again (RFC 9293 §3.10.7.4).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,

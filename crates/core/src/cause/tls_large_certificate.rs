@@ -1,4 +1,4 @@
-//! `tls-large-certificate`.
+//! The rule of the cause `tls-large-certificate`.
 
 use core::time::Duration;
 
@@ -47,15 +47,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum size of a flight that can stall: a flight below the initial window before RFC 6928 (RFC
-/// 3390) never does.
+/// Minimum size of a flight that can stall, in bytes. A smaller flight fits even into the initial
+/// window before RFC 6928 (RFC 3390).
 const LEAST_FLIGHT: u64 = 4380;
 /// Minimum stall that counts.
 const NOTABLE: Duration = Duration::from_millis(2);
 
-/// Watches server flights that stop for a round trip: the initial congestion window (ten segments,
-/// RFC 6928) was full, and the client's ACK released the rest. A lost segment is retransmitted and
-/// is not such a stall; a slow link spreads the flight evenly.
+/// Watches server flights that stop for a round trip. The initial congestion window (ten segments,
+/// RFC 6928) was full, and the client's ACK released the rest. A lost segment would be
+/// retransmitted, and a slow link would spread the flight evenly.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
@@ -94,7 +94,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the flight that waited for an ACK in the middle.
+/// Returns the leg whose flight stopped in the middle for an ACK.
 fn stalled(handshake: &Handshake) -> Option<&Leg> {
     let half = (handshake.round_trip? / 2).max(NOTABLE);
     handshake.legs.iter().find(|leg| {

@@ -1,4 +1,4 @@
-//! The socket settings made by programs, for the report.
+//! The socket settings that programs made with system calls, for the report.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use crate::report::{
     CalledSocket, Remark, ServiceSetting, SocketCaller, SocketCalls, SocketSetting, Tally, counted,
 };
 
-/// Maximum number of sockets listed one by one.
+/// Maximum number of single sockets in the report.
 const MAX_LISTED: usize = 256;
-/// Maximum number of services' settings listed.
+/// Maximum number of services' settings in the report.
 const MAX_SERVICES: usize = 256;
 
-/// Returns the traced calls; `None` where nothing was traced.
+/// Returns the traced calls for the report; `None` if nothing was traced.
 pub(super) fn calls(calls: &Calls) -> Option<SocketCalls> {
     let tally = calls.tally?;
     let mut histories: Vec<&CalledHistory> = calls.sockets.values().collect();
@@ -88,7 +88,7 @@ fn setting(what: &str, of: &Setting) -> SocketSetting {
     }
 }
 
-/// Returns the remarks on a setting: the facts, and the programs concerned.
+/// Returns the remarks on a setting of one service's sockets.
 fn remarks(what: &str, group: &GroupHistory) -> Vec<String> {
     [
         flapping(what, group),
@@ -101,10 +101,11 @@ fn remarks(what: &str, group: &GroupHistory) -> Vec<String> {
     .collect()
 }
 
-/// Returns the remark on an option that is switched back and forth on the same connection.
+/// Returns the remark on an option that a program switches on and off repeatedly on the same
+/// connection.
 fn flapping(what: &str, group: &GroupHistory) -> Option<String> {
     let of = &group.setting;
-    // An option that was switched on once and off once is not flapping.
+    // Once on and once off is normal.
     let is_again = group.most_calls > 2;
     match what {
         "TCP_CORK" if is_again && of.on > 0 && of.off > 0 => Some(format!(
@@ -128,7 +129,8 @@ fn flapping(what: &str, group: &GroupHistory) -> Option<String> {
     }
 }
 
-/// Returns the remark on calls that changed nothing, if most of several calls did so.
+/// Returns the remark on calls that set the value which was in effect already, if at least half of
+/// the calls did so.
 fn idle(of: &Setting) -> Option<String> {
     let Tally { count, of } = of.unchanged;
     (count > 1 && count * 2 >= of).then(|| {
@@ -171,7 +173,7 @@ fn failed(of: &Setting) -> Option<String> {
     })
 }
 
-/// Returns the remark on lost calls.
+/// Returns the remark on calls that were lost because there were too many.
 pub(super) fn lost(calls: &Calls) -> Option<Remark> {
     let lost = calls.tally?.lost;
     (lost > 0).then(|| Remark {

@@ -1,5 +1,5 @@
-//! Calls that set up sockets, folded by socket; and by service, for sockets that are no longer
-//! remembered one by one.
+//! System calls that set up sockets, summed up by socket. If there are too many sockets, the oldest
+//! are summed up by service.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,27 +9,27 @@ use crate::observed::syscall::{CallTally, CalledSocket, SocketCall, SocketKind};
 use crate::observed::time::Timestamp;
 use crate::report::Tally;
 
-/// Maximum number of sockets remembered one by one: those with the most recent calls.
+/// Maximum number of sockets kept. These are the sockets with the most recent calls.
 const MAX_SOCKETS: usize = 4096;
-/// Maximum number of settings remembered for one socket.
+/// Maximum number of settings kept for one socket.
 const MAX_SETTINGS: usize = 64;
-/// Maximum number of settings remembered for the sockets of services.
+/// Maximum number of settings kept for the sockets that were summed up by service.
 const MAX_GROUPS: usize = 1024;
-/// Maximum number of callers and values remembered for each setting.
+/// Maximum number of callers and of values kept for each setting.
 const MAX_NAMED: usize = 8;
 
-/// The key of a socket: its inode, and for descriptors that are not sockets the process.
+/// The key of a socket: its inode, and the process id for descriptors that are not sockets.
 type SocketKey = (u64, u32);
-/// The key of a service's setting: program, place and setting.
+/// The key of a service's setting: program, place (the service's address) and name of the setting.
 pub(crate) type GroupKey = (String, String, String);
 
 /// All system calls on sockets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calls {
     pub(crate) sockets: BTreeMap<SocketKey, CalledHistory>,
-    /// The sockets ordered by their latest call.
+    /// The sockets by the number of their latest call.
     order: BTreeMap<u64, SocketKey>,
-    /// Settings of sockets that are no longer remembered.
+    /// The settings of sockets that were summed up by service.
     folded: BTreeMap<GroupKey, GroupHistory>,
     pub(crate) forgotten: u64,
     pub(crate) calls: u64,
@@ -42,24 +42,24 @@ pub(crate) struct Calls {
 pub(crate) struct CalledHistory {
     /// The socket after the latest call; `None` for descriptors that are not sockets.
     pub(crate) socket: Option<CalledSocket>,
-    /// Name of the first program that called.
+    /// Name of the program that made the first call.
     pub(crate) program: String,
     pub(crate) calls: u64,
     pub(crate) settings: BTreeMap<String, Setting>,
-    /// Number of the latest call.
+    /// The number of the latest call.
     last: u64,
 }
 
-/// Settings of the sockets of one service.
+/// One setting of the sockets of one service.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupHistory {
     pub(crate) sockets: u64,
-    /// Number of calls on the socket that had the most.
+    /// The largest number of calls on one socket.
     pub(crate) most_calls: u64,
     pub(crate) setting: Setting,
 }
 
-/// A setting, made any number of times.
+/// The calls that made one setting, such as `TCP_NODELAY`.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     pub(crate) calls: u64,
@@ -67,13 +67,14 @@ pub(crate) struct Setting {
     /// Number of calls that set a value other than 0, and number of calls that set 0.
     pub(crate) on: u64,
     pub(crate) off: u64,
-    /// Number of calls whose value was set already, out of the calls for which that is known.
+    /// Number of calls that set the value which was in effect already, out of the calls for which
+    /// that is known.
     pub(crate) unchanged: Tally,
     pub(crate) first_at: Timestamp,
     pub(crate) last_at: Timestamp,
-    /// Values before the first call on each socket, where known.
+    /// Values before the first call on each socket, if known.
     pub(crate) before: BTreeSet<String>,
-    /// Values after the last call.
+    /// Values after the last call on each socket.
     pub(crate) now: BTreeSet<String>,
     pub(crate) errors: BTreeSet<&'static str>,
     /// Number of calls by name and process.
@@ -81,7 +82,7 @@ pub(crate) struct Setting {
     /// The longest time from a call that set the option to a call that cleared it.
     pub(crate) longest_on: Option<Duration>,
     on_since: Option<Timestamp>,
-    /// The value requested and the value in effect, where the kernel granted less.
+    /// The requested value and the value in effect, if the kernel granted less than requested.
     pub(crate) cut: Option<(i64, i64)>,
 }
 
@@ -107,7 +108,8 @@ impl Calls {
         }
     }
 
-    /// Folds the socket whose latest call is the oldest.
+    /// Removes the socket whose latest call is the oldest, and adds its settings to those of its
+    /// service.
     fn forget(&mut self) {
         let oldest = self.order.pop_first();
         if let Some(history) = oldest.and_then(|(_, key)| self.sockets.remove(&key)) {
@@ -116,7 +118,7 @@ impl Calls {
         }
     }
 
-    /// Returns the settings by program and place, over all sockets.
+    /// Returns the settings by program and place, summed up over all sockets.
     pub(crate) fn groups(&self) -> BTreeMap<GroupKey, GroupHistory> {
         let mut groups = self.folded.clone();
         for history in self.sockets.values() {
@@ -147,7 +149,7 @@ fn fold(groups: &mut BTreeMap<GroupKey, GroupHistory>, history: &CalledHistory) 
 impl CalledHistory {
     fn take(&mut self, call: &SocketCall) {
         self.calls += 1;
-        // A closed socket no longer has addresses.
+        // A closed socket has no addresses any more; the known ones are kept.
         if let Some(socket) = &call.socket
             && (socket.local.is_some() || self.socket.is_none())
         {
@@ -163,15 +165,16 @@ impl CalledHistory {
         }
     }
 
-    /// Returns the service that the socket belongs to, by the end that is the same for all
-    /// connections.
+    /// Returns the service that the socket belongs to. Its name contains the address that all of
+    /// the service's connections have in common.
     fn place(&self) -> String {
         let Some(socket) = &self.socket else {
             return "no socket".to_owned();
         };
         match (socket.local, socket.remote) {
             (_, Some(remote)) if socket.is_client => format!("→ {remote}"),
-            // Only TCP clients can be identified; the service's port is the lower one.
+            // Only TCP sockets are known to be a client's. For others, the lower port is taken as
+            // the service's.
             (Some(local), Some(remote))
                 if local.port > remote.port && socket.kind != SocketKind::Tcp =>
             {
@@ -242,7 +245,7 @@ impl Setting {
         }
     }
 
-    /// Adds the settings made on another socket.
+    /// Adds the calls that made the setting on another socket.
     fn add(&mut self, other: &Self) {
         self.calls += other.calls;
         self.failed += other.failed;
@@ -284,7 +287,8 @@ mod tests {
     use crate::observed::flow::Endpoint;
     use crate::observed::syscall::{Argument, Caller, Request};
 
-    /// A call that sets `TCP_CORK` to `value` on socket `inode` at `at` microseconds.
+    /// Returns a call that sets `TCP_CORK` to `value` on socket `inode`, `at` microseconds after
+    /// time zero.
     fn cork(inode: u64, at: i64, value: i32) -> SocketCall {
         let end = |port| Some(Endpoint::new([127, 0, 0, 1].into(), port));
         SocketCall {
@@ -347,7 +351,7 @@ mod tests {
         let all = MAX_SOCKETS as u64 * 2;
         for inode in 1..=all {
             calls.take(&cork(inode, 0, 1));
-            // Repeated calls on one socket keep it remembered.
+            // Repeated calls on the socket keep it among the most recent ones.
             calls.take(&cork(1, 0, 0));
         }
         assert_eq!(calls.sockets.len(), MAX_SOCKETS);

@@ -142,7 +142,7 @@ pub enum SocketKind {
 pub struct CallTally {
     /// Number of calls that were seen.
     pub calls: u64,
-    /// Number of calls lost for lack of room.
+    /// Number of calls lost because a buffer was full.
     pub lost: u64,
 }
 
@@ -190,7 +190,7 @@ impl SocketCall {
         }
     }
 
-    /// Returns the name of what the call sets: the option's name, or else the call's.
+    /// Returns the name of the option, or the name of the call if it sets no option.
     pub fn subject(&self) -> String {
         match self.request {
             Request::SetOption { level, option, .. } => option_name(level, option),
@@ -239,7 +239,7 @@ impl SocketCall {
         }
     }
 
-    /// Returns the error's name and meaning; `None` if there was no error, or one that such calls
+    /// Returns the error's name and meaning; `None` if there was no error, or one that these calls
     /// do not return.
     pub fn error(&self) -> Option<(&'static str, &'static str)> {
         errno::error(self.result.checked_neg()?)
@@ -260,13 +260,13 @@ impl SocketCall {
         }
     }
 
-    /// Returns true if the call switched a boolean option on, false if it switched one off.
+    /// Returns true if the call switched a boolean option on, and false if it switched one off.
     pub(crate) fn switched(&self) -> Option<bool> {
         effect::is_switch(self).then(|| self.number().map(|value| value != 0))?
     }
 
-    /// Returns true if the option had that value already; `None` if the previous value is not
-    /// known.
+    /// Returns true if the option already had the value that the call set; `None` if the previous
+    /// value is not known.
     pub(crate) fn stood_so(&self) -> Option<bool> {
         Some(self.before? == self.after?)
     }

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use super::Tally;
 use crate::observed::syscall::SocketKind;
 
-/// The results of tracing the calls.
+/// The results of tracing system calls on sockets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SocketCalls {
-    /// Calls that were to be traced and were seen.
+    /// Selected calls that were seen.
     pub calls: u64,
     /// Calls of `calls` that failed.
     pub failed: u64,
-    /// Calls lost for lack of buffer space, out of all calls that the part in the kernel selected.
+    /// Calls that the eBPF program selected, but lost because its buffer was full.
     pub lost: u64,
     /// The settings on the sockets of each service, the most frequent first.
     pub services: Vec<ServiceSetting>,
@@ -33,7 +33,7 @@ pub struct ServiceSetting {
     pub service: String,
     /// Sockets with this setting.
     pub sockets: u64,
-    /// Calls on the socket that had the most.
+    /// Number of calls on the socket with the most calls.
     pub most_calls: u64,
     /// The setting.
     pub setting: SocketSetting,
@@ -77,17 +77,16 @@ pub struct SocketSetting {
     pub on: u64,
     /// Calls that switched the option off.
     pub off: u64,
-    /// Calls that changed nothing because the value was set already, out of those for which this is
-    /// known.
+    /// Calls that did not change the value, out of those for which this is known.
     pub unchanged: Tally,
     /// Time of the first call, in nanoseconds since the epoch.
     pub first_at_ns: i64,
     /// Time of the last call, in nanoseconds since the epoch.
     pub last_at_ns: i64,
-    /// The values before the first call, over the sockets; empty where they are not known.
+    /// The values before the first call, for all sockets; empty where they are not known.
     pub before: Vec<String>,
-    /// The values after the last call: the kernel's own value where known, else the value that the
-    /// call requested.
+    /// The values after the last call: the kernel's own value where known, otherwise the value that
+    /// the call requested.
     pub now: Vec<String>,
     /// The longest time between switching on and switching off.
     pub longest_on_ns: Option<u64>,

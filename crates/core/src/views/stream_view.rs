@@ -2,7 +2,7 @@
 //! time.
 //!
 //! The input is the segments of one connection in the order in which they were seen. The analysis
-//! does not use this module; it is for looking at a connection in detail.
+//! does not use this module. It serves for viewing a single connection.
 
 mod bytes;
 mod samples;
@@ -12,7 +12,7 @@ pub use samples::{Samples, WaySamples};
 
 use crate::observed::flow::Direction;
 
-/// Returns the index of a direction in a list of both directions.
+/// Returns the index of a direction in an array with one entry per direction.
 const fn way(direction: Direction) -> usize {
     match direction {
         Direction::Forward => 0,

@@ -1,4 +1,4 @@
-//! Events from their lines: observations besides segments.
+//! Events that lines of a script describe: observations other than packets.
 
 use core::time::Duration;
 
@@ -19,10 +19,10 @@ use crate::script::number_of;
 use crate::sum::{Sum, Values};
 use crate::wire::server;
 
-/// The number of slices of time that a load run is told in.
+/// Number of seconds of a load run. Each second is reported separately.
 const SLICES: u32 = 5;
 
-/// The words of a line, taken one by one.
+/// The words of a line, read one after the other.
 struct Words<'a> {
     words: core::slice::Iter<'a, String>,
     values: &'a mut Values,
@@ -49,7 +49,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Returns the events of one line.
+/// Returns the events that a line describes.
 pub(crate) fn make(
     words: &[String],
     at: Timestamp,
@@ -73,7 +73,7 @@ pub(crate) fn make(
     }
 }
 
-/// Returns a name that this host's own resolver found: `resolved NAME SUM`.
+/// Returns the lookup of a name by this host's own resolver: `resolved NAME SUM`.
 fn resolved(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let name = words.operand("resolved")?.to_owned();
     let took = words.duration("resolved")?;
@@ -117,7 +117,8 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         match word {
             "x" => count = words.count(word)?,
             "rtt" => rtt = Some(words.duration(word)?),
-            // A second into the load, not a second before it.
+            // The probe is sent one second after the start of the load, instead of one second
+            // before.
             "loaded" => at = at + Duration::from_secs(2),
             "repeated" => repeated = words.count(word)? as u8,
             other => return Err(format!("a probe has no `{other}`")),
@@ -159,7 +160,7 @@ fn start(at: Timestamp, phase: Phase, experiment: Option<Experiment>, is_observe
     Event::here(at, phase, EventBody::PhaseStarted(start))
 }
 
-/// Returns `count` requests in slices whose latencies differ by a percent or so.
+/// Returns `count` requests, distributed over the seconds. Their latencies differ by about 1 %.
 fn clusters(
     at: Timestamp,
     phase: Phase,
@@ -391,7 +392,8 @@ fn counter(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     )])
 }
 
-/// Returns a turn as the server's kernel saw it, and the throttling of its group by a quota.
+/// Returns a request as the server's kernel timed it, with the throttling of its control group by a
+/// quota.
 fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let (mut thread, mut throttling) = (ThreadTimes::default(), None);
     let (mut asked, mut refused, mut stolen) = (None, None, None);

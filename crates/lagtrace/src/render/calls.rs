@@ -77,8 +77,8 @@ fn services(page: &mut Page, calls: &SocketCalls) {
     }
 }
 
-/// Returns true if the call sets something or failed: `bind` and `connect` set
-/// nothing, but a failure is worth a row.
+/// Returns true if the call sets an option, or failed. `bind` and `connect` set no option and are
+/// shown only if they failed.
 fn is_setting(service: &ServiceSetting) -> bool {
     let of = &service.setting;
     !is_address(of) || of.failed > 0
@@ -100,8 +100,8 @@ fn program(service: &ServiceSetting) -> String {
     format!("{}[{pids}{more}]", service.program)
 }
 
-/// Returns the values before and after the calls: `0 → 1`; `?` where they are not
-/// known, several values where sockets differ.
+/// Returns the values before and after the calls, such as `0 → 1`. An unknown value is `?`. There
+/// are several values if sockets differ.
 fn values(of: &SocketSetting) -> String {
     let list = |values: &[String]| match values.len() {
         0 => "?".to_owned(),
@@ -112,7 +112,7 @@ fn values(of: &SocketSetting) -> String {
         }
     };
     match (of.before.is_empty(), of.now.is_empty()) {
-        // An address is the socket's own and is shown beside it.
+        // Each socket has its own address, which is shown with the socket.
         (_, false) if is_address(of) => String::new(),
         (true, true) => "failed".to_owned(),
         (true, false) => list(&of.now),
@@ -140,7 +140,7 @@ fn remarks(page: &mut Page, calls: &SocketCalls) {
     for service in &calls.services {
         let of = &service.setting;
         let mut remarks = service.remarks.clone();
-        // Only of TCP_CORK, which the program itself removes.
+        // The duration matters only for TCP_CORK, because the program itself removes the cork.
         if let Some(longest) = of.longest_on_ns.filter(|_| of.name == "TCP_CORK") {
             remarks.push(format!("corked for at most {}", duration(longest)));
         }

@@ -27,7 +27,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// Writes the known facts on time that no cause explains, and the next measurement.
+/// Writes what is known about time that no cause explains, and the next measurement to make.
 fn unexplained(page: &mut Page, place: &Finding) {
     for piece in &place.evidence {
         page.item(
@@ -47,7 +47,7 @@ fn unexplained(page: &mut Page, place: &Finding) {
     next(page, &place.next);
 }
 
-/// Returns a sentence on the certainty of the place of time, and its grounds.
+/// Returns a sentence on how certain the location of the time is, and why.
 pub(super) fn whereabouts(place: &Finding) -> Option<String> {
     let location = place.location.as_ref()?;
     let sure = match location.certainty {
@@ -158,7 +158,7 @@ pub(super) fn label(piece: &Evidence) -> String {
     }
 }
 
-/// Writes the kinds of evidence that do not show the finding.
+/// Writes the kinds of evidence that contradict the finding, do not show it, or are not available.
 fn witnesses(page: &mut Page, witnesses: &[Witness]) {
     let of = |says| -> Vec<&str> {
         let of = witnesses.iter().filter(|witness| witness.says == says);
@@ -272,8 +272,8 @@ pub(super) fn expectation(prediction: &Prediction, finding: &Finding, report: &R
     text
 }
 
-/// Returns words for the requests that the figures of a prediction are about, where these are not
-/// all requests of the report.
+/// Describes the requests that the figures of a prediction apply to; empty if these are all
+/// requests of the report.
 fn population(finding: &Finding, report: &Report) -> String {
     let [one, many] = finding.unit.words();
     let requests = quantity::counted(finding.affected.of, one, many);

@@ -4,7 +4,7 @@ use lagtrace_core::report::{Caveat, Exchanges, LayerState, OverallResult, Report
 
 use super::page::{Page, Tone, Weight};
 use super::percentiles::{ROWS, value};
-use super::{quantity, verdict, words};
+use super::{quantity, unexplained, words};
 
 /// Names of the figures in the summary line of the latency.
 const IN_A_LINE: [&str; 4] = ["mean", "p50", "p99", "max"];
@@ -17,7 +17,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     if exchanges.count > 0 || failed > 0 {
         page.paragraph(2, Tone::Plain, &figures(exchanges, failed));
     }
-    verdict::places(page, report);
+    unexplained::write(page, report);
     layers(page, report);
     for limit in limits(report) {
         page.paragraph(2, Tone::Plain, &limit);
@@ -55,7 +55,7 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
     }
 }
 
-/// Returns sentences on the time left to gain, and on the limits of the claim: too few
+/// Returns sentences on the time that could still be saved, and on the limits of the claim: too few
 /// requests, exchanges cut by the capture.
 pub(super) fn margin(report: &Report) -> Vec<String> {
     let unclaimed = unclaimed_of_each(report).map(|(each, share)| {
@@ -67,7 +67,7 @@ pub(super) fn margin(report: &Report) -> Vec<String> {
     let has_cause = report.causes().next().is_some();
     let rest = caveats(report, |caveat| match caveat {
         Caveat::FewRequests => !has_cause,
-        Caveat::RequestsCut => true,
+        Caveat::RequestsCut | Caveat::CapturedPartDiffers => true,
         Caveat::UnexplainedTime | Caveat::PacketsDropped => false,
     });
     let rest: Vec<_> = rest.collect();
@@ -116,7 +116,7 @@ fn opening(report: &Report) -> (Tone, &'static str) {
     }
 }
 
-/// Returns a sentence on the upper bound of the time to be gained per request.
+/// Returns a sentence on the most time per request that could be saved.
 fn at_most(report: &Report) -> Option<String> {
     let (each, share) = unclaimed_of_each(report)?;
     Some(format!(
@@ -214,6 +214,22 @@ fn limits(report: &Report) -> Vec<String> {
     limits
 }
 
+/// Returns the sentence on a load of which the captured packets explain only a part.
+fn captured_part(report: &Report) -> String {
+    let load = report.load.as_ref();
+    let Some((load, part)) = load.and_then(|load| Some((load, load.captured_part?))) else {
+        return String::new();
+    };
+    format!(
+        "Packets were captured during a part of the load, whose requests took {} on average; the \
+         others took {}, up to {}, and the packets do not show why. Repeat with a longer \
+         `--duration` to capture more of the load.",
+        quantity::duration(part.mean_ns),
+        quantity::duration(load.latency_ns.mean),
+        quantity::duration(load.latency_ns.max),
+    )
+}
+
 /// Returns sentences on the caveats of the report that are `wanted`.
 fn caveats(report: &Report, wanted: impl Fn(Caveat) -> bool) -> impl Iterator<Item = String> {
     let overall = report.overall.iter();
@@ -239,5 +255,6 @@ fn caveats(report: &Report, wanted: impl Fn(Caveat) -> bool) -> impl Iterator<It
                 "{} left out, because the capture lacks some of their packets.",
                 quantity::counted(exchanges.cut, "request was", "requests were")
             ),
+            Caveat::CapturedPartDiffers => captured_part(report),
         })
 }

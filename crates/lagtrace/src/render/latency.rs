@@ -1,4 +1,4 @@
-//! The latency distributions of the subject and its twin, side by side.
+//! The latency distributions of the investigated service and of its healthy twin, side by side.
 
 use lagtrace_core::report::{Exchanges, Report, StatusCount};
 

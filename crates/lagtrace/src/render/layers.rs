@@ -43,7 +43,7 @@ fn mark(state: LayerState) -> (&'static str, Tone) {
     }
 }
 
-/// Returns the outcome of a layer, followed by its grounds, or by how to allow the measurement.
+/// Returns the outcome of a layer, followed by the reason, or by the way to allow the measurement.
 fn line(layer: &Layer) -> String {
     if layer.because.is_empty() || layer.because == layer.line {
         return words::sentence(&layer.line);

@@ -3,9 +3,10 @@
 use lagtrace_core::report::{Exchanges, Report, SocketCalls};
 use serde_json::{Value, json};
 
-/// Serializes a report as newline-delimited JSON: one object per line, distinguished by
-/// its `type` field (keys are sorted), the other fields as in the report's schema.
-/// The lines are in this order:
+/// Serializes a report as newline-delimited JSON: one object per line. The field `type` says what a
+/// line contains; its other fields are those of the report's schema, with sorted keys. In the
+/// table, "as there" means: as in the report's field or list of the same name. The lines are in
+/// this order:
 ///
 /// | `type` | how many | fields |
 /// |---|---|---|
@@ -24,7 +25,7 @@ use serde_json::{Value, json};
 ///
 /// `details` is left out: it is long, and the document form contains it.
 pub(crate) fn ndjson(report: &Report) -> String {
-    // A new field has to be named here, or the compiler complains.
+    // The compiler reports a new field that is not listed here.
     let Report {
         schema: _,
         command: _,

@@ -1,4 +1,4 @@
-//! The letter's opening: each finding with its certainty, culprit and cost.
+//! The opening of the full report: each finding with its certainty, culprit and cost.
 
 use std::net::SocketAddr;
 
@@ -7,12 +7,9 @@ use lagtrace_core::registry::LayerId;
 use lagtrace_core::report::{Extent, Finding, Report, Verdict};
 
 use super::page::{Page, Tone, Weight};
-use super::{groups, healthy, quantity, words};
+use super::{groups, healthy, quantity, unexplained, words};
 
-/// Maximum number of places of unexplained time named in the opening.
-const PLACES: usize = 3;
-
-/// Writes the verdict on each finding, or that there is none.
+/// Writes the verdict on each finding, or that there is no finding.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let groups = groups::groups(report);
     let is_only = groups.len() == 1;
@@ -37,7 +34,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     if groups.is_empty() {
         healthy::write(page, report);
     } else {
-        places(page, report);
+        unexplained::write(page, report);
     }
     page.blank();
     page.paragraph(0, Tone::Dim, &subject(report));
@@ -124,19 +121,6 @@ pub(super) fn sureness(finding: &Finding) -> (&'static str, Tone) {
     }
 }
 
-/// Writes a line for each place of time that no cause explains.
-pub(super) fn places(page: &mut Page, report: &Report) {
-    for place in report.places().take(PLACES) {
-        page.spans(
-            2,
-            &[
-                (Tone::Caution, "Unexplained:"),
-                (Tone::Plain, &place.summary),
-            ],
-        );
-    }
-}
-
 fn title(finding: &Finding) -> String {
     words::sentence(&finding.title)
 }
@@ -182,8 +166,9 @@ fn mean(extent: &Extent) -> String {
     }
 }
 
-/// Returns the extent of a finding and its words, the affected requests and the share of their
-/// time: `of each 43.6 ms request, 98 % of all request time`; `None` if the finding costs no time.
+/// Returns the extent of a finding, and words for it: the affected requests and the share of their
+/// time, as in `of each 43.6 ms request, 98 % of all request time`. Returns `None` if the finding
+/// costs no time.
 fn extent(finding: &Finding) -> Option<(Extent, String)> {
     let extent = finding.extent?;
     let affected = finding.affected;
@@ -265,7 +250,7 @@ fn kind(service: &str) -> &'static str {
     }
 }
 
-/// Returns a sentence on the certainty of the place, if it is more certain than the cause.
+/// Returns a sentence on the location of the time, if it is more certain than the cause.
 pub(super) fn whereabouts(finding: &Finding) -> Option<String> {
     let location = finding.location.as_ref()?;
     let because = &location.because;

@@ -197,8 +197,8 @@ mod tests {
     use super::*;
     use crate::render::{Length, Style};
 
-    /// The load generator counts the requests it made; the capture may hold the packets of
-    /// fewer, or those of the experiments as well.
+    /// The load generator counts the requests that it made. The capture may contain the packets of
+    /// fewer requests, or those of the experiments as well.
     #[test]
     fn waits_are_divided_among_the_requests_that_they_are_of() {
         let mut report = Report::default();

@@ -22,8 +22,8 @@ pub(crate) fn wait(kind: WaitKind) -> &'static str {
     kind.in_words()
 }
 
-/// Returns the words that open the headline of a finding that only names a place, by the
-/// certainty of the place.
+/// Returns the words that open the headline of a finding that only locates time. They express the
+/// certainty of the location.
 pub(crate) fn place_only(certainty: Verdict) -> (&'static str, Tone) {
     match certainty {
         Verdict::Proven => ("Location proven, cause unknown:", Tone::Caution),

@@ -64,7 +64,7 @@ Coming from ss and strace:
                          sockets --trace --pid PID
   strace -c -f -e setsockopt -p PID      sockets --trace --pid PID -q";
 
-/// What is looked at, and how often.
+/// The options of `lagtrace sockets`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {

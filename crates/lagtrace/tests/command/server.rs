@@ -22,20 +22,23 @@ pub(crate) struct Server {
 pub(crate) enum Manner {
     /// The server answers each request with these bytes.
     Answers(&'static [u8]),
-    /// The server answers with these bytes after this long.
+    /// The server answers with these bytes after a pause of this length.
     AnswersAfter(Duration, &'static [u8]),
-    /// The server sends the first part of its answer at once and the other after this long, with
-    /// Nagle's algorithm on.
+    /// The server answers this number of requests after a pause of this length, and later ones at
+    /// once, with these bytes.
+    AnswersLateAtFirst(u64, Duration, &'static [u8]),
+    /// The server sends the first part of its response at once and the second part after this
+    /// pause, with Nagle's algorithm on.
     AnswersApart(Duration, [&'static [u8]; 2]),
-    /// The server takes this long over each request, one after the other: the rest wait.
+    /// The server takes this time for each request, one after the other, so other requests wait.
     AnswersInTurn(Duration, &'static [u8]),
-    /// The server closes as soon as it has accepted.
+    /// The server closes each connection as soon as it has accepted it.
     ClosesAtOnce,
     /// The server reads and never answers.
     NeverAnswers,
 }
 
-/// A server with a whole and healthy response.
+/// A server with a complete and healthy response.
 pub(crate) const OK: Manner = Manner::Answers(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
 
 impl Server {
@@ -75,7 +78,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Wakes the thread from accepting.
+        // The connection wakes the thread that waits in `accept`.
         TcpStream::connect(self.address).ok();
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
@@ -126,6 +129,12 @@ fn serve(
                     Manner::Answers(bytes) => bytes,
                     Manner::AnswersAfter(delay, bytes) => {
                         thread::sleep(delay);
+                        bytes
+                    }
+                    Manner::AnswersLateAtFirst(times, delay, bytes) => {
+                        if answered.load(Ordering::Relaxed) < times {
+                            thread::sleep(delay);
+                        }
                         bytes
                     }
                     Manner::AnswersApart(pause, [first, last]) => {

@@ -1,4 +1,4 @@
-//! Tests of `lagtrace sockets --trace` on calls of the test's own.
+//! Tests of `lagtrace sockets --trace` on calls that the tests make.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -13,10 +13,10 @@ use super::privileges::{NOBODY, copy_for_all};
 use super::program::{Run, has_root, has_tool, lagtrace, run};
 use super::streamed::Streamed;
 
-/// The number of BPF programs in the kernel: at the beginning and the end of each of five calls.
+/// The number of BPF programs: one for the entry and one for the exit of each of five system calls.
 const PROGRAMS: usize = 10;
 
-/// Traces while `work` is done, until it is told to stop.
+/// Traces during `work`, and then interrupts the trace.
 fn traced(arguments: &[&str], work: impl FnOnce()) -> Run {
     let trace = ["sockets", "--trace", "-d", "60s"];
     let tracing = Streamed::start(trace.iter().chain(arguments));
@@ -29,7 +29,7 @@ fn traced(arguments: &[&str], work: impl FnOnce()) -> Run {
     tracing.end().expect(0)
 }
 
-/// Counts the BPF programs that a process has attached, by its descriptors.
+/// Counts the BPF programs that a process has attached, by its file descriptors.
 fn attached(folder: &str) -> usize {
     let entries = fs::read_dir(folder).unwrap().flatten();
     let targets = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
@@ -37,7 +37,7 @@ fn attached(folder: &str) -> usize {
     targets.filter(is_link).count()
 }
 
-/// Returns a connection whose one end was corked for each of this number of answers.
+/// Returns a connection whose server end was corked once for each of `answers` responses.
 fn corking(listener: &TcpListener, answers: usize) -> TcpStream {
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (accepted, _) = listener.accept().unwrap();
@@ -118,7 +118,7 @@ fn calls_are_told_as_they_happen_and_summed_up() {
             .unwrap()
             .contains("set 10 and cleared 10 times")
     );
-    // The other end calls connect, from a port that the kernel chose.
+    // The client end calls `connect`, from a port that the kernel chose.
     let connect = of("service-setting")
         .into_iter()
         .find(|row| row["setting"]["name"] == "connect")

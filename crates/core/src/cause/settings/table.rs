@@ -1,7 +1,7 @@
 //! The directives that explain findings.
 //!
-//! A new one needs a row here and, with its contexts and default, in the table of the source that
-//! resolves it.
+//! A new directive needs a row here. It also needs its contexts and its default in the table of the
+//! source that reads the configuration.
 
 use super::value::{duration, request_rate, size, zone};
 use super::{Seen, is_set};
@@ -10,19 +10,20 @@ use crate::observed::event::ListenerSample;
 use crate::registry::Id;
 use crate::report::Says::{self, Contradicts, Silent, Supports};
 
-/// A directive, or several of one meaning, and the causes that it explains.
+/// A directive, or several with the same meaning, and the causes that it explains.
 pub(super) struct Row {
     pub(super) directives: &'static [&'static str],
     pub(super) causes: &'static [Id],
-    /// Holds the effective value against the traffic.
+    /// Compares the effective value with the traffic.
     pub(super) test: fn(&Seen<'_>) -> Says,
-    /// The effect of the setting, which the traffic shows.
+    /// The effect of the setting that the traffic shows.
     pub(super) effect: &'static str,
-    /// The change, `{setting}` for the present line; empty where the setting is as it must be.
+    /// The change to make. `{setting}` stands for the current line. Empty if the setting must stay
+    /// as it is.
     pub(super) change: &'static str,
 }
 
-/// The directives by which nginx passes a request on.
+/// The directives with which nginx forwards a request.
 pub(in crate::cause) const PASSING: &[&str] = &[
     "proxy_pass",
     "fastcgi_pass",
@@ -32,18 +33,19 @@ pub(in crate::cause) const PASSING: &[&str] = &[
     "memcached_pass",
 ];
 
-/// Maximum relative deviation of a measured rate from the configured one: nginx counts whole
+/// Maximum relative deviation of a measured rate from the configured one. nginx counts in whole
 /// seconds (`ngx_http_write_filter_module.c`).
 const OFF_RATE: f64 = 0.25;
-/// Maximum relative deviation of a counted number: distributions keep ten bits.
+/// Maximum relative deviation of a counted number. Distributions keep only ten bits of it.
 const OFF_COUNT: f64 = 0.002;
-/// Maximum share by which the number of requests in service may miss that of workers.
+/// Maximum relative deviation of the number of requests in service from the number of workers.
 const OFF_SERVED: f64 = 0.25;
-/// Part of its timeout for which nginx keeps an idle connection at least.
+/// nginx keeps an idle connection for at least this part of the timeout.
 const KEPT: f64 = 0.95;
-/// Maximum overhead of a TLS record over its plain text (RFC 5246 §6.2.3: 2048 bytes and header).
+/// Maximum difference between the length of a TLS record and its plain text, in bytes (RFC 5246
+/// §6.2.3: 2048 bytes plus the header).
 const RECORD_OVERHEAD: u64 = 2053;
-/// Maximum length of a record's plain text (RFC 8446 §5.1).
+/// Maximum length of a record's plain text, in bytes (RFC 8446 §5.1).
 const MAX_RECORD: u64 = 1 << 14;
 
 /// Returns the directives of the table.
@@ -290,7 +292,7 @@ pub(super) static TABLE: &[Row] = &[
     Row {
         directives: &["tcp_nopush"],
         causes: &[Id::CorkHold],
-        // Without sendfile nginx sets no cork.
+        // nginx sets TCP_CORK only with sendfile.
         test: |seen| supports(seen.value() == "on" && seen.has("sendfile", "on")),
         effect: "together with sendfile it sets TCP_CORK, which holds partial segments back",
         change: "tcp_nopush off;",
@@ -306,7 +308,7 @@ pub(super) static TABLE: &[Row] = &[
         directives: &["listen backlog"],
         causes: &[Id::AcceptQueueOverflow],
         test: |seen| {
-            // A lower net.core.somaxconn is the limit instead.
+            // If net.core.somaxconn is lower, it is the limit instead.
             let limit = listener_limit(seen);
             let backlog = seen.value().parse::<u32>().ok();
             supports(backlog.is_some() && (limit.is_none() || limit == backlog))
@@ -391,7 +393,7 @@ fn supports(does: bool) -> Says {
     if does { Supports } else { Silent }
 }
 
-/// Returns true if a count is what a setting allows.
+/// Returns true if a count is about the number that a setting allows.
 fn is_near(count: Option<u64>, allowed: Option<u64>, off: f64) -> bool {
     let both = count.zip(allowed).filter(|&(_, allowed)| allowed > 0);
     both.is_some_and(|(count, allowed)| {
@@ -399,9 +401,10 @@ fn is_near(count: Option<u64>, allowed: Option<u64>, off: f64) -> bool {
     })
 }
 
-/// Returns true if a `limit_req` makes requests wait at this rate, as far as its zone tells.
+/// Returns true if this `limit_req` may delay requests at this rate. The rate is compared if the
+/// definition of the zone is known.
 fn delays(seen: &Seen<'_>, rate: f64) -> bool {
-    // With `nodelay` no request waits: excess requests are refused.
+    // With `nodelay`, nginx refuses excess requests instead of delaying them.
     let is_delaying = is_set(&seen.line.value) && seen.words().all(|word| word != "nodelay");
     let own = zone(&seen.line.value);
     let mut zones = seen.values("limit_req_zone");
@@ -411,24 +414,24 @@ fn delays(seen: &Seen<'_>, rate: f64) -> bool {
     is_delaying && seen.line.set_at.is_some() && is_met && !seen.has("limit_req_dry_run", "on")
 }
 
-/// Returns true if most errors are those of a limit.
+/// Returns true if most error responses have a status that limits use.
 fn is_refusal(seen: &Seen<'_>) -> bool {
     matches!(seen.measured.status, Some(429 | 503))
 }
 
-/// Returns true if no cache keeps sessions, and handshakes were full.
+/// Returns true if there were full handshakes, and no cache keeps sessions.
 fn resumes_nothing(seen: &Seen<'_>) -> bool {
     let mut caches = seen.values("ssl_session_cache");
     let has_cache = caches.any(|cache| cache.contains("shared:") || cache.contains("builtin"));
     !has_cache && seen.measured.full > 0
 }
 
-/// Returns the length of the listener's accept queue, as its kernel tells it.
+/// Returns the maximum length of the listener's accept queue in the kernel.
 fn listener_limit(seen: &Seen<'_>) -> Option<u32> {
     Some(listeners(seen).next()?.limit)
 }
 
-/// Returns true if one accept queue of the port was full, and another empty.
+/// Returns true if the port has one full and one empty accept queue.
 fn has_uneven_queues(seen: &Seen<'_>) -> bool {
     let is_full = |listener: &ListenerSample| listener.queued >= listener.limit;
     listeners(seen).any(is_full) && listeners(seen).any(|listener| listener.queued == 0)

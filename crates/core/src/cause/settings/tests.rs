@@ -79,7 +79,8 @@ fn open(connections: u64) -> Measured {
     }
 }
 
-/// TLS handshakes: full ones, those of a lower version than offered, those with another key share.
+/// Returns the figures of TLS handshakes: full ones, those with a lower version than offered, and
+/// those with another key share.
 fn handshakes(full: u64, lowered: u64, retried: u64) -> Measured {
     Measured {
         lowered,
@@ -120,7 +121,7 @@ fn subject() -> Endpoint {
     Endpoint::new(core::net::IpAddr::from([10, 0, 0, 2]), 80)
 }
 
-/// Measurements without anything in them.
+/// Empty figures for a case.
 #[derive(Default)]
 struct Empty {
     ledger: Ledger,
@@ -149,7 +150,7 @@ impl Empty {
     }
 }
 
-/// Returns the directives that support a cause, given the settings and the traffic.
+/// Returns the directives that support a cause, for the given settings and traffic.
 fn supported(
     facts: &Facts,
     cause: Id,
@@ -163,7 +164,8 @@ fn supported(
     supports.map(|said| said.line.directive.clone()).collect()
 }
 
-/// A directive's settings and traffic that match, and those that only look alike.
+/// An example for a directive: settings and traffic that match, then settings and traffic that only
+/// look alike.
 type Example = (
     Id,
     &'static [(&'static str, &'static str)],
@@ -172,7 +174,7 @@ type Example = (
     Measured,
 );
 
-/// One example for each row: the first setting is the one in question.
+/// Returns one example for each row. Its first setting is the one that is tested.
 fn examples() -> Vec<Example> {
     use Id::*;
     let lines = |lines| -> &'static [(&'static str, &'static str)] { lines };
@@ -374,7 +376,7 @@ fn examples() -> Vec<Example> {
         other(
             AcceptQueueOverflow,
             &[("listen backlog", "16")],
-            // The kernel's limit, 128 in these tests, is the shorter one.
+            // The kernel's limit, 128 in these tests, is lower than the configured one.
             &[("listen backlog", "4096"), ("listener", "128")],
             NONE,
         ),
@@ -433,8 +435,8 @@ fn examples() -> Vec<Example> {
     ]
 }
 
-/// Returns facts with the settings, and listeners whose queues take as many as `listener` (empty)
-/// and `full` say.
+/// Returns facts with these settings. `listener` and `full` stand for listeners with an empty or a
+/// full accept queue of this length.
 fn facts_of(lines: &[(&str, &str)]) -> Facts {
     let mut facts = facts(lines);
     let limits = lines

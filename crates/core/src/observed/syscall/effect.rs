@@ -82,7 +82,7 @@ pub(super) fn cut(call: &SocketCall) -> Option<(i64, i64)> {
     (got < wanted && !call.has_failed()).then_some((asked, got))
 }
 
-/// Returns how the kernel interprets a negative size: as a very large one.
+/// Returns a requested size as the kernel reads it: a negative one is very large.
 fn unsigned(asked: i64) -> i64 {
     asked & i64::from(u32::MAX)
 }
@@ -172,7 +172,7 @@ fn of_socket(call: &SocketCall, option: i32) -> Option<String> {
     Some(text)
 }
 
-/// Describes a buffer's size. Both values are twice the requested ones, within bounds.
+/// Describes the size that the kernel gave a buffer: twice the requested one, within its limits.
 fn buffer(call: &SocketCall, limit: &str, what: &str) -> Option<String> {
     let asked = call.number()?;
     let size = match (cut(call), call.after) {

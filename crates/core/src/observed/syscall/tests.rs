@@ -28,8 +28,7 @@ fn number(level: i32, name: i32, value: i32) -> SocketCall {
     option(level, name, &value.to_ne_bytes())
 }
 
-/// Output equal to that of `strace` 6.1 for these calls, except for timeouts and 4-byte names,
-/// which it does not decode.
+/// Compares with the output of `strace` 6.1, which does not decode timeouts and 4-byte names.
 #[test]
 fn calls_are_written_as_strace_does() {
     let pair = |one: i32, two: i32| [one.to_ne_bytes(), two.to_ne_bytes()].concat();

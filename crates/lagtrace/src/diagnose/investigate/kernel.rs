@@ -1,7 +1,8 @@
 //! Watching of the server's kernel during the observed load, which reveals the stages of each
 //! request at the server.
 //!
-//! Only turns are used, because the segments are already in the capture.
+//! The watch also reports segments. They are ignored, because the capture already contains them.
+//! Only its turns are used: the times of a request and its response at the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,8 +37,8 @@ pub(super) struct Watching {
     thread: JoinHandle<Seen>,
 }
 
-/// A server's end: the namespace and address in its turns, and its address on the client's
-/// connections.
+/// A server as its kernel sees it (`namespace`, `local`), and its address on the client's
+/// connections (`target`). With NAT, the two addresses differ.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     namespace: u64,
@@ -51,9 +52,10 @@ struct Seen {
     places: Vec<Place>,
     /// The network namespaces of the programs that read requests.
     readers: BTreeMap<u32, Option<u64>>,
-    /// Turns at the servers' addresses, in the servers' namespaces as far as these are known.
+    /// Turns at the addresses and in the network namespaces of the servers. A turn whose namespace
+    /// is unknown is included.
     turns: Vec<RequestSpan>,
-    /// The number of such turns that were skipped for lack of room.
+    /// The number of these turns that were skipped for lack of memory.
     skipped: u64,
     standing: Standing,
 }
@@ -122,8 +124,8 @@ impl Watching {
             }
             used.insert(flow);
             turns += 1;
-            // Handed on before the packets of the same time: an exchange is joined to its turn when
-            // it closes.
+            // The turn is passed on before the packets of the same time, because an exchange is
+            // joined with its turn when it closes.
             let at = turn.arrived;
             let body = EventBody::Turn(Box::new(turn));
             investigation
@@ -133,9 +135,11 @@ impl Watching {
         investigation
             .feed
             .observe_now(EventBody::Watched(WatchTally {
-                // Only the client's own requests count, and those are observed one by one.
+                // Only the client's own requests count, and their latencies are observed one by
+                // one.
                 latency: Distribution::default(),
-                // The kernel's drops are those of the ports in all namespaces.
+                // The kernel counts drops per port over all namespaces, so they may concern other
+                // programs.
                 drops: Vec::new(),
                 connections: u64::try_from(used.len()).unwrap_or(u64::MAX),
                 ..seen.standing.tally
@@ -200,7 +204,8 @@ impl Seen {
             .program
             .as_ref()
             .and_then(|program| self.namespace_of(program.pid));
-        // A turn whose reader is not known may be of any namespace.
+        // If the network namespace of a turn's reader is not known, the turn may belong to any
+        // place.
         let is_there = |place: &Place| {
             place.local == turn.local && reader.is_none_or(|reader| reader == place.namespace)
         };
@@ -227,8 +232,8 @@ impl Seen {
     }
 }
 
-/// Returns the turn with the address that the client's connections have, because the server's own
-/// address may differ (NAT).
+/// Returns the turn with the server's address as the client's connections have it. The address at
+/// the server may differ because of NAT.
 fn known(turn: RequestSpan, places: &[Place]) -> Option<RequestSpan> {
     let place = places.iter().find(|place| place.local == turn.local)?;
     Some(RequestSpan {

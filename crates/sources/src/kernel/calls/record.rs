@@ -11,14 +11,14 @@ use lagtrace_core::observed::syscall::{
 use crate::clock::Clock;
 use crate::socket::record::TcpState;
 
-/// `enum call_kind`.
+/// `enum call_kind` of `bpf/options.h`.
 const SETSOCKOPT: u8 = 1;
 const LISTEN: u8 = 2;
 const SHUTDOWN: u8 = 3;
 const BIND: u8 = 4;
 const CONNECT: u8 = 5;
 
-/// `CALL_HAS_SOCKET` and the other flags.
+/// The flags of a record, from `CALL_HAS_SOCKET` on.
 const HAS_SOCKET: u8 = 1;
 const HAS_BEFORE: u8 = 2;
 const HAS_AFTER: u8 = 4;
@@ -31,8 +31,8 @@ const VALUE: usize = 172;
 /// Length of a name (`comm`), in bytes.
 const NAME: usize = 16;
 
-/// Parses a record; `None` if it is not a record of `bpf/options.h`. `own` is our network
-/// namespace.
+/// Parses a record; `None` if it is not a record of `bpf/options.h`. `own` is lagtrace's own
+/// network namespace.
 pub(super) fn read(bytes: &[u8], clock: &Clock, own: Option<u64>) -> Option<SocketCall> {
     let fields = Fields(bytes);
     let flags = fields.u8(1)?;
@@ -155,7 +155,7 @@ impl Fields<'_> {
         Some(state.map_or("UNCONN", |state| state.name()))
     }
 
-    /// Reads an endpoint; `Some(None)` without a port.
+    /// Reads an endpoint; `Some(None)` if it has no port.
     fn end(&self, family: i32, at: usize, port: usize) -> Option<Option<Endpoint>> {
         let address = match family {
             libc::AF_INET => IpAddr::from(Ipv4Addr::from(self.array::<4>(at)?)),
@@ -199,7 +199,7 @@ mod tests {
                 place.copy_from_slice(field);
             }
         };
-        // TCP over IPv4, established, before 0 and after 1.
+        // TCP over IPv4, established. The option's value is 0 before the call and 1 after it.
         put(0, &[SETSOCKOPT, 7, 1, 1]);
         put(4, &2u16.to_ne_bytes());
         put(6, &6u16.to_ne_bytes());

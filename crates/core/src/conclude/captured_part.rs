@@ -1,0 +1,95 @@
+//! Comparison of the part of a load whose packets were captured with the rest of the load.
+//!
+//! Packets explain the whole load only if requests took about as long in both parts. A listen queue
+//! that overflows now and then, or a job that runs once a minute, may spare the captured part.
+
+use core::time::Duration;
+
+use super::Evidence;
+use crate::facts::Facts;
+use crate::observed::event::TargetId;
+use crate::registry::Id;
+use crate::report::{CapturedPart, Finding, Layer, LayerState, LoadRun};
+use crate::stats::histogram::Distribution;
+
+/// Minimum number of requests in each part for a comparison.
+const MIN_REQUESTS: u64 = 30;
+/// Share of the rest's request time that the captured part may leave open.
+const MAX_EXCESS_SHARE: f64 = 0.25;
+/// Mean excess per request that is too small to matter: the same server varies by as much from one
+/// second to the next.
+const SMALL_EXCESS: Duration = Duration::from_micros(200);
+/// The layers that packets alone rule out.
+const FROM_PACKETS: [&str; 4] = ["connection", "tls", "transport", "server"];
+
+/// Returns the captured part of the subject's baseline; `None` without packets, or if one of the
+/// parts has too few requests.
+pub(super) fn captured_part(evidence: &Evidence, findings: &[Finding]) -> Option<CapturedPart> {
+    evidence.capture.as_ref()?;
+    let facts = &evidence.facts;
+    let rest = &facts.loads.unobserved_baseline(TargetId::Subject)?.latency;
+    let captured = &facts.loads.observed_baseline(TargetId::Subject)?.latency;
+    if rest.count() < MIN_REQUESTS || captured.count() < MIN_REQUESTS {
+        return None;
+    }
+    let mean = captured.mean()?;
+    let excess = excess(rest, mean).saturating_sub(explained(facts, findings).as_nanos());
+    let share = excess as f64 / rest.sum_ns().max(1) as f64;
+    let is_small = excess / u128::from(rest.count()) < SMALL_EXCESS.as_nanos();
+    Some(CapturedPart {
+        responses: captured.count(),
+        mean_ns: nanos(mean),
+        longest_ns: nanos(captured.max()?),
+        excess_share: share,
+        differs: share >= MAX_EXCESS_SHARE && !is_small && !is_standstill(facts, rest, captured),
+    })
+}
+
+/// Returns the time, in nanoseconds, that the rest took longer than as many requests of this mean.
+fn excess(rest: &Distribution, mean: Duration) -> u128 {
+    let usual = mean.as_nanos() * u128::from(rest.count());
+    rest.sum_ns().saturating_sub(usual)
+}
+
+/// Returns the waits of the rest that a finding explains: those in which the whole server stalled.
+fn explained(facts: &Facts, findings: &[Finding]) -> Duration {
+    if !findings
+        .iter()
+        .any(|finding| finding.cause == Id::StopTheWorld)
+    {
+        return Duration::ZERO;
+    }
+    let silences = facts.loads.silences.iter();
+    let waits = silences.map(|silence| silence.end.since(silence.begin) * silence.connections);
+    waits.sum()
+}
+
+/// Returns true if this host itself stood still for about as long as the longest request of the
+/// rest took.
+fn is_standstill(facts: &Facts, rest: &Distribution, captured: &Distribution) -> bool {
+    let longest = rest.max().unwrap_or_default();
+    let more = longest.saturating_sub(captured.max().unwrap_or_default());
+    let standstill = facts.loads.standstill.unwrap_or_default();
+    !more.is_zero() && standstill >= more / 2
+}
+
+/// Withdraws the clearance of layers that rests on packets, if these do not explain the load.
+pub(super) fn doubt(load: Option<&LoadRun>, layers: &mut [Layer]) {
+    let part = load.and_then(|load| load.captured_part);
+    if !part.is_some_and(|part| part.differs) {
+        return;
+    }
+    let from_packets = |layer: &&mut Layer| FROM_PACKETS.contains(&layer.layer.as_str());
+    for layer in layers.iter_mut().filter(from_packets) {
+        if layer.state == LayerState::Cleared {
+            layer.state = LayerState::NotMeasured;
+            layer
+                .line
+                .push_str(", in the captured part of the load only");
+        }
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
