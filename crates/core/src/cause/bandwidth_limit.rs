@@ -24,7 +24,8 @@ const QUEUED: &str = "{bytes} bytes went through at {rate}, with a full receiver
 const WORDING: Wording = Wording {
     summary: "The path carries {rate}, so a {message} of {whole} takes at least its size divided \
               by that rate. Compared with the time that slow start alone would take, this costs \
-              {cost}.",
+              {cost}. In a capture at the sender, this includes the queueing of the last data, \
+              which is not part of the request's time.",
     ruled_out: &[
         QUEUEING,
         (Id::ReceiveWindow, "the window had room for more"),

@@ -1,6 +1,6 @@
 //! The opening of a report without findings, which claims no more than was measured.
 
-use lagtrace_core::report::{Caveat, Exchanges, LayerState, OverallResult, Report};
+use lagtrace_core::report::{Booking, Caveat, Exchanges, LayerState, OverallResult, Report};
 
 use super::page::{Page, Tone, Weight};
 use super::percentiles::{ROWS, value};
@@ -61,7 +61,7 @@ pub(super) fn margin(report: &Report) -> Vec<String> {
     let unclaimed = unclaimed_of_each(report).map(|(each, share)| {
         format!(
             "Unexplained, but below the threshold of a finding: {each} per request on average \
-             ({share} of the request time)."
+             ({share} of all time)."
         )
     });
     let has_cause = report.causes().next().is_some();
@@ -120,12 +120,13 @@ fn opening(report: &Report) -> (Tone, &'static str) {
 fn at_most(report: &Report) -> Option<String> {
     let (each, share) = unclaimed_of_each(report)?;
     Some(format!(
-        "At most {each} per request could be saved on average ({share} of the request time); the \
-         rest is network transit and transmission.",
+        "At most {each} per request could be saved on average ({share} of all time); the rest is \
+         network transit and transmission.",
     ))
 }
 
-/// Returns the mean unclaimed time per request, and its share, if there is any.
+/// Returns the mean unclaimed time per request, and its share of all time, connection setup
+/// included, if there is any.
 fn unclaimed_of_each(report: &Report) -> Option<(String, String)> {
     let unclaimed = report.overall.as_ref()?.unclaimed?;
     if unclaimed.each_ns == 0 {
@@ -133,8 +134,16 @@ fn unclaimed_of_each(report: &Report) -> Option<(String, String)> {
     }
     Some((
         quantity::duration(unclaimed.each_ns),
-        quantity::share(unclaimed.share),
+        quantity::share(unclaimed.share * share_of_requests(report)),
     ))
+}
+
+/// Returns the share of the requests in all booked time; the rest is connection setup.
+fn share_of_requests(report: &Report) -> f64 {
+    let sum = |bookings: &[Booking]| -> f64 { bookings.iter().map(|b| b.booked_ns as f64).sum() };
+    let within: f64 = report.account.iter().map(|one| sum(&one.exchanges)).sum();
+    let before: f64 = report.account.iter().map(|one| sum(&one.setups)).sum();
+    within / (within + before).max(1.0)
 }
 
 fn figures(exchanges: &Exchanges, failed: u64) -> String {
