@@ -46,7 +46,7 @@ use merge::Merged;
 use stream::View;
 
 const HELP: &str = "\
-Files in which one continues the other (as from tcpdump -C or -G) are one
+Files that continue each other (as from tcpdump -C or -G) are read as one
 capture, in any order. Files that overlap, or that do not continue each other,
 are separate captures. Two captures of the same connections, such as one from
 the client and one from the server, are compared: clock offset, delay and loss
@@ -60,7 +60,7 @@ are readable.
 A condition combines tests with `and`, `or`, `not` and parentheses. A test is a
 field, then one of = != < <= > >=, or ~ (contains) or !~ (does not contain), and
 a value:
-  durations  latency, cost (latency less network transit and transfer), setup (of its
+  durations  latency, cost (latency without network transit and transfer), setup (of its
              connection); the parts of the latency: resolve, connect,
              request-transfer, request-pause, request-held, round-trip,
              server-think, response-transfer, server-pause, response-held,

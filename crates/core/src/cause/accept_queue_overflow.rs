@@ -29,8 +29,8 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "server",
-            "find why the program accepts so slowly (`ss -ltn`: Recv-Q as high as Send-Q): a busy \
-             or blocked loop, too few workers",
+            "find out why the program accepts so slowly: a busy or blocked loop, or too few \
+             workers (meanwhile `ss -ltn` shows Recv-Q as high as Send-Q)",
         ),
         (
             "server",
@@ -131,7 +131,7 @@ impl Rule {
             format!("SYNs had to be retransmitted on {connections}; ")
         });
         let text = format!(
-            "{}{}it took {} (median) until the server responded",
+            "{}{}the server responded after {} (median)",
             unread.unwrap_or_default(),
             repeated.unwrap_or_default(),
             self.delays.median()

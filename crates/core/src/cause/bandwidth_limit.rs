@@ -13,8 +13,8 @@ use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
 
 /// The evidence in the packets.
-const SEEN: &str = "{bytes} bytes went through at a constant {rate}, evenly spaced, and waited in a \
-    queue before";
+const SEEN: &str = "{bytes} bytes passed evenly spaced, at a constant {rate}, after they had \
+    waited in a queue";
 
 /// The evidence of a queue that contains the receiver's whole window.
 const QUEUED: &str = "{bytes} bytes went through at {rate}, with a full receiver's window ({window}) \
@@ -22,8 +22,10 @@ const QUEUED: &str = "{bytes} bytes went through at {rate}, with a full receiver
     of {trip}, so it waited in a queue";
 
 const WORDING: Wording = Wording {
-    summary: "The path carries {rate}: a {message} of {whole} takes its size divided by that rate, \
-              whatever the ends do. Beyond slow start this is {cost}.",
+    summary: "The path carries {rate}, so a {message} of {whole} takes at least its size divided \
+              by that rate. Compared with the time that slow start alone would take, this costs \
+              {cost}. In a capture at the sender, this includes the queueing of the last data, \
+              which is not part of the request's time.",
     ruled_out: &[
         QUEUEING,
         (Id::ReceiveWindow, "the window had room for more"),

@@ -102,8 +102,8 @@ impl ByteRate {
         let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, &self.pauses);
         let rate = format!("{:.1} kB/s", rate / 1000.0);
         let text = format!(
-            "{} stopped with everything acknowledged, and each resumed when the bytes sent so far \
-             were due at {rate}, however many those were",
+            "{} stopped with all data acknowledged. Each resumed when the bytes sent so far were \
+             due at {rate}, whatever their number",
             counted(self.pauses.affected, "response", "responses"),
         );
         finding.evidence.push(
@@ -129,7 +129,8 @@ impl ByteRate {
         finding.fix = vec![
             fix(
                 "server",
-                "nginx: limit_rate 0; or limit_rate_after; HAProxy: bwlim filters",
+                "set limit_rate 0, or use limit_rate_after (nginx); look for bwlim filters \
+                 (HAProxy)",
             ),
             fix(
                 "server",

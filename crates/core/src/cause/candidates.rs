@@ -43,11 +43,14 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
     let mut list = fitting.to_vec();
     let asked = match case.upstream {
         Some(upstream) => format!(
-            "its own requests to {} in that time do not account for it; requests to others may",
+            "the server's own requests to {} in that time do not account for it; requests to other \
+             servers may",
             upstream.endpoint
         ),
         None => {
-            "this capture contains no requests by the server itself that match these".to_owned()
+            "this capture contains no requests of the server to other servers that match these \
+             requests"
+                .to_owned()
         }
     };
     list.push(candidate(
@@ -228,8 +231,8 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
         candidate(
             Id::WorkerSaturation,
             format!(
-                "{} (median) for the half of the requests with more other requests open at the \
-                 same time, {} for the rest",
+                "the half of the requests with more concurrent requests took {} (median), the \
+                 other half {}",
                 human(together),
                 human(alone)
             ),
@@ -276,7 +279,7 @@ fn alike(times: &[Duration]) -> Option<Candidate> {
         candidate(
             UNREAD,
             format!(
-                "the waits differ by {} from the 10th to the 90th percentile",
+                "the 10th and the 90th percentile of the waits differ by {}",
                 percent(spread)
             ),
             "run `ss -tn` on the server: `Recv-Q` is above zero during the wait if the program has \

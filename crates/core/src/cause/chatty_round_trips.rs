@@ -34,7 +34,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "move it nearer to the client: each request costs a round trip",
+            "move the server nearer to the client: each request costs a round trip",
         ),
     ],
 };
@@ -225,9 +225,9 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
         format!("{} of them", actions.alike)
     };
     let text = format!(
-        "{} of requests, {alike} of exactly {}; in a run each request follows the previous \
-         response immediately and takes little more than a round trip ({}), and before and after \
-         each run there is a pause",
+        "{} of requests, {alike} of them with exactly {}; in a run each request follows the \
+         previous response immediately and takes little more than a round trip ({}), and before \
+         and after each run there is a pause",
         counted(actions.runs.len() as u64, "run", "runs"),
         actions.requests,
         human(travel),

@@ -220,7 +220,7 @@ fn finding(case: &Case<'_>, queue: &Queue) -> Finding {
     let median = human(quantile(&queue.late, 0.5));
     let text = format!(
         "{} left every {}; {} left {median} (median) after they were due, each with the response \
-         that made a connection free, until none was missing",
+         that freed a connection, until the client was back on schedule",
         counted(queue.in_time as u64, "request", "requests"),
         human(queue.period),
         queue.late.len(),

@@ -27,7 +27,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "until then close the connection right after the last byte",
+            "until then, close the connection right after the last byte",
         ),
     ],
 };

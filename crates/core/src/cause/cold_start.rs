@@ -10,7 +10,7 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The first requests wait {took} for something that the server does once, and all \
-              requests that arrive in that time wait with them. Later requests take {ordinary} \
+              requests that arrive in that time wait with them. Later ones wait only {ordinary} \
               (median). The wait is {share} of all request time seen.",
     ruled_out: &[],
     overturned_by: "the same wait later on, when the server is warm: then it is a stall",
@@ -62,8 +62,8 @@ fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let (took, ordinary) = (human(stall.duration()), human(case.rhythm.ordinary));
     let text = format!(
-        "the first {}, on {}, were answered together after {took}; later ones in {ordinary} \
-         (median)",
+        "the server answered the first {}, on {}, together after {took}, and later ones after \
+         {ordinary} (median), without network transit",
         counted(stall.requests as u64, "request", "requests"),
         counted(stall.connections as u64, "connection", "connections"),
     );

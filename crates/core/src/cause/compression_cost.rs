@@ -31,7 +31,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "server",
-            "compress beforehand and send the stored result (nginx: gzip_static on; brotli_static \
+            "compress beforehand, and send the stored result (nginx: gzip_static on; brotli_static \
              on)",
         ),
         (

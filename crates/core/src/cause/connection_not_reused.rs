@@ -319,10 +319,12 @@ impl Rule {
     /// Returns a clause that says which end asked to close the connections, and how often.
     fn who_asked(&self) -> String {
         let said = self.server_asked - self.veiled.min(self.server_asked);
-        let clear = format!(
-            "closes requested: {} by the client, {said} by the server",
-            self.client_asked
-        );
+        let clear = match (self.client_asked, said) {
+            (0, 0) => "neither end asked for a close".to_owned(),
+            (client, server) => {
+                format!("the client asked for {client} of the closes, the server for {server}")
+            }
+        };
         match self.veiled {
             0 => clear,
             veiled if veiled == self.server_asked && self.client_asked == 0 => format!(

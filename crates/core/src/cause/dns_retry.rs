@@ -28,7 +28,8 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "path",
-            "find where UDP port 53 is lost: `conntrack -S`, rules, the resolver's own drops",
+            "find out where packets to UDP port 53 are lost: `conntrack -S`, filter rules, the \
+             resolver's own drops",
         ),
         (
             "client",

@@ -18,7 +18,7 @@ const WORDING: Wording = Wording {
         Id::DnsSlowResolver,
         "the time went into the number of queries; each was answered as fast as the others",
     )],
-    overturned_by: "a trailing dot after the name makes no difference",
+    overturned_by: "lookups that take equally long with a trailing dot after the name",
     fix: &[
         (
             "client",
@@ -74,8 +74,8 @@ impl Rule {
         finding.affected.of = self.lookups;
         let names = nanos(self.suffixes.quantile(0.5).unwrap_or_default());
         let text = format!(
-            "{} of {} asked for {} (median) that do not exist before the existing one, which took {} \
-             (median)",
+            "{} of {} asked for {} (median) that do not exist before they asked for the existing \
+             one; this took {} (median)",
             self.delays.count(),
             counted(self.lookups, "lookup", "lookups"),
             counted(names, "name", "names"),

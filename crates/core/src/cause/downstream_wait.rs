@@ -141,7 +141,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     finding.exemplars = case.ledger.slowest.exemplars();
     let behind = upstream.endpoint;
     let text = format!(
-        "{} traced on to {behind}, which took {} (median) of the {} that the server's clients \
+        "{} followed to {behind}, which took {} (median) of the {} that the server's clients \
          waited",
         counted(upstream.pairs.len() as u64, "request was", "requests were"),
         human(upstream.median(|pair| pair.back.think())),

@@ -110,8 +110,8 @@ impl Rule {
             format!("; {others} got one")
         });
         let text = format!(
-            "{} with `Expect: 100-continue`, and got no answer to that: the body was sent {} \
-             (median) later than a `100 Continue` could have arrived{}",
+            "{} with `Expect: 100-continue` and got no `100 Continue`: the body was sent {} \
+             (median) later than one could have arrived{}",
             counted(
                 tally.affected,
                 "request announced its body",

@@ -79,7 +79,7 @@ impl Greetings {
             fix(
                 "server",
                 "look for a pause against spam (postscreen_greet_wait), an ident query, a full \
-                 accept queue, a process started for each",
+                 accept queue, or a process that is started for each connection",
             ),
         ];
         Some(finding)

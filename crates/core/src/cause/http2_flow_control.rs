@@ -122,7 +122,7 @@ impl Rule {
         };
         let text = format!(
             "{} in {} a stream's data stopped when HTTP/2's window was used up and resumed with \
-             the {receiver}'s WINDOW_UPDATE, {} (median) of each exchange",
+             the {receiver}'s WINDOW_UPDATE; this took {} (median) of each exchange",
             counted(self.stalls, "time", "times"),
             counted(self.tally.affected, "exchange", "exchanges"),
             median(&self.tally.saved),

@@ -47,7 +47,7 @@ impl super::Rule for Rule {
         let mut found = Vec::new();
         if is_frequent(seen_errors, seen) && case.has_packets {
             let text = format!(
-                "{seen_errors} of {} seen were errors",
+                "{seen_errors} of {} were errors",
                 counted(seen, "response", "responses"),
             );
             found.push(Evidence::mechanism(EvidenceKind::Wire, text).count(seen_errors));

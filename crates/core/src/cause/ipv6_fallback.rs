@@ -139,8 +139,8 @@ impl Rule {
     fn finding(&self, case: &Case<'_>, delays: &Delays) -> Finding {
         let mut finding = delays.finding(Id::Ipv6Fallback, Owner::Path, case);
         let text = format!(
-            "{} began {} (median) after an unanswered SYN to the server's IPv6 address; up to {} \
-             sent to that address first",
+            "{} began {} (median) after an unanswered SYN to the server's IPv6 address; at most {} \
+             sent to that address before",
             counted(delays.count(), "connection", "connections"),
             delays.median(),
             counted(u64::from(self.syns), "SYN was", "SYNs were"),

@@ -13,7 +13,7 @@ use crate::exchange::{Exchange, Side};
 use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, Finding, count, counted};
 use crate::service::tally::{Cost, Tally};
 
 /// A low window stays below the initial window for at least this many round trips. Fewer may be the
@@ -358,7 +358,7 @@ fn finding<K: Kind>(
         ("segments", &worst.segments),
         ("most_segments", &worst.most_segments),
         ("first_segments", &first_segments(worst)),
-        ("bytes", &worst.bytes),
+        ("bytes", &count(worst.bytes)),
     ];
     let (seen, wording) = K::words(worst);
     let seen = filled(seen, &finding, &values);

@@ -287,7 +287,7 @@ impl Losses {
             unit => unit.words()[0],
         };
         let text = format!(
-            "{} repaired on {}: {}; in the median {one} with a loss this took {}",
+            "{} repaired on {}: {}; the median {one} with a loss waited {} for this",
             counted(self.events(), "loss was", "losses were"),
             counted(self.clients.len() as u64, "connection", "connections"),
             self.repairs().join(", "),

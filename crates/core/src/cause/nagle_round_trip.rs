@@ -12,10 +12,7 @@ const WORDING: Wording = Wording {
     summary: "The {sender} writes in small parts, and Nagle's algorithm holds each until the \
               previous one is acknowledged: this adds a round trip, {saved} (median), {share} of \
               all request time.",
-    ruled_out: &[(
-        Id::NagleDelayedAck,
-        "the acknowledgements came immediately; {delayed} were delayed",
-    )],
+    ruled_out: &[(Id::NagleDelayedAck, "the ACKs came immediately; {delayed}")],
     overturned_by: "a small segment of the {sender} leaving while an earlier small one is unacknowledged",
     fix: &[
         ("{sender}", "set TCP_NODELAY on the connection"),
@@ -78,12 +75,16 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
             .packets(&held.prompt.unwrap_or_default()),
     );
     finding.verdict = evidence::judge(&finding.evidence, held.tally.affected, false);
+    let delayed = match held.delayed {
+        0 => "none was delayed".to_owned(),
+        delayed => counted(delayed, "was delayed", "were delayed"),
+    };
     WORDING.tell(
         &mut finding,
         &[
             ("sender", &sender),
             ("saved", &median(&held.tally.saved)),
-            ("delayed", &held.delayed),
+            ("delayed", &delayed),
         ],
     );
     finding

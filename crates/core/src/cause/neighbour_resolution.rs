@@ -13,7 +13,8 @@ use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: "Before the first packet to {service} can leave, the kernel has to find the hardware \
-              address of the next hop, which takes {took} (median): it asks again after a second.",
+              address of the next hop. This takes {took} (median), because the first question gets \
+              no answer and the kernel asks again after a second.",
     ruled_out: &[(Id::SynLoss, "no SYN was sent before the address was known")],
     overturned_by: "connections that begin equally late although `ip neigh` lists the next hop as \
         REACHABLE",

@@ -7,17 +7,17 @@ use crate::exchange::{Exchange, Foreign};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 
 const WORDING: Wording = Wording {
-    summary: "The answer of {service} is not HTTP/1.x: {what}.",
+    summary: "The answer of {service} is not HTTP/1.x but {what}.",
     ruled_out: &[],
     overturned_by: "an HTTP response from the same port",
     fix: &[(
         "client",
-        "check scheme and port of the URL; a TLS port wants https",
+        "check scheme and port of the URL; for a TLS port the scheme is https",
     )],
 };
 
 /// The wording if most responses are TLS records.
-const TLS: &str = "TLS: the port wants https";
+const TLS: &str = "TLS: the URL must begin with https";
 
 /// The wording for all other responses.
 const OTHER: &str = "another protocol, or TLS";

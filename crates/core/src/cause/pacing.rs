@@ -14,8 +14,9 @@ use crate::observed::time::Timestamp;
 use crate::report::{Finding, Verdict};
 
 /// The evidence in the packets.
-const SEEN: &str = "full segments of the {from} left at a constant {rate}, {stops} times although \
-    nothing forced a wait: the window was open, and no queue had built up on the path";
+const SEEN: &str = "the {from}'s full segments left at a constant {rate}. The {from} waited \
+    {stops} times although nothing required this: the window was open, and no queue had built up \
+    on the path";
 
 const WORDING: Wording = Wording {
     summary: "The {from}'s kernel paces the segments of its {message} at {rate}, although neither \
@@ -39,7 +40,8 @@ const WORDING: Wording = Wording {
         ),
         (
             "{from}",
-            "tc qdisc show: fq's maxrate; BBR: see what made its bandwidth estimate low",
+            "look for fq's maxrate (`tc qdisc show`); with BBR, find out why its bandwidth \
+             estimate is low",
         ),
     ],
 };

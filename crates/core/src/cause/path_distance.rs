@@ -25,9 +25,9 @@ impl super::Rule for Rule {
         Conclusion::Note(Remark {
             id: Id::PathDistance.to_string(),
             text: format!(
-                "{}: the ends are {} apart (round trip). Each request needs one round trip, a \
-                 fresh connection one more: {} of all request time is distance. Only fewer round \
-                 trips or a nearer server shorten that.",
+                "{}: the round trip between the ends takes {}. Each request needs one round trip, \
+                 and a new connection one more: this is {} of all request time. Only fewer round \
+                 trips or a nearer server reduce it.",
                 case.endpoint,
                 human(trip),
                 percent(share)

@@ -81,8 +81,8 @@ impl super::Rule for Rule {
             ),
             (false, true) => format!(
                 "{} came {by} (median) later than the minimum round trip of {least} explains; the \
-                 sender's timestamps show that this time passed on the path; the others were not \
-                 late",
+                 sender's timestamps show that this time passed on the path; the other answers \
+                 were not delayed on their way back",
                 counted(count, "answer", "answers"),
             ),
             (true, false) => format!(

@@ -240,9 +240,9 @@ impl Account {
 fn told(mut finding: Finding, allowance: Allowance, from: &str) -> Finding {
     let rate = bits(allowance.rate);
     let text = format!(
-        "between losses the path let {rate} of the {from}'s bytes through, in {} of {} stretches \
-         to within {}, and dropped {} of the bytes sent; the others were neither spaced out nor \
-         queued",
+        "from one loss to the next, {rate} of the {from}'s bytes got through, in {} of {} such \
+         stretches to within {}; {} of all bytes were dropped, and the others were neither spaced \
+         out nor queued",
         allowance.at_rate,
         allowance.windows,
         percent(OFF),

@@ -22,7 +22,8 @@ const WORDING: Wording = Wording {
               are in use, connect() fails immediately (EADDRNOTAVAIL) and sends nothing. Packets \
               do not show how long the program then waits.",
     ruled_out: &[],
-    overturned_by: "the program choosing these ports itself, or `sysctl net.ipv4.ip_local_port_range` wider",
+    overturned_by: "the program choosing these ports itself, or a wider range in `sysctl \
+        net.ipv4.ip_local_port_range`",
     fix: &[
         ("client", "keep connections alive and pool them"),
         (
@@ -213,7 +214,8 @@ fn finding(case: &Case<'_>, addr: IpAddr, client: &Client, (full, made): (u64, u
         last.copied().unwrap_or(0)
     );
     let text = format!(
-        "{addr} made {} from {} only ({range}); {} all of them were in use at the same time",
+        "{addr} made {} from {} only ({range}); {} all of these ports were in use at the same \
+         time",
         counted(made, "connection", "connections"),
         counted(client.ports.len() as u64, "port", "ports"),
         counted(full, "time", "times"),

@@ -10,7 +10,7 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "{behind} has begun to answer, but the proxy holds the answer back for {saved} \
-              (median): its client gets nothing yet of a streamed response.",
+              (median): its client gets nothing of the streamed response in that time.",
     ruled_out: &[(Id::DownstreamWait, "the upstream's answer was there")],
     overturned_by: "a proxy that must not forward it sooner, because it checks or signs the whole \
                     message",
@@ -28,8 +28,8 @@ const WORDING: Wording = Wording {
 
 /// The wording for a proxy that receives the whole request before it forwards it.
 const UPLOAD: Wording = Wording {
-    summary: "The proxy takes the whole request, {upload} (median), before it sends it to \
-        {behind}: of these two steps, {saved} (median) could have overlapped.",
+    summary: "The proxy receives the whole request, which takes {upload} (median), before it sends \
+        the request to {behind}. The two steps could have overlapped for {saved} (median).",
     ruled_out: &[(
         Id::DownstreamWait,
         "the upstream got nothing while the request was still arriving",

@@ -143,7 +143,7 @@ fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
 fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = of_gate(case, gate, tally);
     let text = format!(
-        "a request with no other open was answered in {}",
+        "a request that overlapped no other was answered in {}",
         human(gate.quickest)
     );
     finding

@@ -19,8 +19,8 @@ const SEEN: &str = "{stops} times the {from} had filled the {to}'s window (of {w
     resumed as soon as an ACK moved it";
 
 const WORDING: Wording = Wording {
-    summary: "The {to} allows no more than {window} in flight, so a {message} takes a round trip \
-        ({trip}) for each such window: {cost}.",
+    summary: "The {to} allows no more than {window} in flight, so every {window} of a {message} \
+        take a round trip ({trip}): {cost}.",
     ruled_out: &[
         (
             Id::SlowStart,

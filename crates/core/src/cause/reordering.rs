@@ -15,10 +15,14 @@ const WORDING: Wording = Wording {
     ruled_out: &[
         (
             Id::PacketLoss,
-            "the segments that filled the gaps have older numbers than earlier arrivals, or came \
-             sooner than the sender can have learned of the gap: they were sent first",
+            "the segments that filled the gaps have an older IP identification or TSval than \
+             segments that arrived before them, or came sooner than the sender can have learned of \
+             the gap: they were sent first",
         ),
-        (Id::FastRetransmit, "retransmissions carry newer numbers"),
+        (
+            Id::FastRetransmit,
+            "retransmissions have a newer IP identification or TSval",
+        ),
     ],
     overturned_by: "a capture at the sender that shows these segments leaving in the order they arrived",
     fix: &[

@@ -162,9 +162,11 @@ impl Passed<'_> {
                 "between what its threads wrote to another socket and the answer that they read"
                     .to_owned()
             }
-            Place::Qdisc => "between TCP and the device's driver, in queueing disciplines, not \
-                             counting pacing and earlier data of the same answer"
-                .to_owned(),
+            Place::Qdisc => {
+                "between TCP and the device's driver, in queueing disciplines, without \
+                             the time due to pacing or to earlier data of the same answer"
+                    .to_owned()
+            }
             Place::Asleep => "with the program's threads asleep after they had read".to_owned(),
             Place::Program => match self.turns.threaded {
                 0 => "from the program's first read to its last write".to_owned(),

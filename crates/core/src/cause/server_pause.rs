@@ -48,6 +48,16 @@ const NO_NAGLE: Wording = Wording {
     ..Wording::NONE
 };
 
+/// The evidence against Nagle's algorithm, if no part left with an ACK.
+const NONE_RELEASED: Wording = Wording {
+    ruled_out: &[(
+        Id::NagleDelayedAck,
+        "none of {parts} follow-up parts left right after an acknowledgement: {late} left later \
+         and {eager} before",
+    )],
+    ..Wording::NONE
+};
+
 /// The evidence against Nagle's algorithm, if some parts left with an ACK.
 const CHANCE: Wording = Wording {
     ruled_out: &[(
@@ -289,6 +299,8 @@ fn rule_out_nagle(finding: &mut Finding, held: &Held) {
     }
     let wording = if held.eager > released {
         &NO_NAGLE
+    } else if released == 0 {
+        &NONE_RELEASED
     } else {
         &CHANCE
     };

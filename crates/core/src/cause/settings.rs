@@ -216,7 +216,7 @@ impl Statement<'_> {
             says: Says::Contradicts,
         });
         let text = format!(
-            "; {} ({}), which speaks against it",
+            "; {} ({}), which contradicts this cause",
             self.clause(),
             place(self.line)
         );

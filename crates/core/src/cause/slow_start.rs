@@ -20,7 +20,8 @@ const SEEN: &str = "{stops} times the {from} had sent as many full segments as i
 
 const WORDING: Wording = Wording {
     summary: "A new connection may send ten segments at first and twice as many each round trip \
-        ({trip}): a {message} of {whole} waits {stops_of_worst} times for ACKs. It costs {cost}.",
+        ({trip}): a {message} of {whole} waits {stops_of_worst} times for ACKs. This costs \
+        {cost}.",
     ruled_out: &[(
         Id::ReceiveWindow,
         "the window had room for more at each stop",
@@ -46,7 +47,7 @@ const WORDING: Wording = Wording {
 /// The wording for systems with a smaller initial window (RFC 3390, RFC 6928).
 const OLDER: Wording = Wording {
     summary: "The connection was sent {first_segments} segments at first and twice as many each \
-        round trip ({trip}): a {message} of {whole} waits {stops_of_worst} times for ACKs. It \
+        round trip ({trip}): a {message} of {whole} waits {stops_of_worst} times for ACKs. This \
         costs {cost}.",
     ..WORDING
 };

@@ -29,7 +29,7 @@ const WORDING: Wording = Wording {
             "there was no retransmission that could have reduced the window",
         ),
     ],
-    overturned_by: "net.ipv4.tcp_slow_start_after_idle = 0 at the {from}",
+    overturned_by: "net.ipv4.tcp_slow_start_after_idle being 0 at the {from}",
     fix: &[
         ("{from}", "sysctl -w net.ipv4.tcp_slow_start_after_idle=0"),
         (

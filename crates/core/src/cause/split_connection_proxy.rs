@@ -12,7 +12,7 @@ use crate::service::tally::Tally;
 const WORDING: Wording = Wording {
     summary: "The connection ends at a proxy {near} away, which connects to {behind}, {far} away: \
               the apparent think time is the path behind the proxy, {saved} (median), {share} of \
-              all request time. Handshakes do not show it.",
+              all request time. The client's handshakes do not show this path.",
     ruled_out: &[(
         Id::ServerThink,
         "{behind} answered within the round trip to it",
@@ -22,7 +22,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "path",
-            "a server nearer to the proxy, or answers cached in it",
+            "a server nearer to the proxy, or answers cached in the proxy",
         ),
         (
             "measurement",
@@ -64,7 +64,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
         human(upstream.median(Pair::travel)),
     );
     let text = format!(
-        "{} traced on to {behind}: {far} of network transit (median) between proxy and {behind}, \
+        "{} followed to {behind}: network transit takes {far} (median) between proxy and {behind}, \
          and {near} between client and proxy",
         counted(upstream.pairs.len() as u64, "request was", "requests were"),
     );

@@ -147,9 +147,9 @@ impl Rule {
     /// Returns one phrase for each way in which requests failed, with their number.
     fn ends(&self) -> Vec<String> {
         let ends = [
-            (self.closed, "met the server's FIN"),
-            (self.reset, "met a reset"),
-            (self.forgotten, "got no acknowledgement"),
+            (self.closed, "came after the server's FIN or crossed it"),
+            (self.reset, "were answered by a reset"),
+            (self.forgotten, "got no ACK"),
         ];
         let some = ends.into_iter().filter(|(n, _)| *n > 0);
         some.map(|(n, how)| format!("{} {how}", count(n))).collect()

@@ -27,7 +27,7 @@ const WORDING: Wording = Wording {
         (
             "server",
             "more workers than kept-alive connections, or workers that each serve many connections \
-             (events instead of a process for each)",
+             (an event loop instead of a process per connection)",
         ),
         (
             "server",

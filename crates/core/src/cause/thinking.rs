@@ -164,8 +164,8 @@ fn is_long(tally: &Tally) -> bool {
 /// Returns the evidence that the server had received the requests completely before the wait.
 pub(super) fn with_the_server(case: &Case<'_>, tally: &Tally) -> Evidence {
     let text = format!(
-        "the server had {} in full, with nothing lost or held back, for {} (median) before the \
-         first byte of the response",
+        "the server had received {} completely, and sent the first byte of the response only {} \
+         (median) later; nothing was lost or held back",
         counted(tally.affected, "request", "requests"),
         median(&tally.saved)
     );

@@ -6,7 +6,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
-use crate::report::{Finding, counted};
+use crate::report::{Finding, count, counted};
 
 const WORDING: Wording = Wording {
     summary: "The client reuses a port whose last connection is still in TIME-WAIT at {service}. \
@@ -64,13 +64,16 @@ impl super::Rule for Rule {
 impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = self.delays.finding(Id::TimeWaitClash, Owner::Client, case);
+        let never = match self.given_up {
+            0 => String::new(),
+            given_up => format!("; {} never succeeded", count(given_up)),
+        };
         let text = format!(
             "{} of {} answered with an ACK of an earlier connection between the same ports; the \
-             client reset it and tried again {} (median) later; {} never succeeded",
+             client reset it and tried again {} (median) later{never}",
             self.delays.count(),
             counted(case.ledger.setups.count, "SYN was", "SYNs were"),
             self.delays.median(),
-            self.given_up,
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);

@@ -10,14 +10,14 @@ use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::{Handshake, Leg};
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, Finding, count, counted};
 use crate::service::tally::Cost;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The server's certificates fill {bytes} bytes, more than a new connection may have in \
-        flight: the handshake waits {stall} (median) for an acknowledgement, {share} of the \
-        request time including connection setup.",
+        flight: the handshake waits {stall} (median) for an ACK, {share} of the request time \
+        including connection setup.",
     ruled_out: &[
         (
             Id::TlsSlowHandshake,
@@ -125,7 +125,7 @@ impl Rule {
                 .packets(&self.packets.unwrap_or_default()),
         );
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-        WORDING.tell(&mut finding, &[("bytes", &bytes), ("stall", &stall)]);
+        WORDING.tell(&mut finding, &[("bytes", &count(bytes)), ("stall", &stall)]);
         finding
     }
 }

@@ -59,7 +59,7 @@ const ALLOW: Wording = Wording {
         ),
         (
             "server",
-            "until then let sessions resume: ssl_session_cache shared:SSL:10m, \
+            "until then, let sessions resume: ssl_session_cache shared:SSL:10m, \
              ssl_session_tickets on with keys that all its hosts share",
         ),
     ],

@@ -30,8 +30,8 @@ const WORDING: Wording = Wording {
 const IN_TURNS: Wording = Wording {
     summary: "The server answers one request at a time, {turn} after the previous one; the others \
               wait for {saved} (median), {share} of all request time. Either each request takes \
-              that much work, or a rate limit applies: no request reached an idle server, which \
-              would show which it is.",
+              that much work, or a rate limit applies: no request reached an idle server; such a \
+              request would show which of the two it is.",
     ruled_out: &[],
     ..WORDING
 };

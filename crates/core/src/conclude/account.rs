@@ -18,6 +18,7 @@ mod witnesses;
 use crate::cause::service::Service;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::flow::Endpoint;
+use crate::registry::Id;
 use crate::report::{Account, Booking, Claim, Finding, Location, Unit};
 use crate::service::{Place, Shares};
 
@@ -105,23 +106,19 @@ impl<'a> Booked<'a> {
     /// several kinds of wait.
     fn claim(&mut self, finding: &Finding) -> u64 {
         let mut want = finding.cost_ns;
-        let account = &mut self.account;
-        let exchanges = &mut account.exchanges;
-        let lengthened = |booking: &Booking| finding.waits.contains(&booking.kind);
-        let mut got = take(exchanges, finding, &mut want, lengthened);
-        if finding.waits.is_empty() {
-            // All time of a failed attempt is lost, although the finding costs no request any time.
-            if finding.cost_ns == 0 && finding.affected.exchanges > 0 {
-                want = u64::MAX;
-            }
-            // A handshake's round trip is inherent, so the other waits are taken first.
-            let is_own = |b: &Booking| b.owner == finding.culprit && b.kind != WaitKind::Connect;
-            got += take(&mut account.setups, finding, &mut want, is_own);
-            got += take(&mut account.setups, finding, &mut want, |_| true);
-            if finding.cost_ns == 0 {
+        let mut got = 0;
+        if finding.cause.cause().waits.is_empty() {
+            got = self.claim_setups(finding, &mut want);
+            // A connection's setup may be claimed already, for example by a slow TLS handshake. The
+            // finding on the number of connections must not claim the requests' time instead.
+            if finding.cost_ns == 0 || finding.cause == Id::ConnectionNotReused {
                 return got;
             }
         }
+        let account = &mut self.account;
+        let exchanges = &mut account.exchanges;
+        let lengthened = |booking: &Booking| finding.waits.contains(&booking.kind);
+        got += take(exchanges, finding, &mut want, lengthened);
         let place = Place::of(WaitKind::Unknown, finding.culprit);
         let is_near = |booking: &Booking| Place::of(booking.kind, booking.owner) == place;
         got += take(exchanges, finding, &mut want, is_near);
@@ -129,6 +126,24 @@ impl<'a> Booked<'a> {
         got += take(exchanges, finding, &mut want, is_unknown);
         got += take(&mut account.setups, finding, &mut want, |_| true);
         got + take(exchanges, finding, &mut want, |_| true)
+    }
+
+    /// Claims the cost of a finding whose time lies before the exchanges.
+    fn claim_setups(&mut self, finding: &Finding, want: &mut u64) -> u64 {
+        let account = &mut self.account;
+        // All time of a failed attempt is lost, although the finding costs no request any time.
+        if finding.cost_ns == 0 && finding.affected.exchanges > 0 {
+            *want = u64::MAX;
+        }
+        // A handshake's round trip is inherent, so the other waits are taken first.
+        let is_own = |b: &Booking| b.owner == finding.culprit && b.kind != WaitKind::Connect;
+        let mut got = take(&mut account.setups, finding, want, is_own);
+        // A consequence that was merged into the finding has its time in these waits.
+        if finding.cost_ns > 0 {
+            let merged = |booking: &Booking| finding.waits.contains(&booking.kind);
+            got += take(&mut account.exchanges, finding, want, merged);
+        }
+        got + take(&mut account.setups, finding, want, |_| true)
     }
 
     /// Moves the time that no change removes from unclaimed to inherent.

@@ -81,6 +81,11 @@ fn take_in(root: &mut Finding, folded: Finding, time: SharedTime) {
         root.cost_ns = root.cost_ns.saturating_add(folded.cost_ns);
         root.cost_low_ns = root.cost_low_ns.saturating_add(folded.cost_low_ns);
         root.cost_high_ns = root.cost_high_ns.saturating_add(folded.cost_high_ns);
+        for wait in folded.waits {
+            if !root.waits.contains(&wait) {
+                root.waits.push(wait);
+            }
+        }
     }
     root.evidence.extend(folded.evidence);
 }

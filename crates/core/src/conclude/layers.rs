@@ -129,10 +129,12 @@ fn accuse(layer: &mut Layer, findings: &[Finding]) {
         } else {
             LayerState::Suspected
         };
-        let ids: Vec<&str> = accusers
-            .iter()
-            .map(|finding| finding.cause.as_str())
-            .collect();
+        let mut ids: Vec<&str> = Vec::new();
+        for finding in &accusers {
+            if !ids.contains(&finding.cause.as_str()) {
+                ids.push(finding.cause.as_str());
+            }
+        }
         layer.line = worst.title.clone();
         layer.because = format!("findings: {}", ids.join(", "));
     }
@@ -340,7 +342,7 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let failed = setups.unheard + overdue(evidence, ledger) + refused;
     if failed * MOST_FAILED > setups.count || (has_none && unanswered > 0) {
         let line = format!(
-            "connection attempts: {}, unanswered: {unanswered}, refused: {refused}",
+            "of {} connection attempts, {unanswered} got no answer and {refused} were refused",
             setups.count
         );
         return layer("connection", LayerState::Suspected, line, SEEN);
@@ -366,7 +368,7 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
             median(&setups.latency),
         ),
     };
-    layer("connection", LayerState::Cleared, line, "handshakes")
+    layer("connection", LayerState::Cleared, line, "from handshakes")
 }
 
 /// Returns the number of SYNs that were sent only once, long before the capture's end, and never
@@ -499,7 +501,7 @@ fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
         counted(ledger.count, "exchange", "exchanges"),
         part.words()
     );
-    layer("transport", state, line, "packets")
+    layer("transport", state, line, SEEN)
 }
 
 /// Returns the state of a layer that no evidence accuses: suspect only if it has most of the
@@ -528,7 +530,7 @@ fn transport_of_data(evidence: &Evidence, part: &Part) -> Layer {
         return layer("transport", LayerState::NotMeasured, line, SEEN);
     }
     let line = repeated(evidence.tallied);
-    layer("transport", LayerState::Cleared, line, "packets")
+    layer("transport", LayerState::Cleared, line, SEEN)
 }
 
 fn repeated(tallied: Tallied) -> String {

@@ -146,7 +146,8 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     finding.fix = vec![
         fix(
             "path",
-            "find where UDP port 53 is lost: rules, conntrack, the resolver's own drops",
+            "find out where packets to UDP port 53 are lost: filter rules, conntrack, the \
+             resolver's own drops",
         ),
         fix(
             "client",

@@ -51,7 +51,7 @@ pub(crate) struct Options {
     /// Ports for targets without one: 80,443,8000-8010
     #[arg(short, long, value_name = "PORTS", value_parser = values::parse_ports)]
     pub(super) port: Option<Ports>,
-    /// How to ask
+    /// Kind of probe
     #[arg(short, long, value_enum, default_value_t, value_name = "METHOD")]
     pub(super) method: Method,
     /// Probes per target and port; default: 10, or 3 for each value of a sweep; 0: until Ctrl-C

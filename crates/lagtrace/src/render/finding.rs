@@ -34,7 +34,10 @@ fn unexplained(page: &mut Page, place: &Finding) {
             2,
             "•",
             Tone::Dim,
-            &[(Tone::Plain, &words::sentence(&piece.text))],
+            &[(
+                Tone::Plain,
+                &words::capitalized(&words::sentence(&piece.text)),
+            )],
         );
     }
     if let Some(text) = whereabouts(place) {
@@ -48,9 +51,9 @@ fn unexplained(page: &mut Page, place: &Finding) {
 pub(super) fn whereabouts(place: &Finding) -> Option<String> {
     let location = place.location.as_ref()?;
     let sure = match location.certainty {
-        Verdict::Proven => "The location is proven",
-        Verdict::Strong => "The location is well established",
-        Verdict::Possible => "The location is not certain",
+        Verdict::Proven => "Where the time passed is proven",
+        Verdict::Strong => "Where the time passed is well established",
+        Verdict::Possible => "Where the time passed is not certain",
     };
     Some(format!("{sure}: {}.", location.because))
 }
@@ -69,11 +72,11 @@ fn candidates(page: &mut Page, candidates: &[Candidate]) {
     if candidates.is_empty() {
         return;
     }
-    page.heading("Possible causes, and how to tell");
+    page.heading("Possible causes, and how to check them");
     for candidate in candidates {
         let cause = format!("{}:", candidate.cause);
         let text = format!(
-            "{}. To tell: {}",
+            "{}. To check: {}",
             candidate.because,
             words::sentence(&candidate.decided_by)
         );
@@ -164,7 +167,7 @@ fn witnesses(page: &mut Page, witnesses: &[Witness]) {
     let groups = [
         (Says::Contradicts, Tone::Caution, "Against it"),
         (Says::Silent, Tone::Dim, "Checked, without a sign of it"),
-        (Says::NotAvailable, Tone::Dim, "Not available"),
+        (Says::NotAvailable, Tone::Dim, "Evidence not available"),
     ];
     for (says, tone, title) in groups {
         let kinds = of(says);

@@ -1,6 +1,6 @@
 //! The opening of a report without findings, which claims no more than was measured.
 
-use lagtrace_core::report::{Caveat, Exchanges, LayerState, OverallResult, Report};
+use lagtrace_core::report::{Booking, Caveat, Exchanges, LayerState, OverallResult, Report};
 
 use super::page::{Page, Tone, Weight};
 use super::percentiles::{ROWS, value};
@@ -60,8 +60,8 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
 pub(super) fn margin(report: &Report) -> Vec<String> {
     let unclaimed = unclaimed_of_each(report).map(|(each, share)| {
         format!(
-            "Unexplained: {each} per request on average ({share} of the request time), too little \
-             to count as a delay."
+            "Unexplained, but below the threshold of a finding: {each} per request on average \
+             ({share} of all time)."
         )
     });
     let has_cause = report.causes().next().is_some();
@@ -120,12 +120,13 @@ fn opening(report: &Report) -> (Tone, &'static str) {
 fn at_most(report: &Report) -> Option<String> {
     let (each, share) = unclaimed_of_each(report)?;
     Some(format!(
-        "At most {each} per request could be saved on average ({share} of the request time); the \
-         rest is network transit and transmission.",
+        "At most {each} per request could be saved on average ({share} of all time); the rest is \
+         network transit and transmission.",
     ))
 }
 
-/// Returns the mean unclaimed time per request, and its share, if there is any.
+/// Returns the mean unclaimed time per request, and its share of all time, connection setup
+/// included, if there is any.
 fn unclaimed_of_each(report: &Report) -> Option<(String, String)> {
     let unclaimed = report.overall.as_ref()?.unclaimed?;
     if unclaimed.each_ns == 0 {
@@ -133,8 +134,16 @@ fn unclaimed_of_each(report: &Report) -> Option<(String, String)> {
     }
     Some((
         quantity::duration(unclaimed.each_ns),
-        quantity::share(unclaimed.share),
+        quantity::share(unclaimed.share * share_of_requests(report)),
     ))
+}
+
+/// Returns the share of the requests in all booked time; the rest is connection setup.
+fn share_of_requests(report: &Report) -> f64 {
+    let sum = |bookings: &[Booking]| -> f64 { bookings.iter().map(|b| b.booked_ns as f64).sum() };
+    let within: f64 = report.account.iter().map(|one| sum(&one.exchanges)).sum();
+    let before: f64 = report.account.iter().map(|one| sum(&one.setups)).sum();
+    within / (within + before).max(1.0)
 }
 
 fn figures(exchanges: &Exchanges, failed: u64) -> String {
@@ -156,11 +165,20 @@ fn figures(exchanges: &Exchanges, failed: u64) -> String {
 fn failures(exchanges: &Exchanges, failed: u64) -> String {
     match failed {
         0 => "None failed.".to_owned(),
-        _ => format!(
-            "{} failed, {}.",
-            quantity::count(failed),
-            quantity::counted(exchanges.timeouts, "by timeout", "by timeout")
-        ),
+        _ => format!("{} failed{}.", quantity::count(failed), gave_up(exchanges)),
+    }
+}
+
+/// Returns words for the requests that the client did not wait for: our own ones have a timeout,
+/// and in a capture the client closed the connection before the response was whole.
+fn gave_up(exchanges: &Exchanges) -> String {
+    let how = match exchanges.measured_by.as_str() {
+        "packets" => "given up by the client",
+        _ => "by timeout",
+    };
+    match exchanges.timeouts {
+        0 => String::new(),
+        given_up => format!(", {} {how}", quantity::count(given_up)),
     }
 }
 
@@ -190,7 +208,7 @@ fn layers(page: &mut Page, report: &Report) {
     let open = of(report, LayerState::NotMeasured);
     if !open.is_empty() {
         let text = format!(
-            "Not measured: {}. A cause that shows only there cannot be found.",
+            "Not measured: {}. Causes that appear only there cannot be found.",
             words::list(&open)
         );
         page.spans(2, &[(Tone::Caution, &text)]);
@@ -243,7 +261,7 @@ fn caveats(report: &Report, wanted: impl Fn(Caveat) -> bool) -> impl Iterator<It
                 quantity::counted(dropped.unwrap_or_default(), "packet", "packets")
             ),
             Caveat::RequestsCut => format!(
-                "{} left out: not completely in the capture.",
+                "{} left out, because the capture lacks some of their packets.",
                 quantity::counted(exchanges.cut, "request was", "requests were")
             ),
             Caveat::CapturedPartDiffers => captured_part(report),

@@ -49,5 +49,10 @@ fn line(layer: &Layer) -> String {
         return words::sentence(&layer.line);
     }
     let because = layer.because.trim_end_matches('.');
-    format!("{} ({because}).", layer.line.trim_end_matches('.'))
+    let line = layer.line.trim_end_matches('.');
+    if line.ends_with(')') {
+        format!("{line}; {because}.")
+    } else {
+        format!("{line} ({because}).")
+    }
 }

@@ -103,11 +103,11 @@ fn opening(page: &mut Page, report: &Report) {
     let Some(group @ [first, ..]) = groups.first().map(Vec::as_slice) else {
         return without_cause(page, report);
     };
-    verdict::briefly(page, group);
+    verdict::briefly(page, group, report);
     if page.is_brief() {
         return cause::brief(page, first, report);
     }
-    waits::by_owner(page, &report.exchanges);
+    waits::by_owner(page, report);
     healthy::measured(page, &report.exchanges);
     cause::write(page, first, report);
 }
@@ -118,7 +118,7 @@ fn without_cause(page: &mut Page, report: &Report) {
     match report.places().next() {
         Some(place) if page.is_brief() => cause::brief_place(page, place),
         Some(place) => {
-            waits::by_owner(page, &report.exchanges);
+            waits::by_owner(page, report);
             cause::place(page, place);
         }
         None => time(page, report),

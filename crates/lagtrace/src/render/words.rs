@@ -79,6 +79,14 @@ pub(crate) fn list<T: AsRef<str>>(items: &[T]) -> String {
     }
 }
 
+/// Returns `text` with a capital first letter.
+pub(crate) fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
 /// Returns `text` as a sentence: with a full stop, unless it ends with `.`, `!` or `?`.
 pub(crate) fn sentence(text: &str) -> String {
     let text = text.trim();

@@ -69,8 +69,8 @@ pub(super) static TABLE: &[Row] = &[
             let most = seen.value().parse::<u64>().ok();
             supports(is_near(seen.measured.requests, most, OFF_COUNT))
         },
-        effect: "connections were closed after as many requests",
-        change: "raise {setting}, to 1000 at least",
+        effect: "each connection was closed after that number of requests",
+        change: "raise {setting} to 1000 or more",
     },
     Row {
         directives: &["keepalive_timeout"],
@@ -79,7 +79,7 @@ pub(super) static TABLE: &[Row] = &[
             let is_none = duration(seen.value()).is_some_and(|kept| kept.is_zero());
             supports(is_none && seen.measured.requests == Some(1))
         },
-        effect: "connections were closed after one request",
+        effect: "each connection was closed after one request",
         change: "raise {setting} above 0 (the default is 75s)",
     },
     Row {
@@ -94,7 +94,7 @@ pub(super) static TABLE: &[Row] = &[
             let is_over = kept.zip(seen.measured.idle);
             supports(is_over.is_some_and(|(kept, idle)| idle >= kept.mul_f64(KEPT)))
         },
-        effect: "the requests that failed came on connections that had been idle for longer",
+        effect: "the failed requests were sent on connections that had been idle for longer than that",
         change: "raise {setting} above the idle timeout of the clients' pools",
     },
     Row {
@@ -104,15 +104,15 @@ pub(super) static TABLE: &[Row] = &[
             let is_off = seen.value().eq_ignore_ascii_case("off");
             supports(is_off && seen.measured.requests == Some(1))
         },
-        effect: "connections were closed after one request",
+        effect: "each connection was closed after one request",
         change: "KeepAlive On",
     },
     Row {
         directives: &["option httpclose"],
         causes: &[Id::ConnectionNotReused],
         test: |seen| supports(seen.value() == "on" && seen.measured.requests == Some(1)),
-        effect: "connections were closed after one request",
-        change: "take {setting} out",
+        effect: "each connection was closed after one request",
+        change: "remove {setting}",
     },
     Row {
         directives: &["limit_req"],
@@ -124,7 +124,7 @@ pub(super) static TABLE: &[Row] = &[
                     .is_some_and(|rate| delays(seen, rate)),
             )
         },
-        effect: "requests above the limit wait their turn",
+        effect: "requests above the limit have to wait",
         change: "raise the rate of {setting}, or let bursts pass immediately: `burst=N nodelay`",
     },
     Row {
@@ -134,8 +134,8 @@ pub(super) static TABLE: &[Row] = &[
             let is_idle = seen.has("limit_req_dry_run", "on");
             supports(is_set(&seen.line.value) && !is_idle && is_refusal(seen))
         },
-        effect: "requests above the limit and its burst are refused, by 503 unless \
-            limit_req_status says otherwise",
+        effect: "requests above the limit and its burst are refused (status 503 unless \
+            limit_req_status sets another)",
         change: "raise the rate or the burst of {setting}",
     },
     Row {
@@ -150,8 +150,8 @@ pub(super) static TABLE: &[Row] = &[
             let is_idle = seen.has("limit_conn_dry_run", "on");
             supports(is_over && !is_idle && is_refusal(seen))
         },
-        effect: "requests on more connections than that are refused, by 503 unless \
-            limit_conn_status says otherwise",
+        effect: "requests on more connections than that are refused (status 503 unless \
+            limit_conn_status sets another)",
         change: "raise {setting}",
     },
     Row {
@@ -163,7 +163,7 @@ pub(super) static TABLE: &[Row] = &[
             let is_met = rate.zip(seen.measured.byte_rate);
             supports(is_met.is_some_and(|(rate, met)| (met - rate).abs() <= rate * OFF_RATE))
         },
-        effect: "responses came at that many bytes a second",
+        effect: "the responses came at this rate",
         change: "raise {setting}, or let the first part pass: limit_rate_after",
     },
     Row {
@@ -171,7 +171,7 @@ pub(super) static TABLE: &[Row] = &[
         causes: &[Id::CompressionCost],
         test: |seen| supports(seen.value() == "on"),
         effect: "responses are compressed while they are sent",
-        change: "compress beforehand instead of {setting}: gzip_static on",
+        change: "replace {setting} by gzip_static on, and compress the files beforehand",
     },
     Row {
         directives: &["gzip_comp_level"],
@@ -191,7 +191,7 @@ pub(super) static TABLE: &[Row] = &[
             Some((size, record)) => supports(record * 2 > size.min(MAX_RECORD)),
             None => Silent,
         },
-        effect: "it gathers as much for one record",
+        effect: "it fills each TLS record with up to this much data",
         change: "ssl_buffer_size 4k;",
     },
     Row {
@@ -201,42 +201,43 @@ pub(super) static TABLE: &[Row] = &[
             let allows = seen.words().any(|version| version == "TLSv1.3");
             supports(!allows && seen.measured.lowered > 0)
         },
-        effect: "it takes a version below the one that clients offer",
+        effect: "the server chose an older TLS version than clients offered",
         change: "ssl_protocols TLSv1.2 TLSv1.3;",
     },
     Row {
         directives: &["ssl_session_tickets"],
         causes: &[Id::TlsRoundTrips],
         test: |seen| supports(seen.value() == "off" && resumes_nothing(seen)),
-        effect: "it gives no tickets to resume sessions by",
+        effect: "it issues no session tickets, so clients cannot resume sessions",
         change: "ssl_session_tickets on;",
     },
     Row {
         directives: &["ssl_session_cache"],
         causes: &[Id::TlsRoundTrips],
         test: |seen| supports(seen.has("ssl_session_tickets", "off") && resumes_nothing(seen)),
-        effect: "it keeps no sessions to resume",
+        effect: "it stores no sessions, so clients cannot resume them",
         change: "ssl_session_cache shared:SSL:10m;",
     },
     Row {
         directives: &["ssl_ecdh_curve"],
         causes: &[Id::TlsRoundTrips],
         test: |seen| supports(seen.line.set_at.is_some() && seen.measured.retried > 0),
-        effect: "it asks for a group that clients send no key for",
-        change: "begin {setting} with a group that clients send a key for: X25519:prime256v1",
+        effect: "it prefers a group for which clients send no key share",
+        change: "begin {setting} with a group for which clients send a key share: \
+            X25519:prime256v1",
     },
     Row {
         directives: &["ssl_stapling"],
         causes: &[Id::TlsRevocationFetch],
         test: |seen| supports(seen.value() == "off"),
-        effect: "clients have to fetch the state of its certificate themselves",
+        effect: "clients have to fetch the revocation status of its certificate themselves",
         change: "ssl_stapling on; ssl_stapling_verify on;",
     },
     Row {
         directives: PASSING,
         causes: &[Id::DownstreamWait],
         test: |seen| supports(is_set(&seen.line.value) && seen.line.set_at.is_some()),
-        effect: "it passes these requests on",
+        effect: "it passes these requests on to another server",
         change: "",
     },
     Row {
@@ -249,14 +250,14 @@ pub(super) static TABLE: &[Row] = &[
         ],
         causes: &[Id::HttpError],
         test: |seen| supports(seen.measured.status == Some(504)),
-        effect: "it answers 504 if the upstream says nothing for as long",
-        change: "find what the upstream does for longer than {setting}",
+        effect: "it answers with status 504 if the upstream sends nothing for that long",
+        change: "find out why the upstream takes longer than {setting}",
     },
     Row {
         directives: &["client_max_body_size"],
         causes: &[Id::HttpError],
         test: |seen| supports(seen.measured.status == Some(413)),
-        effect: "it refuses longer bodies by 413",
+        effect: "it refuses longer request bodies with status 413",
         change: "raise {setting}",
     },
     Row {
@@ -266,15 +267,15 @@ pub(super) static TABLE: &[Row] = &[
             let status = seen.value().parse::<u16>().ok();
             supports(status.is_some() && status == seen.measured.status)
         },
-        effect: "it answers these requests so",
-        change: "see for what {setting} stands there",
+        effect: "it answers these requests with this status",
+        change: "check why {setting} is there",
     },
     Row {
         directives: &["return"],
         causes: &[Id::ConnectionClosed],
         test: |seen| supports(seen.value() == "444"),
         effect: "444 makes nginx close the connection without an answer",
-        change: "see for what {setting} stands there",
+        change: "check why {setting} is there",
     },
     Row {
         directives: &["return"],
@@ -293,14 +294,14 @@ pub(super) static TABLE: &[Row] = &[
         causes: &[Id::CorkHold],
         // nginx sets TCP_CORK only with sendfile.
         test: |seen| supports(seen.value() == "on" && seen.has("sendfile", "on")),
-        effect: "with sendfile it holds partial segments back by TCP_CORK",
+        effect: "together with sendfile it sets TCP_CORK, which holds partial segments back",
         change: "tcp_nopush off;",
     },
     Row {
         directives: &["postpone_output"],
         causes: &[Id::TinyWrites],
         test: |seen| supports(seen.culprit == Owner::Server && seen.value() == "0"),
-        effect: "it sends each piece of a response by itself",
+        effect: "each piece of a response is sent separately",
         change: "postpone_output 1460;",
     },
     Row {
@@ -312,7 +313,7 @@ pub(super) static TABLE: &[Row] = &[
             let backlog = seen.value().parse::<u32>().ok();
             supports(backlog.is_some() && (limit.is_none() || limit == backlog))
         },
-        effect: "no more connections may wait to be accepted",
+        effect: "no more connections than that can wait to be accepted",
         change: "raise {setting}, and net.core.somaxconn to at least as much",
     },
     Row {
@@ -321,7 +322,7 @@ pub(super) static TABLE: &[Row] = &[
         test: |seen| supports(seen.value() == "on" && has_uneven_queues(seen)),
         effect: "each worker has an accept queue of its own, and one was full while another was \
             empty",
-        change: "take `reuseport` out of {setting}, so that idle workers accept what waits",
+        change: "remove `reuseport` from {setting}, so that idle workers accept waiting connections",
     },
     Row {
         directives: &["listen deferred"],
@@ -331,28 +332,28 @@ pub(super) static TABLE: &[Row] = &[
             _ => Contradicts,
         },
         effect: "its listener has TCP_DEFER_ACCEPT",
-        change: "take `deferred` out of {setting}",
+        change: "remove `deferred` from {setting}",
     },
     Row {
         directives: &["listen fastopen"],
         causes: &[Id::FastOpenBlackHole],
         test: |seen| supports(seen.value().parse::<u32>().is_ok_and(|queue| queue > 0)),
-        effect: "it invites clients to send data in their SYNs",
-        change: "take {setting} back until the path lets SYNs with data through",
+        effect: "it allows clients to send data in their SYNs",
+        change: "remove {setting} until the path lets SYNs with data through",
     },
     Row {
         directives: &["listen sndbuf"],
         causes: &[Id::SendBuffer],
         test: |seen| supports(seen.culprit == Owner::Server && size(seen.value()).is_some()),
         effect: "it sets SO_SNDBUF, which disables the kernel's autotuning",
-        change: "take {setting} out: it disables the kernel's autotuning",
+        change: "remove {setting}: it disables the kernel's autotuning",
     },
     Row {
         directives: &["listen rcvbuf"],
         causes: &[Id::ReceiveWindow, Id::ZeroWindow],
         test: |seen| supports(seen.culprit == Owner::Server && size(seen.value()).is_some()),
         effect: "it sets SO_RCVBUF, which disables the kernel's autotuning",
-        change: "take {setting} out: it disables the kernel's autotuning",
+        change: "remove {setting}: it disables the kernel's autotuning",
     },
     Row {
         directives: &["worker_processes"],
@@ -368,8 +369,8 @@ pub(super) static TABLE: &[Row] = &[
                 (served - workers as f64).abs() <= workers as f64 * OFF_SERVED
             }))
         },
-        effect: "as many requests were in service at a time",
-        change: "more workers than {setting}: `worker_processes auto;`",
+        effect: "this many requests were served at the same time",
+        change: "use more workers than {setting}: `worker_processes auto;`",
     },
     Row {
         directives: &["worker_connections"],
@@ -383,8 +384,8 @@ pub(super) static TABLE: &[Row] = &[
                 .map(|(each, workers)| each.saturating_mul(workers));
             supports(most.is_some_and(|most| seen.measured.connections >= most))
         },
-        effect: "a worker closes what it accepts beyond that",
-        change: "raise {setting}, and worker_rlimit_nofile with it",
+        effect: "a worker closes connections that it accepts beyond this limit",
+        change: "raise {setting}, and worker_rlimit_nofile as well",
     },
 ];
 

@@ -548,7 +548,7 @@ fn the_line_to_change_takes_the_place_of_the_general_advice() {
             ("server", "pool connections"),
             (
                 "/etc/nginx/conf.d/x.conf:12",
-                "raise `keepalive_requests 10;`, to 1000 at least"
+                "raise `keepalive_requests 10;` to 1000 or more"
             )
         ]
     );

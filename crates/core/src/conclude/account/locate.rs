@@ -126,7 +126,7 @@ fn finding(
     finding.summary = summary(spot, case, mean, share, shape);
     finding.evidence.extend(beyond.map(Beyond::evidence));
     if unclaimed > 0 {
-        finding.evidence.push(within(case, &bookings, count));
+        finding.evidence.push(within(spot, case, &bookings, count));
     }
     finding.evidence.extend(elsewhere(case, booked, spot));
     if spot.place == Some(Place::Server) && case.has_packets {
@@ -196,14 +196,19 @@ fn summary(
 }
 
 /// Returns the evidence that lists the mean unclaimed time of each kind of wait at the place.
-fn within(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
+fn within(spot: &Spot, case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     let mut list: Vec<_> = bookings.iter().filter(|b| b.unclaimed_ns > 0).collect();
     list.sort_by_key(|b| (core::cmp::Reverse(b.unclaimed_ns), b.kind));
     let parts: Vec<String> = list
         .iter()
         .map(|booking| {
             let mean = Duration::from_nanos(booking.unclaimed_ns / count.max(1));
-            format!("{}: {}", booking.kind.in_words(), human(mean))
+            format!(
+                "{} {}{}",
+                in_words(spot, booking.kind),
+                human(mean),
+                of_sender(booking)
+            )
         })
         .collect();
     let kind = if case.has_packets {
@@ -211,7 +216,34 @@ fn within(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     } else {
         EvidenceKind::OwnSocket
     };
-    Evidence::circumstance(kind, parts.join(", ")).count(count)
+    let text = format!("its parts, on average: {}", parts.join(", "));
+    Evidence::circumstance(kind, text).count(count)
+}
+
+/// Returns the name of a wait. During connection setup, a program waits within a TLS handshake.
+fn in_words(spot: &Spot, kind: WaitKind) -> &'static str {
+    match (spot.place, kind) {
+        (None, WaitKind::RequestPause) => "the client's time within the TLS handshake",
+        (None, WaitKind::ServerThink | WaitKind::ServerPause) => {
+            "the server's time within the TLS handshake"
+        }
+        _ => kind.in_words(),
+    }
+}
+
+/// Returns a remark on a wait for ACKs that are on the path, if the wait belongs to its sender.
+fn of_sender(booking: &Booking) -> &'static str {
+    match (Place::of(booking.kind, booking.owner), booking.owner) {
+        (Place::Path, Owner::Server) => {
+            " (the server waits for ACKs that are on the path; tables by owner count this time as \
+             the server's)"
+        }
+        (Place::Path, Owner::Client) => {
+            " (the client waits for ACKs that are on the path; tables by owner count this time as \
+             the client's)"
+        }
+        _ => "",
+    }
 }
 
 /// Returns the evidence that lists the maximum time that each of the other places can have taken.
@@ -242,7 +274,7 @@ fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Eviden
     } else {
         EvidenceKind::OwnSocket
     };
-    let text = format!("elsewhere, on average per request: {}", parts.join(", "));
+    let text = format!("other time, on average per request: {}", parts.join(", "));
     Some(Evidence::circumstance(kind, text))
 }
 

@@ -1,6 +1,7 @@
 //! Additional remarks of a report, one line each: first the other findings, then the limits of
 //! all findings, then other observations.
 
+use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::report::{Finding, LayerState, Remark, Report};
 
 use crate::render::page::{Page, Tone, Weight};
@@ -91,15 +92,23 @@ fn found(report: &Report, length: Length) -> Vec<Line> {
 
 /// Returns title, culprit and share: `The path loses packets (path, 17 % of all time).`
 fn gist(finding: &Finding, report: &Report) -> String {
-    let owner = words::owner(finding.culprit).to_owned();
+    let owner = match finding.culprit {
+        Owner::Unknown => "owner unknown".to_owned(),
+        known => words::owner(known).to_owned(),
+    };
     // The title of a finding that only locates time already names the owner.
     let mut parts: Vec<String> = (!finding.locates).then_some(owner).into_iter().collect();
     if finding.cost_ns > 0 {
         let share = quantity::share(finding.share);
-        parts.push(if report.account.len() > 1 {
-            format!("{share} of all time at {}", finding.service)
+        let whole = if finding.locates {
+            "all time".to_owned()
         } else {
-            format!("{share} of all time")
+            verdict::whole_time(finding)
+        };
+        parts.push(if report.account.len() > 1 {
+            format!("{share} of {whole} at {}", finding.service)
+        } else {
+            format!("{share} of {whole}")
         });
     }
     format!("{} ({}).", finding.title, parts.join(", "))

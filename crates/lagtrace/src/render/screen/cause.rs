@@ -40,7 +40,7 @@ pub(super) fn place(page: &mut Page, place: &Finding) {
     page.heading(&place.title);
     page.paragraph(2, Tone::Plain, &place.summary);
     let pieces = place.evidence.iter().take(EVIDENCE);
-    let texts = pieces.map(|piece| words::sentence(&piece.text));
+    let texts = pieces.map(|piece| words::capitalized(&words::sentence(&piece.text)));
     let texts = texts
         .chain(finding::whereabouts(place))
         .chain(may_be(place));

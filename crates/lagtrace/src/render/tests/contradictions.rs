@@ -137,6 +137,14 @@ fn is_unbooked(finding: &Finding) -> bool {
     finding.cause == Id::Ipv6Fallback && claimed * 10 < finding.cost_ns * 9
 }
 
+/// Returns true if the finding on the number of connections claims time of the requests: only
+/// connection setup is its cost.
+fn claims_requests(report: &Report) -> bool {
+    let exchanges = report.account.iter().flat_map(|account| &account.exchanges);
+    let mut claims = exchanges.flat_map(|booking| &booking.claims);
+    claims.any(|claim| claim.cause == Id::ConnectionNotReused)
+}
+
 fn faults(report: &Report) -> Vec<String> {
     let predictions = report.findings.iter().filter_map(|f| f.predicted.as_ref());
     let mut faults: Vec<String> = predictions.filter_map(unpromising).collect();
@@ -147,6 +155,9 @@ fn faults(report: &Report) -> Vec<String> {
     faults.extend(contradictory.map(|layer| format!("cleared: {} {}", layer.layer, layer.line)));
     let unbooked = report.findings.iter().filter(|f| is_unbooked(f));
     faults.extend(unbooked.map(|f| format!("not booked: {}", f.summary)));
+    if claims_requests(report) {
+        faults.push("connection setup claims the time of requests".to_owned());
+    }
     let told = serde_json::json!([report.findings, report.layers, report.notes]);
     let mut list = Vec::new();
     sentences(&told, &mut list);
