@@ -283,12 +283,12 @@ const DEPENDED_ON: [&str; 3] = ["limit_conn_dry_run", "limit_req_dry_run", "send
 #[test]
 fn the_directives_that_are_resolved_are_those_that_explain_a_finding() {
     // The readers of Apache's and haproxy's files have no table; their directives are no words of
-    // nginx's.
+    // nginx's. Nor are options of a command line and variables.
     let explaining = lagtrace_core::cause::directives().map(str::to_owned);
     let explaining = explaining.filter(|directive| {
         let is_apaches = directive.starts_with(|first: char| first.is_ascii_uppercase());
         !is_apaches
-            && !["option ", "timeout "]
+            && !["option ", "timeout ", "-"]
                 .iter()
                 .any(|of| directive.starts_with(of))
     });

@@ -41,7 +41,16 @@ enum call_kind {
 	CALL_SHUTDOWN = 3,
 	CALL_BIND = 4,
 	CALL_CONNECT = 5,
+	/* accept() and accept4(): the socket is the accepted one. */
+	CALL_ACCEPT = 6,
 };
+
+/* Bits of `after` of CALL_ACCEPT: what the accepted socket inherited from its
+ * listener. */
+#define INHERITED_NODELAY 1
+#define INHERITED_CORK 2
+#define INHERITED_SNDBUF 4
+#define INHERITED_RCVBUF 8
 
 /* The descriptor was one of a socket, and what follows describes it. */
 #define CALL_HAS_SOCKET 1
@@ -70,11 +79,14 @@ struct call_record {
 	/* The value's address in the process. */
 	__u64 pointer;
 	__s32 fd;
-	/* The second argument: a level, a backlog, a direction. */
+	/* The second argument: a level, a backlog, a direction. CALL_ACCEPT: the
+	 * listener's rskq_defer_accept, which is 0 without TCP_DEFER_ACCEPT. */
 	__s32 level;
+	/* CALL_ACCEPT: the listener's queue of TCP Fast Open, 0 without it. */
 	__s32 option;
 	__s32 len;
-	/* What the kernel had for it before and after. */
+	/* What the kernel had for it before and after. CALL_ACCEPT: `before` is the
+	 * listener's backlog, `after` what the accepted socket inherited. */
 	__s64 before;
 	__s64 after;
 	__u64 inode;
@@ -92,6 +104,8 @@ struct call_record {
 	__u32 copied;
 	__u8 value[MAX_VALUE];
 	__u32 pad;
+	/* Bytes that the connection had sent when the call began (TCP). */
+	__u64 sent;
 };
 
 #endif

@@ -6,10 +6,11 @@
 //! certainty of that value. This module does not interpret what a value means for a request's time.
 //!
 //! There is one module per program; [`program`] names those whose files have one directive on each
-//! line. Files are read as the program sees them, through
+//! line, and [`launch`] those that are configured when they are started. Files are read as the program sees them, through
 //! `/proc/PID/root`. Their contents are treated as hostile: sizes, counts and nesting are bounded,
 //! and if a file cannot be understood completely, the part before the problem is used.
 
+pub mod launch;
 pub mod nginx;
 pub mod program;
 

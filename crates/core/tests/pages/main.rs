@@ -92,6 +92,8 @@
 //! experiment quickack x N control body SUM treated body SUM
 //! socket server [nodelay on|off] [x N] [holding N]
 //! setting tcp_nodelay|listen.backlog|… VALUE at FILE:LINE
+//! called accept [nodelay|sndbuf|deferred] [x N]
+//! called set TCP_NODELAY|TCP_CORK|SO_SNDBUF|SO_RCVBUF VALUE [sent N] [x N]
 //! counter NAME N
 //! resolved NAME SUM
 //! kernel [backlog SUM] [stack SUM] [unread SUM] [wake-up SUM] [run-queue SUM] [program SUM] [slept SUM] [qdisc SUM] [refused SUM] [asked SUM] [throttled N SUM] [stolen SUM]
@@ -99,6 +101,7 @@
 //! `kernel` is a turn that came at that time, by the server's own kernel; what it
 //! asked is at 10.77.0.9:5432, `refused` says how long
 //! after its first segment was dropped the request had come whole, and its group was throttled in N periods.
+//! `called` is a system call of the server on each of its N connections; `sent` bytes went before it.
 //! `loaded` probes are sent while the load above them runs, others before it.
 //! `ANSWER` is `open`, `refused`, `silence`, `closed`, `not-http`, `status N`
 //! or `unreachable TYPE/CODE`; `KIND` is `refused`, `connect-timeout`,

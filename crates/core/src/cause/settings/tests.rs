@@ -116,13 +116,13 @@ fn facts(lines: &[(&str, &str)]) -> Facts {
     }
 }
 
-fn subject() -> Endpoint {
+pub(in crate::cause) fn subject() -> Endpoint {
     Endpoint::new(core::net::IpAddr::from([10, 0, 0, 2]), 80)
 }
 
 /// Measurements without anything in them.
 #[derive(Default)]
-struct Empty {
+pub(in crate::cause) struct Empty {
     ledger: Ledger,
     gathered: Gathered,
     fetches: Stretches,
@@ -131,7 +131,11 @@ struct Empty {
 }
 
 impl Empty {
-    fn case<'a>(&'a self, facts: &'a Facts, target: Option<TargetId>) -> Case<'a> {
+    pub(in crate::cause) fn case<'a>(
+        &'a self,
+        facts: &'a Facts,
+        target: Option<TargetId>,
+    ) -> Case<'a> {
         Case {
             endpoint: subject(),
             target,
@@ -273,6 +277,62 @@ fn examples() -> Vec<Example> {
             &[("limit_rate", "50k")],
             sent_at(52_000.0),
             sent_at(400_000.0),
+        ),
+        same(
+            WorkerSaturation,
+            &[("--workers", "2"), ("--threads", "1")],
+            served(2.0),
+            served(6.0),
+        ),
+        other(
+            WorkerSaturation,
+            &[("--workers", "2"), ("--worker-class", "sync")],
+            &[("--workers", "2"), ("--worker-class", "gevent")],
+            served(2.0),
+        ),
+        other(
+            WorkerSaturation,
+            &[("--threads", "4")],
+            &[("--threads", "4"), ("--workers", "3")],
+            served(4.2),
+        ),
+        same(
+            WorkerSaturation,
+            &[("UV_THREADPOOL_SIZE", "4")],
+            served(4.3),
+            served(1.0),
+        ),
+        same(
+            WorkerSaturation,
+            &[("GOMAXPROCS", "1")],
+            served(1.0),
+            served(2.0),
+        ),
+        other(StopTheWorld, &[("GOGC", "20")], &[("GOGC", "off")], NONE),
+        other(
+            StopTheWorld,
+            &[("-XX:+UseSerialGC", "on")],
+            &[("-XX:+UseSerialGC", "not set")],
+            NONE,
+        ),
+        same(
+            ConnectionNotReused,
+            &[("--worker-class", "sync")],
+            closed_after(1),
+            closed_after(100),
+        ),
+        same(StaleKeepAlive, &[("--keep-alive", "2")], idle(3), idle(1)),
+        same(
+            HttpError,
+            &[("--limit-concurrency", "20")],
+            answered(503),
+            answered(500),
+        ),
+        same(
+            HttpError,
+            &[("--max-http-header-size", "8192")],
+            answered(431),
+            answered(400),
         ),
         other(CompressionCost, &[("gzip", "on")], &[("gzip", "off")], NONE),
         other(
@@ -448,6 +508,7 @@ fn facts_of(lines: &[(&str, &str)]) -> Facts {
             limit,
             embryonic: 0,
             syn_backlog: None,
+            somaxconn: None,
         }
     };
     facts.listeners = limits.map(listener).collect();
