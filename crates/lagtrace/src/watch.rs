@@ -161,9 +161,10 @@ impl Options {
     fn called(&self) -> Result<Choice> {
         let group = self.cgroup.iter().map(|path| path.display().to_string());
         let groups: Vec<Group> = group.map(Group::Cgroup).collect();
-        let groups = match groups.is_empty() {
-            true => None,
-            false => Some(Groups::find(&groups).map_err(Failure::from)?),
+        let groups = if groups.is_empty() {
+            None
+        } else {
+            Some(Groups::find(&groups).map_err(Failure::from)?)
         };
         Ok(Choice {
             ports: self.wanted().ports,

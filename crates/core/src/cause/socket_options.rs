@@ -4,13 +4,14 @@
 //! A call is compared with the finding: TCP_NODELAY that was set before the first data contradicts
 //! Nagle's algorithm, one that was never set is part of the mechanism.
 
+mod listener;
+
 use super::evidence::{fix, human, median};
 use super::settings::names;
 use super::{Case, Conclusion, Id, evidence};
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
-use crate::facts::{Listening, SocketOption, Use};
-use crate::observed::event::ListenerSample;
+use crate::facts::{SocketOption, Use};
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::report::{Evidence, EvidenceKind, Finding, Fix, Says, Verdict, Witness, counted};
 
@@ -90,9 +91,9 @@ fn statement(finding: &Finding, case: &Case<'_>) -> Option<Statement> {
         Id::ZeroWindow => Some(buffer(&uses(SocketOption::ReceiveBuffer)?, false)),
         Id::Pacing => pacing(&uses(SocketOption::PacingRate)?.1),
         Id::ConnectionClosed => linger(&uses(SocketOption::Linger)?.1),
-        Id::AcceptQueueOverflow => backlog(case, listening()),
-        Id::DeferAccept => deferred(listening()?),
-        Id::FastOpenBlackHole => fastopen(listening()?),
+        Id::AcceptQueueOverflow => listener::backlog(case),
+        Id::DeferAccept => listener::deferred(listening()?),
+        Id::FastOpenBlackHole => listener::fastopen(listening()?),
         _ => None,
     }
 }
@@ -105,6 +106,15 @@ fn connections(of: &Use) -> String {
     counted(of.connections, "connection", "connections")
 }
 
+/// Returns the connections with the option, out of all.
+fn with_it(of: &Use) -> String {
+    let all = connections(of);
+    match of.set() {
+        set if set == of.connections => format!("all of {all}"),
+        set => format!("{set} of {all}"),
+    }
+}
+
 /// Returns the verb for the call that opened the connections.
 fn opened(side: Side) -> &'static str {
     match side {
@@ -115,118 +125,106 @@ fn opened(side: Side) -> &'static str {
 
 /// Returns the statement on Nagle's algorithm, to which `affected` exchanges are attributed.
 fn no_delay(of: &Use, side: Side, affected: u64) -> Statement {
-    let (program, all) = (&of.program, connections(of));
-    let opened = opened(side);
-    let statement = |text, says, advice| Statement {
-        text,
-        says,
-        shows_mechanism: says == Says::Supports && of.late == 0,
-        count: of.connections,
-        advice,
-    };
+    let (program, opened, all) = (&of.program, opened(side), connections(of));
+    let head = format!("{program} {opened} {all}");
     if is_most(of.in_time(), of) {
         let how = match of.early {
             0 => "inherited from the listener".to_owned(),
             _ => format!(
-                "set by setsockopt {} (median) after the connection began",
+                "set {} (median) after the connection began",
                 median(&of.after)
             ),
         };
-        let text =
-            format!("{program} {opened} {all} with TCP_NODELAY, {how}, before its first data");
-        return statement(text, Says::Contradicts, Advice::Keep);
+        let text = format!("{head} with TCP_NODELAY, {how}, before its first data");
+        return Statement::against(text, of.connections);
     }
     if is_most(of.set(), of) && affected > of.connections * AT_FIRST {
         let text = format!(
-            "{program} {opened} {all} and set TCP_NODELAY {} (median) after the connection began, \
-             so that later requests cannot be held",
+            "{head} and set TCP_NODELAY {} (median) after the connection began, so that later \
+             requests cannot be held",
             median(&of.after),
         );
-        return statement(text, Says::Contradicts, Advice::Keep);
+        return Statement::against(text, of.connections);
     }
     if of.late * 2 > of.connections {
-        let text = format!(
-            "{program} {opened} {all} and set TCP_NODELAY on {} of them only after it had sent \
-             data, {} (median) after the connection began",
-            of.late,
-            median(&of.after),
-        );
-        let change = "set TCP_NODELAY before the first write to each connection".to_owned();
-        let advice = Advice::Replace("TCP_NODELAY", program.to_string(), change);
-        return statement(text, Says::Supports, advice);
+        late(of, &head)
+    } else {
+        never(of, &head)
     }
+}
+
+fn late(of: &Use, head: &str) -> Statement {
+    let text = format!(
+        "{head} and set TCP_NODELAY on {} of them only after it had sent data, {} (median) after \
+         the connection began",
+        of.late,
+        median(&of.after),
+    );
+    let change = "set TCP_NODELAY before the first write to each connection".to_owned();
+    let advice = Advice::Replace("TCP_NODELAY", of.program.to_string(), change);
+    Statement::fitting(text, of.connections, advice)
+}
+
+fn never(of: &Use, head: &str) -> Statement {
+    let set = match of.set() {
+        0 => "none".to_owned(),
+        set => set.to_string(),
+    };
     let cleared = match of.cleared {
         0 => String::new(),
         count => format!(", and switched it off on {count}"),
     };
-    let text = match of.set() {
-        0 => format!("{program} {opened} {all} and set TCP_NODELAY on none of them{cleared}"),
-        set => format!("{program} {opened} {all} and set TCP_NODELAY on {set} of them{cleared}"),
-    };
+    let text = format!("{head} and set TCP_NODELAY on {set} of them{cleared}");
     Statement {
         shows_mechanism: is_most(of.connections - of.set(), of),
-        ..statement(text, Says::Supports, Advice::Keep)
+        ..Statement::fitting(text, of.connections, Advice::Keep)
     }
 }
 
 fn cork(of: &Use) -> Statement {
     let (program, all) = (&of.program, connections(of));
     let longest = of.longest_on.unwrap_or_default();
-    let is_kept = of.set() > of.cleared || longest >= TCP_RTO_MIN;
-    let statement = |text, shows_mechanism, advice| Statement {
-        text,
-        says: Says::Supports,
-        shows_mechanism,
-        count: of.connections,
-        advice,
-    };
+    let left = of.set().saturating_sub(of.cleared);
     if of.set() == 0 {
         let text = format!(
             "{program} accepted {all} and set TCP_CORK on none of them: MSG_MORE or SPLICE_F_MORE \
              holds the data"
         );
-        return statement(text, false, Advice::Drop("TCP_CORK"));
+        return Statement::fitting(text, of.connections, Advice::Drop("TCP_CORK"));
     }
-    if !is_kept {
+    if left * 2 < of.set() && longest < TCP_RTO_MIN {
         let text = format!(
             "{program} removes TCP_CORK after {} at most: MSG_MORE or SPLICE_F_MORE holds the data",
             human(longest),
         );
-        return statement(text, false, Advice::Drop("TCP_CORK"));
+        return Statement::fitting(text, of.connections, Advice::Drop("TCP_CORK"));
     }
-    let left = of.set().saturating_sub(of.cleared);
     let until = match left {
         0 => format!("removed it {} later at the latest", human(longest)),
+        left if left == of.set() => "never removed it".to_owned(),
         left => format!("never removed it on {left}"),
     };
-    let text = format!(
-        "{program} set TCP_CORK on {} of {all} and {until}",
-        of.set()
-    );
+    let text = format!("{program} set TCP_CORK on {} and {until}", with_it(of));
     let change = "remove TCP_CORK as soon as the response is complete".to_owned();
     let advice = Advice::Replace("TCP_CORK", program.to_string(), change);
-    statement(text, is_most(of.set(), of), advice)
+    Statement {
+        shows_mechanism: is_most(of.set(), of),
+        ..Statement::fitting(text, of.connections, advice)
+    }
 }
 
 /// Returns the statement on a buffer or window that a program limits. `is_all` is true if the limit
 /// alone explains the finding.
 fn buffer((option, of): &(SocketOption, Use), is_all: bool) -> Statement {
     let (program, all, name) = (&of.program, connections(of), option.name());
-    let statement = |text, shows_mechanism, advice| Statement {
-        text,
-        says: Says::Supports,
-        shows_mechanism,
-        count: of.connections,
-        advice,
-    };
     if of.set() == 0 {
         let text = format!("{program} set {name} on none of {all}: the kernel tunes the size");
-        return statement(text, false, Advice::Drop(name));
+        return Statement::fitting(text, of.connections, Advice::Drop(name));
     }
     let text = match of.value {
         Some(size) => format!(
-            "{program} set {name} to {size} bytes on {} of {all}: the kernel no longer tunes it",
-            of.set(),
+            "{program} set {name} to {size} bytes on {}: the kernel no longer tunes it",
+            with_it(of),
         ),
         None => format!(
             "{} of {all} that {program} accepted inherited {name} from the listener: the kernel \
@@ -236,170 +234,65 @@ fn buffer((option, of): &(SocketOption, Use), is_all: bool) -> Statement {
     };
     let change = format!("do not set {name}: the kernel then tunes the size");
     let advice = Advice::Replace(name, program.to_string(), change);
-    statement(text, is_all && is_most(of.set(), of), advice)
+    Statement {
+        shows_mechanism: is_all && is_most(of.set(), of),
+        ..Statement::fitting(text, of.connections, advice)
+    }
 }
 
 fn pacing(of: &Use) -> Option<Statement> {
     let rate = of.value.filter(|_| is_most(of.set(), of))?;
     let program = &of.program;
+    let text = format!(
+        "{program} set SO_MAX_PACING_RATE to {rate} bytes per second on {}",
+        with_it(of),
+    );
     let change = "raise or remove SO_MAX_PACING_RATE".to_owned();
+    let advice = Advice::Replace("SO_MAX_PACING_RATE", program.to_string(), change);
     Some(Statement {
-        text: format!(
-            "{program} set SO_MAX_PACING_RATE to {rate} bytes per second on {} of {}",
-            of.set(),
-            connections(of),
-        ),
-        says: Says::Supports,
         shows_mechanism: true,
-        count: of.connections,
-        advice: Advice::Replace("SO_MAX_PACING_RATE", program.to_string(), change),
+        ..Statement::fitting(text, of.connections, advice)
     })
 }
 
 fn linger(of: &Use) -> Option<Statement> {
     let program = &of.program;
+    let text = format!(
+        "{program} set SO_LINGER with a timeout of 0 on {}: its close() resets the connection and \
+         discards unsent data",
+        with_it(of),
+    );
     let change = "do not set SO_LINGER with a timeout of 0".to_owned();
-    is_most(of.set(), of).then(|| Statement {
-        text: format!(
-            "{program} set SO_LINGER with a timeout of 0 on {} of {}: its close() resets the \
-             connection and discards unsent data",
-            of.set(),
-            connections(of),
-        ),
-        says: Says::Supports,
-        shows_mechanism: false,
-        count: of.connections,
-        advice: Advice::Replace("SO_LINGER", program.to_string(), change),
-    })
-}
-
-/// Returns the statement on the length of the accept queue: who limits it, the program or
-/// `net.core.somaxconn`.
-fn backlog(case: &Case<'_>, listening: Option<&Listening>) -> Option<Statement> {
-    let listeners = || {
-        let samples = case.facts.listeners.iter();
-        samples.filter(|sample| sample.local.port == case.endpoint.port)
-    };
-    let fullest = listeners().max_by_key(|sample| sample.queued);
-    let accepted = listening.and_then(|listening| listening.accepted);
-    let limit = fullest
-        .map(|sample| sample.limit)
-        .or_else(|| accepted.map(|accepted| accepted.backlog))?;
-    let most = listeners().find_map(|sample| sample.somaxconn);
-    let asked = listening.and_then(|listening| listening.listened);
-    let (who, place, change) = limited_by(case, listening, limit, most, asked)?;
-    let is_full = |sample: &&ListenerSample| sample.queued >= sample.limit;
-    let full = fullest.filter(is_full);
-    let seen = full.map_or_else(String::new, |sample| {
-        format!(", and {} waited in it", sample.queued)
-    });
-    Some(Statement {
-        text: format!("the accept queue has room for {limit} connections: {who}{seen}"),
-        says: Says::Supports,
-        shows_mechanism: full.is_some(),
-        count: 1,
-        advice: Advice::Replace("somaxconn", place, change),
-    })
-}
-
-/// Returns the reason for the length of the accept queue, and the change with its place.
-fn limited_by(
-    case: &Case<'_>,
-    listening: Option<&Listening>,
-    limit: u32,
-    most: Option<u32>,
-    asked: Option<(i64, i64)>,
-) -> Option<(String, String, String)> {
-    let known = case
-        .target
-        .and_then(|target| case.facts.server_program(target));
-    let program = match listening {
-        Some(listening) => listening.program.to_string(),
-        None => known.unwrap_or("the program").to_owned(),
-    };
-    let kernel = || {
-        let change = format!("raise net.core.somaxconn above {limit}");
-        ("server".to_owned(), change)
-    };
-    let is_cut = asked.is_some_and(|(asked, got)| asked > got);
-    if let (true, Some((asked, _))) = (is_cut, asked) {
-        let (place, change) = kernel();
-        let who =
-            format!("{program} asked listen() for {asked}, net.core.somaxconn allows no more");
-        return Some((who, place, change));
-    }
-    match most {
-        Some(most) if limit >= most => {
-            let (place, change) = kernel();
-            let change = format!("{change}, and the backlog of {program} with it");
-            Some((
-                format!("that is net.core.somaxconn ({most})"),
-                place,
-                change,
-            ))
-        }
-        Some(most) => {
-            let who = format!(
-                "{program} asked listen() for no more; net.core.somaxconn would allow {most}"
-            );
-            let change = format!("raise the backlog of listen() above {limit}");
-            Some((who, program, change))
-        }
-        None => asked.map(|_| {
-            let who = format!("{program} asked listen() for no more");
-            (
-                who,
-                program,
-                format!("raise the backlog of listen() above {limit}"),
-            )
-        }),
-    }
-}
-
-fn deferred(listening: &Listening) -> Option<Statement> {
-    let accepted = listening.accepted?;
-    let program = &listening.program;
-    let change = "listen without TCP_DEFER_ACCEPT".to_owned();
-    Some(if accepted.is_deferred {
-        Statement {
-            text: format!("the listener of {program} had TCP_DEFER_ACCEPT when it accepted"),
-            says: Says::Supports,
-            shows_mechanism: true,
-            count: 1,
-            advice: Advice::Replace("TCP_DEFER_ACCEPT", program.to_string(), change),
-        }
-    } else {
-        Statement {
-            text: format!("the listener of {program} had no TCP_DEFER_ACCEPT when it accepted"),
-            says: Says::Contradicts,
-            shows_mechanism: false,
-            count: 1,
-            advice: Advice::Keep,
-        }
-    })
-}
-
-fn fastopen(listening: &Listening) -> Option<Statement> {
-    let queue = listening.accepted.map(|accepted| accepted.fastopen)?;
-    let program = &listening.program;
-    (queue > 0).then(|| Statement {
-        text: format!(
-            "the listener of {program} has TCP_FASTOPEN with a queue of {queue}: it gives clients \
-             cookies for data in SYNs"
-        ),
-        says: Says::Supports,
-        shows_mechanism: false,
-        count: 1,
-        advice: Advice::Keep,
-    })
+    let advice = Advice::Replace("SO_LINGER", program.to_string(), change);
+    is_most(of.set(), of).then(|| Statement::fitting(text, of.connections, advice))
 }
 
 impl Statement {
+    /// Returns a statement on a circumstance that fits.
+    fn fitting(text: String, count: u64, advice: Advice) -> Self {
+        Self {
+            text,
+            says: Says::Supports,
+            shows_mechanism: false,
+            count,
+            advice,
+        }
+    }
+
+    /// Returns a statement that contradicts the finding.
+    fn against(text: String, count: u64) -> Self {
+        Self {
+            says: Says::Contradicts,
+            ..Self::fitting(text, count, Advice::Keep)
+        }
+    }
+
     fn support(self, finding: &mut Finding) {
         let kind = EvidenceKind::ForeignSocket;
-        let piece = match self.shows_mechanism {
-            true => Evidence::mechanism(kind, self.text),
-            false => Evidence::circumstance(kind, self.text),
+        let piece = if self.shows_mechanism {
+            Evidence::mechanism(kind, self.text)
+        } else {
+            Evidence::circumstance(kind, self.text)
         };
         finding.evidence.push(piece.count(self.count));
         // Two kinds of evidence that show the mechanism prove a cause that was certain before.

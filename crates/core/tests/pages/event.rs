@@ -362,7 +362,7 @@ fn called(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         }),
         "set" => {
             let name = words.operand("set")?;
-            let value = number_of::<i32>(words.operand(name)?)?;
+            let value = number_of(words.operand(name)?)?;
             let (level, option) = match name {
                 "TCP_NODELAY" => (6, 1),
                 "TCP_CORK" => (6, 3),

@@ -20,14 +20,13 @@ use assigned::Assignment;
 pub use server::Server;
 
 /// The environment variables that are read.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 8] = [
     "GOGC",
     "GOMAXPROCS",
     "GUNICORN_CMD_ARGS",
     "JAVA_TOOL_OPTIONS",
     "JDK_JAVA_OPTIONS",
     "NODE_OPTIONS",
-    "UVICORN_WORKERS",
     "UV_THREADPOOL_SIZE",
     "WEB_CONCURRENCY",
 ];

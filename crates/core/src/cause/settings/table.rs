@@ -395,7 +395,7 @@ pub(super) static TABLE: &[Row] = &[
     },
     Row {
         directives: &["--workers", "--processes", "--threads"],
-        causes: &[Id::WorkerSaturation],
+        causes: &[Id::WorkerSaturation, Id::SocketQueueDwell],
         test: |seen| {
             // A pool of one thread is told by its workers.
             let is_own = seen.line.directive != "--threads" || seen.value() != "1";

@@ -297,6 +297,12 @@ fn examples() -> Vec<Example> {
             served(4.2),
         ),
         same(
+            SocketQueueDwell,
+            &[("--threads", "2"), ("--workers", "1")],
+            served(2.0),
+            served(8.0),
+        ),
+        same(
             WorkerSaturation,
             &[("UV_THREADPOOL_SIZE", "4")],
             served(4.3),

@@ -4,7 +4,7 @@ use super::*;
 use crate::cause::evidence::blank;
 use crate::cause::settings::tests::{Empty, subject};
 use crate::facts::Facts;
-use crate::observed::event::TargetId;
+use crate::observed::event::{ListenerSample, TargetId};
 use crate::observed::flow::Endpoint;
 use crate::observed::syscall::{
     Accepted, Argument, CalledSocket, Caller, Request, SocketCall, SocketKind,
@@ -160,7 +160,7 @@ fn who_set_an_option_is_named_with_its_value() {
         (
             Id::ConnectionClosed,
             (1, 13, &[1, 0]),
-            "SO_LINGER with a timeout of 0",
+            "SO_LINGER with a timeout of 0 on all of 4 connections",
         ),
     ];
     for (cause, (level, option, words), text) in cases {
@@ -209,11 +209,7 @@ fn the_limit_of_an_accept_queue_is_the_programs_or_the_kernels() {
     };
     let short = of(&sampled(listening(6, 5, 4096)));
     assert_eq!(short.verdict, Verdict::Proven);
-    assert!(
-        short.evidence[1]
-            .text
-            .contains("somaxconn would allow 4096")
-    );
+    assert!(short.evidence[1].text.contains("somaxconn allows 4096"));
     assert_eq!(
         changes(&short),
         [("the program", "raise the backlog of listen() above 5")]
