@@ -34,7 +34,9 @@ samples.
 happens, in strace's format, with its connection. No process is stopped: BPF
 programs at the kernel's tracepoints see the calls. `diagnose` and `watch` trace
 the same calls and use them as evidence: who set an option, and whether before
-the first data. This needs a kernel 5.11 or later with type information (BTF), and root
+the first data.
+
+Tracing needs a kernel 5.11 or later with type information (BTF), and root
 (CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN). All kinds of sockets are traced unless
 -t, -u or -x say otherwise. With -p or END, calls on a socket that has no
 address yet are printed when it matches. Not visible: options set through
