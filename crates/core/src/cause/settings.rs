@@ -264,12 +264,7 @@ fn written(line: &ConfigurationLine) -> String {
         Some(("listen", option)) if value == "on" => format!("`listen … {option}`"),
         Some(("listen", option)) if value == "off" => format!("no `{option}` in `listen`"),
         Some(("listen", option)) => format!("`listen … {option}={value}`"),
-        _ if is_assigned(line) => {
-            format!(
-                "`{} = {value}`",
-                directive.trim_start_matches('-').replace('-', "_")
-            )
-        }
+        _ if is_assigned(line) => format!("`{} = {value}`", assigned_name(directive)),
         _ if is_variable(directive) || directive.starts_with("-XX") && value != "on" => {
             format!("`{directive}={value}`")
         }
@@ -283,6 +278,14 @@ fn written(line: &ConfigurationLine) -> String {
 fn is_assigned(line: &ConfigurationLine) -> bool {
     let is_file = line.set_at.as_ref().is_some_and(|at| at.line > 0);
     is_file && line.directive.starts_with("--")
+}
+
+/// Returns the name of gunicorn's option in its file.
+fn assigned_name(option: &str) -> String {
+    match option {
+        "--keep-alive" => "keepalive".to_owned(),
+        _ => option.trim_start_matches('-').replace('-', "_"),
+    }
 }
 
 /// Returns true for the name of an environment variable.

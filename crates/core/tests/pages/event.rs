@@ -201,11 +201,12 @@ fn clusters(
 fn load(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let (mut count, mut latency, mut body, mut status) = (0, None, None, 200);
     let mut failures = Vec::new();
-    let mut is_observed = false;
+    let (mut is_observed, mut is_paced) = (false, false);
     while let Some(word) = words.next() {
         match word {
             "baseline" => {}
             "observed" => is_observed = true,
+            "paced" => is_paced = true,
             "x" => count = words.count(word)?,
             "latency" => latency = Some(words.duration(word)?),
             "body" => body = Some(words.duration(word)?),
@@ -218,7 +219,11 @@ fn load(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         }
     }
     let phase = Phase::Baseline;
-    let mut events = vec![start(at, phase, None, is_observed)];
+    let mut begun = start(at, phase, None, is_observed);
+    if let EventBody::PhaseStarted(start) = &mut begun.body {
+        start.offered_rate = is_paced.then_some(f64::from(count) / f64::from(SLICES));
+    }
+    let mut events = vec![begun];
     if count > 0 {
         events.extend(clusters(at, phase, count, [latency, body], status));
     }

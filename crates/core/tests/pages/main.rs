@@ -87,7 +87,7 @@
 //! **What else was observed**, which makes the server the run's target:
 //! ```text
 //! probe tcp-syn|tcp-connect|http-fresh|http-kept-alive ANSWER [x N] [rtt SUM] [loaded] [repeated N]
-//! load baseline [x N] [latency SUM] [body SUM] [status N] [failed KIND N]
+//! load baseline [paced] [x N] [latency SUM] [body SUM] [status N] [failed KIND N]
 //! request [x N] [first-byte SUM] [gap SUM] [end SUM]
 //! experiment quickack x N control body SUM treated body SUM
 //! socket server [nodelay on|off] [x N] [holding N]

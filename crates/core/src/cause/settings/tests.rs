@@ -663,6 +663,47 @@ fn a_setting_speaks_against_a_finding_only_if_it_is_in_force() {
 }
 
 #[test]
+fn settings_of_a_started_program_are_written_as_they_were_given() {
+    let of = |directive: &str, value: &str, at: Option<(&str, u32)>| {
+        let set_at = at.map(|(file, line)| SourceLocation {
+            file: file.to_owned(),
+            line,
+        });
+        let line = ConfigurationLine {
+            program: "gunicorn".to_owned(),
+            scope: String::new(),
+            set_at,
+            ..line(directive, value)
+        };
+        (written(&line), place(&line))
+    };
+    let told = |written: &str, place: &str| (written.to_owned(), place.to_owned());
+    let command = Some(("command line of pid 123", 0));
+    assert_eq!(
+        of("--threads", "2", command),
+        told("`--threads 2`", "command line of pid 123")
+    );
+    assert_eq!(
+        of("--worker-class", "sync", Some(("/srv/gunicorn.conf.py", 3))),
+        told("`worker_class = sync`", "/srv/gunicorn.conf.py:3")
+    );
+    let file = Some(("/srv/gunicorn.conf.py", 4));
+    assert_eq!(of("--keep-alive", "9", file).0, "`keepalive = 9`");
+    assert_eq!(
+        of("UV_THREADPOOL_SIZE", "4", None),
+        told("`UV_THREADPOOL_SIZE=4`", "gunicorn")
+    );
+    assert_eq!(
+        of("-XX:+UseSerialGC", "on", command).0,
+        "`-XX:+UseSerialGC`"
+    );
+    assert_eq!(
+        of("-XX:ActiveProcessorCount", "2", command).0,
+        "`-XX:ActiveProcessorCount=2`"
+    );
+}
+
+#[test]
 fn doubt_and_defaults_are_told() {
     let mut doubtful = line("gzip", "on");
     doubtful.doubt = Some("two servers may answer".to_owned());
