@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(call.took, Duration::from_nanos(4));
         assert_eq!(call.caller.name, "nginx");
         let socket = call.socket.expect("one of ours");
-        assert_eq!((socket.inode, socket.state), (4711, "ESTAB"));
+        assert_eq!((socket.inode, socket.state.as_str()), (4711, "ESTAB"));
         assert_eq!((socket.cookie, socket.namespace), (None, None));
     }
 }
