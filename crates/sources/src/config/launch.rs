@@ -8,7 +8,7 @@ mod options;
 mod server;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lagtrace_core::observed::event::{ConfigurationLine, SourceLocation, TargetId};
 
@@ -169,7 +169,9 @@ fn is_go(pid: u32) -> bool {
 
 /// Adds the assignments of a file; a file that cannot be read makes the settings doubtful.
 fn read_file(launch: &mut Launch, named: &Path) {
+    // Without the `.` of `./gunicorn.conf.py`.
     let path = process::working_directory(launch.pid).join(named);
+    let path: PathBuf = path.components().collect();
     let read = Root::of(launch.pid).ok().and_then(|root| {
         let contents = root.read(&path, MAX_BYTES).ok()?;
         let started = process::stat(launch.pid).ok()?.started();
