@@ -100,6 +100,7 @@ mod slow_request_upload;
 mod slow_start;
 mod slow_start_after_idle;
 mod socket_memory_pressure;
+mod socket_options;
 mod socket_queue_dwell;
 mod softirq_backlog;
 mod split_connection_proxy;

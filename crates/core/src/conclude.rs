@@ -29,7 +29,6 @@ mod secured;
 mod sockets;
 pub(crate) mod steadiness;
 mod sweep;
-mod syscalls;
 mod tables;
 mod watch;
 
@@ -160,7 +159,6 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     notes.extend(tables::capture_notes(&evidence));
     notes.extend(tables::generator_note(&evidence.facts));
     notes.extend(sweep::remarks(&evidence.facts));
-    notes.extend(syscalls::lost(&evidence.facts.calls));
     notes.extend(sockets::left_out(&evidence.facts.live));
     notes.extend(watch::remarks(&evidence.facts.turns));
     notes.extend(queueing::remarks(&evidence.facts));
@@ -190,7 +188,6 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         hops: facts.route.hops(),
         sockets: tables::sockets(facts),
         live: sockets::sockets(&facts.live),
-        calls: syscalls::calls(&facts.calls),
         watch: watch::watch(&facts.turns, &evidence.services),
         limits: limits::limits(facts),
         counters: tables::counters(facts),

@@ -21,7 +21,7 @@ pub(crate) use load::{Loads, Outcome as ExperimentResult};
 pub(crate) use socket_samples::SocketFacts;
 pub(crate) use sockets::{LiveSockets, SeenSocket};
 pub(crate) use sweep::{StepTally, Sweep};
-pub(crate) use syscalls::{CalledHistory, Calls, GroupHistory, GroupKey, Setting};
+pub(crate) use syscalls::{Calls, Listening, SocketOption, Use};
 
 use crate::observed::event::{
     CaptureSummary, Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,

@@ -32,7 +32,6 @@ mod record;
 mod route;
 mod sockets;
 mod sweep;
-mod syscalls;
 mod two_point;
 mod watch;
 
@@ -56,7 +55,6 @@ pub use route::{
 };
 pub use sockets::{Bearing, Limit, LiveSocket};
 pub use sweep::{Sweep, SweepStep};
-pub use syscalls::{CalledSocket, ServiceSetting, SocketCaller, SocketCalls, SocketSetting};
 pub use two_point::{ClockRelation, Joined, Place, Way};
 pub use watch::{
     AskedService, Disagreement, Dropped, JoinedTurns, Throttled, WaitSplit, Watch, WatchedService,
@@ -136,9 +134,6 @@ pub struct Report {
     /// Sockets of this host one by one, where requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub live: Vec<LiveSocket>,
-    /// Calls that set up sockets; `None` where they were not traced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub calls: Option<SocketCalls>,
     /// The results of watching the kernel; `None` where the kernel was not watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Watch>,

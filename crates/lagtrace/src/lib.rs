@@ -12,6 +12,7 @@ use mimalloc::MiMalloc;
 
 mod analyze;
 mod arguments;
+mod call_trace;
 mod capture;
 mod clock;
 mod compare;

@@ -10,7 +10,6 @@ use lagtrace_core::views::compare::Comparison;
 
 mod annotation;
 mod bar;
-mod calls;
 mod capture;
 mod comparison;
 mod configuration;
@@ -152,14 +151,6 @@ pub(crate) fn live(report: &Report, style: &Style) -> String {
     live::write(&mut page, report);
     limits::write(&mut page, report);
     counters::write(&mut page, report);
-    notes::write(&mut page, &report.notes);
-    page.finish()
-}
-
-/// Renders the summary of the calls that set up sockets.
-pub(crate) fn calls(report: &Report, style: &Style) -> String {
-    let mut page = Page::new(style);
-    calls::write(&mut page, report);
     notes::write(&mut page, &report.notes);
     page.finish()
 }

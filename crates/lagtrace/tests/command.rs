@@ -43,6 +43,7 @@ mod command {
     mod socket_calls;
     mod socket_kinds;
     mod sockets;
+    mod started;
     mod streamed;
     mod targets;
     mod watch;

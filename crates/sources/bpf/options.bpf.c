@@ -22,6 +22,7 @@
 #define SOCK_STREAM 1
 #define IPPROTO_TCP 6
 #define TCP_CLOSE 7
+#define TCP_LISTEN 10
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
 #define EFAULT 14
@@ -47,6 +48,11 @@
 /* Bits of tcp_sock.nonagle. */
 #define TCP_NAGLE_OFF 1
 #define TCP_NAGLE_CORK 2
+
+/* Bits of sock.sk_userlocks: the program set the buffer's size, which is no
+ * longer tuned. */
+#define SOCK_SNDBUF_LOCK 1
+#define SOCK_RCVBUF_LOCK 2
 
 /* Maximum depth at which a process's control group is searched for in `groups`. */
 #define MAX_DEPTH 16
@@ -202,11 +208,23 @@ static __always_inline void note_socket(struct call_record *call, struct socket 
 		call->flags |= CALL_IS_CLIENT;
 }
 
+/* What an accepted socket has from its listener. */
+static __always_inline __s64 inherited(struct sock *sk)
+{
+	__u8 nonagle = BPF_CORE_READ_BITFIELD_PROBED((struct tcp_sock *)sk, nonagle);
+	__u8 locks = BPF_CORE_READ_BITFIELD_PROBED(sk, sk_userlocks);
+
+	return (nonagle & TCP_NAGLE_OFF ? INHERITED_NODELAY : 0) |
+	       (nonagle & TCP_NAGLE_CORK ? INHERITED_CORK : 0) |
+	       (locks & SOCK_SNDBUF_LOCK ? INHERITED_SNDBUF : 0) |
+	       (locks & SOCK_RCVBUF_LOCK ? INHERITED_RCVBUF : 0);
+}
+
 /* Reads the kernel's current value for this option; returns false if no field of
  * the socket contains it. */
 static __always_inline bool standing(const struct call_record *call, struct sock *sk, __s64 *value)
 {
-	if (call->kind == CALL_LISTEN) {
+	if (call->kind == CALL_LISTEN || (call->kind == CALL_ACCEPT && call->state == TCP_LISTEN)) {
 		*value = BPF_CORE_READ(sk, sk_max_ack_backlog);
 		return true;
 	}
@@ -285,6 +303,20 @@ static __always_inline bool has_meant_port(const struct call_record *call)
 	return is_meant_port(call->local_port) || is_meant_port(call->remote_port);
 }
 
+/* What only TCP's sockets have: how much was sent before an option was set, and
+ * of a listener what its connections get from it. */
+static __always_inline void note_tcp(struct call_record *call, struct sock *sk)
+{
+	struct inet_connection_sock *icsk = (void *)sk;
+
+	if (call->kind == CALL_SETSOCKOPT)
+		call->sent = BPF_CORE_READ((struct tcp_sock *)sk, bytes_sent);
+	if (call->kind != CALL_ACCEPT)
+		return;
+	call->level = BPF_CORE_READ(icsk, icsk_accept_queue.rskq_defer_accept);
+	call->option = BPF_CORE_READ(icsk, icsk_accept_queue.fastopenq.max_qlen);
+}
+
 /* Records the beginning of a call. */
 static __noinline int begin(__u8 kind, struct trace_event_raw_sys_enter *ctx)
 {
@@ -302,7 +334,7 @@ static __noinline int begin(__u8 kind, struct trace_event_raw_sys_enter *ctx)
 	if (kind == CALL_BIND || kind == CALL_CONNECT) {
 		call->pointer = BPF_CORE_READ(ctx, args[1]);
 		call->len = BPF_CORE_READ(ctx, args[2]);
-	} else {
+	} else if (kind != CALL_ACCEPT) {
 		call->level = BPF_CORE_READ(ctx, args[1]);
 	}
 	if (kind == CALL_SETSOCKOPT) {
@@ -317,6 +349,8 @@ static __noinline int begin(__u8 kind, struct trace_event_raw_sys_enter *ctx)
 		note_socket(call, socket);
 		if (standing(call, BPF_CORE_READ(socket, sk), &call->before))
 			call->flags |= CALL_HAS_BEFORE;
+		if (is_tcp(call))
+			note_tcp(call, BPF_CORE_READ(socket, sk));
 	}
 	/* These two calls can set a port. */
 	if (kind != CALL_BIND && kind != CALL_CONNECT && !has_meant_port(call))
@@ -342,6 +376,21 @@ static __always_inline void count(bool is_lost)
 	tally->lost += is_lost;
 }
 
+/* Turns the record from the listener to the socket that was accepted. */
+static __always_inline void note_accepted(struct call_record *call)
+{
+	struct socket *socket = socket_of(call->result);
+
+	call->flags &= ~CALL_HAS_SOCKET;
+	if (!socket)
+		return;
+	note_socket(call, socket);
+	if (!is_tcp(call))
+		return;
+	call->after = inherited(BPF_CORE_READ(socket, sk));
+	call->flags |= CALL_HAS_AFTER;
+}
+
 /* Reports a call that ends. */
 static __noinline int end(struct trace_event_raw_sys_exit *ctx)
 {
@@ -355,6 +404,15 @@ static __noinline int end(struct trace_event_raw_sys_exit *ctx)
 	result = BPF_CORE_READ(ctx, ret);
 	call->left_at = bpf_ktime_get_ns();
 	call->result = result;
+	if (call->kind == CALL_ACCEPT) {
+		/* Nobody waited: there is nothing to tell. */
+		if (result >= 0) {
+			note_accepted(call);
+			count(bpf_ringbuf_output(&records, call, sizeof(*call), BPF_RB_NO_WAKEUP) != 0);
+		}
+		bpf_map_delete_elem(&open_calls, &tid);
+		return 0;
+	}
 	socket = socket_of(call->fd);
 	/* Another thread may have closed the socket and opened another one with the same
 	 * descriptor. */
@@ -396,5 +454,7 @@ TRACED(listen, CALL_LISTEN)
 TRACED(shutdown, CALL_SHUTDOWN)
 TRACED(bind, CALL_BIND)
 TRACED(connect, CALL_CONNECT)
+TRACED(accept, CALL_ACCEPT)
+TRACED(accept4, CALL_ACCEPT)
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

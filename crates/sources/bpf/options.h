@@ -43,7 +43,16 @@ enum call_kind {
 	CALL_SHUTDOWN = 3,
 	CALL_BIND = 4,
 	CALL_CONNECT = 5,
+	/* accept() and accept4(): the socket is the accepted one. */
+	CALL_ACCEPT = 6,
 };
+
+/* Bits of `after` of CALL_ACCEPT: what the accepted socket inherited from its
+ * listener. */
+#define INHERITED_NODELAY 1
+#define INHERITED_CORK 2
+#define INHERITED_SNDBUF 4
+#define INHERITED_RCVBUF 8
 
 /* The descriptor was a socket, which the record describes. */
 #define CALL_HAS_SOCKET 1
@@ -73,11 +82,14 @@ struct call_record {
 	__u64 pointer;
 	__s32 fd;
 	/* The second argument: the level of setsockopt(), the backlog of listen(), the
-	 * direction of shutdown(). */
+	 * direction of shutdown(), and for CALL_ACCEPT the listener's rskq_defer_accept,
+	 * which is 0 without TCP_DEFER_ACCEPT. */
 	__s32 level;
+	/* CALL_ACCEPT: the listener's queue of TCP Fast Open, 0 without it. */
 	__s32 option;
 	__s32 len;
-	/* The kernel's value for the option before and after the call. */
+	/* The kernel's value for the option before and after the call. For CALL_ACCEPT,
+	 * `before` is the listener's backlog and `after` is what the socket inherited. */
 	__s64 before;
 	__s64 after;
 	__u64 inode;
@@ -95,6 +107,8 @@ struct call_record {
 	__u32 copied;
 	__u8 value[MAX_VALUE];
 	__u32 pad;
+	/* Bytes that the connection had sent when the call began (TCP). */
+	__u64 sent;
 };
 
 #endif

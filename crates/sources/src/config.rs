@@ -7,10 +7,11 @@
 //! time.
 //!
 //! nginx has a module of its own; [`program`] covers the programs whose files have one directive on
-//! each line. Files are read through `/proc/PID/root`, as the program sees them. Their contents are
+//! each line, and [`launch`] those that are configured when they are started. Files are read through `/proc/PID/root`, as the program sees them. Their contents are
 //! treated as hostile: sizes, counts and nesting are bounded. If a file cannot be understood
 //! completely, the part before the problem is used.
 
+pub mod launch;
 pub mod nginx;
 pub mod program;
 

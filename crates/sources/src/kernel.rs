@@ -82,6 +82,9 @@ pub struct CallOptions {
     pub choice: Choice,
     /// True to include sockets of any kind, even if the choice names protocols.
     pub is_any_kind: bool,
+    /// True to report accepted connections too, with the options that they have from their
+    /// listener.
+    pub has_accepts: bool,
 }
 
 /// The state of a watch at one time.

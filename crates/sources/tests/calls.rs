@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::Path;
@@ -13,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lagtrace_core::observed::syscall::{CallTally, Request, SocketCall, SocketKind};
+use lagtrace_core::observed::syscall::{Accepted, CallTally, Request, SocketCall, SocketKind};
 use lagtrace_sources::kernel::{CallOptions, Calls, KernelError};
 use lagtrace_sources::socket::cgroup::{Group, Groups};
 use lagtrace_sources::socket::survey::{Choice, End};
@@ -181,6 +182,7 @@ fn of_choice(choice: Choice) -> CallOptions {
     CallOptions {
         choice,
         is_any_kind: true,
+        has_accepts: false,
     }
 }
 
@@ -322,7 +324,10 @@ fn the_connection_the_values_around_it_and_the_caller_are_told() {
     assert_eq!(options.len(), 3, "{seen:#?}");
     for call in &options {
         let socket = call.socket.as_ref().unwrap();
-        assert_eq!((socket.kind, socket.state), (SocketKind::Tcp, "ESTAB"));
+        assert_eq!(
+            (socket.kind, socket.state.as_str()),
+            (SocketKind::Tcp, "ESTAB")
+        );
         assert_eq!(socket.namespace, None);
         let ends = [socket.local, socket.remote]
             .map(|end| end.map(|end| SocketAddr::new(end.addr, end.port)));
@@ -338,7 +343,65 @@ fn the_connection_the_values_around_it_and_the_caller_are_told() {
     let most = fs::read_to_string("/proc/sys/net/core/wmem_max").unwrap();
     let most: i64 = most.trim().parse().unwrap();
     assert_eq!(around[2].1, Some(most * 2));
-    assert!(options[2].effect().unwrap().contains("wmem_max"));
+}
+
+/// An accepted connection has options of its listener without any call on it; what was sent before
+/// a call shows whether an option was set in time.
+#[test]
+fn accepted_connections_are_told_with_what_they_inherit() {
+    if !may_trace("accepted_connections_are_told_with_what_they_inherit") {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let options = CallOptions {
+        has_accepts: true,
+        ..of_choice(Choice {
+            ports: vec![address.port()],
+            ..Choice::default()
+        })
+    };
+    let (seen, _) = traced(options, || {
+        let plain = TcpStream::connect(address).unwrap();
+        let (mut accepted, _) = listener.accept().unwrap();
+        accepted.write_all(b"early").unwrap();
+        accepted.set_nodelay(true).unwrap();
+        let fd = listener.as_raw_fd();
+        set_int(fd, libc::SOL_TCP, libc::TCP_NODELAY, 1);
+        set_int(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, 20_000);
+        set_int(fd, libc::SOL_TCP, libc::TCP_DEFER_ACCEPT, 5);
+        // SAFETY: plain numbers.
+        unsafe { libc::listen(fd, 7) };
+        let mut second = TcpStream::connect(address).unwrap();
+        second.write_all(b"x").unwrap();
+        listener.accept().unwrap();
+        drop((plain, second));
+    });
+    let accepts: Vec<(Accepted, &SocketCall)> = seen
+        .iter()
+        .filter_map(|call| match call.request {
+            Request::Accept(accepted) => Some((accepted, call)),
+            _ => None,
+        })
+        .collect();
+    let [(first, call), (second, _)] = accepts[..] else {
+        panic!("two connections: {seen:#?}");
+    };
+    assert_eq!(call.caller.pid, std::process::id());
+    let socket = call.socket.as_ref().unwrap();
+    assert_eq!(socket.state, "ESTAB");
+    assert_eq!(socket.local.map(|end| end.port), Some(address.port()));
+    assert!(!first.nodelay && !first.send_buffer && !first.is_deferred);
+    assert_eq!(first.backlog, 128, "what the standard library asks for");
+    assert!(second.nodelay && second.send_buffer && second.is_deferred);
+    assert!(!second.cork && !second.receive_buffer);
+    assert_eq!(second.backlog, 7);
+    let own = |call: &&SocketCall| {
+        let of = call.socket.as_ref().unwrap();
+        call.subject() == "TCP_NODELAY" && of.inode == socket.inode
+    };
+    let set = seen.iter().find(own).unwrap();
+    assert_eq!(set.sent, 5, "{set:#?}");
 }
 
 #[test]

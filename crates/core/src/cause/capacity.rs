@@ -66,10 +66,14 @@ impl Capacity {
 
 /// Returns the limit of the server of `case`; `None` if it does not work at a limit.
 pub(super) fn of(case: &Case<'_>) -> Option<Capacity> {
+    let is_elsewhere =
+        || served::passed(case).is_some_and(|passed| is_told_otherwise(passed.place));
+    at_limit(case).filter(|_| !is_elsewhere())
+}
+
+/// Returns the limit that the traffic shows, wherever the server's kernel saw the time pass.
+pub(super) fn at_limit(case: &Case<'_>) -> Option<Capacity> {
     let alone = idle_think(case).filter(|&alone| alone >= LEAST_WORK && case.has_packets)?;
-    if served::passed(case).is_some_and(|passed| is_told_otherwise(passed.place)) {
-        return None;
-    }
     let clear = case.rhythm.moments.iter().filter(|m| m.is_clear);
     let mut answered: Vec<Moment> = clear.copied().collect();
     answered.sort_unstable_by_key(|moment| moment.answered);

@@ -11,7 +11,7 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, Finding, Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::service::timeline::{Moment, by_host};
 use crate::stats::histogram::Distribution;
@@ -125,6 +125,9 @@ impl super::Rule for Rule {
         let is_repeated = spared > 0 && self.tally.affected >= evidence::REPEATS;
         // A client whose reused connections are stale must not be told to reuse more.
         let is_forced = case.ledger.stale * 2 >= self.tally.affected;
+        if let Some(note) = self.hidden_by_spares(case) {
+            return Conclusion::Note(note);
+        }
         if !(is_common || self.is_limited(case))
             || !is_repeated
             || is_forced
@@ -229,6 +232,23 @@ impl Rule {
     fn is_limited(&self, case: &Case<'_>) -> bool {
         let closes = self.closes();
         settings::supporting(case, Id::ConnectionNotReused, Owner::Server, &closes).is_some()
+    }
+
+    /// Returns the note on a server that closes our connections after a few requests, if our load
+    /// has so many open connections that hardly a request waited for a new one.
+    fn hidden_by_spares(&self, case: &Case<'_>) -> Option<Remark> {
+        let requests = self.closes().requests.filter(|_| self.is_limited(case))?;
+        let closed = self.carried.count();
+        let is_hidden = self.tally.affected * 2 < closed && closed >= evidence::REPEATS;
+        (is_hidden && case.facts.loads.is_paced(case.target)).then(|| Remark {
+            id: "spare-connections".to_owned(),
+            text: format!(
+                "The server closed {} after {requests} requests each. The load at a fixed rate has \
+                 spare open connections, so its requests rarely waited for a new one. A client \
+                 without spare connections waits for a handshake each time (-c 1 shows it).",
+                counted(closed, "connection", "connections"),
+            ),
+        })
     }
 
     /// Returns the number of requests after which the server closes connections.

@@ -5,7 +5,8 @@ use core::time::Duration;
 use super::evidence::{self, human, median, percent};
 use super::held::{self, Held};
 use super::wording::Wording;
-use super::{Case, Conclusion, Id};
+use super::{Case, Conclusion, Id, socket_options};
+use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::facts::{ExperimentResult, Facts};
 use crate::observed::event::TargetId;
@@ -152,6 +153,9 @@ fn is_retracted(case: &Case<'_>) -> bool {
         return true;
     }
     let nodelay = case.facts.server_sockets(target).nodelay;
+    if socket_options::has_nodelay(case, Side::Server) {
+        return true;
+    }
     nodelay.of >= evidence::REPEATS && nodelay.count * 10 >= nodelay.of * 9
 }
 

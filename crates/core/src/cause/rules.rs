@@ -1,6 +1,6 @@
 //! The rules of all causes, as one accumulator. Some causes have no rule.
 
-use super::{Case, Conclusion, Features, Gathered, Rule, settings};
+use super::{Case, Conclusion, Features, Gathered, Rule, settings, socket_options};
 use crate::connection::Setup;
 use crate::exchange::Exchange;
 use crate::registry::causes;
@@ -50,10 +50,13 @@ macro_rules! rules {
             }
 
             pub(crate) fn conclude(&self, case: &Case<'_>) -> Vec<Conclusion> {
-                vec![$($(settings::explained(
-                    self.$module.conclude(case),
+                vec![$($(socket_options::explained(
+                    settings::explained(
+                        self.$module.conclude(case),
+                        case,
+                        || self.$module.measured(case),
+                    ),
                     case,
-                    || self.$module.measured(case),
                 ),)?)*]
             }
         }

@@ -246,11 +246,11 @@ pub(crate) fn accused<'a>(
     accused.collect()
 }
 
-/// Returns the place of a setting: its file and line or, for a default value, the blocks in which
-/// it applies.
+/// Returns the place of a setting: its file and line, its command line or, for a default value, the
+/// blocks in which it applies.
 pub(crate) fn place(line: &ConfigurationLine) -> String {
     match &line.set_at {
-        Some(at) => format!("{}:{}", at.file, at.line),
+        Some(at) => at.to_string(),
         None if line.scope.is_empty() => line.program.clone(),
         None => format!("{}, {}", line.program, line.scope),
     }
@@ -264,10 +264,36 @@ fn written(line: &ConfigurationLine) -> String {
         Some(("listen", option)) if value == "on" => format!("`listen … {option}`"),
         Some(("listen", option)) if value == "off" => format!("no `{option}` in `listen`"),
         Some(("listen", option)) => format!("`listen … {option}={value}`"),
+        _ if is_assigned(line) => format!("`{} = {value}`", assigned_name(directive)),
+        _ if is_variable(directive) || directive.starts_with("-XX") && value != "on" => {
+            format!("`{directive}={value}`")
+        }
         _ if line.program == "nginx" => format!("`{directive} {value};`"),
         _ if value == "on" => format!("`{directive}`"),
         _ => format!("`{directive} {value}`"),
     }
+}
+
+/// Returns true for an option that a file sets: gunicorn's `--worker-class` is `worker_class` there.
+fn is_assigned(line: &ConfigurationLine) -> bool {
+    let is_file = line.set_at.as_ref().is_some_and(|at| at.line > 0);
+    is_file && line.directive.starts_with("--")
+}
+
+/// Returns the name of gunicorn's option in its file.
+fn assigned_name(option: &str) -> String {
+    match option {
+        "--keep-alive" => "keepalive".to_owned(),
+        _ => option.trim_start_matches('-').replace('-', "_"),
+    }
+}
+
+/// Returns true for the name of an environment variable.
+fn is_variable(directive: &str) -> bool {
+    directive.contains(|c: char| c.is_ascii_uppercase())
+        && directive
+            .chars()
+            .all(|c| c.is_ascii_uppercase() || c == '_')
 }
 
 /// Returns the name of a directive, or of an option of nginx's `listen`.
@@ -291,10 +317,10 @@ fn is_set(value: &str) -> bool {
 }
 
 /// Returns true if `text` contains `directive` as a separate word.
-fn names(text: &str, directive: &str) -> bool {
+pub(super) fn names(text: &str, directive: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric() && c != '_')
         .any(|word| word == directive)
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,8 +1,9 @@
 //! `socket-queue-dwell`: only the server's own kernel distinguishes it from a program that thinks.
 
 use super::served::{self, Place};
+use super::settings::Measured;
 use super::wording::Wording;
-use super::{Case, Conclusion, Id, one_thread};
+use super::{Case, Conclusion, Id, capacity, one_thread};
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
@@ -37,6 +38,13 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let found = served::finding(Id::SocketQueueDwell, case, |place| place == Place::Unread);
         found.map(|(finding, _)| told(finding, case)).into()
+    }
+
+    fn measured(&self, case: &Case<'_>) -> Measured {
+        Measured {
+            served: capacity::at_limit(case).map(|capacity| capacity.served()),
+            ..Measured::default()
+        }
     }
 }
 

@@ -682,6 +682,7 @@ mod tests {
                 limit: 5,
                 embryonic: 0,
                 syn_backlog: None,
+                somaxconn: None,
             };
             of_queue(&listener, overflows)
         };

@@ -296,10 +296,7 @@ pub(super) fn configuration(facts: &Facts) -> Vec<Setting> {
             program: line.program.clone(),
             directive: line.directive.clone(),
             value: line.value.clone(),
-            set_at: line
-                .set_at
-                .as_ref()
-                .map(|at| format!("{}:{}", at.file, at.line)),
+            set_at: line.set_at.as_ref().map(ToString::to_string),
             scope: line.scope.clone(),
             is_newer_than_process: line.is_newer_than_process,
             doubt: line.doubt.clone(),

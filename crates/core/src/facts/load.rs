@@ -268,6 +268,12 @@ impl Loads {
             .unwrap_or_default()
     }
 
+    /// Returns true if a phase of a target's load has a fixed rate.
+    pub(crate) fn is_paced(&self, target: Option<TargetId>) -> bool {
+        let mut phases = self.phases.iter().map(|(_, _, start)| start);
+        phases.any(|start| Some(start.target) == target && start.offered_rate.is_some())
+    }
+
     /// Returns the sum of a target's load over all phases.
     pub(crate) fn all(&self, target: TargetId) -> LoadSum {
         let mut all = LoadSum::default();

@@ -3,6 +3,7 @@
 //! Sources make events, and the analyzer processes them. An event states what was seen, where, when
 //! and during which phase. It never interprets the observation.
 
+use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -124,8 +125,7 @@ pub enum EventBody {
     Turn(Box<RequestSpan>),
     /// The totals of watching the kernel, sent when it is over.
     Watched(WatchTally),
-    /// A finished system call on a socket. Recordings do not contain it.
-    #[serde(skip)]
+    /// A finished call on a socket.
     SocketCall(Box<SocketCall>),
     /// The totals of tracing calls, sent when it is over.
     Traced(CallTally),
@@ -847,6 +847,9 @@ pub struct ListenerSample {
     pub embryonic: u32,
     /// `net.ipv4.tcp_max_syn_backlog` in the listener's namespace; `None` when not read.
     pub syn_backlog: Option<u32>,
+    /// `net.core.somaxconn` there, the upper limit of `limit`; `None` when not read.
+    #[serde(default)]
+    pub somaxconn: Option<u32>,
 }
 
 /// An effective directive of a program's configuration.
@@ -870,13 +873,22 @@ pub struct ConfigurationLine {
     pub doubt: Option<String>,
 }
 
-/// A line in a file.
+/// A line in a file, or another place of a setting, such as a command line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SourceLocation {
-    /// The file as its program names it.
+    /// The file as its program names it, or the place in words: `command line of pid 123`.
     pub file: String,
-    /// The line, from 1.
+    /// The line, from 1; 0 if the place is not a file.
     pub line: u32,
+}
+
+impl fmt::Display for SourceLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.file),
+            line => write!(f, "{}:{line}", self.file),
+        }
+    }
 }
 
 /// The kernel's timers that cause delays of known lengths.

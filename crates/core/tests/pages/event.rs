@@ -12,6 +12,9 @@ use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::kernel_span::{
     Asked, Departure, Held, RequestSpan, ThreadTimes, Throttling, WatchTally,
 };
+use lagtrace_core::observed::syscall::{
+    Accepted, Argument, CallTally, CalledSocket, Caller, Request, SocketCall, SocketKind,
+};
 use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::stats::histogram::Distribution;
 
@@ -68,6 +71,7 @@ pub(crate) fn make(
         "setting" => setting(&mut words, at),
         "counter" => counter(&mut words, at),
         "kernel" => kernel(&mut words, at),
+        "called" => called(&mut words, at),
         "resolved" => resolved(&mut words, at),
         other => Err(format!("`{other}` is neither a segment nor an observation")),
     }
@@ -198,11 +202,12 @@ fn clusters(
 fn load(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let (mut count, mut latency, mut body, mut status) = (0, None, None, 200);
     let mut failures = Vec::new();
-    let mut is_observed = false;
+    let (mut is_observed, mut is_paced) = (false, false);
     while let Some(word) = words.next() {
         match word {
             "baseline" => {}
             "observed" => is_observed = true,
+            "paced" => is_paced = true,
             "x" => count = words.count(word)?,
             "latency" => latency = Some(words.duration(word)?),
             "body" => body = Some(words.duration(word)?),
@@ -215,7 +220,11 @@ fn load(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         }
     }
     let phase = Phase::Baseline;
-    let mut events = vec![start(at, phase, None, is_observed)];
+    let mut begun = start(at, phase, None, is_observed);
+    if let EventBody::PhaseStarted(start) = &mut begun.body {
+        start.offered_rate = is_paced.then_some(f64::from(count) / f64::from(SLICES));
+    }
+    let mut events = vec![begun];
     if count > 0 {
         events.extend(clusters(at, phase, count, [latency, body], status));
     }
@@ -347,6 +356,95 @@ fn socket(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         Event::here(at, Phase::Baseline, EventBody::Socket(sample))
     };
     Ok((0..count).map(one).collect())
+}
+
+/// Returns a system call on each of the server's accepted connections.
+fn called(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
+    let (mut count, mut sent) = (10, 0);
+    let request = match words.operand("called")? {
+        "accept" => Request::Accept(Accepted {
+            backlog: 128,
+            ..Accepted::default()
+        }),
+        "set" => {
+            let name = words.operand("set")?;
+            let value = number_of(words.operand(name)?)?;
+            let (level, option) = match name {
+                "TCP_NODELAY" => (6, 1),
+                "TCP_CORK" => (6, 3),
+                "SO_SNDBUF" => (1, 7),
+                "SO_RCVBUF" => (1, 8),
+                other => return Err(format!("no option is called `{other}`")),
+            };
+            let value = Argument {
+                len: 4,
+                bytes: value.to_ne_bytes().to_vec(),
+                ..Argument::default()
+            };
+            Request::SetOption {
+                level,
+                option,
+                value,
+            }
+        }
+        other => return Err(format!("no call is called `{other}`")),
+    };
+    let mut accepted = None;
+    while let Some(word) = words.next() {
+        match word {
+            "x" => count = words.count(word)?,
+            "sent" => sent = u64::from(words.count(word)?),
+            "deferred" | "nodelay" | "sndbuf" => accepted = Some(word),
+            other => return Err(format!("a call has no `{other}`")),
+        }
+    }
+    let request = match (request, accepted) {
+        (Request::Accept(of), Some(word)) => Request::Accept(Accepted {
+            is_deferred: word == "deferred",
+            nodelay: word == "nodelay",
+            send_buffer: word == "sndbuf",
+            ..of
+        }),
+        (request, _) => request,
+    };
+    let one = |index: u32| {
+        let call = call(at, index, request.clone(), sent);
+        Event::here(at, Phase::Baseline, EventBody::SocketCall(Box::new(call)))
+    };
+    let tally = EventBody::Traced(CallTally::default());
+    let tally = Event::here(at, Phase::Baseline, tally);
+    Ok((0..count).map(one).chain([tally]).collect())
+}
+
+fn call(at: Timestamp, index: u32, request: Request, sent: u64) -> SocketCall {
+    let peer = core::net::IpAddr::from([10, 77, 0, 1]);
+    SocketCall {
+        at,
+        took: Duration::ZERO,
+        caller: Caller {
+            pid: 700,
+            tid: 700,
+            name: "server".to_owned(),
+            thread: "server".to_owned(),
+        },
+        fd: 10,
+        request,
+        result: 0,
+        socket: Some(CalledSocket {
+            inode: u64::from(index) + 1,
+            cookie: None,
+            namespace: None,
+            kind: SocketKind::Tcp,
+            is_v6: false,
+            is_client: false,
+            state: "ESTAB".to_owned(),
+            local: Some(server()),
+            remote: Some(Endpoint::new(peer, 50_000 + index as u16)),
+        }),
+        before: None,
+        after: None,
+        sent,
+    }
 }
 
 fn setting(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {

@@ -94,11 +94,13 @@
 //! **Other observations.** They make the server the target of a run:
 //! ```text
 //! probe tcp-syn|tcp-connect|http-fresh|http-kept-alive ANSWER [x N] [rtt SUM] [loaded] [repeated N]
-//! load baseline [x N] [latency SUM] [body SUM] [status N] [failed KIND N]
+//! load baseline [paced] [x N] [latency SUM] [body SUM] [status N] [failed KIND N]
 //! request [x N] [first-byte SUM] [gap SUM] [end SUM]
 //! experiment quickack x N control body SUM treated body SUM
 //! socket server [nodelay on|off] [x N] [holding N]
 //! setting tcp_nodelay|listen.backlog|… VALUE at FILE:LINE
+//! called accept [nodelay|sndbuf|deferred] [x N]
+//! called set TCP_NODELAY|TCP_CORK|SO_SNDBUF|SO_RCVBUF VALUE [sent N] [x N]
 //! counter NAME N
 //! resolved NAME SUM
 //! kernel [backlog SUM] [stack SUM] [unread SUM] [wake-up SUM] [run-queue SUM] [program SUM] [slept SUM] [qdisc SUM] [refused SUM] [asked SUM] [throttled N SUM] [stolen SUM]
@@ -107,6 +109,8 @@
 //!   is the time of its call to 10.77.0.9:5432. `refused` is the time from the drop of its first
 //!   segment until the request was complete. `throttled` is the number of quota periods in which
 //!   its control group was throttled, and their total time.
+//! - `called` is a system call of the server on each of its N connections; `sent` bytes went before
+//!   it.
 //! - `loaded` probes are sent while the load above them runs. All others are sent before it.
 //! - `ANSWER` is `open`, `refused`, `silence`, `closed`, `not-http`, `status N` or `unreachable
 //!   TYPE/CODE`.

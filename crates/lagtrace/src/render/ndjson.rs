@@ -1,6 +1,6 @@
 //! Newline-delimited JSON: one object per line.
 
-use lagtrace_core::report::{Exchanges, Report, SocketCalls};
+use lagtrace_core::report::{Exchanges, Report};
 use serde_json::{Value, json};
 
 /// Serializes a report as newline-delimited JSON: one object per line. The field `type` says what a
@@ -19,8 +19,6 @@ use serde_json::{Value, json};
 /// | `slow-exchange` | each | `target` and as in `exchanges.slowest` |
 /// | `setups`, `load`, `sweep`, `capture`, `watch`, `joined`, `route` | one, or none | as there |
 /// | `connection` | each listed | as in `connections.list` |
-/// | `calls` | one, or none | as there, without its lists |
-/// | `service-setting`, `called-socket` | each | as in `calls.services`, `calls.sockets` |
 /// | `phase`, `experiment`, `probe`, `hop`, `sockets`, `socket` (as in `live`), `limit`, `setting`, `counter`, `note` | each | as there |
 ///
 /// `details` is left out: it is long, and the document form contains it.
@@ -46,7 +44,6 @@ pub(crate) fn ndjson(report: &Report) -> String {
         hops,
         sockets,
         live,
-        calls,
         watch,
         limits,
         counters,
@@ -73,7 +70,6 @@ pub(crate) fn ndjson(report: &Report) -> String {
     lines.add("watch", json!(watch));
     lines.add("joined", json!(joined));
     lines.each("connection", &json!(connections.as_ref().map(|c| &c.list)));
-    add_calls(&mut lines, calls.as_ref());
     lines.each("phase", &json!(phases));
     lines.each("experiment", &json!(experiments));
     lines.each("probe", &json!(probes));
@@ -86,18 +82,6 @@ pub(crate) fn ndjson(report: &Report) -> String {
     lines.each("counter", &json!(counters));
     lines.each("note", &json!(notes));
     lines.text
-}
-
-fn add_calls(lines: &mut Lines, calls: Option<&SocketCalls>) {
-    let Some(calls) = calls else { return };
-    let mut sum = json!(calls);
-    if let Some(fields) = sum.as_object_mut() {
-        fields.remove("services");
-        fields.remove("sockets");
-    }
-    lines.add("calls", sum);
-    lines.each("service-setting", &json!(calls.services));
-    lines.each("called-socket", &json!(calls.sockets));
 }
 
 fn head(report: &Report) -> Value {

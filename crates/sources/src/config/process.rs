@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -95,6 +97,20 @@ pub(crate) fn arguments(pid: u32) -> Result<Vec<Vec<u8>>, Error> {
         .split(|byte| *byte == 0)
         .map(<[u8]>::to_vec)
         .collect())
+}
+
+/// Returns the working directory of a process, as seen from the process's own root.
+pub(crate) fn working_directory(pid: u32) -> PathBuf {
+    let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}")).ok();
+    let directory = link("cwd").unwrap_or_else(|| PathBuf::from("/"));
+    let root = link("root").filter(|root| root.as_os_str().as_bytes() != b"/");
+    match root
+        .as_deref()
+        .and_then(|root| directory.strip_prefix(root).ok())
+    {
+        Some(inside) => Path::new("/").join(inside),
+        None => directory,
+    }
 }
 
 /// Returns the real user id; `None` if it cannot be read.

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use lagtrace_core::observed::syscall::{CallTally, SocketCall};
 use libbpf_rs::{
-    Link, MapCore as _, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder,
+    Link, MapCore as _, MapFlags, Object, ObjectBuilder, ProgramMut, RingBuffer, RingBufferBuilder,
 };
 
 use self::tracepoint::Tracepoints;
@@ -70,8 +70,10 @@ impl Calls {
         }
         let inbox = Rc::new(RefCell::new(Vec::new()));
         let ring = ring(&object, Rc::clone(&inbox))?;
+        let has_accepts = options.has_accepts;
         let links = object
             .progs_mut()
+            .filter(|program| has_accepts || !is_of_accept(program))
             .map(|program| tracepoints.attach(&program))
             .collect::<Result<_, _>>()?;
         Ok(Self {
@@ -106,6 +108,11 @@ impl Calls {
         }
         count
     }
+}
+
+/// Returns true for the programs of `accept` and `accept4`.
+fn is_of_accept(program: &ProgramMut<'_>) -> bool {
+    program.section().to_string_lossy().contains("_accept")
 }
 
 fn check(options: &CallOptions) -> Result<(), KernelError> {

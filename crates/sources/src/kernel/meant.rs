@@ -200,20 +200,22 @@ mod tests {
                 kind: SocketKind::Tcp,
                 is_v6: false,
                 is_client: false,
-                state,
+                state: state.to_owned(),
                 local: end(ports.0),
                 remote: end(ports.1),
             }),
             before: None,
             after: None,
+            sent: 0,
         }
     }
 
-    fn sifted(choice: Choice, calls: Vec<SocketCall>) -> Vec<(u64, &'static str)> {
+    fn sifted(choice: Choice, calls: Vec<SocketCall>) -> Vec<(u64, String)> {
         let mut meant = Meant::new(
             CallOptions {
                 choice,
                 is_any_kind: false,
+                has_accepts: false,
             },
             false,
         );
@@ -241,7 +243,8 @@ mod tests {
             call(1, "LISTEN", (80, 0)),
         ];
         let seen = sifted(choice, calls);
-        assert_eq!(seen, [(1, "UNCONN"), (1, "LISTEN"), (1, "LISTEN")]);
+        let states = [(1, "UNCONN"), (1, "LISTEN"), (1, "LISTEN")];
+        assert_eq!(seen, states.map(|(inode, state)| (inode, state.to_owned())));
     }
 
     #[test]
@@ -251,7 +254,7 @@ mod tests {
             ..Choice::default()
         };
         let calls = || vec![call(1, "ESTAB", (80, 9)), call(2, "LISTEN", (80, 0))];
-        assert_eq!(sifted(listening, calls()), [(2, "LISTEN")]);
+        assert_eq!(sifted(listening, calls()), [(2, "LISTEN".to_owned())]);
         let named = |name: &str| Choice {
             names: vec![name.to_owned()],
             ..Choice::default()
@@ -279,6 +282,7 @@ mod tests {
             CallOptions {
                 choice,
                 is_any_kind: false,
+                has_accepts: false,
             },
             false,
         );

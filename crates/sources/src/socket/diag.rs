@@ -282,6 +282,7 @@ impl OpeningQueues {
                 limit: record.send_queue,
                 embryonic: self.embryonic,
                 syn_backlog: None,
+                somaxconn: None,
             };
             (record.cookie, sample)
         })

@@ -89,24 +89,26 @@ impl Server {
         &self.processes
     }
 
-    /// Returns the accept queues of the target's listeners, with the SYN backlog of the server's
-    /// namespace.
+    /// Returns the target's listening queues and their limits in the server's namespace.
     ///
     /// # Errors
     /// Returns an error if `CAP_SYS_ADMIN` is missing, or if `sock_diag` fails.
     pub fn listeners(&self) -> Result<Vec<ListenerSample>, HostError> {
         let mut listeners = DiagSocket::open_in(&self.namespace)?.listeners(self.endpoint)?;
-        let backlog = self.syn_backlog();
+        let limits = self.queue_limits();
         for listener in &mut listeners {
-            listener.syn_backlog = backlog;
+            limits.apply(listener);
         }
         Ok(listeners)
     }
 
-    /// Returns `net.ipv4.tcp_max_syn_backlog` of the server's namespace. It applies to IPv6 too.
-    pub fn syn_backlog(&self) -> Option<u32> {
-        let backlog = self.namespace.sysctl("net/ipv4/tcp_max_syn_backlog").ok()?;
-        u32::try_from(backlog).ok()
+    /// Returns the kernel's limits on listening queues in the server's namespace.
+    pub(super) fn queue_limits(&self) -> QueueLimits {
+        let read = |name| u32::try_from(self.namespace.sysctl(name).ok()?).ok();
+        QueueLimits {
+            syn_backlog: read("net/ipv4/tcp_max_syn_backlog"),
+            somaxconn: read("net/core/somaxconn"),
+        }
     }
 
     /// Returns the server's socket of this connection; `None` if there is no such socket.
@@ -115,6 +117,21 @@ impl Server {
     /// Returns an error if `CAP_SYS_ADMIN` is missing, or if `sock_diag` fails.
     pub fn far_end(&self, flow: OwnFlow) -> Result<Option<SocketRecord>, HostError> {
         far_end(&mut DiagSocket::open_in(&self.namespace)?, flow)
+    }
+}
+
+/// The kernel's limits on listening queues, which apply to IPv4 and IPv6.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueueLimits {
+    syn_backlog: Option<u32>,
+    somaxconn: Option<u32>,
+}
+
+impl QueueLimits {
+    /// Adds the limits to a sample.
+    pub(super) fn apply(self, listener: &mut ListenerSample) {
+        listener.syn_backlog = self.syn_backlog;
+        listener.somaxconn = self.somaxconn;
     }
 }
 

@@ -9,7 +9,7 @@ use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::time::Timestamp;
 
 use super::diag::{DiagSocket, OpeningQueues, Selection, States};
-use super::foreign::Server;
+use super::foreign::{QueueLimits, Server};
 use super::owner::{Candidates, Owners};
 use super::record::{SocketRecord, TcpState};
 use crate::privilege::{HostError, NetworkNamespace};
@@ -68,7 +68,7 @@ impl OwnWatch {
 pub(super) struct PeerWatch {
     diag: DiagSocket,
     endpoint: Endpoint,
-    syn_backlog: Option<u32>,
+    limits: QueueLimits,
     owners: Owners,
     /// Each listener as of the poll when its queue was longest.
     fullest: BTreeMap<u64, (Timestamp, ListenerSample)>,
@@ -82,7 +82,7 @@ impl PeerWatch {
         Ok(Self {
             diag: DiagSocket::open_in(namespace)?,
             endpoint: server.endpoint(),
-            syn_backlog: server.syn_backlog(),
+            limits: server.queue_limits(),
             owners: Owners::new(Candidates::Namespace(namespace.id()), pids),
             fullest: BTreeMap::new(),
         })
@@ -117,7 +117,7 @@ impl PeerWatch {
 
     fn note_listeners(&mut self, queues: &OpeningQueues, at: Timestamp) {
         for (cookie, mut listener) in queues.listeners() {
-            listener.syn_backlog = self.syn_backlog;
+            self.limits.apply(&mut listener);
             let load = |l: &ListenerSample| (l.queued, l.embryonic);
             let fullest = self
                 .fullest

@@ -86,6 +86,7 @@ fn events(shown: Shown) -> Vec<Event> {
         limit: 511,
         embryonic: 0,
         syn_backlog: None,
+        somaxconn: None,
     };
     let said = |body| Event::here(at(UNOBSERVED.1), Phase::Baseline, body);
     let mut all = vec![

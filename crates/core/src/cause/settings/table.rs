@@ -73,20 +73,29 @@ pub(super) static TABLE: &[Row] = &[
         change: "raise {setting} to 1000 or more",
     },
     Row {
-        directives: &["keepalive_timeout"],
+        directives: &["keepalive_timeout", "--keep-alive"],
         causes: &[Id::ConnectionNotReused],
         test: |seen| {
             let is_none = duration(seen.value()).is_some_and(|kept| kept.is_zero());
             supports(is_none && seen.measured.requests == Some(1))
         },
         effect: "each connection was closed after one request",
-        change: "raise {setting} above 0 (the default is 75s)",
+        change: "raise {setting} above 0",
+    },
+    Row {
+        directives: &["--worker-class"],
+        causes: &[Id::ConnectionNotReused],
+        test: |seen| supports(seen.value() == "sync" && seen.measured.requests == Some(1)),
+        effect: "a sync worker closes each connection after one request",
+        change: "--worker-class gthread instead of {setting}: it keeps connections",
     },
     Row {
         directives: &[
             "keepalive_timeout",
             "KeepAliveTimeout",
             "timeout http-keep-alive",
+            "--keep-alive",
+            "--timeout-keep-alive",
         ],
         causes: &[Id::StaleKeepAlive],
         test: |seen| {
@@ -152,6 +161,17 @@ pub(super) static TABLE: &[Row] = &[
         },
         effect: "requests on more connections than that are refused (status 503 unless \
             limit_conn_status sets another)",
+        change: "raise {setting}",
+    },
+    Row {
+        directives: &["--limit-concurrency"],
+        causes: &[Id::HttpError],
+        test: |seen| {
+            let most = seen.value().parse::<u64>().ok();
+            let is_reached = most.is_some_and(|most| seen.measured.connections >= most);
+            supports(is_reached && seen.measured.status == Some(503))
+        },
+        effect: "with as many connections or requests open, further requests are refused by 503",
         change: "raise {setting}",
     },
     Row {
@@ -261,6 +281,13 @@ pub(super) static TABLE: &[Row] = &[
         change: "raise {setting}",
     },
     Row {
+        directives: &["--max-http-header-size"],
+        causes: &[Id::HttpError],
+        test: |seen| supports(seen.measured.status == Some(431)),
+        effect: "it refuses requests with larger heads by 431",
+        change: "raise {setting}",
+    },
+    Row {
         directives: &["return"],
         causes: &[Id::HttpError],
         test: |seen| {
@@ -305,7 +332,7 @@ pub(super) static TABLE: &[Row] = &[
         change: "postpone_output 1460;",
     },
     Row {
-        directives: &["listen backlog"],
+        directives: &["listen backlog", "--backlog", "--listen"],
         causes: &[Id::AcceptQueueOverflow],
         test: |seen| {
             // If net.core.somaxconn is lower, it is the limit instead.
@@ -364,13 +391,53 @@ pub(super) static TABLE: &[Row] = &[
                 .parse::<u64>()
                 .ok()
                 .filter(|_| !seen.is_passed_on());
-            let served = workers.zip(seen.measured.served);
-            supports(served.is_some_and(|(workers, served)| {
-                (served - workers as f64).abs() <= workers as f64 * OFF_SERVED
-            }))
+            supports(is_served(seen, workers))
         },
         effect: "this many requests were served at the same time",
         change: "use more workers than {setting}: `worker_processes auto;`",
+    },
+    Row {
+        directives: &["--workers", "--processes", "--threads"],
+        causes: &[Id::WorkerSaturation, Id::SocketQueueDwell],
+        test: |seen| {
+            // A pool of one thread is told by its workers.
+            let is_own = seen.line.directive != "--threads" || seen.value() != "1";
+            let pool = pool(seen).filter(|_| is_own);
+            supports(is_served(seen, pool))
+        },
+        effect: "as many requests as workers and their threads allow were in service at a time",
+        change: "raise {setting}: each worker or thread serves one request at a time",
+    },
+    Row {
+        directives: &["UV_THREADPOOL_SIZE"],
+        causes: &[Id::WorkerSaturation],
+        test: |seen| supports(is_served(seen, seen.value().parse().ok())),
+        effect: "as many requests were in service at a time: files, lookups, zlib and crypto use \
+            this pool",
+        change: "raise {setting} in the environment of the process",
+    },
+    Row {
+        directives: &["GOMAXPROCS", "-XX:ActiveProcessorCount"],
+        causes: &[Id::WorkerSaturation],
+        test: |seen| supports(is_served(seen, seen.value().parse().ok())),
+        effect: "the runtime uses as many processors as requests were in service at a time",
+        change: "raise {setting} to the number of processors, or take it out",
+    },
+    Row {
+        directives: &["GOGC"],
+        causes: &[Id::StopTheWorld],
+        // The default is 100: the heap may double between two collections.
+        test: |seen| supports(seen.value().parse::<u64>().is_ok_and(|part| part < 100)),
+        effect: "it makes the collector run more often than by default",
+        change: "raise {setting}, to 100 at least",
+    },
+    Row {
+        directives: &["-XX:+UseSerialGC", "-XX:+UseParallelGC"],
+        causes: &[Id::StopTheWorld],
+        test: |seen| supports(seen.value() == "on"),
+        effect: "this collector stops all threads for its whole work",
+        change: "a collector that works while the program runs, instead of {setting}: -XX:+UseG1GC \
+            or -XX:+UseZGC",
     },
     Row {
         directives: &["worker_connections"],
@@ -391,6 +458,28 @@ pub(super) static TABLE: &[Row] = &[
 
 fn supports(does: bool) -> Says {
     if does { Supports } else { Silent }
+}
+
+/// Returns the number of requests that the workers and their threads serve at a time; `None` for
+/// workers that serve any number, such as gunicorn's `gevent`.
+fn pool(seen: &Seen<'_>) -> Option<u64> {
+    let number = |name| {
+        let value = seen.values(name).next()?;
+        value.parse::<u64>().ok()
+    };
+    let mut classes = seen.values("--worker-class");
+    let has_threads = classes.all(|class| ["sync", "gthread"].contains(&class));
+    let workers = number("--workers").or_else(|| number("--processes"));
+    let threads = number("--threads").unwrap_or(1);
+    has_threads.then(|| workers.unwrap_or(1).saturating_mul(threads))
+}
+
+/// Returns true if about as many requests were in service at a time.
+fn is_served(seen: &Seen<'_>, allowed: Option<u64>) -> bool {
+    let both = allowed.zip(seen.measured.served);
+    both.is_some_and(|(allowed, served)| {
+        (served - allowed as f64).abs() <= allowed as f64 * OFF_SERVED
+    })
 }
 
 /// Returns true if a count is about the number that a setting allows.

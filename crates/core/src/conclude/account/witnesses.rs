@@ -52,7 +52,7 @@ fn is_available(kind: EvidenceKind, facts: &Facts, has_packets: bool) -> bool {
     match kind {
         EvidenceKind::Wire => has_packets,
         EvidenceKind::OwnSocket => facts.loads.baseline(TargetId::Subject).is_some(),
-        EvidenceKind::ForeignSocket => !facts.sockets.is_empty(),
+        EvidenceKind::ForeignSocket => !facts.sockets.is_empty() || facts.calls.tally.is_some(),
         EvidenceKind::KernelTrace => facts.turns.tally.is_some(),
         EvidenceKind::Configuration => !facts.configuration.is_empty(),
         EvidenceKind::Counter => !facts.counters.is_empty(),
@@ -67,8 +67,8 @@ fn is_against(
     facts: &Facts,
 ) -> bool {
     match kind {
-        // `cause/settings` has decided this before, because it needs the rule's figures.
-        EvidenceKind::Configuration => {
+        // Settings and calls are compared with the rule's own figures, which are not known here.
+        EvidenceKind::Configuration | EvidenceKind::ForeignSocket => {
             let mut told = finding.witnesses.iter();
             told.any(|told| told.kind == kind && told.says == Says::Contradicts)
         }

@@ -1,5 +1,5 @@
 //! Watching of the server's kernel during the observed load, which reveals the stages of each
-//! request at the server.
+//! request at the server, and the options that programs set on its connections.
 //!
 //! The watch also reports segments. They are ignored, because the capture already contains them.
 //! Only its turns are used: the times of a request and its response at the server.
@@ -14,11 +14,14 @@ use std::time::Duration;
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase};
 use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
 use lagtrace_core::observed::kernel_span::{RequestSpan, WatchTally};
+use lagtrace_core::observed::syscall::SocketCall;
 use lagtrace_core::stats::histogram::Distribution;
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 use lagtrace_sources::privilege::namespace_id;
+use lagtrace_sources::socket::survey::Choice;
 
 use super::{Investigation, Site};
+use crate::call_trace::{CallTrace, Traced};
 use crate::failure::Failure;
 use crate::words;
 
@@ -58,6 +61,8 @@ struct Seen {
     /// The number of these turns that were skipped for lack of memory.
     skipped: u64,
     standing: Standing,
+    /// System calls on sockets of the servers.
+    traced: Traced,
 }
 
 impl Watching {
@@ -109,7 +114,8 @@ impl Watching {
     /// Ends the watch and keeps the turns of the client's own connections.
     pub(super) fn end(self, investigation: &mut Investigation<'_>) {
         self.stop.store(true, Ordering::Relaxed);
-        let seen = self.thread.join().unwrap_or_default();
+        let mut seen = self.thread.join().unwrap_or_default();
+        seen.tell_calls(investigation);
         let flows = own_flows(investigation.feed.waiting());
         let all = seen.turns.len();
         let (mut used, mut turns) = (BTreeSet::new(), 0);
@@ -184,14 +190,20 @@ fn watch(
             return seen;
         }
     };
+    let mut calls = CallTrace::start(Choice {
+        ports: options.ports,
+        ..Choice::default()
+    });
     if begun.send(Ok(watch.missing().to_vec())).is_err() {
         return seen;
     }
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(PATIENCE);
         watch.take(|sighting| seen.take(&sighting));
+        calls.take();
     }
     seen.standing = watch.finish(|sighting| seen.take(&sighting));
+    seen.traced = calls.finish();
     seen
 }
 
@@ -219,6 +231,24 @@ impl Seen {
         }
     }
 
+    /// Passes on the calls on the servers' sockets, with the addresses that our connections have.
+    fn tell_calls(&mut self, investigation: &mut Investigation<'_>) {
+        let mut traced = std::mem::take(&mut self.traced);
+        if let Some(refusal) = traced.refusal.take() {
+            let text = format!(
+                "Not measured: the system calls on the server's sockets, which would show who set \
+                 TCP_NODELAY, TCP_CORK or a buffer's size: {refusal}."
+            );
+            investigation.note("not-measured-calls", text);
+        }
+        let own = namespace_id(std::process::id()).ok();
+        let calls = std::mem::take(&mut traced.calls).into_iter();
+        traced.calls = calls
+            .filter_map(|call| at_target(call, &self.places, own))
+            .collect();
+        investigation.feed.observe_all(traced.events());
+    }
+
     /// Returns the network namespace of a process; `None` if it is not known.
     fn namespace_of(&mut self, pid: u32) -> Option<u64> {
         if let Some(known) = self.readers.get(&pid) {
@@ -240,6 +270,20 @@ fn known(turn: RequestSpan, places: &[Place]) -> Option<RequestSpan> {
         local: place.target,
         ..turn
     })
+}
+
+/// Returns the call with the address that the client's connections have; `None` for a call on
+/// another server's socket. `own` is our network namespace.
+fn at_target(call: SocketCall, places: &[Place], own: Option<u64>) -> Option<SocketCall> {
+    let mut call = call;
+    let socket = call.socket.as_mut()?;
+    let (local, namespace) = (socket.local?, socket.namespace.or(own));
+    let place = places.iter().find(|place| {
+        let is_bound = place.local == local || local.addr.is_unspecified();
+        is_bound && place.local.port == local.port && Some(place.namespace) == namespace
+    })?;
+    socket.local = Some(place.target);
+    Some(call)
 }
 
 fn flow_of(turn: &RequestSpan) -> FlowKey {

@@ -2,7 +2,6 @@
 //! workers.
 
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -77,7 +76,7 @@ impl Master {
             ));
             Build::guess(&|path| root.open(path, OFlags::empty()).is_ok())
         });
-        let conf = conf_path(&invocation, &build, || working_directory(pid));
+        let conf = conf_path(&invocation, &build, || process::working_directory(pid));
         Ok(Self {
             pid,
             invocation,
@@ -227,20 +226,6 @@ fn conf_path(
         path
     } else {
         working_directory().join(path)
-    }
-}
-
-/// Returns the directory that the master was started in, as a path below the master's root.
-fn working_directory(pid: u32) -> PathBuf {
-    let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}")).ok();
-    let directory = link("cwd").unwrap_or_else(|| PathBuf::from("/"));
-    let root = link("root").filter(|root| root.as_os_str().as_bytes() != b"/");
-    match root
-        .as_deref()
-        .and_then(|root| directory.strip_prefix(root).ok())
-    {
-        Some(inside) => Path::new("/").join(inside),
-        None => directory,
     }
 }
 
