@@ -214,9 +214,17 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
 /// result.
 fn sum_up(report: &mut Report, is_diagnosis: bool) {
     for finding in &mut report.findings {
+        once(&mut finding.evidence);
         finding.extent = extent::extent(finding, &report.exchanges);
     }
     report.overall = is_diagnosis.then(|| overall::overall(report));
+}
+
+/// Drops evidence that says the same as evidence before it: a cause and a merged consequence of it
+/// can rest on the same packets.
+fn once(evidence: &mut Vec<crate::report::Evidence>) {
+    let mut said = std::collections::BTreeSet::new();
+    evidence.retain(|one| said.insert(one.text.clone()));
 }
 
 /// Returns true if all packets come from a kernel that was watched. An investigation captures its

@@ -44,10 +44,10 @@ impl super::Rule for Rule {
         Conclusion::Note(Remark {
             id: Id::AckThinning.to_string(),
             text: format!(
-                "{}: in {} of {} larger responses the median ACK covered at least {MANY} segments \
-                 (at most {}): the client's offload (GRO), or a modem or radio link on the path, \
-                 drops ACKs. The server sends in larger bursts, but nothing waits for the missing \
-                 ACKs.",
+                "{}: in {} of {} larger responses the median ACK covered {MANY} to {} segments: \
+                 either the client's offload (GRO) merges segments, or a modem or radio link on \
+                 the path drops ACKs. The server sends in larger bursts, but nothing waits for the \
+                 missing ACKs.",
                 case.endpoint, self.rarely, self.all, self.most
             ),
         })

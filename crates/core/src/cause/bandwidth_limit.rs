@@ -24,8 +24,8 @@ const QUEUED: &str = "{bytes} bytes went through at {rate}, with a full receiver
 const WORDING: Wording = Wording {
     summary: "The path carries {rate}, so a {message} of {whole} takes at least its size divided \
               by that rate. Compared with the time that slow start alone would take, this costs \
-              {cost}. In a capture at the sender, this includes the queueing of the last data, \
-              which is not part of the request's time.",
+              {cost}. If the capture is at the sender, the cost includes the time in which the \
+              last data was queued, which a client does not see.",
     ruled_out: &[
         QUEUEING,
         (Id::ReceiveWindow, "the window had room for more"),

@@ -12,7 +12,7 @@ use crate::service::timeline::Moment;
 /// Minimum share of the late requests that met an upload. Also the minimum share of quick requests
 /// among those that met none.
 const MET: f64 = 0.8;
-/// Minimum share of late requests among those that met an upload. Few requests escape the queue.
+/// Minimum share of late requests among those that overlapped an upload. Few requests escape the queue.
 const LATE: f64 = 0.5;
 /// Maximum ratio of the typical delay to the upload's queueing time. A request does not wait much
 /// longer in a queue than the traffic that fills it.

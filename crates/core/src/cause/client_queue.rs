@@ -219,8 +219,8 @@ fn finding(case: &Case<'_>, queue: &Queue) -> Finding {
     finding.predicted = None;
     let median = human(quantile(&queue.late, 0.5));
     let text = format!(
-        "{} left every {}; {} left {median} (median) after they were due, each with the response \
-         that freed a connection, until the client was back on schedule",
+        "{} left on schedule, one every {}; {} left {median} (median) late, each when a response \
+         freed a connection, until the client was back on schedule",
         counted(queue.in_time as u64, "request", "requests"),
         human(queue.period),
         queue.late.len(),

@@ -16,8 +16,8 @@ use crate::service::tally::Tally;
 const WORDING: Wording = Wording {
     summary: "The client waits {pause} (median) between a response and its next request, {in_row} \
               times in a row, although other requests show that it can send one immediately. The \
-              client's own users wait for these pauses too. The pauses are part of no request, and \
-              no server can shorten them.",
+              client's own users wait for these pauses too. They lie between requests, and no \
+              server can shorten them.",
     ruled_out: &[(
         Id::ServerThink,
         "the server had answered, and had no request in these pauses",

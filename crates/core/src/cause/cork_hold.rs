@@ -199,9 +199,9 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = evidence::finding(Id::CorkHold, Owner::Server, case, &self.tally);
         let text = format!(
-            "{}, or their last parts, left {} (median) after nothing else held them back any more: \
-             this is the period of the kernel's probe timer, and nearly all left at the same point \
-             of the kernel's tick",
+            "{}, or their last parts, were free to leave but left only {} (median) later: this is \
+             the period of the kernel's probe timer, and nearly all left at the same point of the \
+             kernel's tick",
             counted(self.tally.affected, "response", "responses"),
             median(&self.timers),
         );

@@ -23,7 +23,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "client",
-            "do not ask: an empty `Expect:` field (curl -H 'Expect:'), or its option off",
+            "send no `Expect` field (curl -H 'Expect:'), or switch it off in the HTTP library",
         ),
         (
             "server",
@@ -111,7 +111,7 @@ impl Rule {
         });
         let text = format!(
             "{} with `Expect: 100-continue` and got no `100 Continue`: the body was sent {} \
-             (median) later than one could have arrived{}",
+             (median) later than if a `100 Continue` had come at once{}",
             counted(
                 tally.affected,
                 "request announced its body",

@@ -66,8 +66,8 @@ pub(crate) struct Losses {
     packets: Vec<u64>,
     /// Requests that were lost before the capture point. They are in no exchange.
     pub(super) requests: LostRequests,
-    /// Number of repaired losses that the receiver later reported as received twice (D-SACK), so
-    /// that nothing had been lost.
+    /// Number of retransmissions that turned out to be unnecessary: the receiver reported by D-SACK
+    /// that the original had arrived.
     taken_back: u64,
     /// Number of repaired losses that may not have been losses.
     doubtful: u64,
@@ -274,7 +274,7 @@ impl Losses {
             (Kind::Timeout, "by a timer"),
             (Kind::Probe, "by a tail-loss probe"),
             (Kind::Fast, "because later data arrived"),
-            (Kind::Again, "only by a second retransmission"),
+            (Kind::Again, "only after more than one retransmission"),
         ];
         let repaired = kinds.map(|(kind, by)| (self.repaired_by(kind).0, by));
         let some = repaired.into_iter().filter(|(count, _)| *count > 0);

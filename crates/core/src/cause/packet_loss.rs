@@ -6,8 +6,8 @@ use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
     summary: "The path loses packets. {part} of the exchanges had to wait for a retransmission, \
-        {typical} (median); a short response has no later data that would reveal the loss, so it \
-        waits for a timer.",
+        {typical} (median). After the last segments of a response there is no later data that \
+        would reveal the loss, so they wait for a timer.",
     ruled_out: &[
         (
             Id::Reordering,

@@ -12,8 +12,8 @@ use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "Packets queue on the path: round trips grow from {least} by {saved} (median of those \
-        affected), {share} of all request time.",
+    summary: "Packets queue on the path: queueing adds {saved} (median of the affected requests) to \
+        the round trip of {least}, {share} of all request time.",
     ruled_out: &[(
         Id::ServerThink,
         "the server's kernel answers before its program does, and the kernel's answers came late",

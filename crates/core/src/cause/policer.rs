@@ -240,9 +240,9 @@ impl Account {
 fn told(mut finding: Finding, allowance: Allowance, from: &str) -> Finding {
     let rate = bits(allowance.rate);
     let text = format!(
-        "from one loss to the next, {rate} of the {from}'s bytes got through, in {} of {} such \
-         stretches to within {}; {} of all bytes were dropped, and the others were neither spaced \
-         out nor queued",
+        "between losses, the {from}'s data got through at {rate}: in {} of {} such periods the \
+         rate was the same within {}; {} of all bytes were dropped, and the others were neither \
+         spaced out nor queued",
         allowance.at_rate,
         allowance.windows,
         percent(OFF),

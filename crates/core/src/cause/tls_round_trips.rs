@@ -185,8 +185,8 @@ fn extra_legs(handshake: &Handshake) -> impl Iterator<Item = (&Leg, Duration)> {
 }
 
 /// Returns the cost of a leg, including the way of its answer back to the client. The server's
-/// think time counts only if it is shorter than the rest of the leg: a longer one is work that
-/// fewer legs would also need. The lower bound is the time on the path.
+/// think time counts only if it is shorter than the rest of the leg: a longer think time
+/// is work that would remain with fewer legs. The lower bound is the time on the path.
 fn cost_of(leg: &Leg, new_key: Duration) -> Cost {
     let whole = leg.end.since(leg.begin) + leg.to_client;
     let trip = whole.saturating_sub(leg.server_think);

@@ -336,7 +336,7 @@ impl Trips {
         is_linux && is_silent && typical.saturating_sub(least) * 2 >= delayed_ack * 3
     }
 
-    /// Returns true if the late exchanges are those that met an upload to the same server.
+    /// Returns true if the late exchanges are those that overlapped an upload to the same server.
     pub(super) fn are_beside(&self, uploads: &Uploads) -> bool {
         let mut meetings = Meetings::default();
         for passage in self.passages.sorted() {

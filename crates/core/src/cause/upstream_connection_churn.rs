@@ -68,8 +68,8 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     );
     if let Some(gate) = &upstream.gate {
         let text = format!(
-            "{behind} serves a new connection every {}, and a connection that waits for no other \
-             in {}",
+            "{behind} serves queued connections one every {}, but needs only {} for a connection \
+             that does not queue",
             human(gate.turn),
             human(gate.quickest),
         );

@@ -56,7 +56,7 @@ const SEVERAL: Wording = Wording {
 /// The change at the client.
 const FEWER: (&str, &str) = (
     "client",
-    "fewer requests in parallel: more of them only wait longer",
+    "send fewer requests in parallel, because additional ones only lengthen the wait",
 );
 
 /// The change at a server that can have more than one worker.

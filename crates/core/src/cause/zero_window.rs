@@ -37,7 +37,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording if the client sends, so that the message is a request.
+/// The wording when the client is the sender, so the message is a request.
 const OF_A_REQUEST: Wording = Wording {
     ruled_out: &[(Id::ClientThink, WORDING.ruled_out[0].1)],
     ..WORDING

@@ -6,8 +6,8 @@ use crate::report::{Exchanges, Extent, Finding};
 const NEARLY_ALL: f64 = 0.99;
 /// The cost is printed as a range if its bounds are further apart than this share of the cost.
 const WIDE: f64 = 0.05;
-/// Minimum ratio of a finding's cost to the mean latency times its share. Above it, the share
-/// refers to more than the latency.
+/// If a finding's cost, divided by the product of the mean latency and the finding's share, is above
+/// this ratio, the share also covers time outside the latency, such as connection setup.
 const BESIDES: f64 = 1.05;
 
 /// Returns the extent of a finding; `None` if it costs no time. `exchanges` are the exchanges of

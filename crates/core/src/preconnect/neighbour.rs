@@ -264,7 +264,7 @@ mod tests {
         [10, 77, 0, last].into()
     }
 
-    /// Makes as many requests of `asker` for `target` as the kernel sends.
+    /// Feeds in as many requests from `asker` for `target` as the kernel would send.
     fn ask(searches: &mut Searches, asker: u8, target: u8) {
         for second in 0..i64::from(GIVES_UP_AFTER) {
             searches.take(&Neighbour {

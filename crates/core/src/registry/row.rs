@@ -31,8 +31,8 @@ pub struct Cause {
     pub(crate) option: Option<SocketOption>,
     /// True if no request succeeds while the cause lasts.
     pub(crate) is_blocking: bool,
-    /// True if the row only names the place of time that no cause explains. Such a row has no rule:
-    /// the account of time makes the finding.
+    /// True if the row only says where unexplained time passed. Such a row has no rule: its finding
+    /// comes from the account of time.
     pub is_place: bool,
     /// True if the time is between exchanges, where the account books no time: for example, a
     /// client that waits before it sends. Such a cause claims no time of exchanges.

@@ -31,8 +31,8 @@ struct Counted {
 ///
 /// Each value is represented by the upper end of its bucket, at most 0.1 % above the true duration.
 /// Memory is bounded: there are 1,024 buckets for each power of two that occurs.
-// Recording only appends. Observations go to hundreds of distributions in alternation, and a search
-// of one's buckets would be a cache miss every time.
+// Recording only appends. Successive observations go to different distributions, hundreds of them,
+// and a search in the buckets of a distribution would be a cache miss every time.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(with = "Vec<(u64, u64)>")]
 pub struct Distribution {

@@ -83,7 +83,8 @@ fn cleared(report: &Report) -> Option<String> {
     })
 }
 
-/// Returns the fault if a service has material unclaimed time and no finding names its place.
+/// Returns an error message if a service has much unclaimed time and no finding says where that
+/// time passed.
 fn untold(report: &Report) -> Option<String> {
     let all = report.account.iter().flat_map(bookings);
     let whole: u128 = all.map(|booking| u128::from(booking.booked_ns)).sum();

@@ -6,6 +6,8 @@ use super::page::{Page, Tone, Weight};
 use super::percentiles::{ROWS, value};
 use super::{quantity, unexplained, words};
 
+/// Minimum share of requests in all booked time without a mention of connection setup.
+const MOSTLY_REQUESTS: f64 = 0.999;
 /// Names of the figures in the summary line of the latency.
 const IN_A_LINE: [&str; 4] = ["mean", "p50", "p99", "max"];
 
@@ -61,7 +63,7 @@ pub(super) fn margin(report: &Report) -> Vec<String> {
     let unclaimed = unclaimed_of_each(report).map(|(each, share)| {
         format!(
             "Unexplained, but below the threshold of a finding: {each} per request on average \
-             ({share} of all time)."
+             ({share})."
         )
     });
     let has_cause = report.causes().next().is_some();
@@ -132,10 +134,15 @@ fn unclaimed_of_each(report: &Report) -> Option<(String, String)> {
     if unclaimed.each_ns == 0 {
         return None;
     }
-    Some((
-        quantity::duration(unclaimed.each_ns),
-        quantity::share(unclaimed.share * share_of_requests(report)),
-    ))
+    let requests = share_of_requests(report);
+    let share = quantity::share(unclaimed.share * requests);
+    let base = if requests < MOSTLY_REQUESTS {
+        "all time including connection setup"
+    } else {
+        "all request time"
+    };
+    let share = format!("{share} of {base}");
+    Some((quantity::duration(unclaimed.each_ns), share))
 }
 
 /// Returns the share of the requests in all booked time; the rest is connection setup.

@@ -93,7 +93,7 @@ fn place(finding: &Finding) -> String {
         Owner::Server => "Server",
         Owner::Path => "Path to",
         Owner::Resolver => "Resolver for",
-        Owner::Proxy => "Proxy in front of",
+        Owner::Proxy => "Proxy at",
         Owner::Unknown => return format!("Owner unknown, {} {service}", kind(service)),
     };
     format!("{owner} {service}")
@@ -158,10 +158,10 @@ fn cost(finding: &Finding) -> Option<String> {
 }
 
 /// Returns the word for the cost per affected request, with its lower and upper bound if they are
-/// apart: `mean, between 17.2 ms and 20.1 ms`.
+/// apart: `mean; at least 17.2 ms, at most 20.1 ms`.
 fn mean(extent: &Extent) -> String {
     match extent.range_ns.map(|range| range.map(quantity::duration)) {
-        Some([low, high]) => format!("mean, between {low} and {high}"),
+        Some([low, high]) => format!("mean; at least {low}, at most {high}"),
         None => "mean".to_owned(),
     }
 }
@@ -288,10 +288,7 @@ fn certainty(finding: &Finding) -> String {
             "this cause matches the evidence, but another one might too.".to_owned()
         }
         _ if shown.is_empty() => String::new(),
-        Verdict::Strong => format!(
-            "evidence from {shown} shows this cause, and no similar cause \
-            fits."
-        ),
+        Verdict::Strong => format!("only {shown} show this cause. No similar cause fits."),
         Verdict::Proven => format!("shown by {shown}."),
     }
 }

@@ -238,7 +238,8 @@ impl Driver {
         self.connections.get(slot)?.cookies(part)
     }
 
-    /// Records that `send` is called at `now`, which is later than the command.
+    /// Records that `send` is called at `now`, which is later than the time at which the
+    /// driver told the engine to send.
     pub(super) fn sent(&mut self, slot: Slot, now: Timestamp) {
         let is_open_loop = self.is_open_loop(slot);
         if let Some(connection) = self.connections.get_mut(slot) {

@@ -100,7 +100,7 @@ pub(super) struct Engine<'a> {
     plain: Vec<u8>,
     generation: u32,
     closes_by_fin: u32,
-    /// Earliest time at which another request may be stamped.
+    /// Earliest time at which kernel timestamps may be requested for another request.
     next_watch: Timestamp,
     batches: SyncSender<Batch>,
     stops: Stops<'a>,

@@ -64,7 +64,7 @@ pub struct LaneSummary {
     pub failures: Vec<(RequestFailure, u64)>,
     /// Number of connections that were opened.
     pub connects: u64,
-    /// Transport of the lane's connections. Handshakes of the warm-up are included.
+    /// Transport figures of the lane's connections, including the handshakes of the warm-up.
     pub transport: LoadTransport,
     /// Bytes received.
     pub received_bytes: u64,

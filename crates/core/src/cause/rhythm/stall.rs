@@ -123,7 +123,7 @@ impl Stall {
     }
 }
 
-/// The responses of a server in which stalls are searched.
+/// A server's responses, which are searched for stalls.
 pub(super) struct Course<'a> {
     /// The late responses, and maybe others, in the order in which they were sent.
     by_answer: Vec<Moment>,
