@@ -33,11 +33,9 @@ use core::time::Duration;
 use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::Need;
 use crate::attribution::packet::{Arrival, Span};
-use crate::exchange::delivery::Delivery;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
-    Disorder, Drops, Exchange, Expectation, Hold, MtuLoss, Packing, PathTimes, Queueing, Recovery,
-    Side,
+    Exchange, Expectation, Loss, Packing, PathTimes, Queueing, Recovery, Sending, Side,
 };
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
@@ -64,15 +62,10 @@ const REORDERING: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(crate) struct Tiling {
     pub(crate) waits: Vec<Wait>,
-    pub(crate) holds: Vec<Hold>,
-    pub(crate) recoveries: Vec<Recovery>,
-    pub(crate) deliveries: Vec<Delivery>,
-    pub(crate) disorder: Disorder,
+    pub(crate) sending: Sending,
+    pub(crate) loss: Loss,
     pub(crate) path: PathTimes,
-    pub(crate) mtu_loss: Option<MtuLoss>,
-    pub(crate) drops: Option<Box<Drops>>,
     pub(crate) packing: Packing,
-    pub(crate) harmless_delay: Option<Duration>,
     pub(crate) expectation: Option<Expectation>,
     /// The time from the last byte to the FIN that ends the response.
     pub(crate) close_wait: Option<Duration>,
@@ -142,10 +135,10 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.packing = packing::packing(trace, &mut spare.strides);
-    tiler.tiling.harmless_delay = harmless_delay(trace);
-    tiler.tiling.path = path_times(trace, request_end, first, &tiler.tiling.recoveries);
-    tiler.tiling.mtu_loss = mtu_loss::mtu_loss(trace, &tiler.tiling.recoveries);
-    tiler.tiling.drops = drops::drops(trace, &tiler.tiling.recoveries);
+    tiler.tiling.sending.harmless_delay = harmless_delay(trace);
+    tiler.tiling.path = path_times(trace, request_end, first, &tiler.tiling.loss.recoveries);
+    tiler.tiling.loss.mtu = mtu_loss::mtu_loss(trace, &tiler.tiling.loss.recoveries);
+    tiler.tiling.loss.drops = drops::drops(trace, &tiler.tiling.loss.recoveries);
     (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
     tiler.tiling
 }
@@ -177,7 +170,7 @@ pub(crate) fn tile_message(
         None => (WaitKind::Unknown, Owner::Unknown),
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
-    tiler.tiling.drops = drops::drops(trace, &tiler.tiling.recoveries);
+    tiler.tiling.loss.drops = drops::drops(trace, &tiler.tiling.loss.recoveries);
     (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
     (tiler.tiling, end)
 }
@@ -251,7 +244,7 @@ impl Tiler<'_> {
             last = Some(mark);
         }
         let delivery = stops::delivery(self.trace, sender, &self.flow, &self.stops);
-        self.tiling.deliveries.extend(delivery);
+        self.tiling.sending.deliveries.extend(delivery);
         self.stops.clear();
         last.map_or(self.trace.begin, |mark| mark.at)
     }
@@ -259,11 +252,11 @@ impl Tiler<'_> {
     /// Returns true if the segment changed nothing at its receiver, and notes why.
     fn is_needless(&mut self, mark: &Mark, data: Data) -> bool {
         match data.arrival {
-            Arrival::Copy => self.tiling.disorder.copied(mark.number),
+            Arrival::Copy => self.tiling.loss.disorder.copied(mark.number),
             // Where the arrival of originals is visible, the arrival of a needless
             // retransmission is too.
             Arrival::Repeat if data.need == Need::Spurious || !self.trace.is_near(mark.by) => {
-                self.tiling.disorder.resent(mark.number);
+                self.tiling.loss.disorder.resent(mark.number);
             }
             Arrival::KeepAlive => {}
             Arrival::InOrder | Arrival::PastHole | Arrival::Fill | Arrival::Repeat => return false,
@@ -287,13 +280,13 @@ impl Tiler<'_> {
 
     fn take_gap(&mut self, gap: Gap, mark: &Mark) {
         if let Some(hold) = gap.hold {
-            self.tiling.holds.push(hold);
+            self.tiling.sending.holds.push(hold);
         }
         if let Some(recovery) = gap.recovery {
-            self.tiling.recoveries.push(recovery);
+            self.tiling.loss.recoveries.push(recovery);
         }
         if let Some(late) = gap.overtaken {
-            self.tiling.disorder.overtook(mark.number, late);
+            self.tiling.loss.disorder.overtook(mark.number, late);
         }
         if let Some((kind, owner)) = gap.wait {
             self.push(mark.at, kind, owner, Some(mark.number), Bound::Observed);
@@ -343,17 +336,18 @@ fn path_times(
             response: queued(first),
         },
         heard_late: heard::late(trace).filter(|_| is_clean),
-        beyond: trace.to_client.floor().unwrap_or_default(),
+        to_client: trace.trips.client.floor().unwrap_or_default(),
+        to_server: trace.trips.server.floor(),
         ttl: first.map_or(0, |first| first.ttl),
         skipped: request.map_or(0, |mark| mark.skipped),
-        is_numbered: trace.pipes.first().is_some_and(|client| client.is_numbered),
+        is_numbered: trace.pipes.client.is_numbered,
     }
 }
 
 /// Returns the delay of a delayed ACK of the response's last bytes, if there was one and it held
 /// nothing back.
 fn harmless_delay(trace: &Trace<'_>) -> Option<Duration> {
-    let propagation = trace.to_client.floor()?;
+    let propagation = trace.trips.client.floor()?;
     let end = trace.response.end;
     let at = trace.marks.iter().rposition(|mark| {
         mark.by == Side::Server && mark.data.is_some_and(|data| data.span.end >= end)

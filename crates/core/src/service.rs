@@ -107,7 +107,7 @@ impl Ledger {
     pub(crate) fn take(&mut self, exchange: &Exchange) {
         let outcome = exchange.outcome;
         self.setups.handshakes.take_exchange(exchange);
-        if let Some(handshake) = &exchange.handshake {
+        if let Some(handshake) = &exchange.connecting.handshake {
             self.secured.add(&handshake.waits);
         }
         self.stale += u64::from(exchange.is_stale());
@@ -119,9 +119,9 @@ impl Ledger {
             return;
         }
         self.outcomes.add(outcome, 1);
-        self.unread += u64::from(exchange.signs.is_unread);
-        self.unseen += u64::from(exchange.signs.is_unseen);
-        self.crossed += u64::from(exchange.signs.is_crossed);
+        self.unread += u64::from(exchange.signs.doubts.is_unread);
+        self.unseen += u64::from(exchange.signs.doubts.is_unseen);
+        self.crossed += u64::from(exchange.signs.doubts.is_crossed);
         self.relayed += u64::from(exchange.signs.is_relayed);
         self.extend_span(exchange.begin, exchange.end);
         match outcome {
@@ -144,39 +144,40 @@ impl Ledger {
         self.bands.take(exchange);
         self.waits.add(&exchange.waits);
         self.places.take(exchange);
-        for delivery in &exchange.deliveries {
-            self.slow_start = self.slow_start.saturating_add(delivery.spared);
+        for delivery in &exchange.sending.deliveries {
+            self.slow_start = self.slow_start.saturating_add(delivery.stalled.spared);
             if delivery.sender == Side::Client && delivery.limit == Limit::Bottleneck {
-                self.uploads.add(exchange, delivery.drain);
+                self.uploads.add(exchange, delivery.stalled.drain);
             }
         }
         self.slowest.offer(nanos(latency), exchange);
-        for recovery in &exchange.recoveries {
+        for recovery in &exchange.loss.recoveries {
             self.recoveries.add(recovery.sender, 1);
-            self.later_losses += u64::from(exchange.ordinal > 0);
+            self.later_losses += u64::from(exchange.id.ordinal > 0);
         }
-        if let Some(delay) = exchange.harmless_delay {
+        if let Some(delay) = exchange.sending.harmless_delay {
             self.harmless_delays.record(delay);
         }
-        if exchange.is_revocation {
+        if exchange.particulars.is_revocation {
             // The fetch's connection was made for this fetch.
-            let before = exchange.setup.unwrap_or_default();
+            let before = exchange.connecting.setup.unwrap_or_default();
             let begin = exchange.begin - before;
-            self.fetches.add(exchange.client.addr, begin, exchange.end);
+            self.fetches
+                .add(exchange.id.client.addr, begin, exchange.end);
         }
     }
 
     pub(crate) fn take_setup(&mut self, setup: &Setup) {
         self.setups.count += 1;
         let is_unheard =
-            setup.outcome == Some(SetupOutcome::Unanswered) && setup.retransmissions > 0;
+            setup.outcome == Some(SetupOutcome::Unanswered) && setup.syns.retransmissions > 0;
         self.setups.unheard += u64::from(is_unheard);
         if let Some(outcome) = setup.outcome {
             self.setups.outcomes.add(outcome, 1);
         }
         if setup.outcome == Some(SetupOutcome::Established) {
             self.setups.latency.record(setup.duration());
-            let clean = (setup.retransmissions == 0).then(|| setup.duration());
+            let clean = (setup.syns.retransmissions == 0).then(|| setup.duration());
             self.round_trip = self.round_trip.into_iter().chain(clean).min();
         }
         self.setups.waits.add(&setup.waits);

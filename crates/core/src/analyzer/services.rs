@@ -78,7 +78,7 @@ impl Services {
 
     /// Counts data that the service's server sent or received outside of exchanges.
     pub(super) fn take_transfer(&mut self, transfer: &Exchange) {
-        let place = self.place(transfer.server);
+        let place = self.place(transfer.id.server);
         if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {
             service.take_transfer(transfer);
         }
@@ -102,7 +102,7 @@ impl Services {
 
     /// Records an exchange that began before the measurement and lasted into it.
     pub(super) fn take_early(&mut self, exchange: &Exchange) {
-        let place = self.place(exchange.server);
+        let place = self.place(exchange.id.server);
         if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {
             service.take_early(exchange);
         }

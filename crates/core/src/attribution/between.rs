@@ -30,7 +30,7 @@ impl Tiler<'_> {
         };
         if let Some(until) = trace.behind.filter(|&until| until > from) {
             // The response would have needed its propagation time in any case.
-            let propagation = trace.to_server.floor().unwrap_or_default();
+            let propagation = trace.trips.server.floor().unwrap_or_default();
             let (path, owner) = (WaitKind::RoundTrip, Owner::Path);
             self.push(
                 until.min(from + propagation),
@@ -63,7 +63,8 @@ impl Tiler<'_> {
     fn still_coming(&mut self, from: Timestamp, first: &Mark) -> Timestamp {
         let trace = self.trace;
         let Some(propagation) = trace
-            .to_server
+            .trips
+            .server
             .floor()
             .filter(|_| trace.is_near(Side::Client))
         else {
@@ -103,7 +104,7 @@ impl Tiler<'_> {
         });
         // An answer that came sooner than the path allows was to the first copy.
         let propagation =
-            trace.to_server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible();
+            trace.trips.server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible();
         let is_answered = |repeat: &&Mark| first.at.since(repeat.at) + LEAST_ERROR >= propagation;
         let Some(repeat) = repeat.filter(is_answered) else {
             return Some(request_end).filter(|_| !trace.is_request_overdue());
@@ -122,6 +123,7 @@ impl Tiler<'_> {
         );
         let took = repeat.at.since(request_end);
         self.tiling
+            .loss
             .recoveries
             .push(repair::recovery(trace, repeat, took, took, false));
         Some(repeat.at)
@@ -201,7 +203,7 @@ impl Tiler<'_> {
         if self.held_with_others(from, first) {
             return;
         }
-        let trip = self.trace.to_server;
+        let trip = self.trace.trips.server;
         let Some(propagation) = self.propagation(from, first.at) else {
             self.unexplained(first);
             return;
@@ -230,6 +232,7 @@ impl Tiler<'_> {
         if is_notable
             && self
                 .tiling
+                .loss
                 .recoveries
                 .iter()
                 .any(|r| r.sender == Side::Client)
@@ -328,7 +331,7 @@ impl Tiler<'_> {
     /// Attributes the wait for a response whose first copy was lost before the observation point.
     fn recover_response(&mut self, from: Timestamp, propagation: Duration, first: &Mark) {
         let took = first.at.since(from).saturating_sub(propagation);
-        let inferred = Bound::Inferred(self.trace.to_server.split_error());
+        let inferred = Bound::Inferred(self.trace.trips.server.split_error());
         self.push(
             from + propagation / 2,
             WaitKind::RoundTrip,
@@ -351,6 +354,7 @@ impl Tiler<'_> {
             inferred,
         );
         self.tiling
+            .loss
             .recoveries
             .push(repair::recovery(self.trace, first, took, took, false));
     }
@@ -359,7 +363,7 @@ impl Tiler<'_> {
     /// or this exchange's round trip as shown by a bare ACK of the server's kernel. Such an ACK may
     /// itself be delayed, by 40 ms or more.
     fn propagation(&self, from: Timestamp, until: Timestamp) -> Option<Duration> {
-        let floor = self.trace.to_server.floor()?;
+        let floor = self.trace.trips.server.floor()?;
         if self.trace.is_near(Side::Server) && !self.trace.is_near(Side::Client) {
             // There is no path in between: a kernel that is late there is busy.
             return Some(floor);

@@ -6,6 +6,7 @@ use crate::attribution::mark::Mark;
 use crate::attribution::packet::Arrival;
 use crate::exchange::wait::{Bound, Owner, WaitKind};
 use crate::exchange::{Expectation, Side};
+use crate::observed::packet::{PacketNumber, PacketTime};
 
 impl Tiler<'_> {
     /// Attributes the gap where the request stopped for `100 Continue` (RFC 9110 §10.1.1), and
@@ -22,22 +23,23 @@ impl Tiler<'_> {
         let is_clear = second.arrival == Arrival::InOrder
             && gap.recovery.is_none()
             && gap.wait.is_some_and(|(kind, _)| kind != WaitKind::Unknown);
-        let Some(propagation) = trace.to_server.floor().filter(|_| is_there && is_clear) else {
+        let Some(propagation) = trace.trips.server.floor().filter(|_| is_there && is_clear) else {
             return false;
         };
-        let back = trace.to_client.floor().unwrap_or_default();
+        let back = trace.trips.client.floor().unwrap_or_default();
         let answer = trace
             .interim
-            .filter(|&(at, _)| at > before.at && at <= mark.at);
+            .filter(|answer| answer.at > before.at && answer.at <= mark.at);
         self.tiling.expectation = Some(Expectation {
             waited: mark.at.since(before.at),
             is_answered: answer.is_some(),
             propagation: propagation + back,
             packet: mark.number,
         });
-        if let Some((at, number)) = answer {
+        if let Some(PacketTime { at, number }) = answer {
+            let number = number.map(PacketNumber::get);
             let propagation = propagation.min(at.since(before.at));
-            let inferred = Bound::Inferred(trace.to_server.split_error());
+            let inferred = Bound::Inferred(trace.trips.server.split_error());
             // The permission's propagation is part of transferring the request.
             let (sending, server) = (WaitKind::RequestTransfer, WaitKind::ServerThink);
             self.push(
@@ -48,7 +50,7 @@ impl Tiler<'_> {
                 inferred,
             );
             self.push(at - propagation / 2, server, Owner::Server, None, inferred);
-            self.push(at, sending, Owner::Path, Some(number), inferred);
+            self.push(at, sending, Owner::Path, number, inferred);
             self.push(
                 (at + back).min(mark.at),
                 sending,

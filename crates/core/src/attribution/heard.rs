@@ -22,7 +22,7 @@ pub(super) fn late(trace: &Trace<'_>) -> Option<Duration> {
     if trace.is_near(Side::Client) {
         return None;
     }
-    let floor = trace.to_client.floor()?;
+    let floor = trace.trips.client.floor()?;
     let (before, last) = last_two(trace)?;
     let took = before
         .and_then(|before| apart(trace, before, last))

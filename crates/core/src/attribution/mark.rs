@@ -7,6 +7,7 @@ use crate::attribution::packet::Order;
 use crate::attribution::packet::Queued;
 use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::Side;
+use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
 
 /// Maximum number of marks kept for one connection's open exchanges.
@@ -70,6 +71,14 @@ pub(crate) struct Brief {
     pub(crate) start: u64,
     /// True if the peer's window is closed: the segment is a probe, or its sender waits for room.
     pub(crate) is_shut_out: bool,
+}
+
+impl Brief {
+    /// Returns the time and the number of the packet.
+    #[inline]
+    pub(crate) const fn time(&self) -> PacketTime {
+        PacketTime::of(self.at, self.number)
+    }
 }
 
 impl Mark {

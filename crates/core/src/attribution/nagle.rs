@@ -7,7 +7,8 @@ use super::Trace;
 use super::release::REACTION;
 use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::Arrival;
-use crate::exchange::{Hold, HoldRelease};
+use crate::exchange::{Hold, HoldPackets, HoldRelease};
+use crate::observed::packet::PacketNumber;
 use crate::observed::tcp::TCP_INIT_CWND;
 
 /// Error of timestamps taken on one host.
@@ -111,7 +112,6 @@ pub(super) fn hold(
     let held = mark.at.since(before.at);
     let found = acknowledgement(trace, holder, before, index);
     let Some(ack) = found.or_else(|| stamped_late(trace, holder, mark, index)) else {
-        let packets = [before.number, 0, mark.number];
         let (ack_delay, reaction_ns) = (held, -nanos(propagation));
         let release = HoldRelease::Eager;
         return Some(Hold {
@@ -120,7 +120,7 @@ pub(super) fn hold(
             held,
             ack_delay,
             reaction_ns,
-            packets,
+            packets: packets(before, None, mark),
         });
     };
     if holder.is_behind_full && is_answered(trace, (ack, mark), propagation) {
@@ -150,8 +150,16 @@ pub(super) fn hold(
         held,
         ack_delay: ack.at.since(before.at).saturating_sub(back),
         reaction_ns,
-        packets: [before.number, ack.number, mark.number],
+        packets: packets(before, Some(ack), mark),
     })
+}
+
+fn packets(first: &Mark, ack: Option<&Mark>, second: &Mark) -> HoldPackets {
+    HoldPackets {
+        first: PacketNumber::new(first.number),
+        ack: ack.and_then(|ack| PacketNumber::new(ack.number)),
+        second: PacketNumber::new(second.number),
+    }
 }
 
 /// Returns true if the peer's program sent something before the segment of `mark` left: data

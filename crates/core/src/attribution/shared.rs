@@ -60,7 +60,7 @@ impl Tiler<'_> {
     /// that cannot be determined.
     pub(super) fn held_with_others(&mut self, from: Timestamp, first: &Mark) -> bool {
         let trace = self.trace;
-        let Some(propagation) = trace.to_server.floor() else {
+        let Some(propagation) = trace.trips.server.floor() else {
             return false;
         };
         let asked = from + propagation;
@@ -79,7 +79,10 @@ impl Tiler<'_> {
         let free = empty
             .and_then(|at| steps.get(at))
             .map_or(begun, |step| step.until);
-        let (path, inferred) = (Owner::Path, Bound::Inferred(trace.to_server.split_error()));
+        let (path, inferred) = (
+            Owner::Path,
+            Bound::Inferred(trace.trips.server.split_error()),
+        );
         self.push(
             from + propagation / 2,
             WaitKind::RoundTrip,

@@ -7,8 +7,9 @@ use super::flow::{Flow, Keeper};
 use super::release::{LEAST_TRIP, bare_release, heard, is_about_a_trip_later, release, told};
 use crate::attribution::mark::{Data, Mark};
 use crate::exchange::Side;
-use crate::exchange::delivery::Limit;
+use crate::exchange::delivery::{Limit, StopPackets};
 use crate::exchange::wait::{Owner, WaitKind};
+use crate::observed::packet::PacketNumber;
 use crate::observed::time::Timestamp;
 
 /// The fraction of the window for which a sender waits to avoid silly windows, one in this many
@@ -27,9 +28,8 @@ pub(crate) struct Stop {
     /// The receiver's window; 0 if it is not known.
     pub(super) window: u64,
     pub(super) is_zero_window: bool,
-    /// Packet numbers: the last packet before the stop, the one that ended it (0: none), and the
-    /// next.
-    pub(super) packets: [u64; 3],
+    /// The packets around the stop.
+    pub(super) packets: StopPackets,
     /// End of the bytes sent before the stop.
     pub(super) sent: u64,
 }
@@ -123,7 +123,7 @@ fn stop(trace: &Trace<'_>, (before, mark): (&Mark, &Mark), index: usize, first: 
     let heard = heard(trace, mark, index).unwrap_or_default();
     let start = trace.span(mark.by).start;
     let acked = heard.acked.max(start);
-    let ack = release(trace, mark, index).map_or(0, |ack| ack.number);
+    let release = release(trace, mark, index).and_then(|ack| PacketNumber::new(ack.number));
     Stop {
         limit: Limit::Program,
         took: mark.at.since(before.at),
@@ -133,7 +133,11 @@ fn stop(trace: &Trace<'_>, (before, mark): (&Mark, &Mark), index: usize, first: 
             .edge
             .map_or(0, |edge| edge.saturating_sub(heard.acked).max(1)),
         is_zero_window: is_zero(trace, before, mark, index),
-        packets: [before.number, ack, mark.number],
+        packets: StopPackets {
+            before: before.number,
+            release,
+            next: mark.number,
+        },
         sent: first.span.end,
     }
 }
@@ -210,7 +214,11 @@ pub(crate) fn left_shut(
     let stop = Stop {
         limit: Limit::ReceiveWindow,
         is_zero_window: true,
-        packets: [last.number, until.number, until.number],
+        packets: StopPackets {
+            before: last.number,
+            release: PacketNumber::new(until.number),
+            next: until.number,
+        },
         took: until.at.since(since?),
         ..stop(trace, (last, until), trace.marks.len(), last.data?)
     };

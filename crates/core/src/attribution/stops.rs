@@ -8,7 +8,9 @@ use super::release::heard;
 use super::stop::Stop;
 use crate::attribution::mark::Mark;
 use crate::exchange::Side;
-use crate::exchange::delivery::{Delivery, Limit, Pause};
+use crate::exchange::delivery::{
+    Delivery, InFlight, Limit, MessageSize, Pause, ReceiverWindows, StallTimes,
+};
 use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
@@ -57,35 +59,45 @@ pub(super) fn delivery(
     let pipe = trace.pipe(sender);
     let rested = trace.before.ended.map(|ended| trace.begin.since(ended));
     let own = || stops.iter().filter(|stop| stop.limit == limit);
-    let windows = [own().next(), own().next_back()].map(|stop| stop.map_or(0, |stop| stop.window));
+    let window = |stop: Option<&Stop>| stop.map_or(0, |stop| stop.window);
     let longest = own().max_by_key(|stop| stop.took)?;
     Some(Delivery {
         sender,
         limit,
         stops: u32::try_from(own().count()).unwrap_or(u32::MAX),
-        stopped,
-        held,
-        drain,
-        // A queue makes the round trip, and so the timeout, longer than the idle period for which
-        // its draining could be mistaken.
-        spared: slow_start(trace, sender, rested.filter(|_| limit != Limit::Bottleneck)).min(held),
-        kept_spared: rounds(trace, sender, trace.before.kept).min(stopped),
+        stalled: StallTimes {
+            stopped,
+            held,
+            drain,
+            // A queue makes the round trip, and so the timeout, longer than the idle period for
+            // which its draining could be mistaken.
+            spared: slow_start(trace, sender, rested.filter(|_| limit != Limit::Bottleneck))
+                .min(held),
+            kept_spared: rounds(trace, sender, trace.before.kept).min(stopped),
+        },
         round_trip: trace.whole_trip(),
-        bytes: span.end - span.start,
-        segments: segments(trace, sender),
-        mss: pipe.mss,
-        first_in_flight: own().next().map_or(0, |stop| stop.in_flight),
-        most_in_flight: most_in_flight(trace, sender, stops),
-        most_segments: own().map(|stop| stop.segments).max().unwrap_or_default(),
-        windows,
-        zero_windows: stops.iter().filter(|stop| stop.is_zero_window).count() as u32,
+        size: MessageSize {
+            bytes: span.end - span.start,
+            segments: segments(trace, sender),
+            mss: pipe.mss,
+        },
+        in_flight: InFlight {
+            first: own().next().map_or(0, |stop| stop.in_flight),
+            most: most_in_flight(trace, sender, stops),
+            most_segments: own().map(|stop| stop.segments).max().unwrap_or_default(),
+            earlier: if sender == Side::Server {
+                trace.before.flight
+            } else {
+                0
+            },
+        },
+        windows: ReceiverWindows {
+            first: window(own().next()),
+            last: window(own().next_back()),
+            zero: stops.iter().filter(|stop| stop.is_zero_window).count() as u32,
+        },
         rate: flow.even.map(|even| even.rate),
         rested,
-        earlier_in_flight: if sender == Side::Server {
-            trace.before.flight
-        } else {
-            0
-        },
         has_losses: pipe.has_losses,
         has_queue: has_queue(trace, sender),
         pauses: pauses(trace, sender, stops),
@@ -209,13 +221,16 @@ fn pauses(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> Vec<Pause> {
         return Vec::new();
     };
     let ends = |stop: &Stop| {
-        let [_, ack, next] = stop.packets;
-        let mark = trace.marks.iter().find(|mark| mark.number == next)?;
+        let packets = stop.packets;
+        let mark = trace
+            .marks
+            .iter()
+            .find(|mark| mark.number == packets.next)?;
         Some(Pause {
             after: stop.sent.saturating_sub(span.start),
             until: mark.at.since(first.at),
             took: stop.took,
-            meets_ack: ack != 0,
+            meets_ack: packets.release.is_some(),
         })
     };
     let pauses = stops

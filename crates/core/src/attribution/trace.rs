@@ -6,8 +6,9 @@ use super::{Before, LEAST_TIMEOUT};
 use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::{Arrival, Pipe, Span};
 use crate::attribution::rtt::{LEAST_ERROR, RoundTrip};
-use crate::exchange::Side;
 use crate::exchange::wait::{Owner, WaitKind};
+use crate::exchange::{PerSide, Side};
+use crate::observed::packet::PacketTime;
 use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::time::Timestamp;
 
@@ -30,14 +31,14 @@ pub(crate) struct Trace<'a> {
     pub(crate) ends_with_fin: bool,
     /// End of the request's head, if it asks for permission to send its body.
     pub(crate) expects_at: Option<u64>,
-    /// Time and packet number of the first interim response.
-    pub(crate) interim: Option<(Timestamp, u64)>,
-    pub(crate) to_server: RoundTrip,
-    pub(crate) to_client: RoundTrip,
-    /// Properties of the client and of the server as senders.
-    pub(crate) pipes: [Pipe; 2],
-    /// Serialization time of a full segment, of the client and of the server.
-    pub(crate) serialization: [Duration; 2],
+    /// The packet with the first interim response.
+    pub(crate) interim: Option<PacketTime>,
+    /// The round trip from the observation point to each side.
+    pub(crate) trips: PerSide<RoundTrip>,
+    /// Properties of each side as a sender.
+    pub(crate) pipes: PerSide<Pipe>,
+    /// Serialization time of a full segment of each side.
+    pub(crate) serialization: PerSide<Duration>,
     pub(crate) before: Before,
     /// True if the SYN/ACK was retransmitted before the handshake was done.
     pub(crate) is_answer_repeated: bool,
@@ -47,32 +48,21 @@ pub(crate) struct Trace<'a> {
 
 impl Trace<'_> {
     pub(super) fn round_trip(&self, to: Side) -> RoundTrip {
-        match to {
-            Side::Client => self.to_client,
-            Side::Server => self.to_server,
-        }
+        *self.trips.get(to)
     }
 
     /// Returns the round trip between the ends, as far as it is known.
     pub(super) fn whole_trip(&self) -> Duration {
-        let trips = [self.to_client.floor(), self.to_server.floor()];
+        let trips = [self.trips.client.floor(), self.trips.server.floor()];
         trips.into_iter().flatten().sum()
     }
 
     pub(super) fn pipe(&self, sender: Side) -> &Pipe {
-        let [client, server] = &self.pipes;
-        match sender {
-            Side::Client => client,
-            Side::Server => server,
-        }
+        self.pipes.get(sender)
     }
 
     pub(super) fn serialization(&self, sender: Side) -> Duration {
-        let [client, server] = self.serialization;
-        match sender {
-            Side::Client => client,
-            Side::Server => server,
-        }
+        *self.serialization.get(sender)
     }
 
     /// Returns the number of segments with which `sender`, whose first data is `first`, may begin:
@@ -89,7 +79,7 @@ impl Trace<'_> {
 
     /// Returns the minimum round trip between the ends.
     pub(crate) fn whole_round_trip(&self) -> Option<Duration> {
-        Some(self.to_server.floor()? + self.to_client.floor()?)
+        Some(self.trips.server.floor()? + self.trips.client.floor()?)
     }
 
     pub(super) fn span(&self, sender: Side) -> Span {
@@ -155,7 +145,7 @@ impl Trace<'_> {
         let (Some(repeat), Some(answer), Some(propagation)) = (
             self.marks.iter().find(is_repeat),
             self.marks.iter().find(is_answer),
-            self.to_server.floor(),
+            self.trips.server.floor(),
         ) else {
             return false;
         };

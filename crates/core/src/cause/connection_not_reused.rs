@@ -95,15 +95,16 @@ impl super::Rule for Rule {
         if !matches!(exchange.outcome, Outcome::Complete(_)) {
             return;
         }
-        self.client_asked += u64::from(exchange.closing.client_asked);
-        self.server_asked += u64::from(exchange.closing.server_asked);
-        if exchange.closing.server_asked && !exchange.closing.client_asked {
-            let carried = u64::from(exchange.ordinal) + 1;
+        self.client_asked += u64::from(exchange.particulars.closing.client_asked);
+        self.server_asked += u64::from(exchange.particulars.closing.server_asked);
+        if exchange.particulars.closing.server_asked && !exchange.particulars.closing.client_asked {
+            let carried = u64::from(exchange.id.ordinal) + 1;
             self.carried.record(Duration::from_nanos(carried));
         }
-        let is_veiled = exchange.closing.server_asked && exchange.handshake.is_some();
+        let is_veiled =
+            exchange.particulars.closing.server_asked && exchange.connecting.handshake.is_some();
         self.veiled += u64::from(is_veiled);
-        if let Some(setup) = exchange.setup {
+        if let Some(setup) = exchange.connecting.setup {
             self.paid.record(exchange.latency() + setup);
             self.tally.add(exchange, Cost::exactly(setup), setup);
         }

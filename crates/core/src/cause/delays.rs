@@ -34,7 +34,7 @@ impl Delays {
 
     /// Adds a connection whose SYN was retransmitted, with its packets.
     pub(crate) fn add_setup(&mut self, lost: Duration, setup: &Setup) {
-        self.add(lost, &[setup.first_packet, setup.last_packet]);
+        self.add(lost, &setup.syns.packets.numbers());
     }
 
     pub(crate) fn count(&self) -> u64 {

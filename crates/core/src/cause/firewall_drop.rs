@@ -71,8 +71,8 @@ impl super::Rule for Rule {
                 self.refusals.take(setup);
             }
             (Some(SetupOutcome::Unanswered), None) => {
-                if setup.retransmissions + 1 >= SILENT_SYNS {
-                    self.silent.add(&[setup.first_packet, setup.last_packet]);
+                if setup.syns.retransmissions + 1 >= SILENT_SYNS {
+                    self.silent.add(&setup.syns.packets.numbers());
                 }
             }
             (None, _) => {}

@@ -66,7 +66,7 @@ impl Attempts {
     fn take(&mut self, elsewhere: &Elsewhere, setup: &Setup) {
         self.delays.add(
             elsewhere.took,
-            &[elsewhere.first_packet, setup.first_packet],
+            &[elsewhere.first_packet, setup.syns.packets.first],
         );
         self.add_repeating(elsewhere.server, nanos(elsewhere.repeating));
     }

@@ -64,27 +64,30 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     if delivery.limit != Limit::CongestionWindow {
         return None;
     }
-    let whole = delivery.bytes.div_ceil(u64::from(delivery.mss.max(1)));
-    let size = delivery.bytes / delivery.segments.max(1);
-    let is_tiny =
-        size < u64::from(delivery.mss) / TINY_PART && delivery.segments >= whole + TCP_INIT_CWND;
+    let whole = delivery
+        .size
+        .bytes
+        .div_ceil(u64::from(delivery.size.mss.max(1)));
+    let size = delivery.size.bytes / delivery.size.segments.max(1);
+    let is_tiny = size < u64::from(delivery.size.mss) / TINY_PART
+        && delivery.size.segments >= whole + TCP_INIT_CWND;
     let has_rested = delivery.rested.is_some_and(|rested| rested >= TCP_RTO_MIN);
-    let was_larger = delivery.earlier_in_flight * KEPT / 100 > delivery.first_in_flight;
+    let was_larger = delivery.in_flight.earlier * KEPT / 100 > delivery.in_flight.first;
     Some(if is_tiny {
         Congestion::TinyWrites
     } else if delivery.has_losses {
         Congestion::AfterLoss
-    } else if delivery.most_segments < TCP_INIT_CWND {
+    } else if delivery.in_flight.most_segments < TCP_INIT_CWND {
         // Data in the sender's own host's queue counts too: a socket may have two super-segments
         // there (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
-        let most = delivery.most_segments * u64::from(delivery.mss);
-        let grows = most >= delivery.first_in_flight.saturating_mul(GROWN);
+        let most = delivery.in_flight.most_segments * u64::from(delivery.size.mss);
+        let grows = most >= delivery.in_flight.first.saturating_mul(GROWN);
         if delivery.stops >= LOW_ROUNDS && !delivery.has_queue && !grows {
             Congestion::Low
         } else {
             return None;
         }
-    } else if delivery.stopped * ROUND_PART < delivery.round_trip * delivery.stops {
+    } else if delivery.stalled.stopped * ROUND_PART < delivery.round_trip * delivery.stops {
         return None;
     } else if has_rested && was_larger {
         Congestion::AfterIdle
@@ -101,18 +104,23 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
 /// whole stall minus the time of slow start, the lower bound zero.
 pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
     // A full window opens within a round trip; a longer stop waited for something else.
-    let is_by_trip = delivery.stopped <= delivery.round_trip * delivery.stops * LATE_TRIPS;
+    let is_by_trip = delivery.stalled.stopped <= delivery.round_trip * delivery.stops * LATE_TRIPS;
     if congestion(delivery) != Some(Congestion::AfterLoss) || !is_by_trip {
         return Cost::default();
     }
-    let window = delivery.most_in_flight.max(delivery.earlier_in_flight);
-    let rounds = delivery.bytes as f64 / window.max(1) as f64;
+    let window = delivery.in_flight.most.max(delivery.in_flight.earlier);
+    let rounds = delivery.size.bytes as f64 / window.max(1) as f64;
     let needed = Duration::try_from_secs_f64(delivery.round_trip.as_secs_f64() * rounds);
-    let least = needed.unwrap_or(Duration::MAX).max(delivery.spared);
+    let least = needed.unwrap_or(Duration::MAX).max(delivery.stalled.spared);
     Cost {
         low: 0,
-        likely: nanos(delivery.stopped.saturating_sub(least)),
-        high: nanos(delivery.stopped.saturating_sub(delivery.spared)),
+        likely: nanos(delivery.stalled.stopped.saturating_sub(least)),
+        high: nanos(
+            delivery
+                .stalled
+                .stopped
+                .saturating_sub(delivery.stalled.spared),
+        ),
     }
 }
 
@@ -122,9 +130,10 @@ fn is_level(delivery: &Delivery) -> bool {
     // The bytes at the stops, not after the last segment, whose sender may know of fewer
     // acknowledgements.
     let most = delivery
+        .in_flight
         .most_segments
-        .saturating_mul(u64::from(delivery.mss));
-    let first = delivery.first_in_flight;
+        .saturating_mul(u64::from(delivery.size.mss));
+    let first = delivery.in_flight.first;
     delivery.stops >= GROWING_STOPS && most < first.saturating_mul(GROWING)
 }
 
@@ -134,7 +143,7 @@ const QUEUED_TRIPS: u32 = 3;
 /// Minimum additional time, because acknowledgements may be delayed.
 const QUEUED_FOR: Duration = Duration::from_millis(100);
 /// Minimum share of the window, in percent, that must be in flight rather than unread.
-const UNDER_WAY: u64 = 80;
+const LEAST_IN_FLIGHT: u64 = 80;
 /// Minimum share, in percent, to which the receiver must reopen the window: if a program reads at
 /// its own pace, some of the data stays in the window.
 const OPEN: u64 = 90;
@@ -142,30 +151,30 @@ const OPEN: u64 = 90;
 /// Returns the time that a full window was in flight, if a queue on the path held the receiver's
 /// whole window: a larger window would only lengthen that queue.
 pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
-    let [window, last] = delivery.windows;
-    let is_read = last.saturating_mul(100) >= window.saturating_mul(OPEN);
-    let is_under_way =
-        delivery.most_in_flight.saturating_mul(100) >= window.saturating_mul(UNDER_WAY);
-    passed_late(delivery).filter(|_| is_read && is_under_way)
+    let windows = delivery.windows;
+    let is_read = windows.last.saturating_mul(100) >= windows.first.saturating_mul(OPEN);
+    let is_in_flight = delivery.in_flight.most.saturating_mul(100)
+        >= windows.first.saturating_mul(LEAST_IN_FLIGHT);
+    passed_late(delivery).filter(|_| is_read && is_in_flight)
 }
 
 /// Returns the time that a full window took to be acknowledged, if its receiver was slow to reopen
 /// it: the receiver, not the path, takes the time.
 pub(super) fn read_late(delivery: &Delivery) -> Option<Duration> {
-    let [window, last] = delivery.windows;
-    let is_read = last.saturating_mul(100) >= window.saturating_mul(OPEN);
+    let windows = delivery.windows;
+    let is_read = windows.last.saturating_mul(100) >= windows.first.saturating_mul(OPEN);
     passed_late(delivery).filter(|_| !is_read)
 }
 
 /// Returns the time that a full window took to be acknowledged, if that is far longer than the path
 /// takes.
 fn passed_late(delivery: &Delivery) -> Option<Duration> {
-    let [window, _] = delivery.windows;
-    let is_full = delivery.limit == Limit::ReceiveWindow && delivery.zero_windows == 0;
-    if !is_full || window == 0 || delivery.bytes < window {
+    let window = delivery.windows.first;
+    let is_full = delivery.limit == Limit::ReceiveWindow && delivery.windows.zero == 0;
+    if !is_full || window == 0 || delivery.size.bytes < window {
         return None;
     }
-    let whole = delivery.stopped.as_secs_f64() * window as f64 / delivery.bytes as f64;
+    let whole = delivery.stalled.stopped.as_secs_f64() * window as f64 / delivery.size.bytes as f64;
     let whole = Duration::try_from_secs_f64(whole).ok()?;
     (whole >= delivery.round_trip * QUEUED_TRIPS + QUEUED_FOR).then_some(whole)
 }
@@ -223,7 +232,7 @@ impl<K: Kind> super::Rule for Limited<K> {
     const CONCERNS: Features = Features::DELIVERIES;
 
     fn observe(&mut self, exchange: &Exchange) {
-        for delivery in &exchange.deliveries {
+        for delivery in &exchange.sending.deliveries {
             // Slow start would have taken this time in any case, so it costs nothing.
             let Some(cost) = K::cost(delivery).filter(|cost| !cost.is_zero()) else {
                 continue;
@@ -235,7 +244,7 @@ impl<K: Kind> super::Rule for Limited<K> {
             side.tally
                 .add(exchange, Cost::exactly(cost), Duration::ZERO);
             side.stops += u64::from(delivery.stops);
-            side.opening += u64::from(exchange.ordinal < TUNED_FROM);
+            side.opening += u64::from(exchange.id.ordinal < TUNED_FROM);
             side.offer(delivery);
         }
     }
@@ -286,7 +295,10 @@ impl<K> Limited<K> {
 
 /// Returns the time for which a message stalled minus the time that slow start would have taken.
 pub(super) fn beyond_slow_start(delivery: &Delivery) -> Duration {
-    delivery.held.saturating_sub(delivery.spared)
+    delivery
+        .stalled
+        .held
+        .saturating_sub(delivery.stalled.spared)
 }
 
 impl Messages {
@@ -302,7 +314,7 @@ impl Messages {
     /// Keeps the worse message; of equal ones the one with the lower packet numbers, whichever
     /// closed first.
     fn offer(&mut self, delivery: &Delivery) {
-        let key = |d: &Delivery| (core::cmp::Reverse(d.stopped), d.packets);
+        let key = |d: &Delivery| (core::cmp::Reverse(d.stalled.stopped), d.packets);
         if self
             .worst
             .as_ref()
@@ -330,7 +342,7 @@ fn finding<K: Kind>(
     worst: &Delivery,
 ) -> Finding {
     let mut finding = evidence::finding(K::ID, K::culprit(sender), case, &messages.tally);
-    let even = worst.bytes as f64 / worst.stopped.as_secs_f64().max(1e-9);
+    let even = worst.size.bytes as f64 / worst.stalled.stopped.as_secs_f64().max(1e-9);
     let queued = standing(worst).or(read_late(worst));
     let values: [(&str, &dyn fmt::Display); 20] = [
         ("from", &name(sender)),
@@ -340,19 +352,19 @@ fn finding<K: Kind>(
         ("trip", &human(worst.round_trip)),
         ("stops", &messages.stops),
         ("stops_of_worst", &worst.stops),
-        ("stopped", &human(worst.stopped)),
+        ("stopped", &human(worst.stalled.stopped)),
         ("rested", &human(worst.rested.unwrap_or_default())),
         ("queued", &human(queued.unwrap_or_default())),
         ("rate", &bits(worst.rate.unwrap_or(even))),
-        ("window", &bytes(worst.windows[0])),
-        ("first", &bytes(worst.first_in_flight)),
-        ("most", &bytes(worst.most_in_flight)),
-        ("earlier", &bytes(worst.earlier_in_flight)),
-        ("whole", &bytes(worst.bytes)),
-        ("segments", &worst.segments),
-        ("most_segments", &worst.most_segments),
+        ("window", &bytes(worst.windows.first)),
+        ("first", &bytes(worst.in_flight.first)),
+        ("most", &bytes(worst.in_flight.most)),
+        ("earlier", &bytes(worst.in_flight.earlier)),
+        ("whole", &bytes(worst.size.bytes)),
+        ("segments", &worst.size.segments),
+        ("most_segments", &worst.in_flight.most_segments),
         ("first_segments", &first_segments(worst)),
-        ("bytes", &worst.bytes),
+        ("bytes", &worst.size.bytes),
     ];
     let (seen, wording) = K::words(worst);
     let seen = filled(seen, &finding, &values);
@@ -360,7 +372,7 @@ fn finding<K: Kind>(
         Evidence::mechanism(EvidenceKind::Wire, seen)
             .count(messages.stops)
             .median(&messages.tally.saved)
-            .packets(&worst.packets),
+            .packets(&worst.packets.numbers()),
     );
     finding.verdict = evidence::judge(&finding.evidence, messages.stops, false);
     wording.tell(&mut finding, &values);
@@ -382,8 +394,8 @@ fn share(messages: &Messages, finding: &Finding) -> String {
 
 /// Returns the number of segments in the sender's first flight.
 pub(super) fn first_segments(delivery: &Delivery) -> u64 {
-    let size = u64::from(delivery.mss.max(1));
-    delivery.first_in_flight.div_ceil(size)
+    let size = u64::from(delivery.size.mss.max(1));
+    delivery.in_flight.first.div_ceil(size)
 }
 
 /// Returns the side's name for a sentence.
@@ -432,6 +444,10 @@ pub(super) fn bits(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exchange::delivery::{
+        InFlight, MessageSize, ReceiverWindows, StallTimes, StopPackets,
+    };
+    use crate::observed::packet::PacketNumber;
 
     /// Returns a response of forty segments that stopped five times for a round trip each, with
     /// `segments` in flight.
@@ -441,28 +457,42 @@ mod tests {
             sender: Side::Server,
             limit: Limit::CongestionWindow,
             stops: 5,
-            stopped: trip * 5,
-            held: trip * 5,
-            drain: Duration::ZERO,
-            spared: Duration::ZERO,
-            kept_spared: Duration::ZERO,
+            stalled: StallTimes {
+                stopped: trip * 5,
+                held: trip * 5,
+                ..StallTimes::default()
+            },
             round_trip: trip,
-            bytes: 40 * 1448,
-            segments: 40,
-            mss: 1448,
-            first_in_flight: segments * 1448,
-            most_in_flight: segments * 1448,
-            most_segments: segments,
-            windows: [0; 2],
-            zero_windows: 0,
+            size: MessageSize {
+                bytes: 40 * 1448,
+                segments: 40,
+                mss: 1448,
+            },
+            in_flight: InFlight {
+                first: segments * 1448,
+                most: segments * 1448,
+                most_segments: segments,
+                earlier: 0,
+            },
+            windows: ReceiverWindows::default(),
             rate: None,
             rested: None,
-            earlier_in_flight: 0,
             has_losses: false,
             has_queue: false,
             pauses: Vec::new(),
-            packets: [1, 2, 3],
+            packets: StopPackets {
+                before: 1,
+                release: PacketNumber::new(2),
+                next: 3,
+            },
         }
+    }
+
+    /// Returns the same response with `first` segments in flight at the first stop.
+    fn stopped_first(segments: u64, first: u64) -> Delivery {
+        let mut delivery = stopped(segments);
+        delivery.in_flight.first = first * 1448;
+        delivery
     }
 
     #[test]
@@ -473,39 +503,29 @@ mod tests {
             ..stopped(4)
         };
         assert_eq!(congestion(&queued), None);
-        let grown = Delivery {
-            first_in_flight: 4 * 1448,
-            ..stopped(9)
-        };
+        let grown = stopped_first(9, 4);
         assert_eq!(congestion(&grown), None, "an older system's slow start");
     }
 
     #[test]
     fn a_window_opens_a_round_trip_after_it_filled() {
-        let growing = Delivery {
-            first_in_flight: 10 * 1448,
-            ..stopped(34)
-        };
+        let growing = stopped_first(34, 10);
         assert_eq!(congestion(&growing), Some(Congestion::SlowStart));
-        let avoiding = Delivery {
-            first_in_flight: 10 * 1448,
-            ..stopped(20)
-        };
+        let avoiding = stopped_first(20, 10);
         assert_eq!(congestion(&avoiding), None, "it avoids congestion");
         assert_eq!(congestion(&stopped(20)), None, "it stays as it is");
-        let paced = Delivery {
-            stopped: Duration::from_millis(7),
-            ..growing
-        };
+        let mut paced = growing;
+        paced.stalled.stopped = Duration::from_millis(7);
         assert_eq!(congestion(&paced), None);
     }
 
     #[test]
     fn what_a_cut_window_costs_is_beyond_the_largest_one() {
-        let cut = |earlier: u64| Delivery {
-            has_losses: true,
-            earlier_in_flight: earlier * 1448,
-            ..stopped(8)
+        let cut = |earlier: u64| {
+            let mut delivery = stopped(8);
+            delivery.has_losses = true;
+            delivery.in_flight.earlier = earlier * 1448;
+            delivery
         };
         let ms = |n: u64| n * 1_000_000;
         // Five round trips of 40 ms with eight segments in flight, with and without the loss.
@@ -528,13 +548,10 @@ mod tests {
             "no window opens so late"
         );
         // Timestamps may be centuries apart, and there may be as many bytes as numbers allow.
-        let hostile = Delivery {
-            round_trip: Duration::from_nanos(u64::MAX),
-            bytes: u64::MAX,
-            first_in_flight: 1,
-            most_in_flight: 1,
-            ..cut(0)
-        };
+        let mut hostile = cut(0);
+        hostile.round_trip = Duration::from_nanos(u64::MAX);
+        hostile.size.bytes = u64::MAX;
+        (hostile.in_flight.first, hostile.in_flight.most) = (1, 1);
         assert_eq!(beyond_largest_window(&hostile).likely, 0);
     }
 }

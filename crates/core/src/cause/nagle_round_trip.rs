@@ -4,6 +4,7 @@ use super::evidence::{self, median};
 use super::held::Held;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, nagle_delayed_ack};
+use crate::exchange::HoldPackets;
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding, counted};
@@ -76,7 +77,7 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(held.tally.affected)
             .median(&held.tally.saved)
-            .packets(&held.prompt.unwrap_or_default()),
+            .packets(&held.prompt.map(HoldPackets::numbers).unwrap_or_default()),
     );
     finding.verdict = evidence::judge(&finding.evidence, held.tally.affected, false);
     WORDING.tell(

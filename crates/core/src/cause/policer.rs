@@ -109,12 +109,12 @@ impl super::Rule for Rule {
     const CONCERNS: Features = Features::DROPS;
 
     fn observe(&mut self, exchange: &Exchange) {
-        if let Some(drops) = &exchange.drops {
+        if let Some(drops) = &exchange.loss.drops {
             let account = match drops.sender {
                 Side::Server => &mut self.server,
                 Side::Client => &mut self.client,
             };
-            account.take(exchange.point, drops);
+            account.take(exchange.id.point, drops);
         }
     }
 

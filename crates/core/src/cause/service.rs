@@ -6,6 +6,7 @@ use super::Rules;
 use crate::connection::Setup;
 use crate::connection::dead_peer::DeadPeer;
 use crate::exchange::{Exchange, Side};
+use crate::observed::packet::PacketRange;
 use crate::report::Unit;
 use crate::service::kernel_join::Served;
 use crate::service::timeline::Timeline;
@@ -44,7 +45,7 @@ pub(crate) struct DeadPeers {
     /// Maximum number of retransmissions on one connection.
     pub(crate) repeats: u32,
     /// Duration and packets of the longest series of retransmissions.
-    pub(crate) longest: Option<(Duration, [u64; 2])>,
+    pub(crate) longest: Option<(Duration, PacketRange)>,
 }
 
 impl DeadPeers {

@@ -106,7 +106,7 @@ impl super::Rule for Rule {
         self.tally
             .add(exchange, Cost::exactly(lost), Duration::ZERO);
         if is_ignored {
-            let instant = (exchange.client.addr, exchange.begin);
+            let instant = (exchange.id.client.addr, exchange.begin);
             self.ignored.add(instant);
         }
     }

@@ -7,6 +7,7 @@ use super::secured::Secured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
+use crate::exchange::tls_handshake::LegPackets;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Cost;
@@ -61,7 +62,7 @@ pub(crate) struct Rule {
     secured: Secured,
     /// The server's time for the requests after the handshakes.
     thinks: Distribution,
-    packets: Option<[u64; 2]>,
+    packets: Option<LegPackets>,
 }
 
 impl super::Rule for Rule {
@@ -69,9 +70,10 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         let handshake = exchange
+            .connecting
             .handshake
             .as_ref()
-            .filter(|_| exchange.setup.is_some());
+            .filter(|_| exchange.connecting.setup.is_some());
         let legs = handshake
             .map(|handshake| handshake.legs.as_slice())
             .unwrap_or_default();
@@ -130,7 +132,7 @@ impl Rule {
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
-                .packets(&self.packets.unwrap_or_default()),
+                .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),
         );
         // If a relay acknowledges for the server, the path from the relay to the server is not
         // visible.

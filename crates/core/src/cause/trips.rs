@@ -140,23 +140,28 @@ impl Trips {
     pub(super) fn observe(&mut self, exchange: &Exchange) {
         let seen = exchange.waited(WaitKind::RoundTrip);
         // At the server, its reply may arrive within a tick of the capture's clock.
-        if seen + exchange.path.beyond == Duration::ZERO {
+        if seen + exchange.path.to_client == Duration::ZERO {
             return;
         }
         // It is not known when the request reached the server: the rest is on the client's side of
         // the path.
-        if seen.is_zero() && exchange.least_trip.is_some_and(|least| least >= NOTABLE) {
+        if seen.is_zero()
+            && exchange
+                .path
+                .to_server
+                .is_some_and(|least| least >= NOTABLE)
+        {
             return;
         }
         let (outside, is_whole) = outside(exchange);
-        let beyond = exchange.path.beyond;
+        let beyond = exchange.path.to_client;
         let trip = seen + beyond + outside;
         self.acked_first += u64::from(exchange.path.is_acked_first);
         self.told += u64::from(is_whole);
         self.untold += u64::from(!is_whole);
         // The minimum of its own connection: the service's minimum depends on which client came
         // first.
-        let least = exchange.least_trip.unwrap_or(seen) + beyond;
+        let least = exchange.path.to_server.unwrap_or(seen) + beyond;
         self.note_least(exchange, trip, least);
         let late = trip.saturating_sub(least);
         let is_late = trip >= least * FACTOR && late >= NOTABLE;
@@ -199,7 +204,7 @@ impl Trips {
         self.samples.push(Sample {
             at: exchange.begin,
             trip: nanos(trip),
-            port: exchange.client.port,
+            port: exchange.id.client.port,
             ttl: exchange.path.ttl,
         });
         if self.samples.len() > MAX_SAMPLES * 2 {
@@ -229,7 +234,7 @@ impl Trips {
     fn note_outside(&mut self, exchange: &Exchange, outside: Duration) {
         let asked = exchange.path.queued.request;
         let asked = asked.min(outside);
-        let heard = if exchange.response_bytes <= FIRST_FLIGHT {
+        let heard = if exchange.response.count <= FIRST_FLIGHT {
             outside - asked
         } else {
             Duration::ZERO
@@ -488,8 +493,9 @@ const CLOCKED_PART: u64 = 4;
 /// as seen at the point.
 pub(super) fn is_far(exchange: &Exchange) -> bool {
     exchange
-        .least_trip
-        .is_some_and(|least| exchange.path.beyond > least)
+        .path
+        .to_server
+        .is_some_and(|least| exchange.path.to_client > least)
 }
 
 /// Returns the delay with which the request reached a point at the server, by its sender's clock,

@@ -9,7 +9,6 @@ use crate::attribution::mark::Data;
 use crate::attribution::packet::Need;
 use crate::attribution::packet::Order;
 use crate::attribution::packet::{Arrival, Span};
-use crate::observed::flow::Direction;
 use crate::observed::segment::Segment;
 
 impl Connection {
@@ -24,16 +23,13 @@ impl Connection {
         if segment.payload_len == 0 {
             return None;
         }
-        let peer_slot = usize::from(segment.direction == Direction::Forward);
-        let allowed = self.windows_before.get(peer_slot).copied().flatten();
-        let allowed_now = self.windows.get(peer_slot).copied().flatten();
-        if let Some(before) = self.windows_before.get_mut(peer_slot) {
-            *before = allowed_now;
-        }
+        let window = self.windows.get_mut(segment.direction.reverse());
+        let allowed_now = window.now;
+        let allowed = core::mem::replace(&mut window.when_used, allowed_now);
         let trip = self.whole_trip();
         let half = self.half_mut(segment.direction);
-        let acked = half.acked;
-        let in_flight = half.next.saturating_sub(acked);
+        let acked = half.sequence.acked;
+        let in_flight = half.sequence.next.saturating_sub(acked);
         let (span, arrival) = half.take(segment, order);
         let after_cut = self.after_cut(segment, arrival, trip, in_flight == 0, skipped);
         let half = self.half(segment.direction);

@@ -14,12 +14,13 @@ use core::time::Duration;
 
 use end::End;
 
+use super::Vantage;
 use crate::attribution::mark::Data;
 use crate::attribution::rtt::RoundTrip;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Side};
 use crate::observed::event::PointId;
-use crate::observed::flow::{Direction, Endpoint};
+use crate::observed::flow::{Direction, Endpoint, PerDirection};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
@@ -72,7 +73,7 @@ pub(crate) struct Facts {
     pub(crate) lost_ns: [u64; 4],
     pub(crate) fin_by: Option<Direction>,
     pub(crate) reset_by: Option<Direction>,
-    ends: [End; 2],
+    ends: PerDirection<End>,
 }
 
 /// Times of a handshake's steps: first and latest SYN, first SYN/ACK, end.
@@ -107,13 +108,13 @@ pub(crate) struct Watched {
     /// The direction in which the client sends, as far as known.
     pub(crate) client: Option<Direction>,
     /// The sending endpoint of each direction.
-    pub(crate) ends: [Endpoint; 2],
-    /// The vantage point: 0 at the client, 1 at the server, 2 between, 3 unknown.
-    pub(crate) vantage: usize,
+    pub(crate) ends: PerDirection<Endpoint>,
+    /// The position of the observation point.
+    pub(crate) vantage: Vantage,
     /// Round trips by direction: from the observation point to the direction's destination.
-    pub(crate) trips: [RoundTrip; 2],
+    pub(crate) trips: PerDirection<RoundTrip>,
     /// Bytes by direction that were acknowledged but never seen.
-    pub(crate) unseen: [u64; 2],
+    pub(crate) unseen: PerDirection<u64>,
     pub(crate) last_seen: Timestamp,
     pub(crate) parting: Parting,
 }
@@ -121,30 +122,22 @@ pub(crate) struct Watched {
 impl Watched {
     /// Returns both ends' facts.
     pub(crate) fn both(&self) -> [&End; 2] {
-        [Direction::Forward, Direction::Backward].map(|direction| self.facts.end(direction))
+        self.facts.ends.each()
     }
 
     /// Returns the end that sends in `direction`.
     pub(crate) fn end(&self, direction: Direction) -> Endpoint {
-        of(self.ends, direction)
+        *self.ends.get(direction)
     }
 
     /// Returns the round trips from the observation point to the destination of `direction`.
     pub(crate) fn trip(&self, direction: Direction) -> RoundTrip {
-        of(self.trips, direction)
+        *self.trips.get(direction)
     }
 
     /// Returns the number of bytes in `direction` that were acknowledged but never seen.
     pub(crate) fn unseen(&self, direction: Direction) -> u64 {
-        of(self.unseen, direction)
-    }
-}
-
-/// Returns the item for a direction.
-pub(crate) fn of<T>([forward, backward]: [T; 2], direction: Direction) -> T {
-    match direction {
-        Direction::Forward => forward,
-        Direction::Backward => backward,
+        *self.unseen.get(direction)
     }
 }
 
@@ -160,7 +153,7 @@ impl Facts {
             lost_ns: [0; 4],
             fin_by: None,
             reset_by: None,
-            ends: [End::default(), End::default()],
+            ends: PerDirection::default(),
         }
     }
 
@@ -171,19 +164,11 @@ impl Facts {
 
     /// Returns the facts of the end that sends in `direction`.
     pub(crate) fn end(&self, direction: Direction) -> &End {
-        let [forward, backward] = &self.ends;
-        match direction {
-            Direction::Forward => forward,
-            Direction::Backward => backward,
-        }
+        self.ends.get(direction)
     }
 
     fn end_mut(&mut self, direction: Direction) -> &mut End {
-        let [forward, backward] = &mut self.ends;
-        match direction {
-            Direction::Forward => forward,
-            Direction::Backward => backward,
-        }
+        self.ends.get_mut(direction)
     }
 
     /// Counts a segment of any kind.
@@ -249,7 +234,7 @@ impl Facts {
                 *sum = sum.saturating_add(took);
             }
         }
-        for recovery in &exchange.recoveries {
+        for recovery in &exchange.loss.recoveries {
             let direction = match recovery.sender {
                 Side::Client => client,
                 Side::Server => client.reverse(),

@@ -91,6 +91,7 @@ impl Connection {
             && is_server
             && self
                 .half(segment.direction.reverse())
+                .sequence
                 .is_alien_ack(segment.ack)
     }
 

@@ -142,14 +142,20 @@ impl Tallied {
 
     fn closed(&mut self, open: &Open) {
         self.connections += 1;
-        let [one, other] = open.seen;
+        let [one, other] = open.seen.each().map(|&count| count);
         self.one_sided += u64::from(one.min(other) == 0 && one.max(other) >= ONE_SIDED);
         let halves = open.connection.halves();
         self.data_segments += halves.map(|half| half.data_segments).iter().sum::<u64>();
         self.repaired += halves.map(|half| half.repaired).iter().sum::<u64>();
-        self.bytes += halves.map(|half| half.seen_bytes()).iter().sum::<u64>();
-        self.unseen_bytes += halves.map(|half| half.unseen_bytes).iter().sum::<u64>();
-        self.stopped += u64::from(halves.iter().any(|half| half.had_no_window));
+        self.bytes += halves
+            .map(|half| half.sequence.seen_bytes())
+            .iter()
+            .sum::<u64>();
+        self.unseen_bytes += halves
+            .map(|half| half.sequence.unseen_bytes)
+            .iter()
+            .sum::<u64>();
+        self.stopped += u64::from(halves.iter().any(|half| half.zero_window.was_ever));
         let marks = halves.map(|half| half.marks);
         let marked: u64 = marks.iter().map(|marks| u64::from(marks.marked)).sum();
         let echoed: u64 = marks.iter().map(|marks| u64::from(marks.echoed)).sum();

@@ -34,7 +34,7 @@ impl Hosts {
             setup.outcome,
             Some(SetupOutcome::Established | SetupOutcome::Cut)
         );
-        let Some(ttl) = setup.answer_ttl.filter(|_| is_answered) else {
+        let Some(ttl) = setup.answer.ttl.filter(|_| is_answered) else {
             return;
         };
         if let Some(host) = self.take_ttl(server.addr, ttl) {

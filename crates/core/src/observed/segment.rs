@@ -154,7 +154,7 @@ pub struct IpFacts {
 }
 
 /// The initial times to live of systems (Linux and others, Windows, some routers).
-const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
+pub(crate) const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
 /// Returns the number of routers that a packet passed, from the nearest initial time to live.
 pub fn hops(ttl: u8) -> u8 {

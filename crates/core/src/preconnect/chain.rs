@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::lookup::Place;
 use crate::observed::event::PointId;
+use crate::observed::packet::PacketRange;
 use crate::observed::time::Timestamp;
 use crate::protocol::dns::Message;
 
@@ -28,8 +29,8 @@ pub(crate) struct Chain {
     pub(crate) questions: u32,
     /// True if the questions were LLMNR's.
     pub(crate) is_llmnr: bool,
-    /// Numbers of the first and the last packet.
-    pub(crate) packets: [u64; 2],
+    /// The first and the last packet.
+    pub(crate) packets: PacketRange,
 }
 
 #[derive(Clone, Debug)]
@@ -38,7 +39,7 @@ struct Question {
     last: Timestamp,
     count: u32,
     is_llmnr: bool,
-    packets: [u64; 2],
+    packets: PacketRange,
 }
 
 /// Questions to the link, by host and name.
@@ -71,7 +72,7 @@ impl Chains {
             last: place.at,
             count: 0,
             is_llmnr: place.destination.port == LLMNR_PORT,
-            packets: [place.number; 2],
+            packets: PacketRange::of_one(place.number),
         };
         let question = self.open.entry(key).or_insert_with(|| fresh.clone());
         if place.at.since(question.last) > LONGEST {
@@ -79,7 +80,7 @@ impl Chains {
         }
         question.last = place.at;
         question.count += 1;
-        question.packets = [question.packets[0], place.number];
+        question.packets.last = place.number;
     }
 
     /// Removes and returns the questions that `client` asked its link before it looked up `name` at

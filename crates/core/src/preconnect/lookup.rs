@@ -15,6 +15,7 @@ pub(crate) use resolver::{Kind as ResolvedKind, Resolved};
 use super::Search;
 use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;
+use crate::observed::packet::PacketRange;
 use crate::observed::time::Timestamp;
 use crate::protocol::dns::Message;
 
@@ -72,8 +73,8 @@ pub(crate) struct Lookup {
     /// The wait for answers to queries that were sent once, one name after another; `None` if a
     /// query was retried.
     pub(crate) waited: Option<Duration>,
-    /// Numbers of the first and the last packet.
-    pub(crate) packets: [u64; 2],
+    /// The first and the last packet.
+    pub(crate) packets: PacketRange,
 }
 
 /// The queries of a lookup that had to be retried.

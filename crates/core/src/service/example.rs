@@ -4,9 +4,10 @@ use core::cmp::Reverse;
 use core::time::Duration;
 
 use crate::exchange::wait::{Bound, Wait};
-use crate::exchange::{Exchange, Outcome};
+use crate::exchange::{Exchange, ExchangePackets, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::RequestSpan;
+use crate::observed::packet::PacketNumber;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::{Exemplar, HostStage, WaitSpan};
@@ -63,8 +64,7 @@ pub(crate) struct Example {
     outcome: Outcome,
     pub(crate) begin: Timestamp,
     latency: Duration,
-    /// Numbers of the first packet and of the last packet; 0: unknown.
-    packets: [u64; 2],
+    packets: ExchangePackets,
     waits: Vec<Wait>,
     at_host: Option<Box<[Duration; RequestSpan::STAGES.len()]>>,
 }
@@ -72,13 +72,13 @@ pub(crate) struct Example {
 impl Example {
     pub(crate) fn of(exchange: &Exchange) -> Self {
         Self {
-            client: exchange.client,
-            server: exchange.server,
+            client: exchange.id.client,
+            server: exchange.id.server,
             request: exchange.request.clone(),
             outcome: exchange.outcome,
             begin: exchange.begin,
             latency: exchange.latency(),
-            packets: [exchange.first_packet, exchange.last_packet],
+            packets: exchange.packets,
             waits: exchange.waits.clone(),
             at_host: exchange.at_host.clone(),
         }
@@ -96,7 +96,6 @@ impl Example {
             },
             released_by_packet: wait.released_by,
         });
-        let [first, last] = self.packets.map(|number| Some(number).filter(|&n| n > 0));
         Exemplar {
             client: self.client.to_string(),
             server: self.server.to_string(),
@@ -104,8 +103,8 @@ impl Example {
             outcome: self.outcome.to_string(),
             start_ns: self.begin.as_nanos(),
             latency_ns: nanos(self.latency),
-            first_packet: first,
-            last_packet: last,
+            first_packet: self.packets.first.map(PacketNumber::get),
+            last_packet: self.packets.last.map(PacketNumber::get),
             waits: waits.collect(),
             at_host: self.at_host(),
         }

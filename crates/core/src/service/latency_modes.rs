@@ -60,7 +60,7 @@ impl Bands {
         let band = self.bands.get_or_insert_with(number, Band::default);
         band.count += 1;
         band.waits.add(&exchange.waits);
-        let rank = (exchange.begin, exchange.client);
+        let rank = (exchange.begin, exchange.id.client);
         let is_first = |first: &Example| rank < (first.begin, first.client);
         if band.first.as_ref().is_none_or(is_first) {
             band.first = Some(Example::of(exchange));

@@ -43,7 +43,11 @@ impl Places {
     /// Books one exchange's waits.
     pub(crate) fn take(&mut self, exchange: &Exchange) {
         let mut sums = [0_u64; Place::ALL.len()];
-        let spared = exchange.deliveries.iter().map(|delivery| delivery.spared);
+        let spared = exchange
+            .sending
+            .deliveries
+            .iter()
+            .map(|delivery| delivery.stalled.spared);
         let mut spared = nanos(spared.sum());
         for wait in &exchange.waits {
             if matches!(

@@ -81,7 +81,9 @@ impl Handshakes {
         let Some(begin) = setup.begin else { return };
         match setup.outcome {
             Some(SetupOutcome::Established) => self.established += 1,
-            Some(SetupOutcome::Cut | SetupOutcome::Unanswered) if setup.retransmissions == 0 => {
+            Some(SetupOutcome::Cut | SetupOutcome::Unanswered)
+                if setup.syns.retransmissions == 0 =>
+            {
                 self.unfinished += 1;
                 self.span = Some(match self.span {
                     Some((first, last)) => (first.min(begin), last.max(begin)),
@@ -109,7 +111,7 @@ impl Handshakes {
     /// Records an exchange: the first exchange of a connection shows whether a program accepted the
     /// connection.
     pub(crate) fn take_exchange(&mut self, exchange: &Exchange) {
-        if exchange.ordinal == 0 && exchange.latency() >= STANDS {
+        if exchange.id.ordinal == 0 && exchange.latency() >= STANDS {
             self.late.push((exchange.begin, exchange.end));
             if self.late.len() >= 2 * MAX_TRIES {
                 self.settle();
@@ -255,7 +257,7 @@ fn is_late_ack(setup: &Setup) -> bool {
     let waited = after
         .request
         .map_or(Duration::ZERO, |first| after.last_request.since(first));
-    let may_delay = setup.answer_ttl.is_none_or(|ttl| ttl > LINUX_TTL);
+    let may_delay = setup.answer.ttl.is_none_or(|ttl| ttl > LINUX_TTL);
     let is_once = after.request_repeats == 1 && after.answer_repeats == 0;
     may_delay && is_once && waited < LONGEST_DELAYED_ACK
 }
@@ -270,7 +272,7 @@ fn is_unheard(setup: &Setup) -> bool {
 /// itself.
 pub(crate) fn is_repeated(setup: &Setup) -> bool {
     setup.outcome == Some(SetupOutcome::Established)
-        && setup.retransmissions > 0
+        && setup.syns.retransmissions > 0
         && !setup.opening.has_data
         && !setup.opening.was_challenged
 }

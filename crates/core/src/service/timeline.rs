@@ -107,19 +107,19 @@ impl Moment {
         } = served;
         Self {
             begin: exchange.begin,
-            client: exchange.client,
-            point: exchange.point,
-            ordinal: exchange.ordinal,
+            client: exchange.id.client,
+            point: exchange.id.point,
+            ordinal: exchange.id.ordinal,
             sent,
             asked,
             answered,
             resumed: resumed(exchange),
             end: exchange.end,
-            setup: exchange.setup,
+            setup: exchange.connecting.setup,
             target: exchange.particulars.target,
             redirect: exchange.particulars.redirect,
             origin: origin(exchange),
-            to_server: exchange.least_trip.unwrap_or_default(),
+            to_server: exchange.path.to_server.unwrap_or_default(),
             is_encoded: exchange.particulars.is_encoded_on_the_fly,
             is_acked_first: exchange.path.is_acked_first,
             is_clear,
@@ -139,7 +139,7 @@ impl Moment {
 
 /// Returns the fingerprint of the server name in the exchange, or in the handshake before it.
 fn origin(exchange: &Exchange) -> u64 {
-    let handshake = exchange.handshake.as_ref();
+    let handshake = exchange.connecting.handshake.as_ref();
     let named = handshake.and_then(|handshake| handshake.server_name.as_ref());
     match exchange.particulars.origin {
         0 => named.map_or(0, |name| http::origin(name.as_bytes())),
@@ -162,7 +162,7 @@ fn sent(exchange: &Exchange) -> Timestamp {
 /// Returns the time at which the server continued after its longest own wait in `exchange`,
 /// corrected for the propagation time from the server where that time is known.
 fn resumed(exchange: &Exchange) -> Timestamp {
-    let propagation = exchange.least_trip.unwrap_or_default() / 2;
+    let propagation = exchange.path.to_server.unwrap_or_default() / 2;
     let own = exchange
         .waits
         .iter()

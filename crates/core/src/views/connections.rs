@@ -33,6 +33,7 @@ use crate::observed::event::PointId;
 use crate::observed::flow::{FlowKey, Transport};
 use crate::observed::icmp::IcmpError;
 use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::side::PerSide;
 use crate::observed::time::nanos;
 use crate::protocol::quic;
 use crate::report::{ConnectionRecord, Connections};
@@ -276,7 +277,7 @@ impl Ended {
                 let facts = &watched.facts;
                 (facts.first, watched.point, facts.first_packet)
             }
-            Self::Quic(flow) => (flow.first, flow.point, flow.first_packet),
+            Self::Quic(flow) => (flow.first, flow.point, flow.packets.first),
         };
         (first.as_nanos(), point.0, packet)
     }
@@ -301,13 +302,14 @@ fn of_tcp(watched: &Watched, key: Key) -> u64 {
     let ends = watched.both();
     match key {
         Key::Lost | Key::Start => facts.lost(),
-        Key::Packets => ends.iter().map(|end| u64::from(end.segments)).sum(),
-        Key::Bytes => ends.iter().map(|end| end.bytes).sum(),
+        Key::Packets => ends.iter().map(|end| u64::from(end.sent.segments)).sum(),
+        Key::Bytes => ends.iter().map(|end| end.sent.bytes).sum(),
         Key::Duration => nanos(watched.last_seen.since(facts.first)),
         Key::Handshake => facts.opening.whole().map_or(0, nanos),
         Key::RoundTrip => watched
             .trips
-            .iter()
+            .each()
+            .into_iter()
             .filter_map(|trip| trip.floor().map(nanos))
             .fold(0, u64::saturating_add),
         Key::Retransmissions => ends.iter().map(|end| u64::from(end.resent())).sum(),
@@ -321,7 +323,7 @@ fn of_tcp(watched: &Watched, key: Key) -> u64 {
 }
 
 fn of_quic(flow: &quic::Flow, key: Key) -> u64 {
-    let [client, server] = flow.sides;
+    let PerSide { client, server } = flow.sent;
     match key {
         Key::Packets => client.datagrams + server.datagrams,
         Key::Bytes => client.bytes + server.bytes,

@@ -177,9 +177,9 @@ fn assemble(
     mut exchanges: Vec<Exchange>,
     is_cut: bool,
 ) -> Stream {
-    exchanges.sort_by_key(|exchange| (exchange.begin, exchange.ordinal));
+    exchanges.sort_by_key(|exchange| (exchange.begin, exchange.id.ordinal));
     // Where the analysis found exchanges, it knows better which end is the client.
-    let asking = exchanges.first().map(|exchange| exchange.client);
+    let asking = exchanges.first().map(|exchange| exchange.id.client);
     let up = match asking {
         Some(client) if client == flow.ends().0 => {
             lagtrace_core::observed::flow::Direction::Forward

@@ -35,7 +35,7 @@ const REPEATED: Duration = Duration::from_millis(900);
 /// Time that the target gets to close its end.
 const CLOSING: Duration = Duration::from_millis(100);
 /// Maximum number of probes of a connection that may still be answered.
-const UNDER_WAY: usize = 1_024;
+const MAX_PENDING_PROBES: usize = 1_024;
 /// Maximum number of connections closed by the target that are kept for late answers to their
 /// probes.
 const CLOSED: usize = 16;
@@ -208,7 +208,7 @@ impl Lane {
             stamp,
         };
         self.under_way.insert(probe.number, waiting);
-        if self.under_way.len() > UNDER_WAY {
+        if self.under_way.len() > MAX_PENDING_PROBES {
             self.under_way.pop_first();
         }
         self.raw.send(probe.number, &bytes, None)

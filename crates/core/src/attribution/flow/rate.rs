@@ -24,7 +24,7 @@ const CLOCKED: Duration = Duration::from_micros(150);
 const CLOCKED_SHARE: f64 = 0.7;
 /// Number of pieces in flight from which each is acknowledged at the pieces' own rate: whether ACKs
 /// and pieces coincide is then a matter of phase, and shows nothing.
-const UNDER_WAY: u32 = 8;
+const UNPHASED_PIECES: u32 = 8;
 /// Minimum share of a kernel's pieces that end with a full segment.
 const FULL_SHARE: f64 = 0.8;
 /// Minimum share of a queue's bytes that comes in full segments.
@@ -89,7 +89,7 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
     let full = pieces.iter().filter(|piece| !piece.ends_small).count();
     let is_kernel = full as f64 >= pieces.len() as f64 * FULL_SHARE;
     let can_tell = is_near || trace.pipe(sender).has_clock;
-    let may_be_clocked = longest * UNDER_WAY > trace.whole_trip();
+    let may_be_clocked = longest * UNPHASED_PIECES > trace.whole_trip();
     // Data that lags at the sender is in its own device's queue, which is not on the path; paced
     // data has the timestamp of the time from which it may leave (`tcp_update_skb_after_send()` in
     // `net/ipv4/tcp_output.c`).

@@ -27,17 +27,7 @@ const DELAYED_SEGMENTS: u64 = 2;
 /// Facts of one end.
 #[derive(Debug, Default)]
 pub(crate) struct End {
-    pub(crate) segments: u32,
-    pub(crate) data_segments: u32,
-    pub(crate) bytes: u64,
-    pub(crate) bare_acks: u32,
-    /// Number of data segments whose bytes had passed the observation point before.
-    pub(crate) repeats: u32,
-    pub(crate) repeated_bytes: u64,
-    /// Number of data segments that filled a hole.
-    pub(crate) fills: Fills,
-    /// Keep-alive and zero-window probes (RFC 9293 §3.8.4, §3.8.6.1).
-    pub(crate) probes: u32,
+    pub(crate) sent: SentCounts,
     has_fin: bool,
     pub(crate) most_in_flight: Option<u32>,
     /// The minimum and maximum of the end's window, in bytes.
@@ -59,6 +49,22 @@ pub(crate) struct End {
     pub(crate) marks: Marks,
     /// Facts that most connections never have.
     rare: Option<Box<Rare>>,
+}
+
+/// Counts of what one end sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SentCounts {
+    pub(crate) segments: u32,
+    pub(crate) data_segments: u32,
+    pub(crate) bytes: u64,
+    pub(crate) bare_acks: u32,
+    /// Number of data segments whose bytes had passed the observation point before.
+    pub(crate) repeats: u32,
+    pub(crate) repeated_bytes: u64,
+    /// Number of data segments that filled a hole.
+    pub(crate) fills: Fills,
+    /// Keep-alive and zero-window probes (RFC 9293 §3.8.4, §3.8.6.1).
+    pub(crate) probes: u32,
 }
 
 /// Congestion marks (ECN, RFC 3168) on one end's packets.
@@ -174,9 +180,9 @@ impl End {
             resent,
             overtaken,
             untold,
-        } = self.fills;
+        } = self.sent.fills;
         let fills = resent.saturating_add(overtaken).saturating_add(untold);
-        self.repeats.saturating_add(fills)
+        self.sent.repeats.saturating_add(fills)
     }
 
     pub(crate) fn rare(&self) -> Option<&Rare> {
@@ -190,9 +196,9 @@ impl End {
     /// Counts a segment of any kind.
     #[inline]
     pub(super) fn count(&mut self, segment: &Segment) {
-        self.segments = self.segments.saturating_add(1);
+        self.sent.segments = self.sent.segments.saturating_add(1);
         self.marks.take(segment);
-        self.bytes += u64::from(segment.payload_len);
+        self.sent.bytes += u64::from(segment.payload_len);
         let ttl = segment.ip.ttl;
         if self.ttl != Some((ttl, ttl)) {
             let (least, most) = self.ttl.unwrap_or((ttl, ttl));
@@ -253,12 +259,12 @@ impl End {
 
     fn send_data(&mut self, step: &Step<'_>, data: &Data) {
         let segment = step.segment;
-        self.data_segments = self.data_segments.saturating_add(1);
+        self.sent.data_segments = self.sent.data_segments.saturating_add(1);
         match data.arrival {
             Arrival::Repeat => self.repeat(segment),
             Arrival::Fill => self.fill(data.order, step.behind),
             Arrival::Copy => self.copy(),
-            Arrival::KeepAlive => self.probes = self.probes.saturating_add(1),
+            Arrival::KeepAlive => self.sent.probes = self.sent.probes.saturating_add(1),
             Arrival::InOrder | Arrival::PastHole => {}
         }
         if let Some(in_flight) = step.in_flight {
@@ -286,12 +292,12 @@ impl End {
     /// Counts a duplicate of one of the end's segments.
     pub(super) fn doubled(&mut self, segment: &Segment) {
         let has_data = segment.payload_len > 0;
-        self.data_segments = self.data_segments.saturating_add(u32::from(has_data));
+        self.sent.data_segments = self.sent.data_segments.saturating_add(u32::from(has_data));
         self.copy();
     }
 
     fn fill(&mut self, order: Order, behind: u64) {
-        let fills = &mut self.fills;
+        let fills = &mut self.sent.fills;
         match order {
             Order::Newer => fills.resent = fills.resent.saturating_add(1),
             Order::Untold => fills.untold = fills.untold.saturating_add(1),
@@ -310,8 +316,8 @@ impl End {
     }
 
     fn repeat(&mut self, segment: &Segment) {
-        self.repeats = self.repeats.saturating_add(1);
-        self.repeated_bytes += u64::from(segment.payload_len);
+        self.sent.repeats = self.sent.repeats.saturating_add(1);
+        self.sent.repeated_bytes += u64::from(segment.payload_len);
         let Some(last) = self.last_data else { return };
         let gap = (segment.number, segment.at.since(last));
         let gaps = &mut self.rare_mut().gaps;
@@ -325,17 +331,17 @@ impl End {
         const BARE: u8 = TcpFlags::ACK.0;
         let segment = step.segment;
         if segment.flags.contains(TcpFlags::FIN) {
-            self.repeats = self.repeats.saturating_add(u32::from(self.has_fin));
+            self.sent.repeats = self.sent.repeats.saturating_add(u32::from(self.has_fin));
             self.has_fin = true;
         }
         if segment.flags.0 & !(TcpFlags::PSH.0 | TcpFlags::ECE.0 | TcpFlags::CWR.0) != BARE {
             return;
         }
         if step.is_probe {
-            self.probes = self.probes.saturating_add(1);
+            self.sent.probes = self.sent.probes.saturating_add(1);
             return;
         }
-        self.bare_acks = self.bare_acks.saturating_add(1);
+        self.sent.bare_acks = self.sent.bare_acks.saturating_add(1);
         if step.newly_acked == 0 {
             // RFC 5681 §2, which also requires the window to be the same.
             if step.is_awaited && self.last_window == Some(segment.window) {

@@ -4,6 +4,7 @@
 //! Never a guess: a name requires two kinds of evidence that agree, and both are reported.
 //! Middleboxes may have rewritten any of it.
 
+use crate::observed::segment::INITIAL_TTLS;
 use core::time::Duration;
 
 use super::end::{Clock, End};
@@ -46,8 +47,6 @@ const HABITS: [Habit; 4] = [
     },
 ];
 
-/// Initial TTLs of kernels (Linux and BSD, Windows, routers).
-const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 /// Maximum number of routers on a path: a TTL that implies more was set on purpose.
 const MOST_HOPS: u8 = 40;
 

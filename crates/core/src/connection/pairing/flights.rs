@@ -6,9 +6,10 @@ use crate::attribution::mark::{Brief, Mark, Pace, serialization};
 use crate::attribution::packet::Span;
 use crate::attribution::{Before, Spare, Tiling, Trace, tile};
 use crate::connection::View;
-use crate::exchange::tls_handshake::{Handshake, Leg};
+use crate::exchange::tls_handshake::{Handshake, Leg, LegPackets};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
-use crate::exchange::{Recovery, Side};
+use crate::exchange::{PerSide, Recovery, Side};
+use crate::observed::packet::{PacketNumber, PacketTime};
 use crate::observed::time::Timestamp;
 use crate::protocol::tls::{
     CERTIFICATE, CLIENT_HELLO, Content, Hello, Message, SERVER_HELLO, TLS_1_3,
@@ -32,9 +33,10 @@ pub(super) struct Flights {
     client: Option<Box<Hello>>,
     server: Option<Box<Hello>>,
     has_certificate: bool,
-    /// Per side, true once its ChangeCipherSpec and Finished were seen (up to TLS 1.2).
-    changed: [bool; 2],
-    finished: [bool; 2],
+    /// For each side, true once its ChangeCipherSpec was seen (up to TLS 1.2).
+    changed: PerSide<bool>,
+    /// For each side, true once its Finished was seen (up to TLS 1.2).
+    finished: PerSide<bool>,
     /// True if the client has sent encrypted records whose length is not that of a Finished.
     is_unfinished: bool,
 }
@@ -42,24 +44,25 @@ pub(super) struct Flights {
 /// A flight of the client and its answer.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
-    begin: Timestamp,
-    first_number: u64,
+    /// The packet with the client's first byte.
+    first: PacketTime,
     request: Span,
     response: Span,
     end: Timestamp,
-    last_number: u64,
+    /// The packet with the answer's last byte so far.
+    last_number: Option<PacketNumber>,
     is_retry: bool,
 }
 
 impl Flights {
     pub(super) fn begin(&self) -> Option<Timestamp> {
-        self.legs.first().map(|leg| leg.begin)
+        self.legs.first().map(|leg| leg.first.at)
     }
 
-    /// Returns span and start time of the first flight, and the packet in which it began.
-    pub(super) fn first(&self) -> Option<(Span, Timestamp, u64)> {
+    /// Returns the span of the first flight, and the packet in which it began.
+    pub(super) fn first(&self) -> Option<(Span, PacketTime)> {
         let leg = self.legs.first()?;
-        Some((leg.request, leg.begin, leg.first_number))
+        Some((leg.request, leg.first))
     }
 
     pub(super) fn server_name(&self) -> Option<&str> {
@@ -77,11 +80,11 @@ impl Flights {
 
     /// Returns true if both sides have sent their Finished (up to TLS 1.2).
     pub(super) fn is_done(&self) -> bool {
-        self.finished == [true, true]
+        self.finished.client && self.finished.server
     }
 
     /// Records that a record began.
-    pub(super) fn began(&mut self, by: Side, start: u64, at: Timestamp, number: u64) {
+    pub(super) fn began(&mut self, by: Side, start: u64, first: PacketTime) {
         let is_new = self
             .legs
             .last()
@@ -89,12 +92,11 @@ impl Flights {
         if by == Side::Client && is_new && self.legs.len() < MAX_LEGS {
             let empty = Span { start, end: start };
             self.legs.push(Flight {
-                begin: at,
-                first_number: number,
+                first,
                 request: empty,
                 response: Span { start: 0, end: 0 },
-                end: at,
-                last_number: 0,
+                end: first.at,
+                last_number: None,
                 is_retry: false,
             });
         }
@@ -112,11 +114,10 @@ impl Flights {
 
     /// Records that a record ended.
     pub(super) fn ended(&mut self, by: Side, content: Content, end: u64, mark: &Brief) {
-        let side = usize::from(by == Side::Server);
-        let has_changed = self.changed.get(side).copied().unwrap_or_default();
+        let has_changed = *self.changed.get(by);
         match content {
-            Content::ChangeCipherSpec => self.changed[side] = true,
-            Content::Handshake if has_changed => self.finished[side] = true,
+            Content::ChangeCipherSpec => *self.changed.get_mut(by) = true,
+            Content::Handshake if has_changed => *self.finished.get_mut(by) = true,
             Content::ApplicationData if by == Side::Client => self.is_unfinished = true,
             _ => {}
         }
@@ -126,14 +127,14 @@ impl Flights {
         match by {
             Side::Client => {
                 leg.request.end = leg.request.end.max(end);
-                if leg.last_number == 0 {
+                if leg.last_number.is_none() {
                     leg.end = leg.end.max(mark.at);
                 }
             }
             Side::Server => {
                 leg.response.end = leg.response.end.max(end);
                 leg.end = leg.end.max(mark.at);
-                leg.last_number = mark.number;
+                leg.last_number = PacketNumber::new(mark.number);
             }
         }
     }
@@ -212,7 +213,7 @@ struct Tiled<'a> {
 
 impl Tiled<'_> {
     fn leg(&mut self, leg: &Flight) -> Leg {
-        let client_think = self.client(leg.begin);
+        let client_think = self.client(leg.first.at);
         let (begin, end) = (self.cursor, leg.end.max(self.cursor));
         let tiling = if leg.response.end > leg.response.start {
             self.tile(leg, begin, end)
@@ -232,11 +233,14 @@ impl Tiled<'_> {
             spread: SPREAD.into_iter().map(of_kind).sum(),
             longest_gap: Pace::of(self.marks, Side::Server, leg.response, end).longest_gap,
             answer_bytes: leg.response.end - leg.response.start,
-            packets: [leg.first_number, leg.last_number],
+            packets: LegPackets {
+                first: leg.first.number,
+                last: leg.last_number,
+            },
             is_retry: leg.is_retry,
         };
         self.waits.extend(tiling.waits);
-        self.recoveries.extend(tiling.recoveries);
+        self.recoveries.extend(tiling.loss.recoveries);
         if made.answer_bytes > 0 {
             self.cursor = end;
         }
@@ -274,10 +278,9 @@ impl Tiled<'_> {
             ends_with_fin: false,
             expects_at: None,
             interim: None,
-            to_server: self.view.to_server(),
-            to_client: self.view.to_client(),
+            trips: self.view.trips(),
             pipes: self.view.pipes(),
-            serialization: [Side::Client, Side::Server].map(|by| serialization(marks, by)),
+            serialization: PerSide::of(|by| serialization(marks, by)),
             before: Before::default(),
             is_answer_repeated: false,
             is_unread: false,

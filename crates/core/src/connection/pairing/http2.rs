@@ -16,17 +16,19 @@ pub(super) use flow_control::{Multiplex, Multiplexed};
 impl Pairing {
     /// Starts parsing HTTP/2, which the client is about to send.
     pub(super) fn begin_http2(&mut self) {
-        self.mode = Mode::Http2;
-        self.requests.speak(Protocol::Http2, Role::Request);
-        self.responses.speak(Protocol::Http2, Role::Response);
+        self.protocol.mode = Mode::Http2;
+        self.streams.requests.speak(Protocol::Http2, Role::Request);
+        self.streams
+            .responses
+            .speak(Protocol::Http2, Role::Response);
         self.multiplex = Some(Box::new(Multiplex::new()));
     }
 
     /// Changes from HTTP/1.1 to HTTP/2: the request that asked for the upgrade is stream 1 (RFC
     /// 7540 §3.2). The responses' parser was changed at the end of the 101 response.
     pub(super) fn upgrade_to_http2(&mut self) {
-        self.mode = Mode::Http2;
-        self.requests.speak(Protocol::Http2, Role::Request);
+        self.protocol.mode = Mode::Http2;
+        self.streams.requests.speak(Protocol::Http2, Role::Request);
         self.multiplex = Some(Box::new(Multiplex::new()));
         if let Some(draft) = self.open.back_mut() {
             draft.multiplexed = Multiplexed::of(1);
@@ -73,11 +75,11 @@ impl Pairing {
         // Streams opened by a client have odd numbers (RFC 9113 §5.1.1).
         let opens = by == Side::Client && frame.is_headers() && frame.stream % 2 == 1;
         if opens && self.stream(frame.stream).is_none() {
-            let (at, number) = self.first_sent(start).unwrap_or((mark.at, mark.number));
-            self.begin(start, at, number);
+            let first = self.first_sent(start).unwrap_or(mark.time());
+            self.begin(start, first);
             if let Some(draft) = self.open.back_mut() {
                 draft.multiplexed = Multiplexed::of(frame.stream);
-                draft.was_behind = false;
+                draft.beginning.was_behind = false;
             }
         }
         let end = start + HEADER + u64::from(frame.length);
@@ -90,8 +92,7 @@ impl Pairing {
                         start,
                         end: start + 1,
                     },
-                    mark.at,
-                    mark.number,
+                    mark.time(),
                 ),
             }
         }
@@ -141,10 +142,10 @@ impl Pairing {
             return false;
         };
         match by {
-            Side::Client if draft.line.is_none() => {
+            Side::Client if draft.request_head.line.is_none() => {
                 let Fields { method, path, .. } = *fields;
                 let target = path.unwrap_or_default();
-                draft.line = method.map(|method| RequestLine {
+                draft.request_head.line = method.map(|method| RequestLine {
                     fingerprint: fingerprint(target.as_bytes()),
                     ..RequestLine::new(&method, &target)
                 });
@@ -154,7 +155,7 @@ impl Pairing {
                 let is_interim = matches!(fields.status, Some(100..200));
                 if !is_interim {
                     // Trailers have no status.
-                    draft.status = fields.status.or(draft.status);
+                    draft.response_head.status = fields.status.or(draft.response_head.status);
                 }
                 is_interim
             }
@@ -167,16 +168,16 @@ impl Pairing {
         let Some(draft) = self.stream(frame.stream).filter(|_| by == Side::Server) else {
             return;
         };
-        draft.last_number = mark.number;
+        draft.last.number = mark.time().number;
         if frame.ends_stream() {
-            draft.complete(offset, mark.at, mark.number);
-            self.frames_lost = 0;
+            draft.complete(offset, mark.time());
+            self.protocol.frames_lost = 0;
         } else {
             let end = Span {
                 start: offset,
                 end: offset,
             };
-            draft.extend_turn(end, mark.at, mark.number);
+            draft.extend_turn(end, mark.time());
         }
     }
 }

@@ -8,6 +8,7 @@
 use core::mem::take;
 
 use super::around::Around;
+use super::draft::Beginning;
 use super::turns::is_apart;
 use super::{Draft, Mode, Pairing, Scratch};
 use crate::attribution::mark::{Brief, Data};
@@ -15,7 +16,7 @@ use crate::attribution::packet::Need;
 use crate::attribution::packet::{Arrival, Span};
 use crate::attribution::{Before, Spare, Trace};
 use crate::connection::{Closed, View, is_progress};
-use crate::exchange::{Exchange, Outcome, Side};
+use crate::exchange::{Exchange, Outcome, PerSide, Side};
 use crate::observed::time::Timestamp;
 
 /// Maximum number of segments of one transfer; what follows is another transfer, so that old marks
@@ -28,8 +29,8 @@ const MAX_WAITING: usize = 64;
 /// The bytes of a connection that belong to no exchange.
 #[derive(Debug, Default)]
 pub(super) struct Loose {
-    /// The bytes of the client, and of the server.
-    ways: [Way; 2],
+    /// The open transfer of each side.
+    ways: PerSide<Way>,
     /// Transfers to be handed out.
     done: Vec<Exchange>,
     /// Transfers of a request that has not been answered yet.
@@ -60,13 +61,17 @@ impl Loose {
     }
 
     fn is_open(&self) -> bool {
-        self.ways.iter().any(|way| way.draft.is_some())
+        self.ways.each().into_iter().any(|way| way.draft.is_some())
     }
 
     /// Returns the earliest time from which marks are needed.
     pub(super) fn begin(&self) -> Option<Timestamp> {
-        let drafts = self.ways.iter().filter_map(|way| way.draft.as_ref());
-        drafts.map(|draft| draft.begin).min()
+        let drafts = self
+            .ways
+            .each()
+            .into_iter()
+            .filter_map(|way| way.draft.as_ref());
+        drafts.map(|draft| draft.first.at).min()
     }
 
     /// Settles the transfers that waited for the outcome of a request: if it was answered, their
@@ -82,9 +87,7 @@ impl Loose {
 
     /// Records that the other side answers: what `asked` sent was a request.
     fn answered(&mut self, asked: Side) {
-        if let Some(way) = self.ways.get_mut(slot(asked)) {
-            *way = Way::default();
-        }
+        *self.ways.get_mut(asked) = Way::default();
     }
 }
 
@@ -92,9 +95,11 @@ impl Way {
     /// Takes in a segment that continues the preceding one.
     fn go_on(&mut self, mark: &Brief, span: Span) {
         let draft = self.draft.get_or_insert_with(|| {
-            let mut draft = Draft::new(0, span.start, mark.at, mark.number, false);
-            draft.begins_shut_out = mark.is_shut_out;
-            Box::new(draft)
+            let beginning = Beginning {
+                was_behind: false,
+                is_shut_out: mark.is_shut_out,
+            };
+            Box::new(Draft::new(0, span.start, mark.time(), beginning))
         });
         let own = match mark.by {
             Side::Client => &mut draft.request,
@@ -107,13 +112,9 @@ impl Way {
                 end: own.end.max(span.end),
             },
         };
-        (draft.end, draft.last_number) = (mark.at, mark.number);
+        draft.last = mark.time();
         self.segments += 1;
     }
-}
-
-fn slot(side: Side) -> usize {
-    usize::from(side == Side::Server)
 }
 
 impl Pairing {
@@ -144,20 +145,15 @@ impl Pairing {
         }
         // A sender stopped by a closed window did not pause.
         let is_apart = is_apart(mark, data, view) && !mark.is_shut_out;
-        let way = self.loose.get_or_insert_default();
-        let Some(way) = way.ways.get_mut(slot(mark.by)) else {
-            return;
-        };
+        let loose = self.loose.get_or_insert_default();
+        let way = loose.ways.get_mut(mark.by);
         let goes_on = way.has_begun && !is_apart;
         way.has_begun = true;
         if !goes_on || way.segments >= MOST_SEGMENTS {
             self.close_way(mark.by, view, &mut scratch.spare);
         }
-        if goes_on
-            && let Some(loose) = &mut self.loose
-            && let Some(way) = loose.ways.get_mut(slot(mark.by))
-        {
-            way.go_on(mark, data.span);
+        if goes_on && let Some(loose) = &mut self.loose {
+            loose.ways.get_mut(mark.by).go_on(mark, data.span);
         }
     }
 
@@ -165,11 +161,11 @@ impl Pairing {
     fn may_be_loose(&self, by: Side, span: Span) -> bool {
         let holds =
             |draft: &Draft| draft.response.start <= span.start && draft.response.end >= span.end;
-        match (self.mode, by) {
+        match (self.protocol.mode, by) {
             (Mode::Undecided, _) => true,
             (Mode::Turns, Side::Client) => self.open.back().is_none_or(|last| !last.has_response()),
             (Mode::Turns, Side::Server) => !self.open.iter().any(holds),
-            (Mode::Http, Side::Server) => self.is_orphaned,
+            (Mode::Http, Side::Server) => self.turn.is_orphaned,
             // The rest of a request that was answered early.
             (Mode::Http, Side::Client) => !self.open.iter().any(Draft::is_awaited),
             (Mode::Http2 | Mode::Tls, _) => false,
@@ -179,9 +175,7 @@ impl Pairing {
     /// Closes the transfer of one side, if it has one.
     fn close_way(&mut self, by: Side, view: &View<'_>, spare: &mut Spare) {
         let Some(loose) = &mut self.loose else { return };
-        let Some(way) = loose.ways.get_mut(slot(by)) else {
-            return;
-        };
+        let way = loose.ways.get_mut(by);
         way.segments = 0;
         let Some(draft) = way.draft.take() else {
             return;
@@ -192,7 +186,7 @@ impl Pairing {
             torn: &self.torn,
             behind: None,
             before: Before::default(),
-            request_acked: self.request_acked,
+            request_acked: self.acked.requests,
             is_unread: true,
         };
         let transfer = draft.close_loose(around, by, spare);

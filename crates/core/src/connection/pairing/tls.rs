@@ -10,6 +10,7 @@ use crate::attribution::mark::Brief;
 use crate::attribution::packet::Span;
 use crate::connection::View;
 use crate::exchange::Side;
+use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
 use crate::protocol::http::{RequestLine, Role};
 use crate::protocol::tls::{self, Content, Event, HEADER, SERVER_HELLO};
@@ -127,18 +128,18 @@ impl Conversation {
 impl Pairing {
     /// Starts parsing TLS, with the client's bytes that are read next.
     pub(super) fn begin_tls(&mut self, payload: &[u8]) {
-        self.mode = Mode::Tls;
-        self.requests.speak(Protocol::Tls, Role::Request);
-        self.responses.speak(Protocol::Tls, Role::Response);
+        self.protocol.mode = Mode::Tls;
+        self.streams.requests.speak(Protocol::Tls, Role::Request);
+        self.streams.responses.speak(Protocol::Tls, Role::Response);
         let begins_with_hello = payload.first() == Some(&22)
             && payload.get(HEADER as usize) == Some(&tls::CLIENT_HELLO);
-        self.tls = Some(Box::new(Conversation::new(begins_with_hello)));
+        self.tls.conversation = Some(Box::new(Conversation::new(begins_with_hello)));
     }
 
     /// Takes in a hole: bytes that the capture missed.
     pub(super) fn tls_torn(&mut self, by: Side, span: Span) {
         let is_torn = !self.skip(by, span).is_empty();
-        if let Some(tls) = &mut self.tls {
+        if let Some(tls) = &mut self.tls.conversation {
             tls.lose();
         }
         if is_torn {
@@ -148,7 +149,7 @@ impl Pairing {
 
     pub(super) fn tls_step(&mut self, offset: u64, step: Step, mark: &Brief, view: &View<'_>) {
         let by = mark.by;
-        let Some(mut tls) = self.tls.take() else {
+        let Some(mut tls) = self.tls.conversation.take() else {
             return;
         };
         match step {
@@ -191,7 +192,7 @@ impl Pairing {
             }
             _ => {}
         }
-        self.tls = Some(tls);
+        self.tls.conversation = Some(tls);
     }
 
     fn record_began(
@@ -206,7 +207,7 @@ impl Pairing {
             Side::Client => self.first_sent(record.start),
             Side::Server => None,
         };
-        let (at, number) = begin.unwrap_or((mark.at, mark.number));
+        let begin = begin.unwrap_or(mark.time());
         let is_encrypted = record.content == Content::ApplicationData;
         match &mut tls.phase {
             Phase::Handshake(flights) => {
@@ -229,7 +230,7 @@ impl Pairing {
                 // Middlebox compatibility: it may come long before the rest.
                 let means_nothing = record.content == Content::ChangeCipherSpec && tls.is_1_3;
                 if !means_nothing {
-                    flights.began(by, record.start, at, number);
+                    flights.began(by, record.start, begin);
                 }
             }
             Phase::Torn => {
@@ -240,12 +241,12 @@ impl Pairing {
                 let is_request = tls.is_request(record) && !is_finished && !tls.is_early;
                 if by == Side::Client && is_request {
                     tls.phase = Phase::Application;
-                    self.request_record(tls, record, (at, number), mark);
+                    self.request_record(tls, record, begin, mark);
                 }
             }
             Phase::Application => match by {
                 Side::Client if tls.is_request(record) => {
-                    self.request_record(tls, record, (at, number), mark)
+                    self.request_record(tls, record, begin, mark)
                 }
                 Side::Server if is_encrypted => self.response_began(tls, record, mark, view),
                 _ => {}
@@ -289,7 +290,7 @@ impl Pairing {
         let before = core::mem::replace(&mut tls.phase, Phase::Application);
         if let Phase::Handshake(flights) = before {
             let handshake = flights.close(view, self.marks.as_slice(), &self.torn);
-            self.handshake = handshake.map(Box::new);
+            self.tls.handshake = handshake.map(Box::new);
         }
     }
 
@@ -297,13 +298,13 @@ impl Pairing {
         &mut self,
         tls: &mut Conversation,
         record: Record,
-        (at, number): (Timestamp, u64),
+        first: PacketTime,
         mark: &Brief,
     ) {
         let may_be_control = record.length <= MOST_CONTROL;
-        let is_late = at.since(tls.last_request) > LULL;
-        let has_crossed = core::mem::take(&mut self.has_crossed);
-        tls.last_request = at;
+        let is_late = first.at.since(tls.last_request) > LULL;
+        let has_crossed = core::mem::take(&mut self.turn.has_crossed);
+        tls.last_request = first.at;
         tls.has_messages |= !may_be_control;
         if self.open.back().is_none_or(Draft::has_response) {
             // Tickets come before the first response only.
@@ -311,7 +312,7 @@ impl Pairing {
             tls.is_control = may_be_control;
             self.finish_turn();
             let is_early = !may_be_control && self.is_early(mark);
-            self.begin(record.start, at, number);
+            self.begin(record.start, first);
             self.note_crossing(is_early);
         } else if is_late && may_be_control && !tls.is_control {
             return;
@@ -319,7 +320,7 @@ impl Pairing {
             && is_late
             && (tls.is_control || has_crossed)
         {
-            draft.begin_again(record.start, at, number);
+            draft.begin_again(record.start, first);
             tls.is_control = may_be_control;
         } else {
             tls.is_control &= may_be_control;
@@ -335,7 +336,7 @@ impl Pairing {
     fn is_late_control(&self, record: Record, may_be_alert: bool, mark: &Brief) -> bool {
         let longest = if may_be_alert { LULL } else { PUSHED };
         let answered = self.open.back().filter(|draft| draft.has_response());
-        let is_late = answered.is_some_and(|draft| mark.at.since(draft.end) > longest);
+        let is_late = answered.is_some_and(|draft| mark.at.since(draft.last.at) > longest);
         record.length <= MOST_CONTROL && is_late
     }
 
@@ -372,7 +373,7 @@ impl Pairing {
         if is_alert {
             return;
         }
-        let is_rest_late = mark.at.since(draft.end) > LULL;
+        let is_rest_late = mark.at.since(draft.last.at) > LULL;
         if index == 1 && tls.ticket.is_some_and(|length| length != record.length) && is_rest_late {
             // Alone and long before anything else, it was not the beginning of a response.
             draft.put_begin_aside(record.start);
@@ -382,14 +383,14 @@ impl Pairing {
         let may_be_ticket = tls.is_1_3 && index == 0 && TICKET_RECORDS.contains(&record.length);
         tls.ticket = (may_be_ticket || is_ticket).then_some(record.length);
         if is_preface || is_ticket {
-            draft.put_aside(record.start, record.end, mark.at, mark.number);
+            draft.put_aside(record.start, record.end, mark.time());
             return;
         }
         let span = Span {
             start: record.start,
             end: record.start + HEADER,
         };
-        draft.extend_turn(span, mark.at, mark.number);
+        draft.extend_turn(span, mark.time());
     }
 
     fn response_ended(&mut self, record: Record, mark: &Brief) {
@@ -401,12 +402,12 @@ impl Pairing {
             end: record.end,
         };
         if draft.is_aside(record.end) {
-            draft.put_aside(record.start, record.end, mark.at, mark.number);
+            draft.put_aside(record.start, record.end, mark.time());
             return;
         }
-        draft.extend_turn(span, mark.at, mark.number);
+        draft.extend_turn(span, mark.time());
         if record.start == draft.response.start {
-            draft.first_record = Some(span);
+            draft.records.first = Some(span);
         }
     }
 }
@@ -414,24 +415,24 @@ impl Pairing {
 impl Pairing {
     /// Returns the start time of the handshake in progress.
     pub(super) fn handshake_begin(&self) -> Option<Timestamp> {
-        self.tls.as_ref()?.flights()?.begin()
+        self.tls.conversation.as_ref()?.flights()?.begin()
     }
 
     /// Fails a handshake in progress because no more will come: it becomes an exchange that failed.
     pub(super) fn fail_handshake(&mut self) {
-        let Some(flights) = self.tls.as_ref().and_then(|tls| tls.flights()) else {
+        let Some(flights) = self.tls.conversation.as_ref().and_then(|tls| tls.flights()) else {
             return;
         };
         let name = flights.server_name().unwrap_or_default().to_owned();
-        let Some((request, begin, number)) = flights.first() else {
+        let Some((request, first)) = flights.first() else {
             return;
         };
         let has_hello = flights.is_answered();
-        self.tls = None;
-        self.begin(request.start, begin, number);
+        self.tls.conversation = None;
+        self.begin(request.start, first);
         if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
             draft.request = request;
-            draft.line = Some(RequestLine::new("TLS", &name));
+            draft.request_head.line = Some(RequestLine::new("TLS", &name));
             draft.signs.has_hello = has_hello;
         }
     }

@@ -34,17 +34,18 @@ impl Pairing {
         payload: &[u8],
         view: &View<'_>,
     ) {
-        if self.is_unread {
+        if self.protocol.is_unread {
             self.read_late(mark.by, payload);
         }
         // A protocol that is parsed shows which bytes belong together.
         let is_read = self
-            .spoken
+            .protocol
+            .identified
             .is_some_and(|spoken| spoken != Protocol::Answered);
         let is_apart = !is_read && is_apart(mark, data, view);
-        let Some(protocol) = self.spoken else {
+        let Some(protocol) = self.protocol.identified else {
             self.count_apart(mark.by, is_apart);
-            return self.turn_data(mark, data, is_apart && self.is_unread);
+            return self.turn_data(mark, data, is_apart && self.protocol.is_unread);
         };
         let begins = self.open.back().is_none_or(Draft::has_response);
         let line = protocol.asks(payload);
@@ -58,10 +59,11 @@ impl Pairing {
             return;
         };
         match mark.by {
-            Side::Client if begins => draft.line = line,
+            Side::Client if begins => draft.request_head.line = line,
             Side::Server if draft.response.start == data.span.start => {
-                draft.is_error |= protocol.is_error(payload);
-                draft.status = draft.status.or(protocol.status(payload));
+                draft.response_head.is_error |= protocol.is_error(payload);
+                draft.response_head.status =
+                    draft.response_head.status.or(protocol.status(payload));
             }
             _ => {}
         }
@@ -72,7 +74,7 @@ impl Pairing {
     pub(super) fn turn_torn(&mut self, by: Side, span: Span) {
         let last = self.open.back_mut().filter(|draft| draft.is_awaited());
         match last.filter(|draft| by == Side::Server && draft.has_response()) {
-            Some(draft) => draft.torn_until = Some(span.end),
+            Some(draft) => draft.torn.until = Some(span.end),
             None => self.cut_awaited(),
         }
     }
@@ -84,7 +86,7 @@ impl Pairing {
             Side::Server => Role::Response,
         };
         if payload.len() >= LEAST_READ && http::begins_message(role, payload) {
-            (self.spoken, self.is_unread) = (Some(Protocol::Http), false);
+            (self.protocol.identified, self.protocol.is_unread) = (Some(Protocol::Http), false);
         }
     }
 
@@ -99,12 +101,12 @@ impl Pairing {
         if !is_apart || mark.by != Side::Server || !has_response {
             return;
         }
-        if self.is_unread {
+        if self.protocol.is_unread {
             self.finish_turn();
         } else if mark.idle > PUSHED
             && let Some(draft) = self.open.back_mut()
         {
-            draft.signs.is_crossed = true;
+            draft.signs.doubts.is_crossed = true;
         }
     }
 
@@ -114,14 +116,14 @@ impl Pairing {
     fn count_apart(&mut self, by: Side, is_apart: bool) {
         let has_response = self.open.back().is_none_or(Draft::has_response);
         match (by, has_response) {
-            (Side::Client, true) => self.apart = 0,
+            (Side::Client, true) => self.turn.apart = 0,
             (Side::Client, false) | (Side::Server, true) => {
-                self.apart = self.apart.saturating_add(u32::from(is_apart));
+                self.turn.apart = self.turn.apart.saturating_add(u32::from(is_apart));
             }
             // A response may come slowly.
             (Side::Server, false) => {}
         }
-        self.is_unread |= self.apart >= MOST_PARTS;
+        self.protocol.is_unread |= self.turn.apart >= MOST_PARTS;
     }
 
     /// Takes in data paired by turns; `is_apart`: it belongs to nothing before it. It is unknown
@@ -134,16 +136,16 @@ impl Pairing {
         let has_response = self.open.back().is_none_or(Draft::has_response);
         match mark.by {
             Side::Client => {
-                let has_crossed = core::mem::take(&mut self.has_crossed);
+                let has_crossed = core::mem::take(&mut self.turn.has_crossed);
                 if has_response {
                     self.finish_turn();
                     let is_early = self.is_early(mark);
-                    self.begin(data.span.start, mark.at, mark.number);
+                    self.begin(data.span.start, mark.time());
                     self.note_crossing(is_early);
                 }
                 if let Some(draft) = self.open.back_mut() {
                     if (is_apart || has_crossed) && !has_response {
-                        draft.begin_again(data.span.start, mark.at, mark.number);
+                        draft.begin_again(data.span.start, mark.time());
                     }
                     draft.request.end = draft.request.end.max(data.span.end);
                 }
@@ -152,7 +154,7 @@ impl Pairing {
             Side::Server if is_apart && has_response => self.finish_turn(),
             Side::Server => {
                 if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
-                    draft.extend_turn(data.span, mark.at, mark.number);
+                    draft.extend_turn(data.span, mark.time());
                 }
             }
         }
@@ -169,8 +171,8 @@ impl Pairing {
         let crosses = mark.ack <= draft.request.start;
         if draft.ordinal > 0 {
             // A segment that does not acknowledge the whole request does not answer it either.
-            draft.signs.is_crossed |= mark.ack < draft.request.end;
-            self.has_crossed |= crosses;
+            draft.signs.doubts.is_crossed |= mark.ack < draft.request.end;
+            self.turn.has_crossed |= crosses;
         }
         crosses
     }
@@ -183,7 +185,7 @@ impl Pairing {
 
     pub(super) fn note_crossing(&mut self, is_crossed: bool) {
         if let Some(draft) = self.open.back_mut() {
-            draft.signs.is_crossed |= is_crossed;
+            draft.signs.doubts.is_crossed |= is_crossed;
         }
     }
 }

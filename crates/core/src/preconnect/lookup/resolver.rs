@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use super::open::Open;
 use super::{Lookup, Unanswered};
 use crate::observed::event::PointId;
+use crate::observed::packet::PacketRange;
 use crate::protocol::http::fingerprint;
 use crate::stats::histogram::Distribution;
 
@@ -42,7 +43,7 @@ pub(crate) struct Waited {
     pub(crate) took: Duration,
     /// Number of names queried, one after another.
     pub(crate) names: u32,
-    pub(crate) packets: [u64; 2],
+    pub(crate) packets: PacketRange,
     /// Fingerprints of the name and of its domain (the name's last two labels).
     pub(crate) name: u64,
     pub(crate) domain: u64,
@@ -144,13 +145,13 @@ fn domain_of(name: &str) -> &[u8] {
 }
 
 impl Kind {
-    fn add(&mut self, lost: Duration, name: &str, packets: [u64; 2]) {
+    fn add(&mut self, lost: Duration, name: &str, packets: PacketRange) {
         self.lost.record(lost);
         if self.name.is_empty() {
             name.clone_into(&mut self.name);
         }
         if self.packets.len() < MAX_PACKETS {
-            self.packets.extend(packets);
+            self.packets.extend(packets.numbers());
         }
     }
 

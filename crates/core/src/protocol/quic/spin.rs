@@ -7,6 +7,7 @@
 
 use core::time::Duration;
 
+use crate::observed::side::Side;
 use crate::observed::time::Timestamp;
 use crate::stats::sample::Sample;
 
@@ -36,7 +37,7 @@ struct Wave {
 
 impl Wave {
     /// Takes in the bit of a packet; returns true if it changed.
-    fn take(&mut self, spin: bool, at: Timestamp) -> bool {
+    fn observe(&mut self, spin: bool, at: Timestamp) -> bool {
         let is_edge = self
             .value
             .replace(spin)
@@ -51,16 +52,16 @@ impl Wave {
 
 impl Spin {
     /// Takes in a 1-RTT packet of the client or of the server.
-    pub(super) fn take(&mut self, by_client: bool, spin: bool, at: Timestamp) {
-        if by_client {
+    pub(super) fn observe(&mut self, by: Side, spin: bool, at: Timestamp) {
+        if by == Side::Client {
             // The client inverts the bit: its edge answers the server's edge to the other value.
-            if self.client.take(spin, at)
+            if self.client.observe(spin, at)
                 && self.server.value == Some(!spin)
                 && let Some(edge) = self.server.edge.take()
             {
                 self.to_client.push(at.since(edge));
             }
-        } else if self.server.take(spin, at)
+        } else if self.server.observe(spin, at)
             && self.client.value == Some(spin)
             && let Some(edge) = self.client.edge.take()
         {

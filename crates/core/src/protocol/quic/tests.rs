@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use super::{Flow, Flows};
+use crate::observed::side::PerSide;
 use crate::decode::{self, Container, Found, Packet, Record};
 use crate::observed::event::PointId;
 use crate::observed::flow;
@@ -58,8 +59,8 @@ fn a_handshake_is_timed_to_the_clients_first_packet_under_its_final_keys() {
     assert_eq!(rounded_ms(flow.handshake()), Some(30));
     assert_eq!((flow.retries, flow.negotiations), (0, 0));
     assert!(!flow.has_zero_rtt);
-    let [client, server] = flow.sides;
-    assert_eq!(flow.last_packet, client.datagrams + server.datagrams);
+    let PerSide { client, server } = flow.sent;
+    assert_eq!(flow.packets.last, client.datagrams + server.datagrams);
 }
 
 #[test]

@@ -51,7 +51,9 @@ impl Waiting {
         if self.count == 0 {
             return None;
         }
-        let turns = self.turns.get_mut(&(exchange.client, exchange.server))?;
+        let turns = self
+            .turns
+            .get_mut(&(exchange.id.client, exchange.id.server))?;
         let (begin, end) = (exchange.begin - STAMPS, exchange.end + STAMPS);
         let passed = turns.partition_point(|turn| came(turn, begin) < begin);
         turns.drain(..passed);

@@ -286,7 +286,7 @@ fn two_turns_rename_nothing() {
     }
     let mut exchange = exchange(60_000);
     let before = exchange.waits.clone();
-    assert_eq!((exchange.client, exchange.server), (client, server));
+    assert_eq!((exchange.id.client, exchange.id.server), (client, server));
     let turn = waiting.take(&exchange);
     Served::default().take(&mut exchange, turn);
     assert_eq!(exchange.waits, before);

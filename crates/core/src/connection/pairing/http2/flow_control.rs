@@ -7,7 +7,7 @@ use super::{Draft, Pairing};
 use crate::attribution::Held;
 use crate::attribution::mark::Brief;
 use crate::connection::View;
-use crate::exchange::Side;
+use crate::exchange::{PerSide, Side};
 use crate::observed::time::Timestamp;
 use crate::protocol::http2::Frame;
 
@@ -25,10 +25,10 @@ const SEGMENT: u64 = 1448;
 /// Error of timestamps on one path.
 const JITTER: Duration = Duration::from_micros(500);
 
-/// Flow-control state of a connection, by sender of the data: the client's, the server's.
+/// Flow-control state of a connection, by sender of the data.
 #[derive(Debug)]
 pub(in super::super) struct Multiplex {
-    senders: [Sender; 2],
+    senders: PerSide<Sender>,
 }
 
 /// Data of one side, and what its peer allows it to send.
@@ -61,8 +61,8 @@ struct Window {
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Multiplexed {
     stream: u32,
-    /// The flow-control windows: one for the client's data, one for the server's.
-    windows: [Window; 2],
+    /// The flow-control windows for each side's data.
+    windows: PerSide<Window>,
     /// Stretches in which one side was held back by the other's windows.
     pub(in super::super) held: Vec<Held>,
 }
@@ -78,11 +78,7 @@ impl Multiplexed {
 
     /// Returns the window for what one side may still send.
     fn window(&mut self, by: Side) -> &mut Window {
-        let [client, server] = &mut self.windows;
-        match by {
-            Side::Client => client,
-            Side::Server => server,
-        }
+        self.windows.get_mut(by)
     }
 }
 
@@ -124,16 +120,12 @@ impl Window {
 impl Multiplex {
     pub(super) fn new() -> Self {
         Self {
-            senders: [Sender::default(), Sender::default()],
+            senders: PerSide::default(),
         }
     }
 
     fn sender(&mut self, by: Side) -> &mut Sender {
-        let [client, server] = &mut self.senders;
-        match by {
-            Side::Client => client,
-            Side::Server => server,
-        }
+        self.senders.get_mut(by)
     }
 }
 
@@ -192,7 +184,7 @@ impl Pairing {
         let Some(draft) = self.stream(frame.stream) else {
             return;
         };
-        let begin = draft.begin;
+        let begin = draft.first.at;
         let Some(multiplexed) = &mut draft.multiplexed else {
             return;
         };
