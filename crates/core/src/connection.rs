@@ -36,7 +36,7 @@ pub(crate) use setup::{Setup, SetupOutcome};
 pub(crate) use vantage::Vantage;
 pub(crate) use view::View;
 
-use crate::attribution::mark::{Brief, Data, Mark};
+use crate::attribution::packet_record::{Data, PacketKey, PacketRecord};
 use crate::exchange::Side;
 use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, Endpoint, FlowKey, PerDirection};
@@ -92,7 +92,7 @@ enum End {
 impl Connection {
     /// Begins a connection with this segment. Collects the connection's numbers if `stream`,
     /// Wireshark's index of the connection, is given.
-    // Built in its final place, because it is large to move.
+    // The connection is built in its final place, because moving it is expensive.
     #[inline(always)]
     pub(crate) fn begin(first: &Segment, stream: Option<Option<u32>>) -> Self {
         Self {
@@ -203,7 +203,12 @@ impl Connection {
     }
 
     /// Takes in one segment.
-    pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
+    pub(crate) fn observe_segment(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        closed: &mut Closed,
+    ) {
         if self.is_second_answer(segment) {
             return;
         }
@@ -217,7 +222,9 @@ impl Connection {
         if let Some(facts) = &mut self.facts {
             facts.count(segment);
         }
-        self.half_mut(segment.direction).marks.take(segment);
+        self.half_mut(segment.direction)
+            .ecn_marks
+            .observe_segment(segment);
         if segment.flags.contains(TcpFlags::SYN) {
             self.take_syn(segment);
             return;
@@ -270,8 +277,8 @@ impl Connection {
         };
         let idle = Some(idle).filter(|_| self.has_history);
         self.has_history = true;
-        if data.is_some() || self.pairing.is_marking() {
-            let mark = Mark {
+        if data.is_some() || self.pairing.keeps_packets() {
+            let packet = PacketRecord {
                 at: segment.at,
                 number: segment.number,
                 by,
@@ -286,7 +293,7 @@ impl Connection {
                 reports_hole: sacks,
                 skipped,
             };
-            self.pairing.mark(mark, &mut closed.scratch);
+            self.pairing.add_packet(packet, &mut closed.scratch);
         }
         if let Some(data) = data {
             let idle = idle.unwrap_or_default().saturating_sub(queued.known());
@@ -314,7 +321,7 @@ impl Connection {
         if by == Side::Server {
             self.server_ttl = segment.ip.ttl;
         }
-        let mark = Brief {
+        let packet = PacketKey {
             at: segment.at,
             number: segment.number,
             by,
@@ -326,7 +333,7 @@ impl Connection {
         };
         let view = View::of(&self.flow, self.point, self.client, &self.halves);
         let scratch = &mut closed.scratch;
-        self.pairing.data(&mark, data, payload, &view, scratch);
+        self.pairing.data(&packet, data, payload, &view, scratch);
     }
 
     /// Records that the host that sends in this direction uses one counter of IP identifications
@@ -382,7 +389,7 @@ impl Connection {
             is_awaited: peer.sequence.next > peer.sequence.acked,
         };
         if let Some(facts) = &mut self.facts {
-            facts.take(&step);
+            facts.observe_step(&step);
         }
     }
 

@@ -174,7 +174,7 @@ pub struct Particulars {
     pub redirect: Option<u64>,
     /// True if the response was compressed while it was sent.
     pub is_encoded_on_the_fly: bool,
-    /// True if the response's parts are sent as events occur (server-sent events and the like): the
+    /// True if the parts of the response are sent as events occur, as in server-sent events: the
     /// time between the parts has no owner.
     pub is_stream: bool,
     /// True if the exchange fetched something that a certificate's validity depends on: an OCSP
@@ -283,8 +283,8 @@ pub struct PathTimes {
     /// Queueing of request and response on their way to the observation point, as far as their
     /// senders' clocks show.
     pub queued: Queueing,
-    /// The time beyond the path's minimum that the response's end took to reach the client from an
-    /// observation point before it; `None` if the client's acknowledgements do not show it.
+    /// The time by which the end of the response took longer than the minimum from the observation
+    /// point to the client; `None` if the client's acknowledgements do not show it.
     pub heard_late: Option<Duration>,
     /// Minimum round trip from the observation point to the client.
     pub to_client: Duration,

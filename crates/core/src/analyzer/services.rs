@@ -67,7 +67,7 @@ impl Services {
     }
 
     /// Queues the next closed exchange for the service at this index; `None` if it is not counted.
-    pub(super) fn take(&mut self, place: Option<usize>) {
+    pub(super) fn queue_exchange(&mut self, place: Option<usize>) {
         self.exchanges.push(place);
     }
 
@@ -96,7 +96,7 @@ impl Services {
     pub(super) fn take_fin_trip(&mut self, server: Endpoint, trip: Duration) {
         let place = self.places.get(&server);
         if let Some((_, service)) = place.and_then(|&place| self.list.get_mut(place)) {
-            service.ledger.take_fin_trip(trip);
+            service.ledger.add_fin_trip(trip);
         }
     }
 
@@ -121,7 +121,12 @@ impl Services {
     /// Counts everything that is queued.
     pub(super) fn count_closed(&mut self, exchanges: &[Exchange], setups: &[Setup]) {
         for_each_service(&mut self.list, &self.setups, setups, Service::take_setups);
-        for_each_service(&mut self.list, &self.exchanges, exchanges, Service::take);
+        for_each_service(
+            &mut self.list,
+            &self.exchanges,
+            exchanges,
+            Service::add_exchanges,
+        );
         self.setups.clear();
         self.exchanges.clear();
     }

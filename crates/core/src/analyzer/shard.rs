@@ -243,7 +243,7 @@ impl Shard {
             client: common.client_of(segment),
         };
         self.connections
-            .take(segment, payload, arrived, &mut self.closed);
+            .observe_segment(segment, payload, arrived, &mut self.closed);
         if self.closed.has_unreported() {
             self.fold_closed(common, ordinal);
         }
@@ -326,14 +326,14 @@ impl Shard {
             } else {
                 None
             };
-            self.services.take(place);
+            self.services.queue_exchange(place);
             if !counts && common.reaches_baseline(exchange) {
                 self.services.take_early(exchange);
             }
             if let Some(place) = place
                 && let Some(served) = self.services.served(place)
             {
-                served.take(exchange, self.waiting.take(exchange));
+                served.add_exchange(exchange, self.waiting.take_turn_within(exchange));
             }
             if self.tells_exchanges {
                 let item = ClosedItem::Exchange(Box::new(exchange.clone()));
@@ -369,7 +369,7 @@ impl Shard {
         for setup in self.closed.setups.iter().skip(taken) {
             let place = match common.server_made(setup) {
                 Some(server) => {
-                    self.hosts.take(setup, server);
+                    self.hosts.add_setup(setup, server);
                     self.services.place(server)
                 }
                 None => None,

@@ -57,7 +57,7 @@ pub(crate) enum Need {
     Untold,
 }
 
-/// Time in queues, accurate to a tick of the sender's clock. Small, because every mark has one.
+/// Time in queues, accurate to a tick of the sender's clock. Small, because every packet has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Queued {
     pub(crate) possible_ns: u64,

@@ -1,4 +1,4 @@
-//! Sums of a message's stops by what limited it.
+//! Sums of a message's stops by their limit.
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use super::Trace;
 use super::flow::{Flow, has_queue};
 use super::release::heard;
 use super::stop::Stop;
-use crate::attribution::mark::Mark;
+use crate::attribution::packet_record::PacketRecord;
 use crate::exchange::Side;
 use crate::exchange::delivery::{
     Delivery, InFlight, Limit, MessageSize, Pause, ReceiverWindows, StallTimes,
@@ -15,7 +15,7 @@ use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
 
-/// Minimum total stopped time worth reporting.
+/// Minimum total stopped time that is reported.
 const NOTABLE: Duration = Duration::from_millis(1);
 /// Maximum number of pauses remembered per message.
 const MAX_PAUSES: usize = 8;
@@ -31,7 +31,7 @@ pub(crate) struct Before {
     pub(crate) kept: u64,
 }
 
-/// Returns what limited the message of `sender`; `None` if nothing did for a notable time.
+/// Returns the limit of the message of `sender`; `None` if no limit stopped it for a notable time.
 pub(super) fn delivery(
     trace: &Trace<'_>,
     sender: Side,
@@ -69,8 +69,8 @@ pub(super) fn delivery(
             stopped,
             held,
             drain,
-            // A queue makes the round trip, and so the timeout, longer than the idle period for
-            // which its draining could be mistaken.
+            // A queue that drains may look like an idle period. It also lengthens the round trip,
+            // so the sender's timeout is longer than that period and does not reset the window.
             spared: slow_start(trace, sender, rested.filter(|_| limit != Limit::Bottleneck))
                 .min(held),
             kept_spared: rounds(trace, sender, trace.before.kept).min(stopped),
@@ -112,11 +112,11 @@ fn drain(trace: &Trace<'_>, sender: Side) -> Duration {
         return Duration::ZERO;
     }
     let end = trace.span(sender).end;
-    let sent = last_sent(trace, sender).map(|(_, mark)| mark.at);
+    let sent = last_sent(trace, sender).map(|(_, packet)| packet.at);
     let ack = trace
-        .marks
+        .packets
         .iter()
-        .find(|mark| mark.by == sender.peer() && mark.ack >= end);
+        .find(|packet| packet.by == sender.peer() && packet.ack >= end);
     let floor = trace.round_trip(sender.peer()).floor();
     match (sent, ack, floor) {
         (Some(sent), Some(ack), Some(floor)) => ack.at.since(sent).saturating_sub(floor),
@@ -124,14 +124,16 @@ fn drain(trace: &Trace<'_>, sender: Side) -> Duration {
     }
 }
 
-fn last_sent<'a>(trace: &Trace<'a>, sender: Side) -> Option<(usize, &'a Mark)> {
+fn last_sent<'a>(trace: &Trace<'a>, sender: Side) -> Option<(usize, &'a PacketRecord)> {
     let end = trace.span(sender).end;
-    let is_last = |mark: &Mark| mark.by == sender && mark.data.is_some_and(|d| d.span.end >= end);
+    let is_last = |packet: &PacketRecord| {
+        packet.by == sender && packet.data.is_some_and(|d| d.span.end >= end)
+    };
     trace
-        .marks
+        .packets
         .iter()
         .enumerate()
-        .find(|(_, mark)| is_last(mark))
+        .find(|(_, packet)| is_last(packet))
 }
 
 /// Returns the maximum number of bytes in flight, at a stop or after the last segment.
@@ -142,8 +144,8 @@ fn most_in_flight(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> u64 {
         .max()
         .unwrap_or_default();
     let span = trace.span(sender);
-    let at_end = last_sent(trace, sender).and_then(|(index, mark)| {
-        let acked = heard(trace, mark, index)?.acked;
+    let at_end = last_sent(trace, sender).and_then(|(index, packet)| {
+        let acked = heard(trace, packet, index)?.acked;
         Some(span.end.saturating_sub(acked.max(span.start)))
     });
     at_stops.max(at_end.unwrap_or_default())
@@ -200,10 +202,10 @@ fn segments(trace: &Trace<'_>, sender: Side) -> u64 {
     let span = trace.span(sender);
     let mss = u64::from(trace.pipe(sender).mss.max(1));
     let data = trace
-        .marks
+        .packets
         .iter()
-        .filter(|mark| mark.by == sender)
-        .filter_map(|mark| mark.data);
+        .filter(|packet| packet.by == sender)
+        .filter_map(|packet| packet.data);
     data.filter(|data| data.span.start < span.end && data.span.end > span.start)
         .map(|data| (data.span.end - data.span.start).div_ceil(mss))
         .sum()
@@ -211,9 +213,9 @@ fn segments(trace: &Trace<'_>, sender: Side) -> u64 {
 
 fn pauses(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> Vec<Pause> {
     let span = trace.span(sender);
-    let first = trace.marks.iter().find(|mark| {
-        mark.by == sender
-            && mark
+    let first = trace.packets.iter().find(|packet| {
+        packet.by == sender
+            && packet
                 .data
                 .is_some_and(|d| d.span.start < span.end && d.span.end > span.start)
     });
@@ -222,13 +224,13 @@ fn pauses(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> Vec<Pause> {
     };
     let ends = |stop: &Stop| {
         let packets = stop.packets;
-        let mark = trace
-            .marks
+        let packet = trace
+            .packets
             .iter()
-            .find(|mark| mark.number == packets.next)?;
+            .find(|packet| packet.number == packets.next)?;
         Some(Pause {
             after: stop.sent.saturating_sub(span.start),
-            until: mark.at.since(first.at),
+            until: packet.at.since(first.at),
             took: stop.took,
             meets_ack: packets.release.is_some(),
         })

@@ -41,7 +41,7 @@ impl Attempts {
                 // The outcome is in the sample of the request.
                 ProbeMethod::TlsFull | ProbeMethod::TlsResumed => continue,
             };
-            attempts.repeated_syns += group.syn_retransmissions;
+            attempts.repeated_syns += group.counts.syn_retransmissions;
             for (&answer, &count) in &group.answers {
                 *answers.entry(answer).or_default() += count;
             }

@@ -124,7 +124,7 @@ impl super::Rule for Rule {
         let is_common = self.tally.affected as f64 >= case.ledger.whole() as f64 * SHARE;
         let is_repeated = spared > 0 && self.tally.affected >= evidence::REPEATS;
         // A client that reuses dead connections is not told to reuse more.
-        let is_forced = case.ledger.stale * 2 >= self.tally.affected;
+        let is_forced = case.ledger.counts.stale * 2 >= self.tally.affected;
         if !(is_common || self.is_limited(case))
             || !is_repeated
             || is_forced
@@ -178,13 +178,24 @@ fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
 /// Returns the origin of each connection, as far as one was named on it: in TLS it is named only by
 /// the handshake. Empty unless at least two different origins were named.
 fn origins(moments: &[Moment]) -> BTreeMap<Endpoint, u64> {
-    let named = || moments.iter().filter(|moment| moment.origin != 0);
-    let first = named().next().map(|moment| moment.origin);
-    if named().all(|moment| Some(moment.origin) == first) {
+    let named = || {
+        moments
+            .iter()
+            .filter(|moment| moment.fingerprints.origin != 0)
+    };
+    let first = named().next().map(|moment| moment.fingerprints.origin);
+    if named().all(|moment| Some(moment.fingerprints.origin) == first) {
         return BTreeMap::new();
     }
     let mut named: Vec<_> = named()
-        .map(|moment| (moment.client, moment.begin, moment.ordinal, moment.origin))
+        .map(|moment| {
+            (
+                moment.client,
+                moment.begin,
+                moment.ordinal,
+                moment.fingerprints.origin,
+            )
+        })
         .collect();
     named.sort_unstable();
     // The first origin is inserted last and therefore stays.
@@ -339,6 +350,7 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::timeline::Fingerprints;
 
     /// Returns one request per second, each on its own connection, for these origins.
     fn asked(origins: &[u64]) -> Vec<Moment> {
@@ -346,7 +358,10 @@ mod tests {
             let at = Timestamp::from_nanos(i64::from(second) * 1_000_000_000);
             let end = at + Duration::from_millis(30);
             Moment {
-                origin: *origin,
+                fingerprints: Fingerprints {
+                    origin: *origin,
+                    ..Fingerprints::default()
+                },
                 setup: Some(Duration::from_millis(10)),
                 ..Moment::between(40_000 + second, at, end)
             }

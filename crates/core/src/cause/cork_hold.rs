@@ -109,7 +109,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let is_most = self.tally.affected as f64 >= case.ledger.count as f64 * SHARE;
+        let is_most = self.tally.affected as f64 >= case.ledger.counts.count as f64 * SHARE;
         let is_told = case.has_packets && self.tally.affected >= LEAST_COUNT && is_most;
         if !is_told || !self.is_timeout(case) || !self.is_on_tick() {
             return Conclusion::Nothing;

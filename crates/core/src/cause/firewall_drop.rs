@@ -68,7 +68,7 @@ impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
         match (setup.outcome, setup.icmp_rejection) {
             (Some(SetupOutcome::Refused), _) | (Some(SetupOutcome::Unanswered), Some(_)) => {
-                self.refusals.take(setup);
+                self.refusals.add_setup(setup);
             }
             (Some(SetupOutcome::Unanswered), None) => {
                 if setup.syns.retransmissions + 1 >= SILENT_SYNS {

@@ -277,14 +277,14 @@ impl<K> Limited<K> {
     /// Returns true if the cause affected at least half of the exchanges, including those whose
     /// responses were cut short.
     pub(super) fn is_common(&self, case: &Case<'_>) -> bool {
-        self.affected() * 2 >= case.ledger.uncut() + case.ledger.cut
+        self.affected() * 2 >= case.ledger.uncut() + case.ledger.counts.cut
     }
 
     /// Returns true if the cause affected only the first exchanges of connections, but not most
     /// others: the window was still being tuned.
     pub(super) fn is_of_openings(&self, case: &Case<'_>) -> bool {
         let is_opening = |side: &Messages| side.opening >= side.tally.affected;
-        let is_rare = self.affected() * 2 < case.ledger.count;
+        let is_rare = self.affected() * 2 < case.ledger.counts.count;
         is_rare && is_opening(&self.server) && is_opening(&self.client)
     }
 

@@ -57,7 +57,7 @@ fn has_round_trip(case: &Case<'_>, held: &Held) -> bool {
         return false;
     };
     let typical = held.tally.saved.quantile(0.5).unwrap_or_default();
-    let is_bounded = case.ledger.round_trip.is_some();
+    let is_bounded = case.ledger.trips.handshake.is_some();
     trip >= nagle_delayed_ack::LEAST_DROP && (is_bounded || typical >= trip * 7 / 8)
 }
 

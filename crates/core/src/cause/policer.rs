@@ -114,7 +114,7 @@ impl super::Rule for Rule {
                 Side::Server => &mut self.server,
                 Side::Client => &mut self.client,
             };
-            account.take(exchange.id.point, drops);
+            account.add_drops(exchange.id.point, drops);
         }
     }
 
@@ -139,7 +139,7 @@ impl super::Rule for Rule {
 }
 
 impl Account {
-    fn take(&mut self, point: PointId, drops: &Drops) {
+    fn add_drops(&mut self, point: PointId, drops: &Drops) {
         for slot in &drops.slots {
             let sum = self.slots.entry((point, slot.number)).or_default();
             sum.0 += slot.passed;

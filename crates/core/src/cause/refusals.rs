@@ -32,7 +32,7 @@ pub(super) struct Seen {
 }
 
 impl Refusals {
-    pub(super) fn take(&mut self, setup: &Setup) {
+    pub(super) fn add_setup(&mut self, setup: &Setup) {
         match (setup.outcome, setup.icmp_rejection) {
             (Some(SetupOutcome::Refused), _) => self
                 .resets

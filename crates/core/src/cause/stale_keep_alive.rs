@@ -203,7 +203,7 @@ impl Rule {
         finding.predicted = None;
         finding.affected = Affected {
             exchanges: self.tally.affected,
-            of: case.ledger.count + case.ledger.errors + case.ledger.timeouts,
+            of: case.ledger.counts.count + case.ledger.counts.errors + case.ledger.counts.timeouts,
         };
         let lost = if self.forgotten * 2 > self.tally.affected {
             &patience

@@ -234,7 +234,7 @@ fn probed(case: &Case<'_>) -> Option<Evidence> {
     let (mut repeated, mut open) = (0, 0);
     for (key, group) in &case.facts.probes {
         if key.target == target && key.endpoint == case.endpoint {
-            repeated += group.syn_retransmissions;
+            repeated += group.counts.syn_retransmissions;
             open += group
                 .answers
                 .get(&ProbeAnswer::Open)

@@ -111,7 +111,7 @@ impl super::Rule for Rule {
 
 /// Returns true if the path loses so much that it may have delayed a late message.
 fn is_unsteady(case: &Case<'_>) -> bool {
-    case.ledger.recoveries.sum() * UNSTEADY >= case.ledger.count
+    case.ledger.losses.repaired.sum() * UNSTEADY >= case.ledger.counts.count
 }
 
 impl Rule {

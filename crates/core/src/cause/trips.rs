@@ -62,20 +62,8 @@ pub(crate) struct Trips {
     late_outside: Tally,
     /// Exchanges that exceeded the minimum by at least a step's share.
     pub(super) beyond: Tally,
-    /// The minimum round-trip time of exchanges captured nearer to the client.
-    least_near: LeastTrip,
-    /// The minimum round-trip time of exchanges captured nearer to the server.
-    least_afar: LeastTrip,
-    /// For each late exchange, the minimum of its own connection.
-    own_least: Distribution,
-    /// Time of late exchanges before the request reached the point and after the response left it,
-    /// in nanoseconds: not part of the exchange as seen at the point.
-    outside: u64,
-    /// The part of `outside` after the response left.
-    heard_late: u64,
-    /// Time after the response left the point, over all exchanges with any delay attributed to the
-    /// path.
-    heard_slightly: u64,
+    least: LeastTrips,
+    outside: OutsideTime,
     /// Number of exchanges for which the time of the response's arrival is known.
     told: u64,
     /// Number of exchanges for which the time of the response's arrival is not known.
@@ -89,6 +77,29 @@ pub(crate) struct Trips {
     acked_first: u64,
     /// The earliest passages, which include exchanges whose way back is not known.
     passages: Least<Passage, MAX_SAMPLES>,
+}
+
+/// Minimum round-trip times.
+#[derive(Clone, Debug, Default)]
+struct LeastTrips {
+    /// The minimum of exchanges captured nearer to the client.
+    near: LeastTrip,
+    /// The minimum of exchanges captured nearer to the server.
+    afar: LeastTrip,
+    /// For each late exchange, the minimum of its own connection.
+    own: Distribution,
+}
+
+/// Time in nanoseconds that is not part of the exchanges as seen at the observation point.
+#[derive(Clone, Copy, Debug, Default)]
+struct OutsideTime {
+    /// Time of late exchanges before the request reached the point and after the response left it.
+    all: u64,
+    /// The part of `all` after the response left.
+    heard_late: u64,
+    /// Time after the response left the point, over all exchanges with any delay attributed to the
+    /// path.
+    heard_slightly: u64,
 }
 
 /// The minimum round-trip time of some exchanges, and the number of these exchanges.
@@ -167,7 +178,7 @@ impl Trips {
         let is_late = trip >= least * FACTOR && late >= NOTABLE;
         if is_late {
             self.tally.add(exchange, Cost::exactly(late), outside);
-            self.own_least.record(least);
+            self.least.own.record(least);
             let Queueing {
                 request: asked,
                 response: answered,
@@ -177,17 +188,17 @@ impl Trips {
             self.tally
                 .add_wall(exchange.begin - asked.min(outside), exchange.end + heard);
             let heard = nanos(exchange.path.heard_late.unwrap_or_default());
-            self.heard_late = self.heard_late.saturating_add(heard);
+            self.outside.heard_late = self.outside.heard_late.saturating_add(heard);
         }
         if late >= NOTABLE && late >= least.mul_f64(STEP_SHARE) {
             self.beyond.add(exchange, Cost::exactly(late), outside);
         }
         if outside >= SLIGHT {
-            self.outside = self.outside.saturating_add(nanos(outside));
+            self.outside.all = self.outside.all.saturating_add(nanos(outside));
         }
         if late >= SLIGHT {
             let heard = nanos(exchange.path.heard_late.unwrap_or_default());
-            self.heard_slightly = self.heard_slightly.saturating_add(heard);
+            self.outside.heard_slightly = self.outside.heard_slightly.saturating_add(heard);
         }
         self.note_both_ways(exchange, late, outside);
         self.passages.add(Passage {
@@ -223,9 +234,9 @@ impl Trips {
     pub(super) fn least_of_late(&self, case: &Case<'_>) -> Duration {
         // A handshake is also a round trip.
         let least = self.least();
-        let least = least.into_iter().chain(case.ledger.round_trip).min();
+        let least = least.into_iter().chain(case.ledger.trips.handshake).min();
         let least = least.unwrap_or_default();
-        let own = self.own_least.quantile(0.5).unwrap_or_default();
+        let own = self.least.own.quantile(0.5).unwrap_or_default();
         if own >= least * FACTOR { own } else { least }
     }
 
@@ -253,9 +264,9 @@ impl Trips {
     /// may be late, so the minimum already known for the exchange's connection is recorded instead.
     fn note_least(&mut self, exchange: &Exchange, trip: Duration, least: Duration) {
         let (known, trip) = if is_far(exchange) {
-            (&mut self.least_afar, least)
+            (&mut self.least.afar, least)
         } else {
-            (&mut self.least_near, trip)
+            (&mut self.least.near, trip)
         };
         known.count += 1;
         known.least = known.least.into_iter().chain([trip]).min();
@@ -264,10 +275,10 @@ impl Trips {
     /// Returns the minimum round-trip time, by the position from which most exchanges were seen:
     /// for a client that was already connected, its distance is not known before its first reply.
     pub(crate) fn least(&self) -> Option<Duration> {
-        if self.least_afar.count > self.least_near.count {
-            self.least_afar.least
+        if self.least.afar.count > self.least.near.count {
+            self.least.afar.least
         } else {
-            self.least_near.least
+            self.least.near.least
         }
     }
 
@@ -295,13 +306,19 @@ impl Trips {
         self.both_ways.merge(other.both_ways);
         self.late_outside.merge(other.late_outside);
         self.beyond.merge(other.beyond);
-        self.least_near.merge(other.least_near);
-        self.least_afar.merge(other.least_afar);
-        self.own_least.absorb(other.own_least);
-        self.outside = self.outside.saturating_add(other.outside);
+        self.least.near.merge(other.least.near);
+        self.least.afar.merge(other.least.afar);
+        self.least.own.absorb(other.least.own);
+        self.outside.all = self.outside.all.saturating_add(other.outside.all);
         self.clocked += other.clocked;
-        self.heard_late = self.heard_late.saturating_add(other.heard_late);
-        self.heard_slightly = self.heard_slightly.saturating_add(other.heard_slightly);
+        self.outside.heard_late = self
+            .outside
+            .heard_late
+            .saturating_add(other.outside.heard_late);
+        self.outside.heard_slightly = self
+            .outside
+            .heard_slightly
+            .saturating_add(other.outside.heard_slightly);
         self.told += other.told;
         self.untold += other.untold;
         self.acked_first += other.acked_first;
@@ -361,12 +378,12 @@ impl Trips {
         // A momentary stall of a host delays all packets in flight.
         let typical = self.tally.saved.quantile(0.5).unwrap_or_default();
         let recurs = self.tally.times(typical) >= OCCASIONS;
-        self.outside > 0 && recurs && matters_outside(case, tally, least)
+        self.outside.all > 0 && recurs && matters_outside(case, tally, least)
     }
 
     /// Returns true if most of the delay is outside the exchanges.
     pub(super) fn is_outside(&self) -> bool {
-        self.outside.saturating_mul(2) > self.both_ways.cost.likely
+        self.outside.all.saturating_mul(2) > self.both_ways.cost.likely
     }
 
     /// Sets the finding's cost as a share of the requests' total time.
@@ -394,14 +411,14 @@ impl Trips {
     /// Returns the cost of a standing queue, which affects all alike: exchanges with an unknown
     /// time of the response's arrival waited as long as the others.
     pub(super) fn queued(&self) -> Tally {
-        self.with_untold(&self.tally, self.heard_late)
+        self.with_untold(&self.tally, self.outside.heard_late)
     }
 
     /// Returns the cost of jitter. For exchanges with an unknown time of the response's arrival,
     /// the same is only the upper bound, because the arrival is known more often if it was late.
     pub(super) fn jittered(&self) -> Tally {
         let likely = self.both_ways.cost.likely;
-        let mut tally = self.with_untold(&self.both_ways, self.heard_slightly);
+        let mut tally = self.with_untold(&self.both_ways, self.outside.heard_slightly);
         tally.cost.likely = likely;
         tally
     }
@@ -469,14 +486,14 @@ impl Trips {
 
 /// Returns true if the time that `tally` counted outside of exchanges matters to the client.
 pub(super) fn matters_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> bool {
-    let mean = Duration::from_nanos(tally.cost.likely / case.ledger.count.max(1));
+    let mean = Duration::from_nanos(tally.cost.likely / case.ledger.counts.count.max(1));
     mean >= MATERIAL_TIME && share_outside(case, tally, least) >= MATERIAL_SHARE
 }
 
 /// Returns the share of `tally` in the requests' time including their way from and to the client,
 /// which takes each at least this round-trip time.
 pub(super) fn share_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> f64 {
-    let ways = nanos(least).saturating_mul(case.ledger.count);
+    let ways = nanos(least).saturating_mul(case.ledger.counts.count);
     let whole = case
         .ledger
         .total()

@@ -2,7 +2,7 @@
 
 use crate::attribution::rtt::RoundTrip;
 use crate::connection;
-use crate::connection::facts::end::{End, Marks, Rare};
+use crate::connection::facts::end::{EcnMarks, End, Rare};
 use crate::connection::facts::spell::Spell;
 use crate::connection::facts::{Facts, system};
 use crate::connection::{Parting, Watched};
@@ -38,7 +38,10 @@ pub(crate) fn connection_record(watched: &Watched) -> ConnectionRecord {
         end: end(watched, client),
         exchanges: has_both.then_some(u64::from(facts.exchanges)),
         lost: (facts.exchanges > 0).then(|| lost(facts)),
-        timestamps: asker.stamps().zip(answerer.stamps()).map(|(a, b)| a && b),
+        timestamps: asker
+            .carries_timestamps()
+            .zip(answerer.carries_timestamps())
+            .map(|(a, b)| a && b),
         sack: sack(asker, answerer),
         window_scaling: both_offer(asker, answerer, |end| {
             end.syn.map(|syn| syn.window_scale.is_some())
@@ -125,13 +128,13 @@ fn end(watched: &Watched, client: Direction) -> ConnectionEnd {
 }
 
 fn lost(facts: &Facts) -> Lost {
-    let [client_ns, server_ns, path_ns, unknown_ns] = facts.lost_ns;
+    let lost = &facts.lost;
     Lost {
-        total_ns: facts.lost(),
-        client_ns,
-        server_ns,
-        path_ns,
-        unknown_ns,
+        total_ns: lost.total(),
+        client_ns: lost.client_ns,
+        server_ns: lost.server_ns,
+        path_ns: lost.path_ns,
+        unknown_ns: lost.unknown_ns,
     }
 }
 
@@ -164,9 +167,9 @@ fn side(watched: &Watched, direction: Direction) -> ConnectionSide {
             .map(|_| spells(own, last, |rare| &rare.full_window)),
         retransmissions: (own.sent.segments > 0).then(|| retransmissions(own, facts)),
         acknowledgements: (own.sent.segments > 0).then(|| acknowledgements(own)),
-        congestion: Marks::are_meant([own.marks, peer.marks]).then(|| CongestionMarks {
-            marked: u64::from(own.marks.marked),
-            echoed: u64::from(own.marks.echoed),
+        congestion: EcnMarks::are_meant([own.ecn_marks, peer.ecn_marks]).then(|| CongestionMarks {
+            marked: u64::from(own.ecn_marks.marked),
+            echoed: u64::from(own.ecn_marks.echoed),
         }),
         initial_window: initial_window(own, peer),
         system: system_facts(own),
@@ -243,7 +246,7 @@ fn initial_window(own: &End, peer: &End) -> Option<InitialWindow> {
     let (bytes, is_least) = own.initial_window()?;
     let offered = |end: &End| end.syn.and_then(|syn| syn.mss).map(u64::from);
     let mss = offered(own).into_iter().chain(offered(peer)).min()?;
-    let stamps = match own.stamps() {
+    let stamps = match own.carries_timestamps() {
         Some(true) => crate::observed::tcp::TCPOLEN_TSTAMP_ALIGNED,
         _ => 0,
     };

@@ -5,10 +5,10 @@ use core::time::Duration;
 
 use super::Connection;
 use super::half::carries_fin;
-use crate::attribution::mark::Data;
 use crate::attribution::packet::Need;
 use crate::attribution::packet::Order;
 use crate::attribution::packet::{Arrival, Span};
+use crate::attribution::packet_record::Data;
 use crate::observed::segment::Segment;
 
 impl Connection {
@@ -30,7 +30,7 @@ impl Connection {
         let half = self.half_mut(segment.direction);
         let acked = half.sequence.acked;
         let in_flight = half.sequence.next.saturating_sub(acked);
-        let (span, arrival) = half.take(segment, order);
+        let (span, arrival) = half.observe_data(segment, order);
         let after_cut = self.after_cut(segment, arrival, trip, in_flight == 0, skipped);
         let half = self.half(segment.direction);
         let was_too_big = arrival == Arrival::Repeat && half.was_too_big(span);
@@ -72,7 +72,7 @@ impl Connection {
             Arrival::Copy | Arrival::KeepAlive => false,
         };
         let after_cut = match arrival {
-            Arrival::InOrder | Arrival::PastHole => flight.take(segment.at, bytes, trip, idle),
+            Arrival::InOrder | Arrival::PastHole => flight.add_bytes(segment.at, bytes, trip, idle),
             _ => false,
         };
         if is_repair {

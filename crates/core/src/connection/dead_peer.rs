@@ -30,8 +30,8 @@ pub(crate) struct DeadPeer {
 }
 
 impl Connection {
-    /// Records the silence in which the connection ends. A side that has sent a FIN, or that has no
-    /// room, is not waited for.
+    /// Records that one side never acknowledged the other's data. A side that has sent a FIN or
+    /// closed its window does not count.
     pub(super) fn note_dead_peer(&self, closed: &mut Closed) {
         for direction in [Direction::Forward, Direction::Backward] {
             let (half, peer) = (self.half(direction), self.half(direction.reverse()));

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::half::Half;
 use super::{Closed, Connection, End, Parting, View, Watched};
-use crate::attribution::mark::Data;
+use crate::attribution::packet_record::Data;
 use crate::attribution::rtt::LEAST_ERROR;
 use crate::exchange::Side;
 use crate::observed::flow::{Endpoint, PerDirection};
@@ -44,8 +44,7 @@ impl Connection {
     }
 
     /// Returns true if a reset in the server's name was not sent by the server: its hop count
-    /// differs, or it came sooner than an answer to anything that the client sent since it last
-    /// heard from the server.
+    /// differs, or it came sooner than any answer of the server could.
     fn is_reset_on_way(&self, reset: &Segment) -> bool {
         if self.client != Some(reset.direction.reverse()) {
             return false;
@@ -57,9 +56,8 @@ impl Connection {
         is_elsewhere || self.is_too_soon(reset)
     }
 
-    /// Returns true if a reset that answers a segment, as resets without ACK do (RFC 9293
-    /// §3.10.7.4), comes sooner after the first segment that it can answer than the round trip
-    /// allows.
+    /// Returns true if a reset came sooner than the round trip allows after the first segment that
+    /// it can answer. Only resets without ACK answer a segment (RFC 9293 §3.10.7.4).
     fn is_too_soon(&self, reset: &Segment) -> bool {
         let own = self.half(reset.direction);
         let answers =
@@ -86,8 +84,8 @@ impl Connection {
         }
     }
 
-    /// Ends the directions that both sides have closed, once all their data is acknowledged: lost
-    /// data is retransmitted until then.
+    /// Finishes the exchanges when both sides have closed and all data is acknowledged. Until then,
+    /// lost data may be retransmitted.
     fn settle_fins(&mut self) {
         let is_acked = |half: &&Half| {
             let sequence = &half.sequence;

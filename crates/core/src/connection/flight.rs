@@ -26,7 +26,13 @@ impl Flight {
     /// Takes in bytes that pass at `at`; `trip` is the whole round trip, and `idle` is true if
     /// everything sent before had been acknowledged. Returns true if these bytes are the first
     /// after a wait that only the reduced window explains.
-    pub(crate) fn take(&mut self, at: Timestamp, bytes: u64, trip: Duration, idle: bool) -> bool {
+    pub(crate) fn add_bytes(
+        &mut self,
+        at: Timestamp,
+        bytes: u64,
+        trip: Duration,
+        idle: bool,
+    ) -> bool {
         let gap = self
             .last
             .replace(at)
@@ -78,7 +84,7 @@ mod tests {
         let trip = Duration::from_millis(20);
         let mut flight = Flight::default();
         let take = |flight: &mut Flight, ms: i64, bytes, idle| {
-            flight.take(Timestamp::from_nanos(ms * 1_000_000), bytes, trip, idle)
+            flight.add_bytes(Timestamp::from_nanos(ms * 1_000_000), bytes, trip, idle)
         };
         assert!(!take(&mut flight, 0, 10_000, true));
         assert!(!take(&mut flight, 20, 1_000, false), "no loss yet");

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::attribution::packet::Order;
 use crate::attribution::packet::{Arrival, Pipe, Span};
 use crate::attribution::rtt::RoundTrip;
-use crate::connection::facts::end::Marks;
+use crate::connection::facts::end::EcnMarks;
 use crate::connection::flight::Flight;
 use crate::connection::order::Numbering;
 use crate::connection::repeats::Repeats;
@@ -42,7 +42,7 @@ pub(crate) struct Half {
     /// The zero windows that this side advertised.
     pub(crate) zero_window: ZeroWindow,
     /// Congestion marks (ECN) on this side's packets.
-    pub(crate) marks: Marks,
+    pub(crate) ecn_marks: EcnMarks,
     /// Bytes that this side has in flight at a time.
     pub(crate) flight: Flight,
     /// Bytes of packets that a router reported as too big: it dropped the packets, and the bytes
@@ -130,7 +130,7 @@ impl Half {
     #[inline]
     pub(crate) fn is_echoed_early(&self, segment: &Segment) -> bool {
         let echoed = segment.options.timestamps.map(|(_, echo)| echo);
-        let last = self.transit.last_stamp();
+        let last = self.transit.last_timestamp();
         echoed
             .zip(last)
             .is_some_and(|(echo, last)| echo.wrapping_sub(last) as i32 > 0)
@@ -198,7 +198,7 @@ impl Half {
     }
 
     /// Takes in a data segment; returns the span of its payload and its relation to earlier bytes.
-    pub(crate) fn take(&mut self, segment: &Segment, order: Order) -> (Span, Arrival) {
+    pub(crate) fn observe_data(&mut self, segment: &Segment, order: Order) -> (Span, Arrival) {
         let start = self.sequence.offset(segment.seq);
         let span = Span {
             start,

@@ -25,9 +25,11 @@ use messages::Steps;
 
 use super::View;
 use super::stream::Stream;
-use crate::attribution::mark::{Brief, Data, Mark, Marks, SpareMarks};
 use crate::attribution::packet::Need;
 use crate::attribution::packet::{Arrival, Span};
+use crate::attribution::packet_record::{
+    Data, PacketKey, PacketRecord, PacketRecords, SpareRecords,
+};
 use crate::attribution::{Before, Spare};
 use crate::exchange::tls_handshake::Handshake;
 use crate::exchange::{Exchange, Outcome, Side};
@@ -38,8 +40,8 @@ use crate::protocol::http::Role;
 
 /// Maximum number of exchanges open at once on one connection (pipelining).
 const MAX_OPEN: usize = 1024;
-/// Maximum time from a client's last data to its FIN for which the client is taken not to wait for
-/// an answer.
+/// Maximum time from a client's last data to its FIN for the data to count as a farewell, to which
+/// the client expects no answer.
 const FAREWELL: Duration = Duration::from_millis(10);
 /// Number of bytes sufficient to recognize a protocol; fewer may be all that a capture kept.
 const LEAST_READ: usize = 8;
@@ -51,7 +53,7 @@ const MAX_TORN: usize = 64;
 pub(crate) struct Scratch {
     steps: Steps,
     spare: Spare,
-    marks: SpareMarks,
+    packets: SpareRecords,
 }
 
 impl Scratch {
@@ -66,13 +68,13 @@ impl Scratch {
 pub(crate) struct Pairing {
     protocol: ProtocolState,
     streams: Streams,
-    marks: Marks,
+    packets: PacketRecords,
     open: VecDeque<Draft>,
     next_ordinal: u32,
     torn: Vec<(Side, Span)>,
     /// Number of retransmissions in closed exchanges that have since turned out to be unnecessary.
     taken_back: u32,
-    /// The state that earlier exchanges left behind.
+    /// The state of the connection after its last exchange.
     before: Before,
     acked: AckedBytes,
     /// The FINs, once at least one was seen.
@@ -93,8 +95,8 @@ struct ProtocolState {
     mode: Mode,
     /// The protocol, if it is paired by turns.
     identified: Option<Protocol>,
-    /// True if the protocol is not known although its bytes were seen, or if it streams: then it is
-    /// unknown which side owes an answer.
+    /// True if it is unknown which side owes an answer: the protocol was not recognized although
+    /// its bytes were seen, or it streams.
     is_unread: bool,
     /// True if too little of the client's first bytes was captured.
     is_unseen: bool,
@@ -152,7 +154,7 @@ impl Default for Streams {
 enum Mode {
     #[default]
     Undecided,
-    /// By the parsers of requests and of responses, in the order in which they find messages.
+    /// By the parsers of requests and of responses, which find the ends of messages.
     Http,
     Http2,
     Tls,
@@ -165,42 +167,42 @@ pub(crate) type Ending = (Option<Side>, Timestamp, bool);
 impl Pairing {
     /// Returns true if segments without payload also belong to an open exchange.
     #[inline]
-    pub(crate) fn is_marking(&self) -> bool {
-        self.needs_marks_from().is_some()
+    pub(crate) fn keeps_packets(&self) -> bool {
+        self.needs_packets_from().is_some()
     }
 
-    /// Stores a segment's mark for tiling.
+    /// Stores a packet for tiling.
     #[inline(always)]
-    pub(crate) fn mark(&mut self, mark: Mark, scratch: &mut Scratch) {
-        self.marks.push(mark, &mut scratch.marks);
+    pub(crate) fn add_packet(&mut self, packet: PacketRecord, scratch: &mut Scratch) {
+        self.packets.push(packet, &mut scratch.packets);
     }
 
     /// Records whether packet `number` had to be sent.
     pub(crate) fn resolve(&mut self, number: u64, need: Need) {
-        let is_late = !self.marks.resolve(number, need);
+        let is_late = !self.packets.resolve(number, need);
         self.taken_back += u32::from(is_late && need == Need::Spurious);
     }
 
-    /// Takes in a data segment that was just marked.
+    /// Takes in a data segment.
     pub(crate) fn data(
         &mut self,
-        mark: &Brief,
+        packet: &PacketKey,
         data: Data,
         payload: &[u8],
         view: &View<'_>,
         scratch: &mut Scratch,
     ) {
-        self.pair(mark, data, payload, view, scratch);
-        self.take_loose(mark, data, view, scratch);
-        if self.fins.is_some() && mark.by == Side::Server {
-            self.data_behind_fin(mark.at, data.arrival);
+        self.pair(packet, data, payload, view, scratch);
+        self.take_loose(packet, data, view, scratch);
+        if self.fins.is_some() && packet.by == Side::Server {
+            self.data_behind_fin(packet.at, data.arrival);
         }
     }
 
     /// Finds the exchange to which the segment belongs.
     fn pair(
         &mut self,
-        mark: &Brief,
+        packet: &PacketKey,
         data: Data,
         payload: &[u8],
         view: &View<'_>,
@@ -210,22 +212,22 @@ impl Pairing {
             data.arrival,
             Arrival::KeepAlive | Arrival::Repeat | Arrival::Copy
         ) {
-            if mark.by == Side::Client && data.arrival == Arrival::Repeat {
+            if packet.by == Side::Client && data.arrival == Arrival::Repeat {
                 self.repeated(data.span);
             }
             return;
         }
-        if self.protocol.mode == Mode::Undecided && !self.decide(mark.by, data.span, payload) {
+        if self.protocol.mode == Mode::Undecided && !self.decide(packet.by, data.span, payload) {
             return;
         }
         match self.protocol.mode {
-            Mode::Http => self.message_data(mark, data, payload, view, scratch),
-            Mode::Http2 => self.framed_data(mark, data, payload, view, scratch),
+            Mode::Http => self.message_data(packet, data, payload, view, scratch),
+            Mode::Http2 => self.framed_data(packet, data, payload, view, scratch),
             Mode::Tls => {
-                self.veiled_turn(mark, data, view);
-                self.framed_data(mark, data, payload, view, scratch);
+                self.veiled_turn(packet, data, view);
+                self.framed_data(packet, data, payload, view, scratch);
             }
-            Mode::Undecided | Mode::Turns => self.spoken_turn(mark, data, payload, view),
+            Mode::Undecided | Mode::Turns => self.spoken_turn(packet, data, payload, view),
         }
     }
 
@@ -297,12 +299,12 @@ impl Pairing {
         *acked = offset.max(*acked);
     }
 
-    /// Closes what is open when the capture ends: for a response in progress its beginning is
+    /// Closes the open exchanges when the capture ends. The beginning of a response in progress is
     /// known.
     ///
     /// A response paired by turns is complete when its turn ends. If the client has not even
     /// acknowledged it, it is unknown whether the server has more to send. A connection's only
-    /// exchange is accepted as it is.
+    /// exchange counts as complete.
     pub(crate) fn capture_ended(&mut self) {
         if self.fins.is_some() {
             return;
@@ -325,10 +327,10 @@ impl Pairing {
     fn break_off(&mut self) {
         let position = self.streams.responses.position();
         let last = self
-            .marks
+            .packets
             .as_slice()
             .last()
-            .map(|mark| PacketTime::of(mark.at, mark.number));
+            .map(|packet| PacketTime::of(packet.at, packet.number));
         let draft = self.open.iter_mut().find(|draft| draft.is_awaited());
         if let Some((draft, last)) = draft.zip(last)
             && draft.signs.has_response
@@ -351,8 +353,8 @@ impl Pairing {
         if let Some(loose) = &mut self.loose {
             loose.end();
         }
-        // A client that sends the first FIN has given up, whatever the server does afterwards; it
-        // may reset a connection that it has ended itself.
+        // A client that sends the first FIN has given up, whatever the server does afterwards. Such
+        // a client may also reset the connection.
         let left = self.fins.as_ref().and_then(|fin| fin.given_up());
         let left = left.map(|at| (Some(Side::Client), at, false));
         let ending = match ending {
@@ -363,7 +365,7 @@ impl Pairing {
         let is_reset = ending.is_some_and(|(_, _, is_reset)| is_reset);
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
             draft.signs.is_reset_on_way = self.is_reset_on_way;
-            // It is unknown whether it wanted an answer.
+            // It is unknown whether the client expected an answer.
             draft.give_up(ending.filter(|_| is_reset || !self.protocol.is_unread));
         }
         self.acked.responses = u64::MAX;
@@ -375,14 +377,16 @@ impl Pairing {
     }
 
     /// Drops what a client sends right before it ends the connection, if no parser reads it as a
-    /// request: it is a farewell that expects no answer.
+    /// request: such data expects no answer.
     fn drop_last_word(&mut self, ending: Option<Ending>) {
         let Some((Some(Side::Client), at, _)) = ending else {
             return;
         };
-        let marks = self.marks.as_slice().iter().rev();
-        let mut said = marks.filter(|mark| mark.by == Side::Client && mark.data.is_some());
-        let is_right_before = said.next().is_some_and(|mark| at.since(mark.at) < FAREWELL);
+        let packets = self.packets.as_slice().iter().rev();
+        let mut said = packets.filter(|packet| packet.by == Side::Client && packet.data.is_some());
+        let is_right_before = said
+            .next()
+            .is_some_and(|packet| at.since(packet.at) < FAREWELL);
         let is_farewell = |draft: &Draft| draft.is_awaited() && !draft.has_response();
         let is_read = self.protocol.identified == Some(Protocol::Http);
         if matches!(self.protocol.mode, Mode::Tls | Mode::Turns)
@@ -401,7 +405,7 @@ impl Pairing {
 
     /// Frees the memory.
     pub(crate) fn retire(&mut self) {
-        self.marks.retire();
+        self.packets.retire();
         self.streams.requests.retire();
         self.streams.responses.retire();
         self.torn = Vec::new();
@@ -419,17 +423,17 @@ impl Pairing {
 
     /// Returns the packet with the client's first segment with the byte at `offset`.
     fn first_sent(&self, offset: u64) -> Option<PacketTime> {
-        let covers = |mark: &&Mark| {
-            mark.by == Side::Client
-                && mark
+        let covers = |packet: &&PacketRecord| {
+            packet.by == Side::Client
+                && packet
                     .data
                     .is_some_and(|d| d.span.start <= offset && d.span.end > offset)
         };
-        self.marks
+        self.packets
             .as_slice()
             .iter()
             .find(covers)
-            .map(|mark| PacketTime::of(mark.at, mark.number))
+            .map(|packet| PacketTime::of(packet.at, packet.number))
     }
 
     fn begin(&mut self, offset: u64, first: PacketTime) {

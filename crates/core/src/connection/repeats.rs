@@ -132,13 +132,14 @@ impl Repeats {
 
     /// Decides which copies arrived, for bytes that the receiver had not reported before.
     fn weigh(&mut self, answer: &Answer<'_>, tell: &mut impl FnMut(u64, Need)) {
-        let first_stamp = self
+        let first_timestamp = self
             .list
             .iter()
             .find(|repeat| repeat.need == Need::Pending)
             .and_then(|repeat| repeat.tsval);
-        // RFC 3522 §3.2: older than the first retransmission of this recovery.
-        let is_for_originals = match (answer.tsecr, first_stamp) {
+        // The echoed timestamp is older than the first retransmission of this recovery (RFC 3522
+        // §3.2).
+        let is_for_originals = match (answer.tsecr, first_timestamp) {
             (Some(echoed), Some(first)) => (echoed.wrapping_sub(first) as i32) < 0,
             _ => false,
         };
@@ -192,8 +193,8 @@ impl Answer<'_> {
             .any(|sacked| sacked.start <= span.start && sacked.end >= span.end)
     }
 
-    /// Returns true if the answer may be to what passed here at `sent`: paths are at times slightly
-    /// quicker than the minimum round trip seen, and timestamps have an error.
+    /// Returns true if the answer may be to the segment that passed here at `sent`: paths are at
+    /// times slightly quicker than the minimum round trip seen, and timestamps have an error.
     fn may_be_for(&self, sent: Timestamp) -> bool {
         let floor = self.floor.unwrap_or_default();
         self.at.since(sent) + LEAST_ERROR >= floor * 7 / 8

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::exchange::Side;
 use crate::exchange::tls_handshake::Handshake;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::observed::event::PointId;
@@ -49,7 +50,7 @@ pub(crate) struct Setup {
     pub(crate) icmp_rejection: Option<(IcmpKind, u64)>,
     /// The steps before the SYN.
     pub(crate) approach: Option<Box<Approach>>,
-    /// True if a SYN came again after its answer: whatever follows may answer either.
+    /// True if a SYN was retransmitted after its answer: later segments may answer either SYN.
     is_blurred: bool,
     is_concluded: bool,
     /// True if an exchange has been charged with the setup's cost.
@@ -91,8 +92,8 @@ pub(crate) struct Opening {
     offers_options: bool,
     /// True if the SYN/ACK accepted neither SACK nor window scaling nor timestamps.
     is_bare_answer: bool,
-    /// True if the server answered the SYN with an ACK of something else (RFC 9293 §3.10.7.3), and
-    /// the client reset that connection.
+    /// True if the server answered the SYN with an ACK of other bytes (RFC 9293 §3.10.7.3), and the
+    /// client reset that connection.
     pub(crate) was_challenged: bool,
 }
 
@@ -230,7 +231,7 @@ impl Setup {
         }
     }
 
-    /// Records that the server answers the SYN with an ACK of something else.
+    /// Records that the server answers the SYN with an ACK of other bytes.
     pub(crate) fn challenge(&mut self) {
         self.opening.was_challenged = true;
     }
@@ -295,9 +296,9 @@ impl Setup {
     }
 
     /// Follows the segments right after the handshake; returns true when that phase is over.
-    pub(crate) fn follow(&mut self, segment: &Segment, payload: &[u8], is_client: bool) -> bool {
+    pub(crate) fn follow(&mut self, segment: &Segment, payload: &[u8], by: Side) -> bool {
         let after = &mut self.aftermath;
-        if !is_client {
+        if by == Side::Server {
             let greeting = Greeting::of(payload).filter(|_| after.request.is_none());
             after.greeting = greeting.map(|greeting| (greeting, segment.number));
             after.spoke = Some((segment.at, segment.payload_len > 0));
@@ -393,9 +394,9 @@ impl Setup {
         is_prompt(handshake.end, begin, trip).then(|| begin.since(from))
     }
 
-    /// Returns the greeting that the server owed its client, the time beyond the round trip for
-    /// which the silent client waited for it once connected, and the number of its packet. `None`
-    /// also if a segment of the handshake was lost.
+    /// Returns the server's greeting, the time beyond the round trip for which the connected client
+    /// waited for it, and the number of its packet. `None` if there was no greeting, or if a
+    /// segment of the handshake was lost.
     pub(crate) fn greeted(&self) -> Option<(Greeting, Duration, u64)> {
         let (greeting, packet) = self.aftermath.greeting?;
         let (spoke, _) = self.aftermath.spoke?;

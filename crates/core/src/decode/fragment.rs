@@ -136,7 +136,7 @@ impl Whole {
 
 impl Fragments {
     /// Takes in a fragment. `None` if it is malformed or does not match the others.
-    pub(super) fn take(
+    pub(super) fn add_fragment(
         &mut self,
         at: Timestamp,
         point: PointId,

@@ -29,7 +29,7 @@ pub(crate) struct Server {
 
 impl Hosts {
     /// Records a handshake.
-    pub(crate) fn take(&mut self, setup: &Setup, server: Endpoint) {
+    pub(crate) fn add_setup(&mut self, setup: &Setup, server: Endpoint) {
         let is_answered = matches!(
             setup.outcome,
             Some(SetupOutcome::Established | SetupOutcome::Cut)

@@ -86,7 +86,7 @@ pub(crate) struct Setting {
 }
 
 impl Calls {
-    pub(crate) fn take(&mut self, call: &SocketCall) {
+    pub(crate) fn add_call(&mut self, call: &SocketCall) {
         self.calls += 1;
         self.failed += u64::from(call.has_failed());
         let inode = call.socket.as_ref().map_or(0, |socket| socket.inode);
@@ -101,7 +101,7 @@ impl Calls {
         self.order.remove(&history.last);
         history.last = self.calls;
         self.order.insert(self.calls, key);
-        history.take(call);
+        history.add_call(call);
         if self.sockets.len() > MAX_SOCKETS {
             self.forget();
         }
@@ -145,7 +145,7 @@ fn fold(groups: &mut BTreeMap<GroupKey, GroupHistory>, history: &CalledHistory) 
 }
 
 impl CalledHistory {
-    fn take(&mut self, call: &SocketCall) {
+    fn add_call(&mut self, call: &SocketCall) {
         self.calls += 1;
         // A closed socket no longer has addresses.
         if let Some(socket) = &call.socket
@@ -155,10 +155,10 @@ impl CalledHistory {
         }
         let what = call.subject();
         if let Some(setting) = self.settings.get_mut(&what) {
-            setting.take(call);
+            setting.add_call(call);
         } else if self.settings.len() < MAX_SETTINGS {
             let mut setting = Setting::new(call);
-            setting.take(call);
+            setting.add_call(call);
             self.settings.insert(what, setting);
         }
     }
@@ -209,7 +209,7 @@ impl Setting {
         }
     }
 
-    fn take(&mut self, call: &SocketCall) {
+    fn add_call(&mut self, call: &SocketCall) {
         self.calls += 1;
         self.last_at = self.last_at.max(call.at);
         name(&mut self.callers, (&call.caller.name, call.caller.pid), 1);
@@ -328,7 +328,7 @@ mod tests {
     fn what_is_set_and_cleared_is_counted_with_the_longest_time_between() {
         let mut calls = Calls::default();
         for (at, value) in [(0, 1), (50, 0), (100, 1), (300, 0), (400, 1)] {
-            calls.take(&cork(1, at, value));
+            calls.add_call(&cork(1, at, value));
         }
         let groups = calls.groups();
         let (key, group) = groups.first_key_value().expect("one");
@@ -346,9 +346,9 @@ mod tests {
         let mut calls = Calls::default();
         let all = MAX_SOCKETS as u64 * 2;
         for inode in 1..=all {
-            calls.take(&cork(inode, 0, 1));
+            calls.add_call(&cork(inode, 0, 1));
             // Repeated calls on one socket keep it remembered.
-            calls.take(&cork(1, 0, 0));
+            calls.add_call(&cork(1, 0, 0));
         }
         assert_eq!(calls.sockets.len(), MAX_SOCKETS);
         assert_eq!(calls.order.len(), MAX_SOCKETS);
@@ -364,8 +364,8 @@ mod tests {
     #[test]
     fn a_failed_call_changes_nothing() {
         let mut calls = Calls::default();
-        calls.take(&cork(1, 0, 1));
-        calls.take(&SocketCall {
+        calls.add_call(&cork(1, 0, 1));
+        calls.add_call(&SocketCall {
             result: -92,
             ..cork(1, 10, 0)
         });

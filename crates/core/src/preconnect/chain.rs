@@ -50,7 +50,7 @@ pub(super) struct Chains {
 
 impl Chains {
     /// Takes in a question or an answer.
-    pub(super) fn take(&mut self, message: Message, place: Place) {
+    pub(super) fn observe_message(&mut self, message: Message, place: Place) {
         if message.is_answer {
             // An answer may be to any host's question, so it is given to all of them.
             self.open

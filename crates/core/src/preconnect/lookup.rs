@@ -246,7 +246,7 @@ impl Lookups {
     pub(super) fn resolved(&self, shows_answers: bool) -> BTreeMap<IpAddr, Resolved> {
         let mut all = self.done.clone();
         for open in self.list.values() {
-            all.take(open);
+            all.add_lookup(open);
         }
         all.by_address(shows_answers)
     }
@@ -309,7 +309,7 @@ impl Lookups {
         if self.given_up.len() < MAX_GIVEN_UP {
             self.given_up.extend(open.unanswered());
         }
-        self.done.take(open);
+        self.done.add_lookup(open);
         let of_client = (open.point, open.client);
         unlist(&mut self.of_client, &of_client, id);
         for &address in &open.addresses {

@@ -130,7 +130,7 @@ fn is_many(to: IpAddr) -> bool {
 }
 
 impl Searches {
-    pub(crate) fn take(&mut self, step: &Neighbour) {
+    pub(crate) fn observe_message(&mut self, step: &Neighbour) {
         let key = (step.point, step.asker, step.target);
         let has_room = self.open.len() < MAX_SEARCHES;
         match self.open.get_mut(&key) {
@@ -263,7 +263,7 @@ mod tests {
     /// Takes in as many requests of `asker` for `target` as the kernel sends.
     fn ask(searches: &mut Searches, asker: u8, target: u8) {
         for second in 0..i64::from(GIVES_UP_AFTER) {
-            searches.take(&Neighbour {
+            searches.observe_message(&Neighbour {
                 at: Timestamp::from_nanos(second * 1_000_000_000),
                 number: 1,
                 point: POINT,

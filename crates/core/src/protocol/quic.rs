@@ -50,7 +50,7 @@ impl Flows {
 
     /// Takes in a datagram; if there is no room, flows that have long been idle are moved to
     /// `closed`. `stream` becomes the flow's number if it turns out to be QUIC.
-    pub(crate) fn take(
+    pub(crate) fn observe_datagram(
         &mut self,
         datagram: &Datagram,
         payload: &[u8],
@@ -59,7 +59,7 @@ impl Flows {
     ) {
         let key = (datagram.point, datagram.flow);
         if let Some(flow) = self.open.get_mut(&key) {
-            flow.take(datagram, payload);
+            flow.observe_datagram(datagram, payload);
             return;
         }
         if let Some(flow) = Flow::begin(datagram, payload, stream) {

@@ -24,7 +24,8 @@ pub(crate) struct Worst {
 impl Worst {
     pub(crate) fn offer(&mut self, weight: u64, exchange: &Exchange) {
         let is_full = self.list.len() >= EXEMPLARS;
-        // Of exchanges with equal weight the earliest stays, whichever closed first.
+        // Of exchanges with equal weight the earliest stays, so that the order of closing has no
+        // effect.
         let rank = (Reverse(weight), exchange.begin);
         let is_behind = |(least, last): &(u64, Example)| rank > (Reverse(*least), last.begin);
         if is_full && self.list.last().is_some_and(is_behind) {
@@ -54,8 +55,8 @@ impl Worst {
     }
 }
 
-/// The data kept of an exchange for showing it as an example. Its texts are made at the end,
-/// because only few of the kept exchanges are shown.
+/// The data of an exchange that is kept to show it as an example. Its texts are written only when
+/// the report is made, because few of the kept exchanges are shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Example {
     pub(crate) client: Endpoint,

@@ -49,13 +49,13 @@ pub(crate) struct Bands {
 struct Band {
     count: u64,
     waits: Shares,
-    /// The band's first exchange. Of exchanges that began simultaneously it is that of the lowest
-    /// client, whichever closed first.
+    /// The band's first exchange. Of exchanges that began simultaneously, the one of the lowest
+    /// client is kept, so that the order of closing has no effect.
     first: Option<Example>,
 }
 
 impl Bands {
-    pub(crate) fn take(&mut self, exchange: &Exchange) {
+    pub(crate) fn add_exchange(&mut self, exchange: &Exchange) {
         let number = index(exchange.latency()) as usize;
         let band = self.bands.get_or_insert_with(number, Band::default);
         band.count += 1;

@@ -1,4 +1,4 @@
-//! All handshakes of one service: only together do they show why SYNs are retransmitted.
+//! All handshakes of one service. Together they show why SYNs are retransmitted.
 
 use core::time::Duration;
 
@@ -52,7 +52,7 @@ pub(crate) struct Handshakes {
     span: Option<(Timestamp, Timestamp)>,
 }
 
-/// A SYN, and the time until which its connection was half-open; `None`: the SYN was ignored.
+/// A SYN, and the time until which its connection was half-open; `None` if the SYN was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Try {
     at: Timestamp,
@@ -77,7 +77,7 @@ pub(crate) enum Why {
 }
 
 impl Handshakes {
-    pub(crate) fn take(&mut self, setup: &Setup) {
+    pub(crate) fn add_setup(&mut self, setup: &Setup) {
         let Some(begin) = setup.begin else { return };
         match setup.outcome {
             Some(SetupOutcome::Established) => self.established += 1,
@@ -110,7 +110,7 @@ impl Handshakes {
 
     /// Records an exchange: the first exchange of a connection shows whether a program accepted the
     /// connection.
-    pub(crate) fn take_exchange(&mut self, exchange: &Exchange) {
+    pub(crate) fn add_exchange(&mut self, exchange: &Exchange) {
         if exchange.id.ordinal == 0 && exchange.latency() >= STANDS {
             self.late.push((exchange.begin, exchange.end));
             if self.late.len() >= 2 * MAX_TRIES {
@@ -160,7 +160,11 @@ impl Handshakes {
         };
         let (unfinished, rate) = self.unfinished();
         // Losses on an open connection are due to the path, or to a host that responds late.
-        let losses = ledger.recoveries.of(Side::Server).max(ledger.later_losses);
+        let losses = ledger
+            .losses
+            .repaired
+            .of(Side::Server)
+            .max(ledger.losses.later);
         if unfinished >= FLOOD && unfinished >= self.established * FLOOD_RATIO && rate >= FLOOD_RATE
         {
             Why::Flood
@@ -181,7 +185,7 @@ impl Handshakes {
         if tries.is_empty() {
             return false;
         }
-        let median = ledger.latency.quantile(0.5).unwrap_or_default();
+        let median = ledger.latency.all.quantile(0.5).unwrap_or_default();
         let long = STANDS.max(median * STANDS_RATIO);
         let mut stands = earliest(&self.late);
         stands.retain(|(begin, end)| end.since(*begin) >= long);
@@ -250,8 +254,9 @@ pub(crate) fn is_unread(setup: &Setup) -> bool {
 }
 
 /// Returns true if the first data may have arrived the first time: it was retransmitted once,
-/// sooner than a kernel has to acknowledge it (RFC 9293 §3.8.6.3), and acknowledged as a copy is.
-/// Linux acknowledges the first data immediately (`tcp_enter_quickack_mode()`).
+/// sooner than a kernel has to acknowledge it (RFC 9293 §3.8.6.3), and then acknowledged
+/// immediately, as a duplicate is. Linux acknowledges the first data immediately
+/// (`tcp_enter_quickack_mode()`).
 fn is_late_ack(setup: &Setup) -> bool {
     let after = &setup.aftermath;
     let waited = after

@@ -202,7 +202,7 @@ impl Collected {
     }
 
     /// Records a connection that is no longer followed.
-    pub(crate) fn take(&mut self, watched: Watched) {
+    pub(crate) fn add_connection(&mut self, watched: Watched) {
         self.keep(Ended::Tcp(watched));
     }
 
@@ -222,7 +222,8 @@ impl Collected {
         if self.is_wanted() {
             let [_, udp] = self.file(datagram.point);
             let stream = udp.number(datagram.flow, None);
-            self.quic.take(datagram, payload, stream, &mut closed);
+            self.quic
+                .observe_datagram(datagram, payload, stream, &mut closed);
         }
         closed.into_iter()
     }
@@ -301,7 +302,7 @@ fn of_tcp(watched: &Watched, key: Key) -> u64 {
     let facts = &watched.facts;
     let ends = watched.both();
     match key {
-        Key::Lost | Key::Start => facts.lost(),
+        Key::Lost | Key::Start => facts.lost.total(),
         Key::Packets => ends.iter().map(|end| u64::from(end.sent.segments)).sum(),
         Key::Bytes => ends.iter().map(|end| end.sent.bytes).sum(),
         Key::Duration => nanos(watched.last_seen.since(facts.first)),

@@ -8,6 +8,7 @@ use lagtrace_core::analyzer::{Analyzer, Options};
 use lagtrace_core::exchange::wait::WaitKind;
 use lagtrace_core::exchange::{Exchange, Outcome};
 use lagtrace_core::observed::event::TargetId;
+use lagtrace_core::observed::packet::PacketNumber;
 use lagtrace_core::report::Report;
 
 use crate::block::Run;

@@ -158,7 +158,7 @@ impl Listing {
                 return;
             };
             match packet {
-                Packet::Tcp(segment, _) => numbers.take(segment),
+                Packet::Tcp(segment, _) => numbers.number_segment(segment),
                 Packet::Icmp(error) => numbers.take_quoted(error),
                 Packet::Udp(..) | Packet::Echo(_) | Packet::Neighbour(_) | Packet::Other => None,
             };

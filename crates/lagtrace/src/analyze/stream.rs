@@ -143,7 +143,7 @@ fn read(
         if interrupt.is_requested() {
             break;
         }
-        if numbers.take(&segment) != Some(number) {
+        if numbers.number_segment(&segment) != Some(number) {
             continue;
         }
         if segments.len() == MAX_SEGMENTS {
@@ -151,8 +151,8 @@ fn read(
             break;
         }
         analyzer.segment(&segment, payload);
-        bytes.take(&segment, payload);
-        samples.take(&segment);
+        bytes.observe_segment(&segment, payload);
+        samples.observe_segment(&segment);
         segments.push(segment);
     }
     let Some(flow) = segments.first().map(|segment| segment.flow) else {

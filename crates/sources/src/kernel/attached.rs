@@ -47,19 +47,10 @@ const BATCH: usize = 16_384;
 pub struct Watch {
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Inbox>>,
-    object: Object,
-    /// Links of the programs, which detach when they are dropped.
-    links: Vec<Link>,
-    /// Links of the programs that report segments and threads while the sample is looked at.
-    of_look: Vec<Link>,
-    /// The times at which reading and writing are observed.
-    wanted: Wanted,
+    programs: Programs,
     /// A socket with timestamping enabled: while such a socket exists, the kernel stamps arriving
     /// segments.
     stamps: Option<UdpSocket>,
-    /// Tracepoints that are not used, and descriptions of the data that is missing without them.
-    lacking: Vec<String>,
-    missing: Vec<String>,
     clock: Clock,
     decoder: Decoder,
     number: u64,
@@ -74,6 +65,21 @@ pub struct Watch {
     sampling: Sampling,
     quotas: Quotas,
     steal: Steal,
+}
+
+/// The attached programs.
+struct Programs {
+    object: Object,
+    /// Links of the programs, which detach when they are dropped.
+    links: Vec<Link>,
+    /// Links of the programs that report segments and threads while the sample is looked at.
+    of_look: Vec<Link>,
+    /// The times at which reading and writing are observed.
+    wanted: Wanted,
+    /// Tracepoints that are not used.
+    lacking: Vec<String>,
+    /// Descriptions of the data that is missing without these tracepoints.
+    missing: Vec<String>,
 }
 
 /// Records in order of arrival, concatenated, with their lengths.
@@ -98,7 +104,7 @@ impl Inbox {
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watch")
-            .field("missing", &self.missing)
+            .field("missing", &self.programs.missing)
             .finish_non_exhaustive()
     }
 }
@@ -148,13 +154,15 @@ impl Watch {
         let mut watch = Self {
             ring,
             inbox,
-            of_look: Vec::new(),
-            wanted,
+            programs: Programs {
+                object,
+                links,
+                of_look: Vec::new(),
+                wanted,
+                lacking,
+                missing,
+            },
             stamps: None,
-            object,
-            links,
-            lacking,
-            missing,
             clock: Clock::new(),
             decoder: Decoder::new(),
             number: 0,
@@ -172,7 +180,7 @@ impl Watch {
     /// Returns the tracepoints that this kernel does not have, and descriptions of the data that is
     /// missing without them.
     pub fn missing(&self) -> &[String] {
-        &self.missing
+        &self.programs.missing
     }
 
     /// Processes the available records, turns first; the caller pauses between two calls.
@@ -242,9 +250,9 @@ impl Watch {
     /// Detaches the programs and processes the remaining records.
     pub fn finish(mut self, mut visit: impl FnMut(Sighting<'_>)) -> Standing {
         self.ended = Some(self.clock.now());
-        self.links.clear();
-        self.of_look.clear();
-        close_open_turns(&self.object);
+        self.programs.links.clear();
+        self.programs.of_look.clear();
+        close_open_turns(&self.programs.object);
         let mut before = self.number;
         loop {
             self.take(&mut visit);
@@ -257,7 +265,7 @@ impl Watch {
 
     /// Adjusts the number of requests that are reported individually to the available capacity.
     fn adjust(&mut self) {
-        let object = &self.object;
+        let object = &self.programs.object;
         let slow = || tally(object).latency.quantile(0.99).unwrap_or_default();
         if self.sampling.judge(self.number, Instant::now(), slow) {
             // The programs go on as before if the kernel refuses.
@@ -267,14 +275,18 @@ impl Watch {
 
     /// Passes the current sample to the programs.
     fn apply(&mut self) -> Result<(), KernelError> {
-        if self.sampling.is_on && self.of_look.is_empty() {
-            self.of_look = of_look(&self.object, &self.lacking, self.wanted)?;
+        if self.sampling.is_on && self.programs.of_look.is_empty() {
+            self.programs.of_look = of_look(
+                &self.programs.object,
+                &self.programs.lacking,
+                self.programs.wanted,
+            )?;
             self.stamps = stamping().ok();
         }
         // A look lies within the time in which all of it is seen.
         self.control()?;
         if !self.sampling.is_on {
-            self.of_look.clear();
+            self.programs.of_look.clear();
             self.stamps = None;
         }
         Ok(())
@@ -290,7 +302,12 @@ impl Watch {
         value.extend(sampling.mask.to_ne_bytes());
         value.extend(look.to_ne_bytes());
         value.extend(monotonic.to_ne_bytes());
-        let Some(map) = self.object.maps().find(|map| map.name() == "control") else {
+        let Some(map) = self
+            .programs
+            .object
+            .maps()
+            .find(|map| map.name() == "control")
+        else {
             return Ok(());
         };
         map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
@@ -299,7 +316,7 @@ impl Watch {
 
     /// Returns the state so far.
     pub fn standing(&self) -> Standing {
-        let tally = tally(&self.object);
+        let tally = tally(&self.programs.object);
         let all = tally.latency.count().max(1);
         Standing {
             records: self.number,

@@ -40,12 +40,7 @@ pub(super) struct Collector<'a, S> {
     sampler: Sampler,
     silences: Silences,
     lanes: Vec<LaneSummary>,
-    /// Requests that ended, warm-up included.
-    requests: u64,
-    failures: u64,
-    opened: u64,
-    failed_connects: u64,
-    last_failed_connect: Option<RequestFailure>,
+    counts: Counts,
     /// Failures during warm-up, by lane.
     early_failures: BTreeMap<(usize, RequestFailure), u64>,
     tls_fault: Option<TlsFault>,
@@ -53,6 +48,20 @@ pub(super) struct Collector<'a, S> {
     stages: Vec<LoadStages>,
     recent: RecentRequests,
     next_flush: Timestamp,
+}
+
+/// Numbers of requests and connections, warm-up included.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    /// Requests that ended.
+    requests: u64,
+    /// Requests that failed.
+    failures: u64,
+    /// Connections that opened.
+    opened: u64,
+    /// Connections that could not be opened.
+    failed_connects: u64,
+    last_failed_connect: Option<RequestFailure>,
 }
 
 impl<'a, S: FnMut(Event)> Collector<'a, S> {
@@ -66,18 +75,14 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             counted_from,
             sink,
             tallies: BTreeMap::new(),
-            sampler: Sampler::new(plan.samples_per_second),
+            sampler: Sampler::new(plan.reporting.samples_per_second),
             silences: Silences::new(plan),
             lanes: plan
                 .lanes
                 .iter()
                 .map(|lane| LaneSummary::new(plan, lane))
                 .collect(),
-            requests: 0,
-            failures: 0,
-            opened: 0,
-            failed_connects: 0,
-            last_failed_connect: None,
+            counts: Counts::default(),
             early_failures: BTreeMap::new(),
             tls_fault: None,
             by_url: ByUrl::new(plan),
@@ -96,12 +101,12 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
 
     /// Returns the number of requests that ended, and how many of those failed.
     pub(super) fn counts(&self) -> (u64, u64) {
-        (self.requests, self.failures)
+        (self.counts.requests, self.counts.failures)
     }
 
     /// Returns the number of connections that opened.
     pub(super) fn opened(&self) -> u64 {
-        self.opened
+        self.counts.opened
     }
 
     /// Returns the first fault within TLS.
@@ -117,7 +122,10 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
     /// Returns the failure if no connection could be opened at all and the run should be given up;
     /// otherwise `None`.
     pub(super) fn hopeless(&self, now: Timestamp) -> Option<RequestFailure> {
-        let failure = self.last_failed_connect.filter(|_| self.opened == 0)?;
+        let failure = self
+            .counts
+            .last_failed_connect
+            .filter(|_| self.counts.opened == 0)?;
         let connections = u64::from(self.plan.connections());
         let is_slow = matches!(
             failure,
@@ -129,7 +137,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             connections.max(MIN_FAILED_CONNECTS)
         };
         let has_waited = is_slow || now.since(self.start) >= Duration::from_millis(100);
-        (self.failed_connects >= tries && has_waited).then_some(failure)
+        (self.counts.failed_connects >= tries && has_waited).then_some(failure)
     }
 
     /// Takes in a batch from a worker.
@@ -150,8 +158,8 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             self.tls_fault.clone_from(&batch.tls_fault);
         }
         if let Some((count, failure)) = batch.failed_connects {
-            self.failed_connects += count;
-            self.last_failed_connect = Some(failure);
+            self.counts.failed_connects += count;
+            self.counts.last_failed_connect = Some(failure);
         }
     }
 
@@ -205,7 +213,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             .iter()
             .zip(core::mem::take(&mut self.stages))
         {
-            if self.plan.stamps {
+            if self.plan.reporting.stamps {
                 (self.sink)(Event::here(ended, lane.phase, EventBody::Stages(stages)));
             }
         }
@@ -220,7 +228,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
     }
 
     fn take_opened(&mut self, opened: &Opened) {
-        self.opened += 1;
+        self.counts.opened += 1;
         let Some(lane) = self.plan.lanes.get(opened.lane) else {
             return;
         };
@@ -240,10 +248,10 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
     }
 
     fn take_record(&mut self, record: &Record) {
-        self.requests += record.count;
+        self.counts.requests += record.count;
         self.recent.take(record);
         if let Err(failure) = record.outcome {
-            self.failures += record.count;
+            self.counts.failures += record.count;
             if record.due < self.counted_from && failure != RequestFailure::Cut {
                 let early = (record.lane, failure);
                 *self.early_failures.entry(early).or_default() += record.count;
@@ -262,7 +270,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
     /// Counts the failures of the warm-up if no connection could be opened at all. Such a run
     /// usually ends during its warm-up, and these failures are the only ones to report.
     fn count_early_failures(&mut self) {
-        if self.opened > 0 || !self.tallies.is_empty() {
+        if self.counts.opened > 0 || !self.tallies.is_empty() {
             return;
         }
         for ((lane, failure), count) in core::mem::take(&mut self.early_failures) {

@@ -48,7 +48,11 @@ impl Silences {
         let lanes = self.waits.into_iter().zip(&plan.lanes).enumerate();
         let told = lanes.flat_map(|(number, (waits, lane))| {
             // Several requests on a connection would count as several connections.
-            let waits = if plan.at_once > 1 { Vec::new() } else { waits };
+            let waits = if plan.protocol.at_once > 1 {
+                Vec::new()
+            } else {
+                waits
+            };
             let stretches = covered(waits, lane.connections).into_iter();
             stretches.take(MOST_TOLD).map(move |(begin, end)| {
                 let silence = Silence {

@@ -96,7 +96,7 @@ fn rules_are_asked_about_all_that_concerns_them() {
             if shapes.insert(shape(&exchange)) {
                 let asked = held(&exchange, Features::of(&exchange));
                 let all = held(&exchange, ALL);
-                let place = format!("{}, packet {}", path.display(), exchange.packets.first);
+                let place = format!("{}, packets {:?}", path.display(), exchange.packets);
                 assert_eq!(differing(&asked, &all), None, "{place}");
                 shown += 1;
             }

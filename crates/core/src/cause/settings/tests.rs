@@ -450,7 +450,7 @@ fn facts_of(lines: &[(&str, &str)]) -> Facts {
             syn_backlog: None,
         }
     };
-    facts.listeners = limits.map(listener).collect();
+    facts.kernel.listeners = limits.map(listener).collect();
     facts
 }
 

@@ -46,7 +46,7 @@ impl Beyond {
         // The server's time is within the exchanges.
         let claims = own.filter(|finding| finding.culprit != Owner::Server);
         let claimed = claims.fold(0, |sum: u64, finding| sum.saturating_add(finding.cost_ns));
-        let count = case.ledger.count.max(1);
+        let count = case.ledger.counts.count.max(1);
         let least = case.round_trip().unwrap_or_default();
         let ways = nanos(least).saturating_mul(count);
         let late = case.weigh(tally.cost.likely);

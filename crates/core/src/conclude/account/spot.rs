@@ -76,7 +76,7 @@ impl Spot {
     /// Returns the number of requests, or connections, that share the time.
     pub(super) fn count(&self, ledger: &Ledger) -> u64 {
         match self.place {
-            Some(_) => ledger.latency.count(),
+            Some(_) => ledger.latency.all.count(),
             None => ledger.setups.count,
         }
     }

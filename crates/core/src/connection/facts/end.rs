@@ -6,9 +6,9 @@ use super::Step;
 use super::flight::{FirstFlight, Piece};
 use super::spell::Spell;
 use crate::attribution::LEAST_DELAYED_ACK;
-use crate::attribution::mark::Data;
 use crate::attribution::packet::Arrival;
 use crate::attribution::packet::Order;
+use crate::attribution::packet_record::Data;
 use crate::exchange::{Recovery, RecoveryMechanism};
 use crate::observed::segment::{Segment, TcpFlags, TcpOptions};
 use crate::observed::time::Timestamp;
@@ -46,7 +46,7 @@ pub(crate) struct End {
     /// True if segments after the end's SYN carry timestamps; `None` before any segment came.
     pub(crate) has_timestamps: Option<bool>,
     /// Congestion marks (ECN).
-    pub(crate) marks: Marks,
+    pub(crate) ecn_marks: EcnMarks,
     /// Facts that most connections never have.
     rare: Option<Box<Rare>>,
 }
@@ -69,7 +69,7 @@ pub(crate) struct SentCounts {
 
 /// Congestion marks (ECN, RFC 3168) on one end's packets.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Marks {
+pub(crate) struct EcnMarks {
     /// True if the end's SYN or SYN/ACK declares support for ECN.
     pub(crate) is_able: bool,
     /// Number of packets that the path marked.
@@ -78,10 +78,10 @@ pub(crate) struct Marks {
     pub(crate) echoed: u32,
 }
 
-impl Marks {
+impl EcnMarks {
     /// Takes in a packet of that end.
     #[inline]
-    pub(crate) fn take(&mut self, segment: &Segment) {
+    pub(crate) fn observe_segment(&mut self, segment: &Segment) {
         let flags = segment.flags;
         if flags.contains(TcpFlags::SYN) {
             // A SYN requests ECN with both flags, its answer accepts with one (RFC 3168 §6.1.1).
@@ -97,7 +97,7 @@ impl Marks {
     }
 
     /// Returns true if the two ends agreed on ECN. If the handshake was not seen, echoed marks show
-    /// it; unechoed bits may have their older meaning.
+    /// the agreement. Without an echo, the bits may have their older meaning (type of service).
     pub(crate) fn are_meant(ends: [Self; 2]) -> bool {
         let [one, other] = ends;
         let is_echoed = one.marked.max(other.marked) > 0 && one.echoed.max(other.echoed) > 0;
@@ -164,7 +164,7 @@ pub(crate) struct Rare {
 
 impl End {
     /// Returns true if the end's segments carry timestamps; `None` before any segment showed it.
-    pub(crate) fn stamps(&self) -> Option<bool> {
+    pub(crate) fn carries_timestamps(&self) -> Option<bool> {
         self.has_timestamps
             .or(self.syn.map(|syn| syn.has_timestamps))
     }
@@ -197,7 +197,7 @@ impl End {
     #[inline]
     pub(super) fn count(&mut self, segment: &Segment) {
         self.sent.segments = self.sent.segments.saturating_add(1);
-        self.marks.take(segment);
+        self.ecn_marks.observe_segment(segment);
         self.sent.bytes += u64::from(segment.payload_len);
         let ttl = segment.ip.ttl;
         if self.ttl != Some((ttl, ttl)) {
@@ -277,7 +277,7 @@ impl End {
             is_small: data.is_small,
             is_next: data.arrival == Arrival::InOrder,
         };
-        self.flight.take(piece, step.trip);
+        self.flight.add_piece(piece, step.trip);
         self.last_data = Some(segment.at);
         if step.room.is_some_and(|room| room < u64::from(step.mss)) {
             self.rare_mut().full_window.set(true, segment.at);

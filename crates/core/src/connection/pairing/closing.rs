@@ -2,9 +2,9 @@
 
 use super::around::Around;
 use super::{Draft, Mode, Pairing, Scratch, loose};
-use crate::attribution::mark::{Mark, Pace, serialization};
 use crate::attribution::packet::Need;
 use crate::attribution::packet::{Arrival, Span};
+use crate::attribution::packet_record::{Pace, PacketRecord, serialization};
 use crate::attribution::{Spare, Tiling, Trace, tile, tile_message};
 use crate::connection::setup::Setup;
 use crate::connection::{Closed, View};
@@ -18,7 +18,7 @@ use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
 
 impl Pairing {
-    /// Returns true if a finished exchange was not handed out yet.
+    /// Returns true if a finished exchange still has to be handed out.
     #[inline]
     pub(crate) fn has_closed(&self) -> bool {
         self.first_closed().is_some() || self.loose.as_ref().is_some_and(|loose| loose.is_due())
@@ -32,7 +32,7 @@ impl Pairing {
             };
             let around = Around {
                 view,
-                marks: self.marks.as_slice(),
+                packets: self.packets.as_slice(),
                 torn: &self.torn,
                 behind: self.before.ended.filter(|_| draft.beginning.was_behind),
                 before: self.before,
@@ -82,21 +82,21 @@ impl Pairing {
         }
     }
 
-    /// Drops the marks that no open exchange needs.
+    /// Drops the packets that no open exchange needs.
     #[inline]
     pub(crate) fn forget(&mut self, scratch: &mut Scratch) {
-        match self.needs_marks_from() {
-            Some(begin) => self.marks.forget_before(begin),
+        match self.needs_packets_from() {
+            Some(begin) => self.packets.forget_before(begin),
             None => {
-                self.marks.clear(&mut scratch.marks);
+                self.packets.clear(&mut scratch.packets);
                 self.torn.clear();
             }
         }
     }
 
-    /// Returns the earliest time for which an open exchange needs marks.
+    /// Returns the earliest time for which an open exchange needs packets.
     #[inline]
-    pub(super) fn needs_marks_from(&self) -> Option<Timestamp> {
+    pub(super) fn needs_packets_from(&self) -> Option<Timestamp> {
         let first = self.open.front().map(|front| front.first.at);
         let first = first.or_else(|| self.handshake_begin());
         match &self.loose {
@@ -127,8 +127,9 @@ impl Pairing {
 
 impl Draft {
     /// Extends the response to the last transmission of its bytes that was necessary, if the
-    /// sender's retransmissions are visible: the copy before was lost after the observation point.
-    fn extend_by_repeats(&mut self, view: &View<'_>, marks: &[Mark]) {
+    /// sender's retransmissions are visible: the previous copy was lost after the observation
+    /// point.
+    fn extend_by_repeats(&mut self, view: &View<'_>, packets: &[PacketRecord]) {
         let is_near_server = matches!(
             (view.to_server().floor(), view.to_client().floor()),
             (Some(server), Some(client)) if server <= client
@@ -137,15 +138,15 @@ impl Draft {
         if !is_near_server || !is_complete || !view.has_repeats(Side::Server) {
             return;
         }
-        for mark in marks.iter().filter(|mark| mark.by == Side::Server) {
-            let is_ours = mark.data.is_some_and(|data| {
+        for packet in packets.iter().filter(|packet| packet.by == Side::Server) {
+            let is_ours = packet.data.is_some_and(|data| {
                 data.arrival == Arrival::Repeat
                     && data.need != Need::Spurious
                     && data.span.start < self.response.end
                     && data.span.end > self.response.start
             });
-            if is_ours && mark.at > self.last.at {
-                self.last = PacketTime::of(mark.at, mark.number);
+            if is_ours && packet.at > self.last.at {
+                self.last = PacketTime::of(packet.at, packet.number);
             }
         }
     }
@@ -163,9 +164,9 @@ impl Draft {
             Outcome::Complete(None) if self.response_head.is_error => Outcome::Failed,
             outcome => outcome,
         };
-        let marks = around.marks_from(self.first.at);
-        self.extend_by_repeats(view, marks);
-        let trace = self.trace(&around, marks, setup.is_answer_repeated());
+        let packets = around.packets_from(self.first.at);
+        self.extend_by_repeats(view, packets);
+        let trace = self.trace(&around, packets, setup.is_answer_repeated());
         let mut thought = None;
         let mut tiling = match outcome {
             Outcome::Cut if self.torn.is_broken_off => {
@@ -200,8 +201,8 @@ impl Draft {
         sender: Side,
         spare: &mut Spare,
     ) -> Exchange {
-        let marks = around.marks_from(self.first.at);
-        let trace = self.trace(&around, marks, false);
+        let packets = around.packets_from(self.first.at);
+        let trace = self.trace(&around, packets, false);
         let (begin, end) = loose::bounds(&trace, sender);
         let trace = Trace {
             begin,
@@ -293,11 +294,11 @@ impl Draft {
     fn trace<'a>(
         &self,
         around: &Around<'a>,
-        marks: &'a [Mark],
+        packets: &'a [PacketRecord],
         is_answer_repeated: bool,
     ) -> Trace<'a> {
         Trace {
-            marks,
+            packets,
             begin: self.first.at,
             end: self.last.at.max(self.first.at),
             request: self.request,
@@ -305,11 +306,10 @@ impl Draft {
             torn: around.torn,
             behind: around.behind,
             ends_with_fin: self.fin.is_end,
-            expects_at: self.request_head.expects_at,
-            interim: self.request_head.interim,
+            permission: self.request_head.permission,
             trips: around.view.trips(),
             pipes: around.view.pipes(),
-            serialization: PerSide::of(|by| serialization(marks, by)),
+            serialization: PerSide::of(|by| serialization(packets, by)),
             before: around.before,
             is_answer_repeated,
             is_unread: around.is_unread,
@@ -319,7 +319,7 @@ impl Draft {
 
 /// Returns size and timing of the response's first record.
 fn first_record(trace: &Trace<'_>, span: Span) -> FirstRecord {
-    let pace = Pace::of(trace.marks, Side::Server, span, trace.end);
+    let pace = Pace::of(trace.packets, Side::Server, span, trace.end);
     FirstRecord {
         bytes: span.end - span.start,
         took: pace.took,

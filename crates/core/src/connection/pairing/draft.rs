@@ -2,6 +2,7 @@
 
 use super::Ending;
 use super::http2::Multiplexed;
+use crate::attribution::Permission;
 use crate::attribution::packet::Span;
 use crate::connection::empty_span;
 use crate::exchange::{Closing, Outcome, Side, Signs};
@@ -37,10 +38,7 @@ pub(super) struct Draft {
 #[derive(Debug, Default)]
 pub(super) struct RequestHead {
     pub(super) line: Option<RequestLine>,
-    /// End of the head, if it announced the body with `Expect: 100-continue`.
-    pub(super) expects_at: Option<u64>,
-    /// The packet with the first interim response.
-    pub(super) interim: Option<PacketTime>,
+    pub(super) permission: Permission,
 }
 
 /// The head of a response.

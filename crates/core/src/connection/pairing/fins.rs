@@ -106,7 +106,7 @@ impl Pairing {
         let Some(fins) = &mut self.fins else {
             return;
         };
-        // A client that closes first has given up: the server's end shows nothing after that.
+        // If the client closes first, it has given up: the server's FIN shows nothing more.
         let is_whole = fins.end.is_some_and(|end| position >= end) && fins.given_up().is_none();
         let Some(at) = fins.last_word.take_if(|_| is_whole) else {
             return;

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use crate::attribution::mark::{Brief, Mark, Pace, serialization};
 use crate::attribution::packet::Span;
-use crate::attribution::{Before, Spare, Tiling, Trace, tile};
+use crate::attribution::packet_record::{Pace, PacketKey, PacketRecord, serialization};
+use crate::attribution::{Before, Permission, Spare, Tiling, Trace, tile};
 use crate::connection::View;
 use crate::exchange::tls_handshake::{Handshake, Leg, LegPackets};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
@@ -104,7 +104,7 @@ impl Flights {
             return;
         };
         if leg.response.end == leg.response.start {
-            // Its header has already arrived.
+            // The record's header has already arrived.
             leg.response = Span {
                 start,
                 end: start + 1,
@@ -113,7 +113,7 @@ impl Flights {
     }
 
     /// Records that a record ended.
-    pub(super) fn ended(&mut self, by: Side, content: Content, end: u64, mark: &Brief) {
+    pub(super) fn ended(&mut self, by: Side, content: Content, end: u64, packet: &PacketKey) {
         let has_changed = *self.changed.get(by);
         match content {
             Content::ChangeCipherSpec => *self.changed.get_mut(by) = true,
@@ -128,13 +128,13 @@ impl Flights {
             Side::Client => {
                 leg.request.end = leg.request.end.max(end);
                 if leg.last_number.is_none() {
-                    leg.end = leg.end.max(mark.at);
+                    leg.end = leg.end.max(packet.at);
                 }
             }
             Side::Server => {
                 leg.response.end = leg.response.end.max(end);
-                leg.end = leg.end.max(mark.at);
-                leg.last_number = PacketNumber::new(mark.number);
+                leg.end = leg.end.max(packet.at);
+                leg.last_number = PacketNumber::new(packet.number);
             }
         }
     }
@@ -157,13 +157,13 @@ impl Flights {
     pub(super) fn close(
         &self,
         view: &View<'_>,
-        marks: &[Mark],
+        packets: &[PacketRecord],
         torn: &[(Side, Span)],
     ) -> Option<Handshake> {
         let begin = self.begin()?;
         let mut whole = Tiled {
             view,
-            marks,
+            packets,
             torn,
             cursor: begin,
             waits: Vec::new(),
@@ -204,7 +204,7 @@ impl Flights {
 /// The handshake's waits so far.
 struct Tiled<'a> {
     view: &'a View<'a>,
-    marks: &'a [Mark],
+    packets: &'a [PacketRecord],
     torn: &'a [(Side, Span)],
     cursor: Timestamp,
     waits: Vec<Wait>,
@@ -231,7 +231,7 @@ impl Tiled<'_> {
             server_think: of_kind(WaitKind::ServerThink) + self.paused(&tiling),
             to_client: self.view.to_client().floor().unwrap_or_default(),
             spread: SPREAD.into_iter().map(of_kind).sum(),
-            longest_gap: Pace::of(self.marks, Side::Server, leg.response, end).longest_gap,
+            longest_gap: Pace::of(self.packets, Side::Server, leg.response, end).longest_gap,
             answer_bytes: leg.response.end - leg.response.start,
             packets: LegPackets {
                 first: leg.first.number,
@@ -249,9 +249,9 @@ impl Tiled<'_> {
         made
     }
 
-    /// Returns the time for which the server's program paused within its answer. What followed a
-    /// round trip later waited for the client's ACK, like data that does not fit into the initial
-    /// window.
+    /// Returns the time for which the server's program paused within its answer. A pause of one
+    /// round trip is not the program's: the data waited for the client's ACK, because it did not
+    /// fit into the initial window.
     fn paused(&self, tiling: &Tiling) -> Duration {
         let floors = [self.view.to_server().floor(), self.view.to_client().floor()];
         let trip: Duration = floors.into_iter().flatten().sum();
@@ -265,10 +265,10 @@ impl Tiled<'_> {
     }
 
     fn tile(&self, leg: &Flight, begin: Timestamp, end: Timestamp) -> Tiling {
-        let first = self.marks.partition_point(|mark| mark.at < begin);
-        let marks = self.marks.get(first..).unwrap_or_default();
+        let first = self.packets.partition_point(|packet| packet.at < begin);
+        let packets = self.packets.get(first..).unwrap_or_default();
         let trace = Trace {
-            marks,
+            packets,
             begin,
             end,
             request: leg.request,
@@ -276,11 +276,10 @@ impl Tiled<'_> {
             torn: self.torn,
             behind: None,
             ends_with_fin: false,
-            expects_at: None,
-            interim: None,
+            permission: Permission::default(),
             trips: self.view.trips(),
             pipes: self.view.pipes(),
-            serialization: PerSide::of(|by| serialization(marks, by)),
+            serialization: PerSide::of(|by| serialization(packets, by)),
             before: Before::default(),
             is_answer_repeated: false,
             is_unread: false,

@@ -11,15 +11,15 @@ use super::around::Around;
 use super::draft::Beginning;
 use super::turns::is_apart;
 use super::{Draft, Mode, Pairing, Scratch};
-use crate::attribution::mark::{Brief, Data};
 use crate::attribution::packet::Need;
 use crate::attribution::packet::{Arrival, Span};
+use crate::attribution::packet_record::{Data, PacketKey};
 use crate::attribution::{Before, Spare, Trace};
 use crate::connection::{Closed, View, is_progress};
 use crate::exchange::{Exchange, Outcome, PerSide, Side};
 use crate::observed::time::Timestamp;
 
-/// Maximum number of segments of one transfer; what follows is another transfer, so that old marks
+/// Maximum number of segments of one transfer; what follows is another transfer, so that old packets
 /// need not be kept. A window of a megabyte fits.
 const MOST_SEGMENTS: u32 = 1024;
 /// Maximum number of transfers kept for a request that may still be answered; the first ones are
@@ -42,7 +42,7 @@ pub(super) struct Loose {
 /// Bytes of one side.
 #[derive(Debug, Default)]
 struct Way {
-    /// True if a segment came that a later one may continue.
+    /// True if a segment was seen that a later one may continue.
     has_begun: bool,
     /// The transfer, from its second segment on: most messages have only one segment.
     draft: Option<Box<Draft>>,
@@ -64,7 +64,7 @@ impl Loose {
         self.ways.each().into_iter().any(|way| way.draft.is_some())
     }
 
-    /// Returns the earliest time from which marks are needed.
+    /// Returns the earliest time from which packets are needed.
     pub(super) fn begin(&self) -> Option<Timestamp> {
         let drafts = self
             .ways
@@ -93,15 +93,15 @@ impl Loose {
 
 impl Way {
     /// Takes in a segment that continues the preceding one.
-    fn go_on(&mut self, mark: &Brief, span: Span) {
+    fn go_on(&mut self, packet: &PacketKey, span: Span) {
         let draft = self.draft.get_or_insert_with(|| {
             let beginning = Beginning {
                 was_behind: false,
-                is_shut_out: mark.is_shut_out,
+                is_shut_out: packet.is_shut_out,
             };
-            Box::new(Draft::new(0, span.start, mark.time(), beginning))
+            Box::new(Draft::new(0, span.start, packet.time(), beginning))
         });
-        let own = match mark.by {
+        let own = match packet.by {
             Side::Client => &mut draft.request,
             Side::Server => &mut draft.response,
         };
@@ -112,7 +112,7 @@ impl Way {
                 end: own.end.max(span.end),
             },
         };
-        draft.last = mark.time();
+        draft.last = packet.time();
         self.segments += 1;
     }
 }
@@ -126,7 +126,7 @@ impl Pairing {
     /// Takes in data that belongs to no exchange, or to a request without an answer.
     pub(super) fn take_loose(
         &mut self,
-        mark: &Brief,
+        packet: &PacketKey,
         data: Data,
         view: &View<'_>,
         scratch: &mut Scratch,
@@ -134,8 +134,8 @@ impl Pairing {
         if !is_progress(data.arrival) {
             return;
         }
-        if !self.may_be_loose(mark.by, data.span) {
-            if mark.by == Side::Server
+        if !self.may_be_loose(packet.by, data.span) {
+            if packet.by == Side::Server
                 && let Some(loose) = &mut self.loose
             {
                 loose.answered(Side::Client);
@@ -144,16 +144,16 @@ impl Pairing {
             return;
         }
         // A sender stopped by a closed window did not pause.
-        let is_apart = is_apart(mark, data, view) && !mark.is_shut_out;
+        let is_apart = is_apart(packet, data, view) && !packet.is_shut_out;
         let loose = self.loose.get_or_insert_default();
-        let way = loose.ways.get_mut(mark.by);
+        let way = loose.ways.get_mut(packet.by);
         let goes_on = way.has_begun && !is_apart;
         way.has_begun = true;
         if !goes_on || way.segments >= MOST_SEGMENTS {
-            self.close_way(mark.by, view, &mut scratch.spare);
+            self.close_way(packet.by, view, &mut scratch.spare);
         }
         if goes_on && let Some(loose) = &mut self.loose {
-            loose.ways.get_mut(mark.by).go_on(mark, data.span);
+            loose.ways.get_mut(packet.by).go_on(packet, data.span);
         }
     }
 
@@ -166,7 +166,7 @@ impl Pairing {
             (Mode::Turns, Side::Client) => self.open.back().is_none_or(|last| !last.has_response()),
             (Mode::Turns, Side::Server) => !self.open.iter().any(holds),
             (Mode::Http, Side::Server) => self.turn.is_orphaned,
-            // The rest of a request that was answered early.
+            // The bytes are the rest of a request that was answered early.
             (Mode::Http, Side::Client) => !self.open.iter().any(Draft::is_awaited),
             (Mode::Http2 | Mode::Tls, _) => false,
         }
@@ -182,7 +182,7 @@ impl Pairing {
         };
         let around = Around {
             view,
-            marks: self.marks.as_slice(),
+            packets: self.packets.as_slice(),
             torn: &self.torn,
             behind: None,
             before: Before::default(),
@@ -241,20 +241,21 @@ impl Draft {
     }
 }
 
-/// Returns the times of one side's first segment that was kept, and of its last necessary one.
+/// Returns the times of one side's first kept segment and of its last segment that was not sent
+/// needlessly.
 pub(super) fn bounds(trace: &Trace<'_>, sender: Side) -> (Timestamp, Timestamp) {
     let span = match sender {
         Side::Client => trace.request,
         Side::Server => trace.response,
     };
-    let own = trace.marks.iter().filter_map(|mark| {
-        let data = mark.data.filter(|_| mark.by == sender)?;
+    let own = trace.packets.iter().filter_map(|packet| {
+        let data = packet.data.filter(|_| packet.by == sender)?;
         let is_ours = data.span.start < span.end && data.span.end > span.start;
         let is_needed = match data.arrival {
             Arrival::Repeat => data.need == Need::Needed,
             arrival => is_progress(arrival),
         };
-        (is_ours && is_needed).then_some(mark.at)
+        (is_ours && is_needed).then_some(packet.at)
     });
     own.fold(None, |ends: Option<(Timestamp, Timestamp)>, at| {
         let (first, last) = ends.unwrap_or((at, at));

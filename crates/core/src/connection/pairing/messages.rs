@@ -1,8 +1,8 @@
 //! Messages of both directions, which are combined into exchanges.
 
 use super::{Draft, Mode, Pairing, Scratch};
-use crate::attribution::mark::{Brief, Data};
 use crate::attribution::packet::{Arrival, Span};
+use crate::attribution::packet_record::{Data, PacketKey};
 use crate::connection::stream::Stream;
 use crate::connection::{View, empty_span};
 use crate::exchange::{Foreign, Side};
@@ -24,7 +24,7 @@ impl Pairing {
     /// ones.
     pub(super) fn message_data(
         &mut self,
-        mark: &Brief,
+        packet: &PacketKey,
         data: Data,
         payload: &[u8],
         view: &View<'_>,
@@ -33,25 +33,25 @@ impl Pairing {
         let has_lost_thread =
             self.streams.requests.messages.is_lost() || self.streams.responses.messages.is_lost();
         if has_lost_thread
-            && mark.by == Side::Client
+            && packet.by == Side::Client
             && self.streams.requests.messages.may_resume(payload)
         {
-            self.resynchronise(data.span.start, mark.ack);
+            self.resynchronise(data.span.start, packet.ack);
         }
-        let is_read = self.direction(mark.by).pass(data.span)
-            || self.read_on(mark, data, payload, view, scratch);
+        let is_read = self.direction(packet.by).pass(data.span)
+            || self.read_on(packet, data, payload, view, scratch);
         if is_read
-            && mark.by == Side::Server
+            && packet.by == Side::Server
             && let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited())
         {
-            draft.last.number = PacketNumber::new(mark.number);
+            draft.last.number = PacketNumber::new(packet.number);
         }
     }
 
     /// Takes in data in frames or records that state their length.
     pub(super) fn framed_data(
         &mut self,
-        mark: &Brief,
+        packet: &PacketKey,
         data: Data,
         payload: &[u8],
         view: &View<'_>,
@@ -62,45 +62,48 @@ impl Pairing {
             Mode::Tls => tls::begins_record,
             _ => http2::begins_frame,
         };
-        let stream = self.direction(mark.by);
+        let stream = self.direction(packet.by);
         if stream.messages.is_lost() && is_next && begins_one(payload) {
             stream.restart(data.span.start);
         }
-        self.read_on(mark, data, payload, view, scratch);
+        self.read_on(packet, data, payload, view, scratch);
     }
 
     /// Takes the parsing steps of a segment. Returns true if messages can still be delimited: the
     /// part of its payload that was not captured may have contained their heads.
     fn read_on(
         &mut self,
-        mark: &Brief,
+        packet: &PacketKey,
         data: Data,
         payload: &[u8],
         view: &View<'_>,
         scratch: &mut Scratch,
     ) -> bool {
-        let by = mark.by;
+        let by = packet.by;
         let steps = &mut scratch.steps;
         steps.clear();
-        self.read(by, steps, |stream, on| stream.take(data.span, payload, on));
+        self.read(by, steps, |stream, on| {
+            stream.add_payload(data.span, payload, on)
+        });
         let is_lost = has_lost(steps);
         let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
         if is_lost && is_cut && !self.goes_on_with_frames() {
             self.fall_back_to_turns(!payload.is_empty());
-            self.spoken_turn(mark, data, payload, view);
+            self.spoken_turn(packet, data, payload, view);
             return false;
         }
         let is_answer = by == Side::Server && self.protocol.mode == Mode::Http;
-        // After what the client had received comes a response head that the capture missed.
+        // Data after the bytes that the client has acknowledged may follow a response head that the
+        // capture missed.
         let is_begin = data.arrival == Arrival::InOrder && data.span.start <= data.acked;
         if is_lost && is_answer && is_begin {
             self.look_for_foreign(payload);
         }
         for (offset, step) in steps.drain(..) {
             match self.protocol.mode {
-                Mode::Http2 => self.http2_step(offset, step, mark, view),
-                Mode::Tls => self.tls_step(offset, step, mark, view),
-                _ => self.step(by, offset, step, mark.time(), false),
+                Mode::Http2 => self.http2_step(offset, step, packet, view),
+                Mode::Tls => self.tls_step(offset, step, packet, view),
+                _ => self.step(by, offset, step, packet.time(), false),
             }
         }
         true
@@ -227,7 +230,8 @@ impl Pairing {
             Step::Head(head) => {
                 if let Some(draft) = self.open.back_mut() {
                     draft.closing.client_asked = head.asks_to_close;
-                    draft.request_head.expects_at = head.fields.expects_continue.then_some(offset);
+                    draft.request_head.permission.expects_at =
+                        head.fields.expects_continue.then_some(offset);
                     draft.request_head.line = head.request;
                 }
             }
@@ -269,7 +273,8 @@ impl Pairing {
             Step::Ended if torn => draft.cut(),
             Step::Ended if draft.is_interim() => {
                 draft.response_head.status = None;
-                draft.request_head.interim = draft.request_head.interim.or(Some(packet));
+                draft.request_head.permission.interim =
+                    draft.request_head.permission.interim.or(Some(packet));
             }
             Step::Ended => draft.complete(offset, packet),
             Step::Lost => draft.cut(),

@@ -39,7 +39,12 @@ impl Open {
 
     /// Takes in a segment; returns true if it was a copy.
     #[inline]
-    pub(super) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) -> bool {
+    pub(super) fn observe_segment(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        closed: &mut Closed,
+    ) -> bool {
         if self.copies.is_copy(segment) {
             self.connection.doubled(segment);
             return true;
@@ -61,7 +66,7 @@ impl Open {
         if self.connection.is_early(segment) {
             self.early = Some(Box::new(Early::new(segment, payload)));
         } else {
-            self.connection.take(segment, payload, closed);
+            self.connection.observe_segment(segment, payload, closed);
         }
     }
 
@@ -78,7 +83,7 @@ impl Open {
                 if segment.flags.contains(TcpFlags::SYN) {
                     self.connection.begins_with(segment);
                 }
-                self.connection.take(segment, payload, closed);
+                self.connection.observe_segment(segment, payload, closed);
                 self.release(false, closed);
             }
             Place::After => {
@@ -95,7 +100,7 @@ impl Open {
             return;
         };
         while let Some((segment, payload)) = early.next(&self.connection, is_over) {
-            self.connection.take(&segment, &payload, closed);
+            self.connection.observe_segment(&segment, &payload, closed);
         }
         if early.is_empty() {
             self.early = None;

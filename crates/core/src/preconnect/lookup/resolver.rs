@@ -66,7 +66,7 @@ pub(super) struct Resolvers {
 
 impl Resolvers {
     /// Takes in a completed lookup, unless a connection followed it.
-    pub(super) fn take(&mut self, open: &Open) {
+    pub(super) fn add_lookup(&mut self, open: &Open) {
         let key = (open.point, open.resolver());
         let has_room = self.list.len() < MAX_RESOLVERS || self.list.contains_key(&key);
         if open.is_used() || !has_room {
@@ -78,7 +78,7 @@ impl Resolvers {
             return;
         }
         let resolved = self.list.entry(key).or_default();
-        resolved.take(&open.conclude(), unanswered, open.is_failed());
+        resolved.add_lookup(&open.conclude(), unanswered, open.is_failed());
     }
 
     /// Iterates over the resolvers that were asked.
@@ -103,7 +103,7 @@ impl Resolvers {
 }
 
 impl Resolved {
-    fn take(&mut self, lookup: &Lookup, unanswered: Option<Unanswered>, is_failed: bool) {
+    fn add_lookup(&mut self, lookup: &Lookup, unanswered: Option<Unanswered>, is_failed: bool) {
         self.lookups += 1;
         if let Some(lost) = unanswered {
             self.unanswered.add(lost.took, &lost.name, lookup.packets);

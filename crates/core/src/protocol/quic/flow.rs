@@ -106,12 +106,12 @@ impl Flow {
             opening: Opening::default(),
             spin: Spin::default(),
         };
-        flow.take(datagram, payload);
+        flow.observe_datagram(datagram, payload);
         Some(flow)
     }
 
     /// Takes in a datagram of the flow.
-    pub(crate) fn take(&mut self, datagram: &Datagram, payload: &[u8]) {
+    pub(crate) fn observe_datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
         let by = if datagram.direction == self.toward_server {
             Side::Client
         } else {

@@ -94,8 +94,8 @@ mod tests {
         let mut spin = Spin::default();
         for turn in 0..6_i64 {
             let value = turn % 2 == 1;
-            spin.take(true, value, at(turn * 24));
-            spin.take(false, value, at(turn * 24 + 20));
+            spin.observe(Side::Client, value, at(turn * 24));
+            spin.observe(Side::Server, value, at(turn * 24 + 20));
         }
         let floor = Some(Duration::from_millis(24));
         assert!(spin.is_believable(floor));
@@ -109,8 +109,13 @@ mod tests {
         let mut rests = Spin::default();
         let mut noise = Spin::default();
         for turn in 0..40_i64 {
-            rests.take(turn % 2 == 0, false, at(turn));
-            noise.take(turn % 2 == 0, (turn * 7 / 3) % 2 == 0, at(turn));
+            let by = if turn % 2 == 0 {
+                Side::Client
+            } else {
+                Side::Server
+            };
+            rests.observe(by, false, at(turn));
+            noise.observe(by, (turn * 7 / 3) % 2 == 0, at(turn));
         }
         let floor = Some(Duration::from_millis(24));
         assert!(!rests.is_believable(floor));

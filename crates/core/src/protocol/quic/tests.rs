@@ -4,10 +4,10 @@
 use core::time::Duration;
 
 use super::{Flow, Flows};
-use crate::observed::side::PerSide;
 use crate::decode::{self, Container, Found, Packet, Record};
 use crate::observed::event::PointId;
 use crate::observed::flow;
+use crate::observed::side::PerSide;
 
 const HANDSHAKE: &[u8] = include_bytes!("../../../tests/quic/handshake.pcap");
 const RETRY: &[u8] = include_bytes!("../../../tests/quic/retry.pcap");
@@ -30,7 +30,7 @@ fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<
             let bytes = record.bytes.get(..snap).unwrap_or(record.bytes);
             let record = Record { bytes, ..record };
             if let Packet::Udp(datagram, payload) = decode::packet(&record, PointId(0)) {
-                flows.take(&datagram, payload, Some(0), &mut closed);
+                flows.observe_datagram(&datagram, payload, Some(0), &mut closed);
             }
         }
         file = &file[step.consumed..];

@@ -1,4 +1,4 @@
-//! Waits renamed by the server's own kernel's times of the same request.
+//! Waits renamed according to the times that the server's kernel measured for the same request.
 //!
 //! The kernel is the better witness of its host. Data that it held is a hold, data that its program
 //! wrote late is a pause, and time outside its stack is not the server's, whatever the packets look
@@ -8,7 +8,7 @@
 
 use core::time::Duration;
 
-use super::{NOTABLE, STAMPS, after_first, first_queued, until_first, was_whole};
+use super::{NOTABLE, TIMESTAMP_ERROR, after_first, first_queued, until_first, was_whole};
 use crate::exchange::HoldPackets;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
@@ -99,7 +99,7 @@ fn think(
     let unsent = turn.written.map(|at| turn.sent.since(at));
     let unsent = unsent.filter(|unsent| {
         let is_held = turn.held.times > 0 && *unsent >= NOTABLE;
-        is_held && unsent.abs_diff(turn.held.longest) <= STAMPS
+        is_held && unsent.abs_diff(turn.held.longest) <= TIMESTAMP_ERROR
     });
     let unsent = unsent.unwrap_or_default();
     *held = held.saturating_sub(unsent);
@@ -201,7 +201,7 @@ impl Stop {
             .written_last
             .map_or(Duration::ZERO, |at| at.since(turn.sent));
         if held.is_zero() {
-            // A response that was written only then cannot have been held before.
+            // A response that the program had not written yet cannot have been held.
             return if late + error >= shown {
                 Self::All(PAUSE)
             } else {
@@ -284,7 +284,7 @@ fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
         (WaitKind::ServerPause, Some(hold)) if wait.kind == WaitKind::ResponseHeld => {
             hold.release = HoldRelease::Written;
         }
-        // The part had left its host before.
+        // The part had already left its host.
         (WaitKind::Unknown, Some(hold)) if hold.release != HoldRelease::Timed => {
             hold.release = if part.duration() < wait.duration() {
                 hold.release

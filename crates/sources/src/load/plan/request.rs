@@ -16,14 +16,15 @@ impl Plan {
             .filter_map(|field| Some(field.split_once(':')?.1))
             .collect();
         let is_tls = lane.target.url.is_tls();
-        self.keeps_cookies
+        self.protocol
+            .keeps_cookies
             .then(|| Jar::new(paths, is_tls, &given.join(";")))
     }
 
     /// Returns the request bytes of `lane` for each URL, without cookies if connections keep them.
     pub(in crate::load) fn requests(&self, lane: &Lane) -> Vec<Vec<u8>> {
         let mut lane = lane.clone();
-        if self.keeps_cookies {
+        if self.protocol.keeps_cookies {
             lane.target.fields.retain(|field| !is_cookie(field));
         }
         let urls = self.urls_of(&lane).into_iter();
