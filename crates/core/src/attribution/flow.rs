@@ -148,9 +148,9 @@ fn is_released(trace: &Trace<'_>, piece: &Piece) -> bool {
     packet.is_some_and(|packet| bare_release(trace, packet, piece.index).is_some())
 }
 
-/// Returns true if the message fills its send buffer. Partial segments are the ends of writes. If
-/// there is more than one of them before stops that ACKs end, and most of those stops are of this
-/// kind, each ACK makes room for the next write.
+/// Returns true if the message fills its send buffer. A partial segment is the end of a write. If
+/// most stops that ACKs end come after several partial segments, each ACK makes room for the next
+/// write.
 fn is_buffered(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
     let mss = u64::from(trace.pipe(sender).mss);
     let ends_writes = |piece: &Piece| {

@@ -60,7 +60,8 @@ impl Closed {
             || !self.dead_peers.is_empty()
     }
 
-    /// Drops what was reported; keeps what is still to be counted, and the memory.
+    /// Drops the items that were reported, except the exchanges and setups that are still to be
+    /// counted. Keeps the memory.
     pub(crate) fn forget_reported(&mut self) {
         self.reported = self.counts();
         for transfer in &mut self.transfers {

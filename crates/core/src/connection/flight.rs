@@ -60,8 +60,8 @@ impl Flight {
         self.last.is_some_and(|last| at.since(last) < trip * 7 / 8)
     }
 
-    /// Records that bytes had to be retransmitted, or that what passes at `at` shows that they must
-    /// be.
+    /// Records a loss: the segment that passes at `at` is a retransmission, or shows that one is
+    /// needed.
     pub(crate) fn cut(&mut self, at: Timestamp) {
         self.last = Some(at);
         self.is_cut = true;

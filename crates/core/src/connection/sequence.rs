@@ -57,8 +57,8 @@ impl SequenceSpace {
         (self.next as i64 + delta).max(0) as u64
     }
 
-    /// Returns true if an acknowledgement does not acknowledge the SYN, which is the only thing
-    /// that this side has sent, but something else.
+    /// Returns true if an acknowledgement covers other bytes than this side's SYN, although this
+    /// side has sent nothing but the SYN.
     pub(crate) fn is_alien_ack(&self, ack: u32) -> bool {
         self.next == 0 && self.base().is_some_and(|base| base != ack)
     }

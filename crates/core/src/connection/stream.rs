@@ -139,7 +139,8 @@ impl Stream {
         }
     }
 
-    /// Passes the stretch up to `end` to the parser: `bytes`, then unknown ones.
+    /// Passes the stretch up to `end` to the parser: first `bytes`, then the bytes that were not
+    /// captured.
     fn deliver(&mut self, bytes: &[u8], end: u64, on: &mut impl FnMut(&mut Parser, u64, Step)) {
         let length = end.saturating_sub(self.position());
         let captured = (bytes.len() as u64).min(length);

@@ -232,7 +232,8 @@ fn peaks(counts: &[f64]) -> Vec<Peak> {
     peaks
 }
 
-/// Returns the neighbouring peaks that are separated least, if not separated enough.
+/// Returns the index of the first of the two neighbouring peaks with the weakest separation; `None`
+/// if all peaks are separated enough.
 fn weakest(peaks: &[Peak], counts: &[f64], height: &impl Fn(u32) -> f64) -> Option<usize> {
     let around = |at: u32| {
         let at = at as usize;

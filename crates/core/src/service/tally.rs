@@ -202,8 +202,9 @@ impl Intervals {
         self.sorted.drain(from + 1..until);
     }
 
-    /// Returns the number of intervals that begin no later than `at`. Usually that is all but a
-    /// few, so a binary search through all would cause needless cache misses.
+    /// Returns the number of intervals that begin no later than `at`. Nearly all intervals usually
+    /// do, so the search starts at the end: a binary search through all would cause needless cache
+    /// misses.
     fn begun_by(&self, at: Timestamp) -> usize {
         let is_begun = |interval: &(Timestamp, Timestamp)| interval.0 <= at;
         let (early, late) = self
