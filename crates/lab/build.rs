@@ -1,5 +1,5 @@
-//! Builds every scenario of the repository's `lab/` folder into the program: each file there is a
-//! scenario, and there is no list to keep beside it.
+//! Builds every scenario of the repository's `lab/` folder into the program. Each file in that
+//! folder is a scenario, so there is no list of scenarios to maintain.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The whole analysis of any bytes; what is asked of it stands where `./check` asks it too.
+//! The whole analysis of arbitrary bytes. `./check` makes the same assertions.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

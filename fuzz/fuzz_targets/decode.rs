@@ -1,4 +1,4 @@
-//! The decoder on any bytes; what is asked of it stands where `./check` asks it too.
+//! The decoder with arbitrary bytes. `./check` makes the same assertions.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

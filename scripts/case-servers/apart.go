@@ -1,5 +1,5 @@
-// A server that writes header and body apart: with Nagle's algorithm on port
-// 8080, without it on port 8081. Argument: bytes of the page.
+// A server that sends header and body in separate writes: with Nagle's algorithm on port 8080,
+// without it on port 8081. Argument: the size of the page in bytes.
 package main
 
 import (

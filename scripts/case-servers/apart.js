@@ -1,5 +1,5 @@
-// A server that writes header and body apart: with Nagle's algorithm on port
-// 8080, without it on port 8081. Argument: bytes of the page.
+// A server that sends header and body in separate writes: with Nagle's algorithm on port 8080,
+// without it on port 8081. Argument: the size of the page in bytes.
 "use strict";
 const http = require("http");
 
@@ -12,7 +12,7 @@ function serve(port, noDelay) {
     response.end(page);
   };
   const server = http.createServer({ noDelay }, answer);
-  // A kept-alive connection lives as long as its client.
+  // Connections stay open until the client closes them.
   server.keepAliveTimeout = 60_000;
   server.listen(port);
 }

@@ -1,4 +1,4 @@
--- A page of Apache httpd whose header and body are written apart; PAGE stands for its bytes.
+-- A page of Apache httpd with header and body in separate writes. PAGE is replaced by its size in bytes.
 require "apache2"
 
 function handle(r)

@@ -1,4 +1,4 @@
-/* Preloaded, it lets a program believe that it switched Nagle's algorithm off. */
+/* A library to preload: TCP_NODELAY seems to succeed, but Nagle's algorithm stays on. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <netinet/in.h>

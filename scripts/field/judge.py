@@ -1,11 +1,11 @@
-"""What was said of a trial, beside its truth."""
+"""Comparison of a report on a trial with the truth."""
 
 import re
 
-# What says where the time is and accuses nobody.
+# Causes that only locate time and accuse nobody.
 LOCATING = re.compile("time-")
 ACCUSING = {"strong", "proven"}
-# Seconds that a run may take beyond its duration.
+# Maximum time of a run beyond the requested duration, in seconds.
 BEYOND = 5
 
 
@@ -19,14 +19,14 @@ def changes(finding):
 
 
 def untrue_fixes(trial, report):
-    """Changes that were recommended and that this server does not know."""
+    """Returns the recommended changes that do not exist for this kind of server."""
     text = " ".join(changes(finding) for finding in report["findings"])
     hits = [re.search(pattern, text) for pattern in trial.forbidden()]
     return [hit.group() for hit in hits if hit]
 
 
 def judge(trial, report, code, beyond):
-    """The verdict on one trial: each of what is asked, and what is wrong in words."""
+    """Returns the verdict on one trial: the result of each requirement, and the faults in words."""
     found = report["findings"]
     wrong = []
     if trial.causes:
@@ -37,7 +37,7 @@ def judge(trial, report, code, beyond):
         elif not cause:
             wrong.append("place only" if LOCATING.match(found[0]["cause"]) else "WRONG CAUSE")
     else:
-        # Time that is located is no accusation: it is the server's own work.
+        # Locating time is not an accusation, because the server's own work takes time.
         accused = code == 1 or any(f["verdict"] in ACCUSING for f in found)
         place = cause = not accused
         if accused:

@@ -1,4 +1,4 @@
-"""Where a trial takes place: one host over its loopback device, or two."""
+"""The hosts of a trial: one host with its loopback device, or two hosts."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ DEVICE = "path0"
 
 
 def start(command, log, environment=None, output=None):
-    """Starts a command; what it says goes to `log`."""
+    """Starts a command; its messages go to `log`."""
     with open(log, "ab") as errors, open(output or log, "ab") as out:
         return subprocess.Popen(
             [str(word) for word in command],
@@ -17,13 +17,13 @@ def start(command, log, environment=None, output=None):
             stdout=out,
             stderr=errors,
             env={**os.environ, **(environment or {})},
-            # Apache httpd ends with its whole process group, which is not to be this run's.
+            # Apache httpd ends its whole process group, which must not be the group of this script.
             start_new_session=True,
         )
 
 
 def end(child):
-    """Ends a child that this run started, kindly first."""
+    """Ends a child that this run started: first by SIGTERM, after 5 s by SIGKILL."""
     child.send_signal(signal.SIGTERM)
     try:
         child.wait(5)
@@ -37,7 +37,7 @@ def ip(*words):
 
 
 class Place:
-    """Network namespaces that are made for one trial."""
+    """Network namespaces that exist for one trial."""
 
     def __init__(self, is_loopback):
         name = f"lagtrace-field-{os.getpid()}"

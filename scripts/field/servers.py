@@ -1,5 +1,5 @@
-"""How each kind of server is started: a list of its processes, each with the port that it
-listens on and what it wants in its environment. `drawn` are the trial's parameters."""
+"""The functions that start each kind of server. Each returns a list of processes, with the port
+and the environment of each. `drawn` contains the trial's parameters."""
 
 import glob
 import os
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PROGRAMS = Path(__file__).parent / "programs"
-# Debian's own, which has the modules that Debian packages.
+# Debian's own Python, which finds the modules of Debian's packages.
 PYTHON = "/usr/bin/python3"
 PACKAGES = [
     "apache2-bin",
@@ -31,13 +31,13 @@ PACKAGES = [
     "tcpdump",
     "uvicorn",
 ]
-# What may have come otherwise than as a package.
+# Commands that may be installed without their Debian package.
 COMMANDS = {"go": "golang-go", "node": "nodejs", "javac": "default-jdk-headless"}
 
 
 @dataclass
 class Setting:
-    """What a server is started with."""
+    """The folder, the ports and the parameters with which a server is started."""
 
     folder: Path
     built: Path
@@ -46,7 +46,7 @@ class Setting:
     drawn: dict = field(default_factory=dict)
 
     def write(self, name, file=None, **more):
-        """A configuration, from the template of that name."""
+        """Writes a configuration from the template `name`, and returns its path."""
         values = {**self.drawn, **vars(self), **more}
         template = string.Template((PROGRAMS / name).read_text())
         file = file or self.folder / name
@@ -68,7 +68,7 @@ def install():
 
 
 def build(folder):
-    """What has to be compiled, once for all trials."""
+    """Compiles the programs of all trials, once."""
     environment = {**os.environ, "GO111MODULE": "off", "CGO_ENABLED": "0"}
     go = ["go", "build", "-o", folder / "web", PROGRAMS / "web.go"]
     subprocess.run(go, check=True, env=environment)
@@ -92,7 +92,7 @@ def java(s):
     options = [f"-Xmx{s.drawn['heap']}m", "-XX:+UseSerialGC"]
     if s.drawn["nodelay"]:
         options.append("-Dsun.net.httpserver.nodelay=true")
-    # What is live fills the old generation, two thirds of the heap, and more.
+    # Live data of 70 % of the heap overfills the old generation, which is two thirds of the heap.
     live = round(s.drawn["heap"] * 0.7) if s.drawn["is_full"] else 0
     return [Process(["java", *options, "-cp", s.built, "Web", s.port, 16, live], s.port)]
 
@@ -128,7 +128,7 @@ def haproxy(s):
 
 
 def nginx_with(s, http="", server="", name="nginx", port=None):
-    """An nginx with a folder of its own, at the trial's port or another."""
+    """Returns an nginx with its own folder, on the trial's port or another port."""
     folder = s.folder / name
     folder.mkdir()
     folder.chmod(0o755)
@@ -139,7 +139,7 @@ def nginx_with(s, http="", server="", name="nginx", port=None):
 
 
 def nginx(s):
-    """Files, handed out under a directive that limits."""
+    """Returns an nginx that serves a file, with a directive that limits its responses."""
     (s.folder / "index.html").write_bytes(b"x" * s.drawn["size"])
     if "rate" in s.drawn:
         zone = f"limit_req_zone $binary_remote_addr zone=all:1m rate={s.drawn['rate']}r/s;"
@@ -148,7 +148,7 @@ def nginx(s):
 
 
 def nginx_proxy(s):
-    """In front of a Go server, with connections to it kept or not."""
+    """Returns an nginx as a proxy for a Go server, with or without persistent connections to it."""
     http = f"upstream behind {{ server 127.0.0.1:{s.upstream}; keepalive 64; }}"
     server = (
         "location / { proxy_pass http://behind; proxy_http_version 1.1;"
@@ -160,7 +160,7 @@ def nginx_proxy(s):
 
 
 def nginx_tls_proxy(s):
-    """In front of a server that is asked over TLS, each time on a new connection."""
+    """Returns an nginx as a proxy for a TLS server, with a new connection for each request."""
     key, certificate = s.folder / "key.pem", s.folder / "certificate.pem"
     command = ["openssl", "req", "-x509", "-newkey", f"rsa:{s.drawn['bits']}", "-nodes"]
     command += ["-subj", "/CN=behind", "-keyout", key, "-out", certificate]
@@ -208,7 +208,7 @@ def postgres(s):
     with open(data / "pg_hba.conf", "a", encoding="ascii") as access:
         access.write("host all all 10.77.0.0/24 trust\n")
     command = [programs / "postgres", "-D", data, "-p", s.port, "-h", "*", "-k", data]
-    # Otherwise a scan is done by three processes side by side.
+    # Otherwise, three processes would share a scan.
     command += ["-c", "max_parallel_workers_per_gather=0", "-c", "fsync=off"]
     return [Process(as_user("postgres", command), s.port)]
 

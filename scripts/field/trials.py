@@ -1,12 +1,12 @@
-"""The trials: which server, which fault or none, what is drawn, and what is true."""
+"""The trials, each with its server, its fault (or none), its drawn parameters and its truth."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from field import servers
 
-# Changes that only one kind of server knows. A fix that names one at another server does
-# not apply.
+# Changes that only one kind of server has. At another server, a fix with such a change does not
+# apply.
 FOREIGN = {
     "nginx": r"nginx|proxy_|fastcgi_|limit_re[qs]|limit_rate",
     "haproxy": r"haproxy|maxconn",
@@ -26,17 +26,17 @@ WORKERS = ["worker-saturation", "socket-queue-dwell"]
 class Trial:
     name: str
     start: Callable
-    # What is drawn: the parameters, by name.
+    # The function that draws the parameters, by name.
     draw: Callable
-    # Causes that are right; none for a healthy server.
+    # The correct causes; empty for a healthy server.
     causes: tuple = ()
-    # Kinds of server whose own changes may be named.
+    # The kinds of server whose own changes may be recommended.
     knows: tuple = ()
-    # Changes that do not apply besides.
+    # Further changes that do not apply.
     must_not: tuple = ()
-    # How many connections at least and at most.
+    # The minimum and maximum number of connections.
     connections: tuple = (5, 50)
-    # The kind of client where `diagnose`, which asks HTTP/1.1, is none.
+    # The kind of client, if it is not `diagnose`, which speaks HTTP/1.1.
     client: str | None = None
 
     def forbidden(self):
@@ -49,7 +49,7 @@ def none(_):
 
 
 def among(**choices):
-    """A draw: of each pair of whole numbers one between them, of each list a member."""
+    """Returns a draw: a whole number between the two of a pair, or a member of a list."""
 
     def draw(chance):
         return {
@@ -78,7 +78,7 @@ def node_trials():
 
 
 def go_trials():
-    # Go switches Nagle's algorithm off itself.
+    # Go itself turns Nagle's algorithm off.
     def go(name, draw, **more):
         more.setdefault("must_not", (NODELAY,))
         return Trial(f"go-{name}", servers.go, draw, **more)
@@ -273,7 +273,7 @@ def own_client_trials():
         draw = among(asks=["say"], workers=[workers], pause=pause)
         return asked("grpc", name, draw=draw, **more)
 
-    # Which of them, a capture of the clients cannot tell.
+    # A capture at the clients cannot show which of these causes is the right one.
     stopped = ("stop-the-world", "socket-queue-dwell")
     waits = ("server-think", "downstream-wait")
     return [

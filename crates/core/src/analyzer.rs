@@ -1,9 +1,9 @@
-//! The fold from observations to a report.
+//! The analysis: turns observations into a report.
 //!
-//! The [`Ingress`], which all packets pass before they are separated by flow, sees them in order.
-//! Each flow then belongs to one of a few shards, which share no state: [`Analyzer::split`] lets
-//! several threads work on them. The number of shards and the assignment of flows to shards depend
-//! neither on the threads nor on the hash's seed.
+//! All packets first pass the [`Ingress`], which sees them in order. Each flow then belongs to one
+//! of a few shards, which share no state: [`Analyzer::split`] lets several threads work on them.
+//! The number of shards and the assignment of flows to shards depend neither on the threads nor on
+//! the hash's seed.
 
 mod clock;
 mod closed;
@@ -44,9 +44,9 @@ use crate::views::connections::{Collected, ConnectionSink, Wanted};
 use ingress::Seen;
 use shard::{Common, Shard, Sum};
 
-/// Number of shards among which the flows are distributed: enough for two threads to share the work
-/// evenly while one of them also reads, and few enough that merging the shards at the end costs
-/// little.
+/// Number of shards among which the flows are distributed. With this many, two threads can share
+/// the work evenly while one of them also reads the input. Merging so few shards at the end takes
+/// little time.
 const SHARDS: usize = 4;
 /// Minimum capacity of each shard, in connections, if there is more than one shard.
 const LEAST_SHARE: usize = 1024;
@@ -54,18 +54,19 @@ const LEAST_SHARE: usize = 1024;
 /// Settings of an analyzer.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Seed of the flow tables' hashes: random, because the keys come from the
-    /// network. The report does not depend on it.
+    /// Seed of the flow tables' hashes. It is random, because the keys come from the network. The
+    /// report does not depend on it.
     pub hash_seed: u64,
-    /// The servers under investigation. Empty for captures: every server counts.
+    /// The servers under investigation. Empty for captures, in which every server counts.
     pub targets: Vec<(TargetId, Endpoint)>,
-    /// Ports known to belong to services. On a connection that was already open when the capture
-    /// began, the end with such a port is the server.
+    /// Ports that are known to belong to services. If a connection was already open when the
+    /// capture began, the end with such a port is the server.
     pub service_ports: Vec<u16>,
-    /// Maximum number of connections followed at a time, shared evenly among the shards. Beyond
-    /// that, the connections idle longest are dropped and counted. `None`: 65,536, about 100 MB.
+    /// Maximum number of connections followed at one time, shared evenly among the shards. Beyond
+    /// that, the connections that have been idle longest are dropped and counted. `None`: 65,536,
+    /// about 100 MB.
     pub max_connections: Option<usize>,
-    /// The connections whose numbers are collected.
+    /// The connections whose figures are collected.
     pub connections: Wanted,
 }
 
@@ -75,10 +76,10 @@ impl Options {
     }
 }
 
-/// Receiver of each exchange as it closes.
+/// Receives each exchange when it closes.
 pub type Sink = Box<dyn FnMut(&Exchange) + Send>;
 
-/// Folds segments and events into a report, and concludes once.
+/// Processes segments and events, and makes one report at the end.
 pub struct Analyzer {
     options: Options,
     common: Common,
@@ -87,7 +88,7 @@ pub struct Analyzer {
 }
 
 impl Analyzer {
-    /// Creates an analyzer that has seen nothing.
+    /// Creates an analyzer without observations.
     pub fn new(options: Options) -> Self {
         let hasher = flow::hasher(options.hash_seed);
         let max = options.max_connections();
@@ -107,7 +108,7 @@ impl Analyzer {
         }
     }
 
-    /// Hands every exchange to `sink` as it closes, in the order they close.
+    /// Passes every exchange to `sink` when it closes, in the order of closing.
     pub fn with_sink(mut self, sink: Sink) -> Self {
         self.ingress.set_sink(sink);
         for shard in &mut self.shards {
@@ -116,7 +117,7 @@ impl Analyzer {
         self
     }
 
-    /// Hands every connection's numbers to `sink` as it ends or is given up.
+    /// Passes every connection's figures to `sink` when it ends or is no longer followed.
     pub fn with_connection_sink(mut self, sink: ConnectionSink) -> Self {
         self.ingress.set_connection_sink(sink);
         for shard in &mut self.shards {
@@ -125,9 +126,9 @@ impl Analyzer {
         self
     }
 
-    /// Returns the parts that threads may share: the ingress, which sees all packets in order, and
-    /// the workers, each of which sees the packets of its own flows in order. What the workers
-    /// report must be [gathered](Ingress::gather) and [delivered](Ingress::deliver).
+    /// Returns the parts for separate threads: the ingress, which sees all packets in order, and
+    /// the workers, each of which sees the packets of its own flows in order. The workers' results
+    /// must be [gathered](Ingress::gather) and [delivered](Ingress::deliver).
     pub fn split(&mut self) -> (&mut Ingress, Vec<Worker<'_>>) {
         let common = &self.common;
         let shards = self.shards.iter_mut();
@@ -135,8 +136,8 @@ impl Analyzer {
         (&mut self.ingress, workers)
     }
 
-    /// Takes in one decoded packet. The packets of an observation point must be passed in the order
-    /// in which it saw them.
+    /// Processes one decoded packet. The packets of an observation point must be passed in the
+    /// order in which it saw them.
     pub fn packet(&mut self, packet: &Packet<'_>) {
         match packet {
             Packet::Tcp(segment, payload) => self.segment(segment, payload),
@@ -148,7 +149,7 @@ impl Analyzer {
         }
     }
 
-    /// Takes in an ICMP error from a router or host about a packet of a flow.
+    /// Processes an ICMP error from a router or host about a packet of a flow.
     pub fn icmp(&mut self, error: &IcmpError) {
         let index = self.ingress.icmp(error);
         if let Some(shard) = self.shards.get_mut(index) {
@@ -156,23 +157,23 @@ impl Analyzer {
         }
     }
 
-    /// Takes in a ping, a ping reply, or an ICMP error about a ping.
+    /// Processes a ping, a ping reply, or an ICMP error about a ping.
     pub fn echo(&mut self, echo: &Echo) {
         self.ingress.echo(echo);
     }
 
-    /// Takes in one UDP datagram and as much of its payload as was captured.
+    /// Processes one UDP datagram and the captured part of its payload.
     pub fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
         self.ingress.datagram(datagram, payload);
         self.ingress.deliver(u64::MAX);
     }
 
-    /// Takes in a step of the resolution of a hardware address (ARP, NDP).
+    /// Processes a step of the resolution of a hardware address (ARP, NDP).
     pub fn neighbour(&mut self, step: &Neighbour) {
         self.ingress.neighbour(step);
     }
 
-    /// Takes in one TCP segment and as much of its payload as was captured. The segments of an
+    /// Processes one TCP segment and the captured part of its payload. The segments of an
     /// observation point must be passed in the order in which it saw them.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) {
         let routed = self.ingress.segment(segment, payload);
@@ -185,7 +186,7 @@ impl Analyzer {
         }
     }
 
-    /// Takes in anything else that was observed.
+    /// Processes any other observation.
     pub fn observe(&mut self, event: Event) {
         match event.body {
             EventBody::FlowPhase(flow) => self.common.begin_phase(flow, event.at, event.phase),
@@ -194,8 +195,8 @@ impl Analyzer {
         }
     }
 
-    /// Counts a turn, and keeps it until its exchange closes: turns come before the
-    /// packets that close their exchanges.
+    /// Counts a turn, and keeps it until its exchange closes. Turns arrive before the packets that
+    /// close their exchanges.
     fn turn(&mut self, turn: &RequestSpan) {
         if !self.common.counts(turn) {
             return;
@@ -211,8 +212,8 @@ impl Analyzer {
         }
     }
 
-    /// Returns the experiments that would distinguish the remaining hypotheses, the most conclusive
-    /// one first; an empty list if nothing is slow.
+    /// Returns the experiments that would distinguish the remaining causes, the most conclusive one
+    /// first. The list is empty if nothing is slow.
     pub fn next_experiments(&mut self) -> Vec<Experiment> {
         self.shards.iter_mut().for_each(Shard::count_closed);
         let mut targets = self.options.targets.iter();
@@ -225,8 +226,9 @@ impl Analyzer {
         conclude::next_experiments(&self.common.facts, services.map(|service| &service.ledger))
     }
 
-    /// Returns the current state to conclude from: everything that has closed, while more packets
-    /// are still to come. Copies the counts, which takes about as long as concluding from them.
+    /// Returns a copy of the current state, from which a report can be made while more packets
+    /// arrive. It contains all exchanges and connections that have closed. Copying takes about as
+    /// long as making the report.
     pub fn so_far(&mut self) -> SoFar {
         let mut sum = Sum::default();
         for shard in &mut self.shards {
@@ -242,8 +244,7 @@ impl Analyzer {
         }
     }
 
-    /// Concludes and returns the report. `command`, `subject` and `started` are the caller's to
-    /// fill in.
+    /// Makes and returns the report. The caller must fill in `command`, `subject` and `started`.
     pub fn finish(mut self) -> Report {
         for shard in &mut self.shards {
             shard.close(&self.common);
@@ -265,7 +266,7 @@ impl Analyzer {
     }
 }
 
-/// The state that could be concluded from at an instant.
+/// A copy of the state of an analyzer, from which a report can be made.
 pub struct SoFar {
     options: Options,
     sum: Sum,
@@ -274,7 +275,7 @@ pub struct SoFar {
 }
 
 impl SoFar {
-    /// Concludes and returns the report, as [`Analyzer::finish`] does.
+    /// Makes and returns the report, as [`Analyzer::finish`] does.
     pub fn conclude(self) -> Report {
         let Self {
             options,
@@ -314,8 +315,7 @@ impl fmt::Debug for SoFar {
     }
 }
 
-/// Returns a remark if the captures contain decryption keys, as a warning for whoever receives the
-/// files.
+/// Returns a remark if the captures contain decryption keys. It warns whoever passes the files on.
 fn secrets(captures: &[(PointId, CaptureSummary)]) -> Option<(&'static str, String)> {
     let holding = captures.iter().filter(|(_, summary)| summary.secrets > 0);
     let names: Vec<&str> = holding.map(|(_, each)| each.name.as_str()).collect();
@@ -333,7 +333,7 @@ fn secrets(captures: &[(PointId, CaptureSummary)]) -> Option<(&'static str, Stri
     })
 }
 
-/// Returns the remarks on a capture's oddities, each with its id.
+/// Returns the remarks on unusual properties of a capture, each with its id.
 fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, String)> {
     let Tallied {
         connections,

@@ -1,7 +1,7 @@
-//! Causes of latency: one file and one page each.
+//! The causes of latency, each with a rule (`<id>.rs`) and a page (`<id>.md`).
 //!
-//! A rule is an accumulator: it is fed exchanges and setups as they close, and concludes once, when
-//! all observations are known, so that later evidence can retract what earlier evidence suggested.
+//! A rule is an accumulator. It receives exchanges and connection setups when they close. It
+//! concludes once, at the end, so that later evidence can contradict earlier evidence.
 
 mod accept_queue_overflow;
 mod ack_thinning;
@@ -100,6 +100,7 @@ mod slow_request_upload;
 mod slow_start;
 mod slow_start_after_idle;
 mod socket_memory_pressure;
+mod socket_options;
 mod socket_queue_dwell;
 mod softirq_backlog;
 mod split_connection_proxy;
@@ -155,47 +156,48 @@ pub(crate) enum Conclusion {
     Finding(Box<Finding>),
 }
 
-/// Turns `None` into `Nothing`.
+/// Converts `None` to [`Conclusion::Nothing`].
 impl From<Option<Finding>> for Conclusion {
     fn from(found: Option<Finding>) -> Self {
         found.map_or(Self::Nothing, |finding| Self::Finding(Box::new(finding)))
     }
 }
 
-/// The input of a rule's conclusion: everything that a rule may use.
+/// The input of a rule's conclusion. A rule uses nothing else.
 #[derive(Clone, Copy)]
 pub(crate) struct Case<'a> {
     pub(crate) endpoint: Endpoint,
-    /// The service as a target of the run; `None` for a capture made without a run.
+    /// The service's role in our own run; `None` for a capture without a run.
     pub(crate) target: Option<TargetId>,
     pub(crate) ledger: &'a Ledger,
-    /// Measures of the ledger's latencies.
+    /// The mean and the 99th percentile of the ledger's latencies.
     pub(crate) latency: Measures,
     pub(crate) gathered: &'a Gathered,
-    /// Fetches that a certificate's validity depends on, at any service.
+    /// Fetches of certificate revocation data (OCSP, CRL), at any service.
     pub(crate) fetches: &'a Stretches,
-    /// Requests that filled a queue on the path to the server, at any of its services.
+    /// Uploads that filled a queue on the path to the server, at any of the server's ports.
     pub(crate) uploads: &'a Uploads,
     pub(crate) facts: &'a Facts,
-    /// The server's rhythm: the pattern in the instants of its answers.
+    /// The server's rhythm: the times of its requests and responses.
     pub(crate) rhythm: &'a Rhythm,
-    /// The server's own upstream, if the capture holds its traffic.
+    /// The upstream that the server calls, if the capture contains that traffic.
     pub(crate) upstream: Option<&'a Upstream>,
-    /// True if the ledger was made from packets, false if from our own timestamps.
+    /// True if the ledger was made from packets, and false if it was made from the timestamps of
+    /// our own requests.
     pub(crate) has_packets: bool,
-    /// Number of requests that each exchange of the ledger represents: more than one where our own
-    /// timestamps are a sample.
+    /// Number of requests that each exchange of the ledger represents. It is more than 1 if the
+    /// exchanges are a sample.
     pub(crate) weight: f64,
 }
 
 impl Case<'_> {
-    /// Scales a sum over the ledger's exchanges to all requests.
+    /// Scales a sum over the ledger's exchanges to all requests that they represent.
     pub(crate) fn weigh(&self, sum: u64) -> u64 {
         (sum as f64 * self.weight).round() as u64
     }
 
-    /// Returns the minimum round-trip time between the ends: that of a handshake, or, if the
-    /// capture begins later, of an exchange or a connection's end.
+    /// Returns the minimum round-trip time between the ends. It comes from handshakes or, if the
+    /// capture contains none, from exchanges and FINs.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         let later = || {
             let trips = self.gathered.trips.least().into_iter();
@@ -205,29 +207,29 @@ impl Case<'_> {
     }
 }
 
-/// The accumulator of one cause.
+/// The accumulator of one cause's rule.
 pub(crate) trait Rule: Clone + Default + fmt::Debug {
-    /// The features that concern the rule: an exchange without any of these features does not
+    /// The features that matter to the rule. An exchange without any of these features does not
     /// change the rule's state.
     const CONCERNS: Features = Features::ANY;
 
-    /// Records a closed exchange that concerns the rule.
+    /// Records a closed exchange that has one of the features in [`CONCERNS`](Self::CONCERNS).
     fn observe(&mut self, exchange: &Exchange) {
         let _ = exchange;
     }
 
-    /// Records a finished handshake.
+    /// Records a connection setup that has ended.
     fn observe_setup(&mut self, setup: &Setup) {
         let _ = setup;
     }
 
-    /// Adds the state of another shard.
+    /// Adds the state of the same rule from another shard.
     fn merge(&mut self, other: Self);
 
-    /// Weighs all observations and returns the conclusion.
+    /// Returns the conclusion from all observations.
     fn conclude(&self, case: &Case<'_>) -> Conclusion;
 
-    /// Returns the figures of a finding that the server's settings are held against.
+    /// Returns the finding's figures that are compared with the server's configuration.
     fn measured(&self, case: &Case<'_>) -> Measured {
         let _ = case;
         Measured::default()
@@ -238,7 +240,7 @@ pub(crate) use host_unreachable::told as told_unreachable;
 pub(crate) use nagle_delayed_ack::stall_follows_ack;
 pub(crate) use neighbour_resolution::silent as neighbour_silent;
 
-/// Returns the rows of every cause that this version knows, in the order they are weighed.
+/// Returns the rows of all causes of this version, in the registry's order.
 pub fn all() -> impl ExactSizeIterator<Item = &'static Cause> {
     Id::ALL.iter().map(|id| id.cause())
 }

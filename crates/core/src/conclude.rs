@@ -1,8 +1,9 @@
-//! Construction of the report from the folded observations.
+//! Construction of the report from all observations.
 
 mod account;
 mod blank;
 pub(crate) mod bootstrap;
+mod captured_part;
 mod client_timings;
 mod connection;
 mod consequence;
@@ -28,7 +29,6 @@ mod secured;
 mod sockets;
 pub(crate) mod steadiness;
 mod sweep;
-mod syscalls;
 mod tables;
 mod watch;
 
@@ -66,45 +66,47 @@ use crate::service::{Counts, Ledger, Stretches, Uploads};
 use crate::stats::histogram::Distribution;
 use account::Booked;
 
-/// Minimum wait in a request for which an experiment is worth its time.
+/// Minimum wait in a request that makes experiments worthwhile.
 const WORTH_TRYING: Duration = Duration::from_millis(5);
-/// The pause after which the kernel acknowledges immediately again; a delayed ACK takes 40 ms.
+/// The pause of the think-time experiment. It is longer than a delayed ACK (40 ms), so that the
+/// kernel acknowledges the next data at once.
 const LONGER_THAN_DELAYED_ACK: Duration = Duration::from_millis(60);
 /// Maximum number of findings reported.
 const MAX_FINDINGS: usize = 32;
 /// Maximum number of notes reported.
 const MAX_NOTES: usize = 128;
 
-/// The input of a conclusion: all that was observed.
+/// Everything that was observed: the input of a conclusion.
 pub(crate) struct Evidence {
     pub(crate) targets: Vec<(TargetId, Endpoint)>,
     pub(crate) services: BTreeMap<Endpoint, Service>,
     pub(crate) facts: Facts,
-    /// Hosts that never answered a request for their hardware address.
+    /// Hosts that never answered an ARP or neighbor solicitation.
     pub(crate) silent: Vec<Silent>,
     pub(crate) asked: Asked,
     pub(crate) icmp: IcmpTotals,
-    /// Turns that have not been matched to an exchange of the packets.
+    /// Requests that the server's kernel timed, and that have not been joined to an exchange of the
+    /// packets.
     pub(crate) waiting: Waiting,
     /// Figures of all connections, with or without exchanges.
     pub(crate) tallied: Tallied,
     pub(crate) capture: Option<crate::report::Capture>,
     pub(crate) connections: Option<crate::report::Connections>,
-    /// True if the packets' timestamps are made up rather than read from a clock.
+    /// True if the packets' timestamps are artificial, rather than read from a clock.
     pub(crate) is_drawn: bool,
-    /// True if the data of both ends arrived at the same constant interval.
+    /// True if the data segments of both ends arrived at the same constant interval.
     pub(crate) is_at_one_pace: bool,
 }
 
-/// Lowers findings that cost time to possible, because the timestamps are made up.
+/// Lowers findings that cost time to *possible*, because the timestamps are artificial.
 fn doubt_times(findings: &mut [Finding]) {
     for finding in findings.iter_mut().filter(|finding| finding.cost_ns > 0) {
         finding.verdict = Verdict::Possible;
     }
 }
 
-/// Lowers findings of pacing to possible: if the data of both ends arrives at the same intervals,
-/// neither end's kernel set them.
+/// Lowers findings on pacing to *possible*. If the data of both ends arrives at the same intervals,
+/// neither end's kernel set these intervals.
 fn doubt_pacing(findings: &mut [Finding]) {
     for finding in findings.iter_mut().filter(|f| f.cause == Id::Pacing) {
         finding.verdict = Verdict::Possible;
@@ -114,7 +116,7 @@ fn doubt_pacing(findings: &mut [Finding]) {
     }
 }
 
-/// Returns the remark on timestamps that are made up.
+/// Returns the remark that the timestamps are artificial.
 fn drawn() -> Remark {
     Remark {
         id: "stamps-made-up".to_owned(),
@@ -125,7 +127,7 @@ fn drawn() -> Remark {
     }
 }
 
-/// Concludes the report from the evidence.
+/// Makes the report from the evidence.
 pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let is_from_packets = complete_targets(&mut evidence);
     let scene = Scene::new(&evidence, &is_from_packets);
@@ -157,7 +159,6 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     notes.extend(tables::capture_notes(&evidence));
     notes.extend(tables::generator_note(&evidence.facts));
     notes.extend(sweep::remarks(&evidence.facts));
-    notes.extend(syscalls::lost(&evidence.facts.calls));
     notes.extend(sockets::left_out(&evidence.facts.live));
     notes.extend(watch::remarks(&evidence.facts.turns));
     notes.extend(queueing::remarks(&evidence.facts));
@@ -168,6 +169,9 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let facts = &evidence.facts;
     let subject = ledger(&evidence, TargetId::Subject);
     let modes = subject.latency.bands.modes(&subject.latency.all, &findings);
+    let load = tables::load(&evidence, &findings);
+    let mut layers = layers::layers(&evidence, &subject, &findings, &account);
+    captured_part::doubt(load.as_ref(), &mut layers);
     let mut report = Report {
         schema: SCHEMA,
         exchanges: Exchanges {
@@ -176,7 +180,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         },
         setups: setups(&subject),
         twin: twin(&evidence),
-        load: tables::load(facts),
+        load,
         sweep: None,
         phases: tables::phases(facts),
         probes: probes::probes(facts),
@@ -184,13 +188,12 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         hops: facts.route.hops(),
         sockets: tables::sockets(facts),
         live: sockets::sockets(&facts.live),
-        calls: syscalls::calls(&facts.calls),
         watch: watch::watch(&facts.turns, &evidence.services),
         limits: limits::limits(facts),
         counters: tables::counters(facts),
         configuration: tables::configuration(facts),
         experiments: tables::experiments(facts),
-        layers: layers::layers(&evidence, &subject, &findings, &account),
+        layers,
         details: Some(details(&subject, facts)),
         account,
         capture: evidence.capture.clone(),
@@ -207,7 +210,8 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     report
 }
 
-/// Adds what rests on the report as a whole.
+/// Adds the parts that need the rest of the report: the extent of each finding, and the overall
+/// result.
 fn sum_up(report: &mut Report, is_diagnosis: bool) {
     for finding in &mut report.findings {
         finding.extent = extent::extent(finding, &report.exchanges);
@@ -215,14 +219,14 @@ fn sum_up(report: &mut Report, is_diagnosis: bool) {
     report.overall = is_diagnosis.then(|| overall::overall(report));
 }
 
-/// Returns true if all packets were handed up by a kernel that was watched; an investigation
-/// captures its own packets instead.
+/// Returns true if all packets come from a kernel that was watched. An investigation captures its
+/// own packets instead.
 fn is_only_watched(evidence: &Evidence) -> bool {
     evidence.facts.turns.tally.is_some() && evidence.targets.is_empty()
 }
 
-/// Returns the interventions worth trying on the subject, whose figures are in `ledgers`; empty if
-/// requests are as quick as the path allows.
+/// Returns the interventions worth trying on the subject; empty if its requests are as quick as the
+/// path allows. `ledgers` contain the subject's figures.
 pub(crate) fn next_experiments<'a>(
     facts: &Facts,
     ledgers: impl Iterator<Item = &'a Ledger>,
@@ -255,8 +259,8 @@ fn is_long(duration: Option<Duration>) -> bool {
     duration.is_some_and(|duration| duration >= WORTH_TRYING)
 }
 
-/// Makes sure that every target has a service, from packets or else from our own timestamps.
-/// Returns the services known from packets.
+/// Makes sure that every target has a service: from packets if possible, otherwise from the
+/// timestamps of our own requests. Returns the services known from packets.
 fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
     let from_packets: Vec<Endpoint> = evidence
         .services
@@ -268,7 +272,7 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
         let service = evidence.services.entry(endpoint).or_default();
         if !service.ledger.has_exchanges() {
             for mut exchange in client_timings::exchanges(&evidence.facts, target, endpoint) {
-                // Turns are only recorded while the load is observed.
+                // The kernel times requests only while the load is observed.
                 if evidence.facts.loads.is_observed(exchange.begin) {
                     let turn = evidence.waiting.take_turn_within(&exchange);
                     service.served.add_exchange(&mut exchange, turn);
@@ -280,12 +284,13 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
     from_packets
 }
 
-/// All services together; the case of each service refers to the others.
+/// All services of a conclusion. The case of one service refers to the others.
 struct Scene<'a> {
     evidence: &'a Evidence,
     from_packets: &'a [Endpoint],
     fetches: Stretches,
-    /// Uploads by server, whatever the port: all ports of a server share the path.
+    /// Uploads by the server's address. All ports of a server share the path, so they share one
+    /// entry.
     uploads: BTreeMap<IpAddr, Uploads>,
     rhythms: BTreeMap<Endpoint, Rhythm>,
 }
@@ -337,8 +342,8 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Books the time of all services but the twin's, lets the findings claim theirs, and
-/// appends a finding for each place with unclaimed time that matters.
+/// Makes the account of each service except [`TargetId::Twin`]: books its time, lets the findings
+/// claim their time, and appends a finding for each place with material unclaimed time.
 fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Finding>) -> Vec<Account> {
     let evidence = scene.evidence;
     let cases = evidence.services.iter().filter_map(|(&endpoint, service)| {
@@ -365,8 +370,8 @@ fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Finding>) -> Vec<Ac
         account::weight(finding, &booked)
     });
     particular::put_queue_behind(findings, |finding| account::claims_most(finding, &booked));
-    // The certainty of the place has been noted by now. These causes do not explain the time, so
-    // they are possible at most.
+    // The certainty of each place has been recorded before. These causes show only the place, not
+    // the reason, so their verdict is at most *possible*.
     for finding in findings.iter_mut() {
         if finding.cause.cause().says_only_where {
             finding.verdict = Verdict::Possible;
@@ -404,8 +409,8 @@ fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Finding>) -> Vec<Ac
     with_time.map(|booked| booked.account).collect()
 }
 
-/// Returns the time of attempts at each address that connections to other addresses waited for, in
-/// nanoseconds.
+/// Returns, for each address, the time for which connections to other addresses waited for attempts
+/// at it, in nanoseconds.
 fn elsewhere(evidence: &Evidence) -> BTreeMap<Endpoint, u64> {
     let mut sums: BTreeMap<Endpoint, u64> = BTreeMap::new();
     for service in evidence.services.values() {
@@ -447,7 +452,8 @@ fn weigh_all(scene: &Scene<'_>) -> (Vec<Finding>, Vec<Remark>) {
     (findings, notes)
 }
 
-/// Returns the number of requests that each exchange of the ledger represents.
+/// Returns the number of requests that each exchange of the ledger represents. It is more than 1 if
+/// the exchanges are a sample.
 fn weight(
     evidence: &Evidence,
     target: Option<TargetId>,
@@ -474,14 +480,16 @@ fn twin_remark(finding: &Finding) -> Remark {
     }
 }
 
-/// Returns the findings on hosts to which the kernel could send nothing, if those hosts are a
-/// subject of the capture: on any link, kernels keep searching for hosts that are long gone.
+/// Returns the findings on hosts whose hardware address the kernel could not find. Only hosts that
+/// the capture is about get a finding: on any link, kernels still search for hosts that are long
+/// gone.
 fn silent(evidence: &Evidence) -> Vec<Finding> {
     let servers = || evidence.services.keys().map(|endpoint| endpoint.addr);
-    // If there were no connections to a host, nothing shows that the host is missed.
+    // If there are connections, the capture is about their servers, and other silent hosts do not
+    // matter.
     let is_missed = evidence.tallied.connections > 0 || !evidence.services.is_empty();
     let is_meant = |addr| !is_missed || servers().any(|server| server == addr);
-    // A host that answers connections has a known hardware address.
+    // The hardware address of a host that accepts connections is known.
     let is_alive = |addr| {
         let mut services = evidence.services.iter().filter(|(at, _)| at.addr == addr);
         services.any(|(_, service)| {
@@ -499,15 +507,16 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
     meant.map(finding).collect()
 }
 
-/// The divisor of the requests below which failed connection attempts count as a stranger's,
-/// provided that there are fewer than [`FEW_ATTEMPTS`].
+/// Failed connection attempts do not matter if they are fewer than [`FEW_ATTEMPTS`] and fewer than
+/// one per this many requests.
 const STRANGERS: u64 = 100;
 const FEW_ATTEMPTS: u64 = 10;
-/// Minimum share of the dearest finding's cost at which a path that loses packets is reported
-/// before that finding: repairing the path changes the finding's figures too.
+/// Packet loss is ranked before another finding if it costs at least this share of the other cost.
+/// Repairing the path changes the other finding's figures too.
 const GROUND_SHARE: f64 = 0.1;
 
-/// Puts a lossy path before the service's dearest finding, not counting blocking findings.
+/// Moves the finding on packet loss before other findings of its service, if the loss costs at
+/// least the share [`GROUND_SHARE`] of their cost. Findings that block all requests stay first.
 fn put_ground_first(findings: &mut Vec<Finding>) {
     let Some(at) = findings.iter().position(|f| f.cause == Id::PacketLoss) else {
         return;
@@ -528,11 +537,13 @@ fn put_ground_first(findings: &mut Vec<Finding>) {
     }
 }
 
-/// Sorts the findings. Causes that let no request succeed come first, unless they concern a
-/// stranger's attempts among many requests that succeed, or a few attempts at a service that never
-/// answered and that took less time than a more certain cause did. The others are sorted by weight:
-/// the cost or, once known, the time that a finding claims, because another finding of equal cost
-/// may have explained the same time already.
+/// Sorts the findings. Causes that let no request succeed come first, with two exceptions. One is a
+/// few failed attempts among many requests that succeed. The other is a few attempts at a service
+/// that never answered, if a finding with a more certain verdict costs more time.
+///
+/// The other findings are sorted by weight: the time that they claim or, before the account is
+/// made, their cost. Claimed time is better because two findings of equal cost may explain the same
+/// time.
 fn rank(findings: &mut Vec<Finding>, evidence: &Evidence, weight: impl Fn(&Finding) -> u64) {
     let costs: Vec<_> = findings.iter().map(|f| (f.verdict, f.cost_ns)).collect();
     let dearest = |than| {
@@ -572,7 +583,7 @@ fn is_strangers(attempts: u64, requests: u64) -> bool {
     attempts < FEW_ATTEMPTS && attempts * STRANGERS < requests
 }
 
-/// Returns the figures of a target, or of all services of a capture together.
+/// Returns the figures of a target or, for a capture without targets, of all services together.
 fn ledger(evidence: &Evidence, target: TargetId) -> Ledger {
     let mut sum = Ledger::default();
     for (endpoint, service) in &evidence.services {

@@ -1,13 +1,13 @@
-//! Decoding of bytes to [`Segment`]s: capture containers, link layers, IP, TCP; to the
-//! [`IcmpError`]s about them; and to what comes before them, [`Datagram`]s and the search for
-//! [`Neighbour`]s.
+//! Decoding of captured bytes into [`Segment`]s: capture formats, link layers, IP and TCP. The
+//! decoder also finds [`IcmpError`]s about segments, [`Datagram`]s, and the resolution of a
+//! [`Neighbour`]'s hardware address.
 //!
-//! A [`Container`] is fed the bytes of a capture file, split anywhere, and yields [`Record`]s. A
-//! [`Decoder`] turns a record of a file or of a live capture into a segment and its payload,
-//! borrowed from the record. Tunnels are unwrapped: the innermost packet counts. Nothing here does
-//! I/O or allocates per packet, except for fragments, and no byte sequence causes a panic or makes
-//! it buffer more than [`Container::LONGEST`] bytes. What cannot be read is [`Packet::Other`] or a
-//! [`Damage`], never an `Err`.
+//! A [`Container`] takes the bytes of a capture file in chunks of any size, and yields [`Record`]s.
+//! A [`Decoder`] turns a record of a file or of a live capture into a segment and its payload,
+//! which is borrowed from the record. Tunnels are unwrapped, and the innermost packet counts.
+//! Nothing here does I/O or allocates per packet, except for fragments. No byte sequence causes a
+//! panic or makes this code buffer more than [`Container::LONGEST`] bytes. Bytes that cannot be
+//! read become [`Packet::Other`] or a [`Damage`], never an `Err`.
 
 mod byte_order;
 mod container;
@@ -48,7 +48,7 @@ use crate::observed::icmp::{Echo, IcmpError};
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 
-/// A captured frame, borrowing its bytes from the buffer that they were read into.
+/// A captured frame. It borrows its bytes from the buffer into which they were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Number of the record in its source, from 1, as Wireshark shows it.
@@ -77,18 +77,18 @@ impl Record<'_> {
 /// The content of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// A TCP segment and what was captured of its payload.
+    /// A TCP segment and the captured part of its payload.
     Tcp(Segment, &'a [u8]),
     /// An ICMP error from a router or host about a packet of a TCP or UDP flow.
     Icmp(IcmpError),
     /// A ping, a ping reply, or an ICMP error about a ping.
     Echo(Echo),
-    /// A UDP datagram and what was captured of its payload.
+    /// A UDP datagram and the captured part of its payload.
     Udp(Datagram, &'a [u8]),
     /// A step of the resolution of a neighbour's hardware address: a host's request, or the answer.
     Neighbour(Neighbour),
-    /// Anything else: another protocol, a later fragment, malformed or cut
-    /// within the fixed TCP header.
+    /// Anything else: another protocol, a later fragment, a malformed packet, or one cut within the
+    /// fixed TCP header.
     Other,
 }
 
@@ -130,9 +130,9 @@ impl<'a> Packet<'a> {
 
 /// Reads the headers of a record seen at `point`, independently of other records.
 ///
-/// A first fragment counts as a packet with its own content; later fragments have no header and are
-/// [`Packet::Other`]. Checksums are not verified, because on the sending host most of them are
-/// filled in after the capture.
+/// A first fragment counts as a packet with the payload of that fragment. Later fragments have no
+/// transport header and are [`Packet::Other`]. Checksums are not verified, because on the sending
+/// host most of them are filled in after the capture.
 #[inline]
 pub fn packet<'a>(record: &Record<'a>, point: PointId) -> Packet<'a> {
     let network = link::network(record);
@@ -144,7 +144,7 @@ pub fn packet<'a>(record: &Record<'a>, point: PointId) -> Packet<'a> {
 
 /// Reads the headers of one source's records, one after the other.
 ///
-/// Unlike [`packet`] it reassembles fragments: a packet counts when its last fragment has arrived.
+/// Unlike [`packet`], it reassembles fragments: a packet counts when its last fragment has arrived.
 #[derive(Debug, Default)]
 pub struct Decoder {
     fragments: Fragments,
@@ -154,7 +154,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Creates a decoder that has seen nothing.
+    /// Creates a decoder without pending fragments.
     pub fn new() -> Self {
         Self::default()
     }
@@ -175,7 +175,7 @@ impl Decoder {
         self.whole.get(self.last.clone()).unwrap_or_default()
     }
 
-    /// Reads the headers of any record; `network` is the IP packet that it holds, if it holds one.
+    /// Reads the headers of any record; `network` is the IP packet in the record, if there is one.
     #[inline(never)]
     fn read<'a>(
         &'a mut self,
@@ -191,7 +191,7 @@ impl Decoder {
         packet.unwrap_or(Packet::Other)
     }
 
-    /// Takes in a fragment; returns the packet that it completes.
+    /// Processes a fragment; returns the packet that it completes.
     #[cold]
     fn take_part<'a>(
         &'a mut self,

@@ -1,4 +1,4 @@
-//! Observations from sources other than packets, folded into totals.
+//! Observations from sources other than packets, summed up.
 //!
 //! Memory is bounded: groups and counts are kept, never lists that grow with the load.
 
@@ -21,7 +21,7 @@ pub(crate) use load::{Loads, Outcome as ExperimentResult};
 pub(crate) use socket_samples::SocketFacts;
 pub(crate) use sockets::{LiveSockets, SeenSocket};
 pub(crate) use sweep::{StepTally, Sweep};
-pub(crate) use syscalls::{CalledHistory, Calls, GroupHistory, GroupKey, Setting};
+pub(crate) use syscalls::{Calls, Listening, SocketOption, Use};
 
 use crate::observed::event::{
     CaptureSummary, Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
@@ -38,7 +38,7 @@ use crate::stats::histogram::Distribution;
 /// Maximum number of entries kept in each list.
 const MAX_ENTRIES: usize = 512;
 
-/// Facts known from sources other than packets.
+/// All facts from sources other than TCP segments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) resolutions: Vec<Resolution>,
@@ -51,7 +51,7 @@ pub(crate) struct Facts {
     pub(crate) calls: Calls,
     pub(crate) kernel: KernelFacts,
     pub(crate) configuration: Vec<ConfigurationLine>,
-    /// Summaries of the sources, each with the source's first observation point.
+    /// The summary of each capture source, with the source's first capture point.
     pub(crate) captures: Vec<(PointId, CaptureSummary)>,
     pub(crate) notes: Vec<Remark>,
     pub(crate) hosts: Hosts,
@@ -68,18 +68,19 @@ pub(crate) struct KernelFacts {
     pub(crate) firewall: Option<FirewallState>,
 }
 
-/// The key of probes whose results are comparable.
+/// The key of a group of probes. Only results within one group are comparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ProbeKey {
     pub(crate) target: TargetId,
     pub(crate) endpoint: Endpoint,
     pub(crate) method: ProbeMethod,
-    /// True if the load was running.
+    /// True if a load was running when the probe was sent.
     pub(crate) is_loaded: bool,
 }
 
 impl ProbeKey {
-    /// Returns the name of the target that the probes go to; an echo request has no port.
+    /// Returns the name of the probed target. An ICMP echo request has no port, so its name is the
+    /// address alone.
     pub(crate) fn target_name(&self) -> String {
         match self.method {
             ProbeMethod::Icmp => self.endpoint.addr.to_string(),
@@ -88,7 +89,7 @@ impl ProbeKey {
     }
 }
 
-/// Probes of one kind, summed up.
+/// The probes with one key, summed up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProbeGroup {
     pub(crate) counts: ProbeCounts,
@@ -98,13 +99,14 @@ pub(crate) struct ProbeGroup {
     pub(crate) ttl: Option<u8>,
     pub(crate) noticed: Distribution,
     pub(crate) queued: Distribution,
-    /// The part of each answer's `noticed` that is neither its round trip nor its queue time.
+    /// The time until this program noticed each answer: `noticed` minus the round trip and the
+    /// queue time.
     pub(crate) own: Distribution,
     pub(crate) sweep: Sweep,
     /// Times of the answered probes by phase, in the order of `ProbePhases::NAMES`.
     pub(crate) phases: [Distribution; 6],
     pub(crate) tls: Option<ProbeTls>,
-    /// The highest number of a probe that was answered.
+    /// The highest number of an answered probe.
     newest: Option<u32>,
     last_rtt: Option<Duration>,
     /// The sum of the differences between successive round trips, and the count of these
@@ -129,7 +131,7 @@ impl ProbeGroup {
         match sample.coming {
             Coming::InTime => self.counts.sent += 1,
             Coming::Late => {
-                // The probe was counted as unanswered before.
+                // The probe was counted as unanswered when its time ran out.
                 self.counts.late += 1;
                 if let Some(silent) = self.answers.get_mut(&ProbeAnswer::Silence) {
                     *silent = silent.saturating_sub(1);
@@ -149,7 +151,7 @@ impl ProbeGroup {
         else {
             return;
         };
-        // A single timestamp of this program makes the whole group no better than that.
+        // The group is only as precise as its least precise timestamp.
         self.stamp = self.stamp.max(Some(sample.stamp));
         self.rtt.record(rtt);
         if let Some(noticed) = sample.noticed {
@@ -176,15 +178,15 @@ impl ProbeGroup {
         }
     }
 
-    /// Returns the mean difference between successive round trips.
+    /// Returns the jitter: the mean difference between successive round trips.
     pub(crate) fn jitter(&self) -> Option<Duration> {
         let (sum, count) = self.differences;
         sum.checked_div(count)
     }
 }
 
-/// Returns true if the target itself answered. The ICMP error for a closed UDP port is an answer of
-/// the host (RFC 1122 §4.1.3.1); other ICMP errors come from routers.
+/// Returns true if the target itself answered. The target's host sends the ICMP error for a closed
+/// UDP port (RFC 1122 §4.1.3.1). All other ICMP errors come from routers.
 pub(crate) fn is_by_target(method: ProbeMethod, answer: ProbeAnswer) -> bool {
     match answer {
         ProbeAnswer::Unreachable(3, 3) | ProbeAnswer::Unreachable(1, 4) => {
@@ -196,7 +198,7 @@ pub(crate) fn is_by_target(method: ProbeMethod, answer: ProbeAnswer) -> bool {
 }
 
 impl Facts {
-    /// Folds one event.
+    /// Adds an event to the facts.
     pub(crate) fn observe(&mut self, event: Event) {
         let (at, phase, point) = (event.at, event.phase, event.origin.point);
         match event.body {
@@ -234,7 +236,7 @@ impl Facts {
                     push(&mut self.notes, remark);
                 }
             }
-            // The flow table handles these events.
+            // The connection table handles these events.
             EventBody::FlowPhase(_) | EventBody::Turn(_) => {}
         }
     }
@@ -259,7 +261,7 @@ impl Facts {
         }
     }
 
-    /// Returns the facts on the sockets of all of the server's processes together.
+    /// Returns the summed socket samples of all of the server's processes.
     pub(crate) fn server_sockets(&self, target: TargetId) -> SocketFacts {
         let mut all = SocketFacts::default();
         for ((_, owner), facts) in self.sockets.iter().filter(|((t, _), _)| *t == target) {
@@ -278,14 +280,15 @@ impl Facts {
             .next()
     }
 
-    /// Returns the effective value of a directive and the place where it was set.
+    /// Returns the effective value of a configuration directive, with the file and line that set
+    /// it.
     pub(crate) fn setting(&self, target: TargetId, directive: &str) -> Option<&ConfigurationLine> {
         self.configuration
             .iter()
             .find(|line| line.target == target && line.directive == directive)
     }
 
-    /// Returns the increase of a counter of this side's kernel.
+    /// Returns the increase of a kernel counter in our own network namespace.
     pub(crate) fn counter(&self, name: &str) -> Option<u64> {
         let is_ours =
             |change: &&CounterChange| change.name == name && change.scope != CounterScope::Target;
@@ -293,7 +296,7 @@ impl Facts {
         Some(change.after.saturating_sub(change.before))
     }
 
-    /// Returns probes of one method, idle or loaded.
+    /// Returns the probes of one method that were sent during a load (`is_loaded`) or without one.
     pub(crate) fn probes_of(
         &self,
         target: TargetId,
@@ -308,7 +311,8 @@ impl Facts {
             .map(|(_, group)| group)
     }
 
-    /// Returns the path's round trip: the minimum over all probes that a kernel answered.
+    /// Returns the path's round trip: the minimum over the TCP probes without load. The target's
+    /// kernel answers these probes, not its program.
     pub(crate) fn round_trip(&self, target: TargetId) -> Option<core::time::Duration> {
         [ProbeMethod::TcpSyn, ProbeMethod::TcpConnect]
             .into_iter()

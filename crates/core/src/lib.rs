@@ -1,10 +1,10 @@
-//! Bytes and observations in, one [`Report`](report::Report) out.
+//! The analysis: bytes and observations in, one [`Report`](report::Report) out.
 //!
-//! Sources hand in [`Segment`](observed::segment::Segment)s and [`Event`](observed::event::Event)s;
-//! the analyzer folds them into connections, pairs requests with responses,
-//! cuts each exchange into waits that tile it, weighs causes and concludes.
-//! Nothing here reads a clock, a file, a socket or the environment, and bad
-//! traffic is a fact in the report, never an `Err`.
+//! Sources pass in [`Segment`](observed::segment::Segment)s and [`Event`](observed::event::Event)s.
+//! The analyzer assembles them into connections, pairs requests with responses, and divides each
+//! exchange into waits without gap or overlap. It then weighs the causes and concludes. Nothing
+//! here reads a clock, a file, a socket or the environment. Bad traffic becomes a fact in the
+//! report, never an `Err`.
 #![forbid(unsafe_code)]
 
 pub mod analyzer;

@@ -1,4 +1,4 @@
-//! Observations that sources hand in, as plain data.
+//! Observations that sources pass in, as plain data.
 
 pub mod datagram;
 pub mod event;

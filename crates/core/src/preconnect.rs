@@ -1,9 +1,9 @@
-//! Steps before a connection's first SYN: the lookup of a name, the search for a neighbour's
-//! hardware address, an attempt at another address.
+//! Steps before a connection's first SYN: the lookup of a name, the resolution of a neighbour's
+//! hardware address, and an attempt at another address.
 //!
-//! The input is DNS messages, neighbour searches and SYNs of all flows, in the order in which one
-//! observation point saw them; the output is what a connection waited for before it began. This is
-//! the only place where flows are related to each other: per-flow state knows nothing of it.
+//! The input is the DNS messages, ARP and NDP packets, and SYNs of all flows, in the order in which
+//! one observation point saw them. The output is the steps for which a connection waited before it
+//! began. Only this module relates flows to each other.
 
 pub(crate) mod chain;
 pub(crate) mod elsewhere;
@@ -23,12 +23,12 @@ pub(crate) use elsewhere::Elsewhere;
 pub(crate) use lookup::{Asked, Lookup, Lost, Resolved, ResolvedKind};
 pub(crate) use neighbour::{Search, Silent};
 
-/// The steps that a connection waited for before its first SYN.
+/// The steps for which a connection waited before its first SYN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Approach {
     /// The lookup of the server's name.
     pub(crate) lookup: Option<Lookup>,
-    /// DNS queries asked on the same link before that lookup.
+    /// Queries to the local link (multicast DNS, LLMNR) before that lookup.
     pub(crate) chain: Option<Chain>,
     /// The resolution of the next hop's hardware address.
     pub(crate) search: Option<Search>,
@@ -36,7 +36,7 @@ pub(crate) struct Approach {
     pub(crate) elsewhere: Option<Elsewhere>,
 }
 
-/// Lookups, neighbour searches and connection attempts in progress that a connection may follow.
+/// Lookups, address resolutions and connection attempts in progress, which a connection may follow.
 #[derive(Debug, Default)]
 pub(crate) struct Approaches {
     lookups: lookup::Lookups,
@@ -47,7 +47,7 @@ pub(crate) struct Approaches {
 }
 
 impl Approaches {
-    /// Takes in a datagram.
+    /// Processes a datagram.
     pub(crate) fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
         let source = datagram.flow.source(datagram.direction);
         let destination = datagram.flow.destination(datagram.direction);
@@ -72,7 +72,7 @@ impl Approaches {
         }
     }
 
-    /// Takes in a step of a neighbour search.
+    /// Processes a step of the resolution of a hardware address.
     pub(crate) fn neighbour(&mut self, step: &Neighbour) {
         if step.is_answer {
             self.heard.packet_to(step.point, step.asker);
@@ -80,8 +80,8 @@ impl Approaches {
         self.searches.observe_message(step);
     }
 
-    /// Takes in a segment; most segments are of no interest. Returns what the connection waited for
-    /// if the segment is its SYN.
+    /// Processes a segment; most segments are irrelevant. If the segment is a SYN, returns the
+    /// steps for which its connection waited.
     #[inline]
     pub(crate) fn segment(&mut self, segment: &Segment, payload: &[u8]) -> Option<Box<Approach>> {
         if segment.flags.0 & (TcpFlags::SYN.0 | TcpFlags::RST.0) != 0 {
@@ -96,8 +96,8 @@ impl Approaches {
         None
     }
 
-    /// Returns the hosts whose hardware addresses were asked for but never answered. Only searches
-    /// whose answer would be in the capture count, because the answer goes to the asker alone.
+    /// Returns the hosts that never answered a request for their hardware address. The answer goes
+    /// only to the asker, so a host is listed only if the capture would contain that answer.
     pub(crate) fn silent(&self) -> Vec<Silent> {
         let mut list = self.searches.silent();
         list.retain(|&(point, silent)| {
@@ -106,15 +106,15 @@ impl Approaches {
         list.into_iter().map(|(_, silent)| silent).collect()
     }
 
-    /// Returns the number of lookups in total, with or without a following connection, and the
-    /// unanswered ones.
+    /// Returns the number of lookups, with or without a connection after them, and the unanswered
+    /// lookups.
     pub(crate) fn asked(&self) -> Asked {
         let mut asked = self.lookups.asked();
         asked
             .unanswered
             .retain(|lost| asked.is_answered || self.heard.is_told(lost.point, lost.client));
         if !asked.is_answered && self.lookups.asks_anybody() {
-            // If none of many queries is answered, the point sees one direction only, or the
+            // If none of many queries is answered, the capture contains only one direction, or the
             // traffic is synthetic.
             asked.unanswered.clear();
         }
@@ -123,7 +123,7 @@ impl Approaches {
         asked
     }
 
-    /// Returns the resolvers and the minimum time in which each answered.
+    /// Returns the resolvers, each with its minimum answer time.
     pub(crate) fn resolvers(&self) -> BTreeMap<IpAddr, Duration> {
         self.lookups.resolvers.clone()
     }
@@ -145,7 +145,7 @@ impl Approaches {
         if message.is_answer {
             self.lookups.answer(message, place);
         } else {
-            // A query may itself have waited for the neighbour's address.
+            // The query itself may have waited for the resolution of a hardware address.
             let searched = self
                 .searches
                 .before(place.point, place.source.addr, place.at);

@@ -1,10 +1,11 @@
 //! Application protocols: recognizes the protocol of a connection, and finds where its messages
 //! begin and end.
 //!
-//! The input is a direction's contiguous bytes, as far as captured, and the count of bytes that
-//! were not captured; the output is steps. There is one parser for each direction, which knows
-//! nothing of packets, times or the other direction. A parser that loses its place says so; its
-//! caller then pairs messages by turns.
+//! The input is one direction's captured bytes in order, and the number of bytes that were not
+//! captured. The output is steps. Each direction has its own parser, which does not see packets,
+//! times or the other direction. A parser that can no longer find message boundaries returns
+//! [`Step::Lost`]. Its caller then pairs messages by turns: the bytes that one end sends before the
+//! other end sends are one message.
 
 mod answered;
 pub(crate) mod dns;
@@ -31,7 +32,7 @@ pub(crate) enum Step {
     Head(Head),
     /// A message's last byte.
     Ended,
-    /// The bytes belong to another protocol, or a gap interrupted a head: boundaries are unknown
+    /// The bytes belong to another protocol, or a gap interrupted a head. Boundaries are unknown
     /// until [`Parser::reset`].
     Lost,
     /// All input was consumed.
@@ -55,17 +56,18 @@ pub(crate) enum Protocol {
     Redis,
     /// PostgreSQL (protocol 3).
     Postgres,
-    /// MySQL and MariaDB (classic protocol): half duplex, so messages are paired by turns.
+    /// MySQL and MariaDB (classic protocol). It is half duplex, so requests and responses
+    /// alternate.
     MySql,
-    /// memcached (text and meta commands): its quiet commands have no reply of their own, so
-    /// messages are paired by turns.
+    /// memcached (text and meta commands). Some of its commands have no reply of their own, so it
+    /// is read as if requests and responses alternated.
     Memcached,
-    /// A protocol of which it is only known that its requests are answered.
+    /// A protocol in which every request is answered; nothing more is known about it.
     Answered,
 }
 
 impl Protocol {
-    /// Returns the protocol of a client that begins with these bytes; `None` if it is not
+    /// Returns the protocol of a client whose first bytes are `bytes`; `None` if it is not
     /// recognized.
     pub(crate) fn of_client(bytes: &[u8]) -> Option<Self> {
         if http::begins_message(Role::Request, bytes) {
@@ -87,13 +89,13 @@ impl Protocol {
         }
     }
 
-    /// Returns the protocol of a server that speaks first.
+    /// Returns the protocol of a server that sends first; `None` if it is not recognized.
     pub(crate) fn of_server(bytes: &[u8]) -> Option<Self> {
         mysql::is_greeting(bytes).then_some(Self::MySql)
     }
 
-    /// Returns what the first bytes of a request ask for, in protocols paired by turns; `None` if
-    /// the request gets no answer.
+    /// Returns the request line in a request's first bytes; `None` if the request gets no answer.
+    /// For connections on which requests and responses alternate.
     pub(crate) fn asks(self, bytes: &[u8]) -> Option<RequestLine> {
         let step = match self {
             Self::Http => return http::cut_request(bytes),
@@ -107,24 +109,25 @@ impl Protocol {
         }
     }
 
-    /// Returns the status in a reply's first bytes, in protocols paired by turns.
+    /// Returns the status in a response's first bytes. For connections on which requests and
+    /// responses alternate.
     pub(crate) fn status(self, bytes: &[u8]) -> Option<u16> {
         (self == Self::Http).then(|| http::cut_status(bytes))?
     }
 
-    /// Returns true if a request that cannot be read is one that gets no answer.
+    /// Returns true if a request whose bytes cannot be read is assumed to get no answer.
     pub(crate) fn has_silent_requests(self) -> bool {
         matches!(self, Self::MySql | Self::Memcached)
     }
 
-    /// Returns true if these bytes ask for events that may occur at any time, in protocols paired
-    /// by turns.
+    /// Returns true if a request asks for events, which may occur at any time. Its answer comes
+    /// when an event occurs.
     pub(crate) fn waits_for_news(self, bytes: &[u8]) -> bool {
         self == Self::Answered && answered::waits_for_news(bytes)
     }
 
-    /// Returns true if a reply's first bytes report that the request failed, in protocols paired by
-    /// turns.
+    /// Returns true if a response's first bytes report that the request failed. For connections on
+    /// which requests and responses alternate.
     pub(crate) fn is_error(self, bytes: &[u8]) -> bool {
         match self {
             Self::MySql => mysql::is_error(bytes),
@@ -142,7 +145,7 @@ impl Protocol {
             Self::Tls => Parser::Tls(Box::default()),
             Self::Redis => Parser::Redis(Box::new(redis::Messages::new(role))),
             Self::Postgres => Parser::Postgres(Box::new(postgres::Messages::new(role))),
-            // Paired by turns: nothing is parsed in order.
+            // This parser is never used, because requests and responses alternate.
             Self::MySql | Self::Memcached | Self::Answered => Parser::Http(Messages::new(role)),
         }
     }
@@ -159,8 +162,8 @@ pub(crate) enum Parser {
 }
 
 impl Parser {
-    /// Continues with `bytes`, whose captured part is consumed from the front step by step;
-    /// `missing` uncaptured bytes follow.
+    /// Continues with `bytes` and then `missing` bytes that were not captured. Each step removes
+    /// what it consumed from both.
     pub(crate) fn step(&mut self, bytes: &mut &[u8], missing: &mut u64) -> Step {
         match self {
             Self::Http(messages) => messages.step(bytes, missing),
@@ -171,8 +174,8 @@ impl Parser {
         }
     }
 
-    /// Skips `length` bytes in one go if all of them are within a body and do not end it; returns
-    /// true if so.
+    /// Skips `length` bytes at once if all of them are in a body and do not end it. Returns true if
+    /// they were skipped.
     pub(crate) fn pass(&mut self, length: u64) -> bool {
         match self {
             Self::Http(messages) => messages.pass(length),
@@ -180,7 +183,7 @@ impl Parser {
         }
     }
 
-    /// Starts over at a message's first byte.
+    /// Starts over at the first byte of a message.
     pub(crate) fn reset(&mut self) {
         match self {
             Self::Http(messages) => messages.reset(),
@@ -201,8 +204,8 @@ impl Parser {
         }
     }
 
-    /// Returns how many of the body bytes announced by the current message are still to come, if
-    /// its length was given.
+    /// Returns the number of body bytes of the current message that are still to come; `None` if
+    /// the message does not announce its length.
     pub(crate) fn awaited_bytes(&self) -> Option<u64> {
         match self {
             Self::Http(messages) => messages.awaited_bytes(),
@@ -210,8 +213,8 @@ impl Parser {
         }
     }
 
-    /// Returns true if a request of this protocol may begin with these bytes; used to
-    /// resynchronize.
+    /// Returns true if a request of this protocol may begin with these bytes. A caller uses this to
+    /// find message boundaries again.
     pub(crate) fn may_resume(&self, bytes: &[u8]) -> bool {
         match self {
             Self::Http(_) => http::begins_message(Role::Request, bytes),
@@ -221,7 +224,7 @@ impl Parser {
         }
     }
 
-    /// Returns true if the message in progress ends with the connection.
+    /// Returns true if the current message lasts until the connection ends.
     pub(crate) fn ends_with_connection(&self) -> bool {
         match self {
             Self::Http(messages) => messages.ends_with_connection(),
@@ -237,7 +240,8 @@ impl Parser {
     }
 }
 
-/// Consumes up to `left` bytes, captured or not; returns how many of them are still to come.
+/// Skips up to `left` bytes, captured or not. Returns the number of bytes that are still to be
+/// skipped.
 pub(crate) fn skip(left: u64, bytes: &mut &[u8], missing: &mut u64) -> u64 {
     let captured = left.min(bytes.len() as u64);
     *bytes = bytes.get(captured as usize..).unwrap_or_default();

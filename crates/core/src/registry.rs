@@ -1,5 +1,5 @@
-//! The registry of causes: one row for each, with all texts and properties of a cause except its
-//! rule and its page.
+//! The registry of causes. It has one row for each cause, with the title and all properties. Only
+//! the cause's rule and its page have their own files.
 //!
 //! A new cause needs a row; there is no other table and no default.
 
@@ -16,8 +16,8 @@ pub(crate) use row::{RouteProperty, SharedTime, SocketOption};
 use crate::exchange::wait::WaitKind;
 use crate::observed::kernel_span::Stage;
 
-/// Makes the ids, their rows, and the struct that holds all rules. The modules are declared in
-/// `cause.rs`, where rustfmt sees them.
+/// Generates the type `Id`, the rows, and the struct that contains all rules. The rules' modules
+/// are declared in `cause.rs`, so that rustfmt formats them.
 macro_rules! ids {
     ($($variant:ident: $id:literal $(by $module:ident)? {
         title: $title:literal,
@@ -92,7 +92,7 @@ macro_rules! ids {
     };
 }
 
-/// Hands the rows to a macro.
+/// Passes all rows to the macro `$make`.
 macro_rules! causes {
     ($make:ident) => {
         $make! {
@@ -136,10 +136,10 @@ macro_rules! causes {
                 layer: Server,
                 waits: [ServerThink],
                 stages: [Backlog, Stack, Unread, WakeUp, RunQueue, Program, Waiting],
-                // Requests queue behind handshakes for the same processors. A cork's timer or a
-                // configured rate is not the program's own time. If the path to the server delays
-                // requests, answers are late too. If connections wait in the accept queue, the
-                // server seems to think.
+                // TLS handshakes take processor time from requests. A cork's timer and a configured
+                // rate delay a response without work of the program. If the path delays requests on
+                // their way to the server, the responses are late too. If connections wait in the
+                // accept queue, the server seems to think.
                 follows: [
                     Besides TlsSlowHandshake, Within CorkHold, Within CompressionCost,
                     Within RadioPowerSave, Within PathJitter, Within QdiscDwell,
@@ -183,9 +183,10 @@ macro_rules! causes {
                 layer: Server,
                 waits: [ServerPause],
                 stages: [Program, Waiting, WakeUp, RunQueue],
-                // A cork's timer, or a configured rate, is not the program's own time. A program
-                // that waits for space in its buffer continues after an acknowledgement, which the
-                // size of its last part does not always show. Throttled threads stop at any point.
+                // A cork's timer and a configured rate delay a response without work of the
+                // program. A program that waits for space in its send buffer continues after an
+                // ACK. The capture does not always show this wait if the last write is small. A CPU
+                // quota can stop a thread at any point.
                 follows: [
                     Within CorkHold, Within CompressionCost, Within RateLimit, Within SendBuffer,
                     Besides CpuQuota, Besides CpuIdleWakeup,
@@ -202,8 +203,8 @@ macro_rules! causes {
                 title: "The client is slow to send its request",
                 layer: Client,
                 waits: [RequestPause],
-                // If most parts of requests are held, so are those whose release is not clear from
-                // the capture.
+                // If Nagle's algorithm delays most parts of a request, it probably also delays the
+                // parts whose release the capture does not show.
                 follows: [Within NagleDelayedAckRequest, Within SocketMemoryPressure],
                 may_be_work: true,
                 says_only_where: true,
@@ -257,8 +258,8 @@ macro_rules! causes {
                 title: "Packets queue on the path",
                 layer: RoundTrip,
                 waits: [RoundTrip],
-                // Traffic that fills a link or a device queues before it. If delays occur only
-                // after pauses, there is no queue.
+                // Traffic that fills a link or a device queues in front of it. If delays occur only
+                // after pauses, no queue causes them.
                 follows: [Within BandwidthLimit, Within RadioPowerSave, Within QdiscDwell],
                 route: Delay,
             }
@@ -277,8 +278,8 @@ macro_rules! causes {
                 title: "The path loses packets",
                 layer: Transport,
                 waits: [Recovery],
-                // Losses on one member of the path, or of one packet size, are not losses of the
-                // whole path.
+                // The path as a whole loses no packets if only one of several parallel paths does,
+                // or if only packets of one size are lost.
                 follows: [
                     Within MtuBlackHole, Within PathMemberFault, Within Policer,
                     Within SocketMemoryPressure, Within AcceptQueueOverflow, Within StaleKeepAlive,
@@ -418,8 +419,8 @@ macro_rules! causes {
                 layer: Transport,
                 waits: [ServerThink, ServerPause],
                 stages: [Sending],
-                // Data for which a socket has no room is retransmitted by a timer; by then, the
-                // window is closed.
+                // If a socket has no memory for data, the sender retransmits the data after a
+                // timeout. The receive window is closed by then.
                 follows: [Within SocketMemoryPressure],
                 option: Cork,
             }
@@ -517,7 +518,7 @@ macro_rules! causes {
                 title: "Each request opens its own connection",
                 layer: Connection,
                 waits: [],
-                // Connections that are not kept because the server closes them too soon.
+                // A server that closes idle connections too soon forces clients to open new ones.
                 follows: [Within StaleKeepAlive],
             }
             SynLoss: "syn-loss" by syn_loss {
@@ -718,7 +719,8 @@ mod tests {
     #[test]
     fn what_a_servers_kernel_can_show_lengthens_a_wait() {
         for cause in Id::ALL.iter().map(|id| id.cause()) {
-            // Stages are compared with the waits of a finding: without waits they are no evidence.
+            // Stages are compared with the waits of a finding. Without waits, they cannot be
+            // evidence.
             let is_held = cause.stages.is_empty() || !cause.waits.is_empty();
             assert!(is_held, "{} has stages and no waits", cause.id);
         }

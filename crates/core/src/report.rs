@@ -1,13 +1,17 @@
-//! The report of a diagnosis, the one document that every view starts from.
+//! The report of a diagnosis: the single document from which all views are made.
 //!
-//! Durations are integer nanoseconds with `_ns` in the name. The order of all
-//! lists is fixed, so equal input gives equal bytes. Adding a field keeps
-//! [`SCHEMA`]; changing a field's meaning raises it.
+//! Durations are integer nanoseconds, in fields whose names end in `_ns`. The order of all lists is
+//! fixed, so equal input gives equal bytes. A new field keeps [`SCHEMA`]; a field that changes its
+//! meaning raises it.
 //!
-//! Changes in schema 2: `findings` ends with findings that only locate time that no cause explains
-//! (`locates`), which accuse nobody and leave the exit code at 0; a finding's `location` tells
-//! where its time passed and how certain the place is, and `verdict` only how certain the cause is;
-//! `account` books all time; a layer is `cleared` by its own account only.
+//! Changes in schema 2:
+//!
+//! - `findings` ends with findings that only locate time that no cause explains (`locates`). They
+//!   name no cause and leave the exit code at 0.
+//! - A finding's `location` says where its time passed and how certain that place is. Its `verdict`
+//!   says only how certain the cause is.
+//! - `account` books all time.
+//! - A layer is `cleared` only by its own account.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +32,6 @@ mod record;
 mod route;
 mod sockets;
 mod sweep;
-mod syscalls;
 mod two_point;
 mod watch;
 
@@ -41,7 +44,9 @@ pub use connection::{
 pub(crate) use counted::part_of;
 pub use counted::{count, counted, share};
 pub use figures::{Figures, ProbeFigures};
-pub use load::{Generator, Interval, Intervals, LoadRun, Stage, Stages, TlsUse, Transport, UrlRun};
+pub use load::{
+    CapturedPart, Generator, Interval, Intervals, LoadRun, Stage, Stages, TlsUse, Transport, UrlRun,
+};
 pub use mode::LatencyMode;
 pub use overall::{Caveat, Overall, OverallResult, Unclaimed};
 pub use record::{ExchangeRecord, RecoveryRecord};
@@ -50,26 +55,24 @@ pub use route::{
 };
 pub use sockets::{Bearing, Limit, LiveSocket};
 pub use sweep::{Sweep, SweepStep};
-pub use syscalls::{CalledSocket, ServiceSetting, SocketCaller, SocketCalls, SocketSetting};
 pub use two_point::{ClockRelation, Joined, Place, Way};
 pub use watch::{
     AskedService, Disagreement, Dropped, JoinedTurns, Throttled, WaitSplit, Watch, WatchedService,
 };
 
-/// Version of the report's stable part.
+/// Version of the report's schema.
 pub const SCHEMA: u32 = 2;
 
 /// The first status code of an error (RFC 9110 §15).
 const LEAST_ERROR_STATUS: u16 = 400;
 
 impl Report {
-    /// Returns the findings that name a cause, without those that only locate unexplained time.
+    /// Returns the findings that name a cause: all but those that only locate unexplained time.
     pub fn causes(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| !finding.locates)
     }
 
-    /// Returns the findings that accuse somebody: those whose cause tells why time was lost, and
-    /// not only where.
+    /// Returns the findings whose cause explains why time was lost, and not only where.
     pub fn accusations(&self) -> impl Iterator<Item = &Finding> {
         self.causes()
             .filter(|finding| !finding.cause.cause().says_only_where)
@@ -84,7 +87,7 @@ impl Report {
 /// A finished diagnosis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// Version of the stable part, [`SCHEMA`].
+    /// Version of the schema, [`SCHEMA`].
     pub schema: u32,
     /// The subcommand that made the report, `diagnose`.
     pub command: String,
@@ -131,9 +134,6 @@ pub struct Report {
     /// Sockets of this host one by one, where requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub live: Vec<LiveSocket>,
-    /// Calls that set up sockets; `None` where they were not traced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub calls: Option<SocketCalls>,
     /// The results of watching the kernel; `None` where the kernel was not watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Watch>,
@@ -151,12 +151,12 @@ pub struct Report {
     /// Causes, root cause first, then by cost; after the causes, findings that only locate time
     /// that no cause explains ([`Finding::locates`]).
     pub findings: Vec<Finding>,
-    /// The time of each service: inherent, claimed by a finding, unclaimed.
+    /// The account of each service's time: inherent, claimed by findings, or unclaimed.
     #[serde(default)]
     pub account: Vec<Account>,
     /// Other remarks that a reader should know.
     pub notes: Vec<Remark>,
-    /// Raw data for comparing runs and for close looks.
+    /// Raw data, for comparing runs and for detailed analysis.
     pub details: Option<Details>,
 }
 
@@ -214,9 +214,9 @@ pub struct UnreadLink {
 /// A phase of the investigation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseSpan {
-    /// `warm-up`, `baseline`, `control N`, `experiment N`.
+    /// The phase: `warm-up`, `baseline`, `control N`, `experiment N`.
     pub phase: String,
-    /// `subject` or `twin`.
+    /// The target: `subject` or `twin`.
     pub target: String,
     /// Start, nanoseconds since the epoch.
     pub start_ns: i64,
@@ -246,7 +246,7 @@ pub struct Setups {
 /// The number of connection attempts with one outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetupOutcome {
-    /// `established`, `refused`, `unanswered`, `cut`.
+    /// The outcome: `established`, `refused`, `unanswered`, `cut`.
     pub outcome: String,
     /// Number of attempts.
     pub count: u64,
@@ -261,20 +261,21 @@ pub struct Exchanges {
     pub errors: u64,
     /// Exchanges given up by the client.
     pub timeouts: u64,
-    /// Exchanges begun before or ended after the capture, or torn by its holes: excluded from all
-    /// figures.
+    /// Exchanges that began before the capture, ended after it, or have a gap in it. All figures
+    /// exclude them.
     pub cut: u64,
     /// Whole exchanges per second, over the time in which exchanges ran.
     pub rate: f64,
-    /// The source of the latency figures: `packets`, or `own stamps`.
+    /// The source of the latency figures: `packets`, or `own stamps` (the timestamps of our own
+    /// program).
     pub measured_by: String,
     /// Time from the request's first byte to the response's last byte.
     pub latency_ns: Figures,
     /// The time of the exchanges by kind of wait; shares add up to 1.
     pub waits: Vec<WaitShare>,
-    /// Number of exchanges that `waits` covers, timeouts included: those whose packets were seen,
-    /// which need not be the exchanges that `count` and the latency cover. 0: not recorded (reports
-    /// of older versions), about as many as `count`.
+    /// Number of exchanges that `waits` covers: those whose packets were seen, including timeouts.
+    /// It can differ from `count`, which the latency covers. 0 in reports of older versions, where
+    /// it is about `count`.
     #[serde(default)]
     pub waits_of: u64,
     /// The slowest exchanges, worst first.
@@ -336,7 +337,7 @@ pub struct Exemplar {
     pub first_packet: Option<u64>,
     /// The number of the last packet.
     pub last_packet: Option<u64>,
-    /// The waits in order, tiling the exchange.
+    /// The waits in time order. They cover the exchange without gap or overlap.
     pub waits: Vec<WaitSpan>,
     /// The time at the server's host by stage, in order, as observed by the host's kernel; empty
     /// where the kernel was not observed.
@@ -347,15 +348,15 @@ pub struct Exemplar {
 /// A part of an exchange's time at its server's host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostStage {
-    /// `backlog`, `stack`, `unread`, `wake-up`, `run-queue`, `program`, `waiting`, `held`,
-    /// `sending`, `qdisc`.
+    /// The stage: `backlog`, `stack`, `unread`, `wake-up`, `run-queue`, `program`, `waiting`,
+    /// `held`, `sending`, `qdisc`.
     pub stage: String,
     /// Duration of the stage.
     pub duration_ns: u64,
 }
 
 impl Exemplar {
-    /// Removes the packet numbers, which refer to no file.
+    /// Removes the packet numbers, because there is no file to which they refer.
     pub(crate) fn forget_packets(&mut self) {
         (self.first_packet, self.last_packet) = (None, None);
         for wait in &mut self.waits {
@@ -373,8 +374,8 @@ pub struct WaitSpan {
     pub owner: Owner,
     /// Duration of the wait.
     pub duration_ns: u64,
-    /// Half-width of the error where the bounds of the wait are inferred; `None` where they were
-    /// observed.
+    /// Maximum error of the duration in either direction, where the bounds of the wait are
+    /// inferred; `None` where they were observed.
     pub error_ns: Option<u64>,
     /// The packet that ended the wait; `None` without one.
     pub released_by_packet: Option<u64>,
@@ -383,12 +384,12 @@ pub struct WaitSpan {
 /// Round trips measured by one method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
-    /// `tcp-syn`, `tcp-connect`, `tcp-flags`, `icmp`, `udp`, `tls-full`,
-    /// `tls-resumed`, `http-fresh`, `http-kept-alive`.
+    /// The method: `tcp-syn`, `tcp-connect`, `tcp-flags`, `icmp`, `udp`, `tls-full`, `tls-resumed`,
+    /// `http-fresh`, `http-kept-alive`.
     pub method: String,
     /// Address and port.
     pub target: String,
-    /// `idle`, or `loaded` while the load ran.
+    /// The time of the probes: `idle`, or `loaded` while the load ran.
     pub during: String,
     /// Probes sent.
     pub sent: u64,
@@ -412,9 +413,9 @@ pub struct Probe {
     pub rtt_ns: ProbeFigures,
     /// Mean difference between the round-trip times of successive answers.
     pub jitter_ns: u64,
-    /// Time from the call that sent a probe to the moment at which this program received the
-    /// answer, where `rtt_ns` is by the kernel's timestamps: the difference is this host's own
-    /// queues and wake-ups.
+    /// Time from the call that sent a probe until this program received the answer, where the
+    /// kernel measured `rtt_ns`. The excess over `rtt_ns` is time in this host's own queues and
+    /// wake-ups.
     pub noticed_ns: Option<ProbeFigures>,
     /// Time of probes in this host's own queue before they reached the device, where the kernel
     /// timestamps both instants; not part of `rtt_ns`.
@@ -435,9 +436,10 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Returns true if a probe was lost or refused. For segments with unusual flags, silence is a
-    /// correct answer: in that case the answer to the SYN counts, or whether any segment was
-    /// answered.
+    /// Returns true if a probe was lost or refused.
+    ///
+    /// With `tcp-flags`, most segments may correctly get no answer. The result then is true if the
+    /// SYN was not answered by SYN/ACK. If no SYN was sent, it is true if no segment was answered.
     pub fn is_faulty(&self) -> bool {
         if self.method == "tcp-flags" {
             let syn = self.steps.iter().find(|step| step.value == "SYN");
@@ -454,8 +456,8 @@ impl Probe {
 /// The time that probes spent in one phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbePhase {
-    /// `resolve`, `connect`, `tls`, `tls-first-byte` (a part of `tls`),
-    /// `first-byte`, `transfer`.
+    /// The phase: `resolve`, `connect`, `tls`, `tls-first-byte` (a part of `tls`), `first-byte`,
+    /// `transfer`.
     pub phase: String,
     /// Number of probes with this phase.
     pub count: u64,
@@ -466,7 +468,7 @@ pub struct ProbePhase {
 /// The parameters agreed on in a TLS handshake.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeTlsFacts {
-    /// `TLS 1.3`.
+    /// The version, `TLS 1.3`.
     pub version: String,
     /// The cipher suite's registered name.
     pub cipher: String,
@@ -494,9 +496,9 @@ pub struct ProbeStepRow {
 /// A group of sockets with the same owner and options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SocketGroup {
-    /// `subject` or `twin`.
+    /// The target: `subject` or `twin`.
     pub target: String,
-    /// `own`, or the process as `nginx[1234]`.
+    /// The owner: `own`, or the process as `nginx[1234]`.
     pub owner: String,
     /// Sockets in the group.
     pub sockets: u64,
@@ -506,7 +508,7 @@ pub struct SocketGroup {
     pub nodelay: Option<Tally>,
     /// Samples with `TCP_CORK` set.
     pub cork: Option<Tally>,
-    /// Samples with `TCP_QUICKACK` reading 1: not in ping-pong mode.
+    /// Samples in which `TCP_QUICKACK` reads 1, so that the socket is not in ping-pong mode.
     pub quickack: Option<Tally>,
     /// Samples with unsent data while a small segment was unacknowledged.
     pub holding: Option<Tally>,
@@ -524,22 +526,22 @@ pub struct Tally {
 /// The change of a kernel counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counter {
-    /// `TcpExt:DelayedACKs`.
+    /// The counter's name, `TcpExt:DelayedACKs`.
     pub name: String,
     /// The increase.
     pub change: u64,
-    /// `client`, `server`, or `both` where both run on one kernel.
+    /// The side that the counter covers: `client`, `server`, or `both` if both run on one kernel.
     pub side: String,
 }
 
 /// An effective setting of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Setting {
-    /// `subject` or `twin`.
+    /// The target: `subject` or `twin`.
     pub target: String,
-    /// `nginx`.
+    /// The program, `nginx`.
     pub program: String,
-    /// `tcp_nodelay`.
+    /// The directive, `tcp_nodelay`.
     pub directive: String,
     /// The value.
     pub value: String,
@@ -558,13 +560,13 @@ pub struct Setting {
 pub struct ExperimentOutcome {
     /// The intervention.
     pub experiment: Experiment,
-    /// `subject` or `twin`.
+    /// The target: `subject` or `twin`.
     pub target: String,
-    /// Requests without the intervention, interleaved.
+    /// Requests without the intervention, interleaved with those that have it.
     pub control: Figures,
     /// Requests with the intervention.
     pub treated: Figures,
-    /// Mean with the intervention minus mean without it, negative when it helps.
+    /// Mean with the intervention minus mean without it; negative if the intervention helps.
     pub difference_ns: i64,
     /// Lower end of the 95 % interval of the difference.
     pub difference_low_ns: i64,
@@ -579,8 +581,8 @@ pub struct ExperimentOutcome {
 /// The state of one layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Layer {
-    /// `name`, `route`, `round-trip`, `connection`, `firewall`, `backlog`,
-    /// `transport`, `server`, `client`, `counters`, `configuration`.
+    /// The layer: `name`, `route`, `round-trip`, `connection`, `firewall`, `backlog`, `transport`,
+    /// `server`, `client`, `counters`, `configuration`.
     pub layer: String,
     /// The state of the layer.
     pub state: LayerState,
@@ -590,7 +592,7 @@ pub struct Layer {
     pub because: String,
 }
 
-/// The state of a suspect layer.
+/// The state of a layer that may be responsible for lost time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LayerState {
@@ -614,8 +616,8 @@ pub enum Verdict {
     Possible,
     /// The cause was seen repeatedly by one kind of evidence, and all look-alikes are excluded.
     Strong,
-    /// The mechanism was seen by two kinds of evidence, or vanished and
-    /// returned with a controlled intervention.
+    /// Two kinds of evidence show the mechanism, or a controlled intervention made it disappear and
+    /// return.
     Proven,
 }
 
@@ -636,7 +638,7 @@ pub struct Finding {
     pub waits: Vec<WaitKind>,
     /// The address and port of the server where the cause was found.
     pub service: String,
-    /// The time the affected exchanges would have saved without the cause, summed.
+    /// The total time that the affected exchanges would have saved without the cause.
     pub cost_ns: u64,
     /// Lower bound of the cost.
     pub cost_low_ns: u64,
@@ -677,14 +679,14 @@ pub struct Finding {
     pub predicted: Option<Prediction>,
     /// The exchanges that show the cause best.
     pub exemplars: Vec<Exemplar>,
-    /// True if the finding only locates time that no cause explains: nobody is accused.
+    /// True if the finding only locates time that no cause explains.
     #[serde(default)]
     pub locates: bool,
     /// The place of the finding's time and how certain that place is; `None` where the finding has
     /// no time of its own, and in reports of schema 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
-    /// The statement of each kind of evidence; empty in reports of schema 1.
+    /// Each kind of evidence, and its relation to the finding; empty in reports of schema 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub witnesses: Vec<Witness>,
     /// The measurement that would give more information, as a command; empty for a cause.
@@ -711,9 +713,8 @@ pub struct Extent {
     pub range_ns: Option<[u64; 2]>,
     /// True if the cause affects all, or nearly all, exchanges of its service.
     pub concerns_all: bool,
-    /// Mean time of a request, of which the cost is the finding's share, where the cause affects
-    /// nearly all requests of the report. More than the mean latency where the cause is in
-    /// connection setup, which the latency does not include.
+    /// Mean time of a request, including connection setup if the cause is there. `each_ns` is the
+    /// finding's share of it. Present if the cause affects nearly all requests of the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole_ns: Option<u64>,
 }
@@ -738,7 +739,7 @@ pub enum Unit {
     /// Requests and their responses.
     #[default]
     Requests,
-    /// Stretches of one side's data that no request asked for, or that are not a response.
+    /// Data of one side that belongs to no request or response.
     Transfers,
     /// Lookups of names.
     Lookups,
@@ -766,7 +767,7 @@ impl Unit {
     }
 }
 
-/// The kinds of evidence that a verdict counts.
+/// The kinds of evidence on which a verdict is based.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -839,23 +840,24 @@ pub struct Fix {
     pub change: String,
 }
 
-/// The latency to expect after the fix.
+/// The predicted latency without the cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
-    /// Requests per second that the prediction holds for.
+    /// The rate for which the prediction is valid, in requests per second.
     pub at_rate: f64,
     /// The predicted latency at that rate.
     pub latency_ns: PredictedLatency,
-    /// The measured latency of the same requests; `None` in reports that do not say it.
+    /// The measured latency of the same requests; `None` if the report does not contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_ns: Option<PredictedLatency>,
-    /// Requests per second that the same closed loop might reach, low and high.
+    /// Lower and upper bound of the rate that the same closed loop would reach, in requests per
+    /// second.
     pub closed_loop_rate: Option<(f64, f64)>,
 }
 
 impl Prediction {
-    /// Returns true if the prediction is about the requests of `exchanges`, and not about those of
-    /// one of several services, or about several requests as one.
+    /// Returns true if the prediction concerns all requests of `exchanges`. It is false for the
+    /// requests of one of several services, and for several requests that are counted as one.
     pub fn is_of(&self, exchanges: &Exchanges) -> bool {
         let of_all = &exchanges.latency_ns;
         let is_same =
@@ -882,10 +884,10 @@ pub struct Remark {
     pub text: String,
 }
 
-/// Raw data for `compare` and close looks.
+/// Raw data for `compare` and for detailed analysis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Details {
-    /// The subject's baseline latencies by cluster, the unit of resampling.
+    /// The subject's baseline latencies by cluster. The bootstrap resamples whole clusters.
     pub clusters: Vec<Cluster>,
     /// The subject's baseline latencies in one distribution.
     pub latency: Distribution,
@@ -902,7 +904,8 @@ pub struct Cluster {
     pub group: u16,
     /// The latencies.
     pub latency: Distribution,
-    /// Requests that failed; a request that timed out is also in `latency`, with its age.
+    /// Requests that failed. A request that timed out is also in `latency`, with the time until the
+    /// timeout.
     #[serde(default)]
     pub failures: u64,
 }

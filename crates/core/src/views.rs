@@ -1,4 +1,4 @@
-//! Views of the analysis: connections one by one, streams, two points, two reports.
+//! Detailed views of the analysis: connections one by one, streams, two captures, two reports.
 
 pub mod compare;
 pub mod connections;

@@ -1,5 +1,5 @@
-//! Properties that hold for any input: nothing panics, exchanges are tiled exactly, and the report
-//! depends on nothing but the input.
+//! Properties that are true for any input: nothing panics, waits tile each exchange exactly, and
+//! the report depends on nothing but the input.
 #![allow(clippy::disallowed_methods, reason = "tests read recordings")]
 
 #[path = "corpus/books.rs"]
@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use reading::{Captured, analyse_seeded, recording, segments, tiling_fault};
 
-/// Bytes that HTTP is made of, whole and in pieces.
+/// Bytes of HTTP and TLS, complete and in parts.
 const FRAGMENTS: &[&[u8]] = &[
     b"",
     b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -43,7 +43,8 @@ fn flow(number: u8) -> FlowKey {
     FlowKey::new(Transport::Tcp, end(1, 1000 + u16::from(number)), end(2, 80)).0
 }
 
-/// Sequence numbers near each other and near the wrap, or anywhere.
+/// Returns a strategy for sequence numbers: most are near each other or near the wrap, and some are
+/// arbitrary.
 fn sequence() -> impl Strategy<Value = u32> {
     prop_oneof![
         8 => (select(vec![0_u32, u32::MAX - 500, 0x7fff_ff00]), 0_u32..3000)
@@ -78,7 +79,8 @@ fn options() -> impl Strategy<Value = TcpOptions> {
         )
 }
 
-/// A step to the next segment's time: mostly forward, sometimes anywhere.
+/// Returns a strategy for the step to the next segment's time: mostly forward, sometimes arbitrary.
+/// `Err` is an absolute time.
 fn instant() -> impl Strategy<Value = Result<i64, i64>> {
     prop_oneof![
         12 => (0_i64..60_000_000).prop_map(Ok),
@@ -138,7 +140,7 @@ fn captured() -> impl Strategy<Value = (Result<i64, i64>, Captured)> {
         )
 }
 
-/// Gives segments their numbers and times.
+/// Gives the segments their numbers and times.
 fn in_time(list: Vec<(Result<i64, i64>, Captured)>) -> Vec<Captured> {
     let mut now = 1_700_000_000_000_000_000_i64;
     let numbered = list.into_iter().zip(1..);
@@ -158,7 +160,7 @@ fn in_time(list: Vec<(Result<i64, i64>, Captured)>) -> Vec<Captured> {
         .collect()
 }
 
-/// A mishap of a recorded segment.
+/// A change to a recorded segment.
 #[derive(Clone, Debug)]
 enum Mishap {
     Lose,
@@ -217,7 +219,7 @@ fn befall(segments: &mut Vec<Captured>, place: usize, mishap: &Mishap) {
     }
 }
 
-/// Checks all properties that must hold.
+/// Checks all properties.
 fn check(segments: &[Captured]) -> Result<(), TestCaseError> {
     let first = analyse_seeded(segments, 1);
     for exchange in &first.exchanges {
@@ -238,7 +240,7 @@ fn check(segments: &[Captured]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Returns both texts around the first byte in which they differ.
+/// Returns both texts around the first byte at which they differ.
 fn first_difference(one: &str, other: &str) -> String {
     let pairs = one.bytes().zip(other.bytes());
     let at = pairs.take_while(|(a, b)| a == b).count();

@@ -1,6 +1,6 @@
-//! A hundred thousand requests, and traffic made to exhaust memory.
+//! Memory for a hundred thousand requests, and for traffic that tries to exhaust it.
 //!
-//! Alone in its process, so that the peak of its memory is its own.
+//! The test is alone in its process, because it reads the peak memory of the process.
 #![allow(
     clippy::disallowed_methods,
     reason = "the process's own memory is read from /proc"
@@ -27,17 +27,17 @@ const REQUEST: &[u8] = b"GET /page HTTP/1.1\r\nHost: example\r\n\r\n";
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n";
 const BODY: &[u8] = &[b'x'; 600];
 
-/// Speaks for both ends of connections to one server, seen at the client's end.
+/// Plays both ends of connections to one server, captured at the client.
 struct Script {
     analyzer: Analyzer,
     number: u64,
 }
 
-/// A connection of the script.
+/// A connection that is played.
 #[derive(Clone, Copy)]
 struct Talk {
     client: Endpoint,
-    /// Next sequence numbers of the client and of the server.
+    /// The next sequence numbers of the client and of the server.
     next: [u32; 2],
     ids: [u16; 2],
 }
@@ -94,7 +94,7 @@ impl Script {
     }
 }
 
-/// The case: the body follows the delayed acknowledgement of the head.
+/// Plays a request with a stall: the body leaves only after the delayed ACK of the head.
 fn stalled(script: &mut Script, talk: &mut Talk, at_us: i64) {
     let jitter = at_us % 97;
     script.send(talk, 0, at_us, PUSH, REQUEST);
@@ -147,7 +147,7 @@ fn run(play: impl FnOnce(&mut Script)) -> (Report, Seen) {
     (report, seen)
 }
 
-/// Returns the process's memory at its highest, in MiB.
+/// Returns the peak memory of the process, in MiB.
 fn peak_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
@@ -193,8 +193,8 @@ fn a_hundred_thousand_requests() {
     assert_eq!(first, Some(Id::NagleDelayedAck));
 }
 
-/// Requests without end that nobody answers, a response without end, and
-/// holes that nobody fills.
+/// Plays four endless messages: requests that are never answered, a response, gaps that are never
+/// filled, and a request's head.
 fn endless_messages() {
     run(|script| {
         let mut talk = script.open(0, 0);
@@ -220,7 +220,7 @@ fn endless_messages() {
     });
 }
 
-/// Connections without end.
+/// Plays 300,000 SYNs from different clients.
 fn a_flood() {
     let (report, _) = run(|script| {
         for number in 0..300_000 {

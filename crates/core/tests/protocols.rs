@@ -1,7 +1,7 @@
-//! Real recordings of each protocol: the messages read from them, packet by packet.
+//! Tests on real recordings of each protocol: the analysis must find their messages.
 //!
-//! They were made with the project's lab (nginx, Redis, PostgreSQL) and with
-//! servers and clients of the same kind on the loopback interface.
+//! The recordings were made with the project's lab (nginx, Redis, PostgreSQL), and with servers and
+//! clients of the same kind on the loopback interface.
 #![allow(clippy::disallowed_methods, reason = "tests read recordings")]
 
 #[path = "corpus/reading.rs"]
@@ -47,7 +47,7 @@ fn a_full_handshake_of_tls_1_2_takes_two_round_trips() {
         assert_eq!(handshake.offered, Some(0x0304));
         assert_eq!((handshake.round_trips(), handshake.is_resumed), (2, false));
         assert_eq!(first.outcome, Outcome::Complete(None));
-        // From the SYN to the request, and from there to the response's end.
+        // The setup lasts from the SYN to the request.
         let setup = first.connecting.setup.expect("the first request bears it");
         assert!(is_about(setup, 132.4) || name != "tls-1.2", "{setup:?}");
     }
@@ -62,7 +62,7 @@ fn a_session_resumed_and_tls_1_3_take_one() {
     let (newer, first) = handshake("tls-1.3");
     assert_eq!(newer.version, Some(0x0304));
     assert_eq!((newer.round_trips(), newer.is_resumed), (1, false));
-    // Tickets are no response: the server's own time is short.
+    // Session tickets do not count as a response: the server's think time is short.
     assert!(first.latency() < Duration::from_millis(30), "{first:#?}");
     assert_eq!(exchanges("tls-1.3").len(), 20);
 }
@@ -101,7 +101,7 @@ fn streams_of_http2_are_exchanges_that_overlap() {
     let whole = Outcome::Complete(Some(200));
     assert_eq!(told, [(Some("GET /a"), whole), (Some("GET /b"), whole)]);
     assert!(exchanges[1].begin < exchanges[0].end);
-    // Windows of 4 kB: both were held back in their midst.
+    // With windows of 4 kB, both responses stopped in the middle.
     for exchange in &exchanges {
         let mut waits = exchange.waits.iter();
         assert!(
@@ -111,7 +111,7 @@ fn streams_of_http2_are_exchanges_that_overlap() {
     }
 }
 
-/// Lists the requests of a recording's exchanges, each with its outcome where it is not complete.
+/// Lists the requests of a recording's exchanges. The outcome is added if it is not complete.
 fn told(name: &str) -> Vec<String> {
     let exchanges = exchanges(name);
     let line = |exchange: &Exchange| {
@@ -186,8 +186,8 @@ fn memcached_s_commands_go_by_turns() {
     assert_eq!(told("memcached"), expected);
 }
 
-/// A connection of segments ten milliseconds apart, each given by its sender (true: the client) and
-/// its bytes.
+/// Returns a connection whose segments are 10 ms apart. Each part is a sender (true for the client)
+/// and its bytes.
 fn conversation(parts: &[(bool, &[u8])]) -> Vec<Captured> {
     let mut template = captured("redis");
     template.truncate(3);
@@ -227,7 +227,7 @@ fn an_upgrade_from_http_1_1_makes_the_request_stream_1() {
     speaks.extend(frame(4, 0, 0, &[]));
     speaks.extend(frame(1, 5, 3, &[0x82, 0x86, 0x84]));
     let answers = [frame(1, 4, 1, &[0x88]), frame(0, 1, 1, b"one")].concat();
-    // The third stream's response begins before the first's has ended.
+    // The response on stream 3 begins before the one on stream 1 ends.
     let overlap = [frame(1, 5, 3, &[0x8d])].concat();
     let parts: [(bool, &[u8]); 5] = [
         (true, asks),
@@ -251,13 +251,15 @@ fn an_upgrade_from_http_1_1_makes_the_request_stream_1() {
     assert_eq!(found.iter().filter_map(tiling_fault).next(), None);
 }
 
-/// Returns the exchanges of calls over HTTP/2 to a server that speaks first, each with a PING
-/// before its response, in a capture that keeps `kept` bytes of each payload. The first request and
-/// its response name more than is kept; later responses are as long as `later`.
+/// Returns the exchanges of eleven calls over HTTP/2, on a connection on which the server sends
+/// first. A PING precedes each response but the first.
+///
+/// The capture keeps `kept` bytes of each payload. The heads of the first request and its response
+/// are longer than 100 bytes. The bodies of later responses have `later` bytes.
 fn calls(kept: usize, later: usize) -> Vec<Exchange> {
     let mut opens = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     opens.extend(frame(4, 0, 0, &[]));
-    // A literal field that is not indexed, with a name of two bytes.
+    // A literal field without indexing, with a name of two bytes.
     let field = [&[0, 2, b'a', b'b', 120][..], &[b'x'; 120]].concat();
     let response = |stream: u8, head: &[u8], body: usize| {
         let trailers = frame(1, 5, stream, &[0x88]);
@@ -310,6 +312,7 @@ fn calls_are_told_apart_though_a_snapshot_length_cut_the_first_of_them() {
         matches!(wait.kind, WaitKind::ServerPause | WaitKind::RequestPause)
     };
     assert!(!cut.iter().flat_map(|exchange| &exchange.waits).any(pauses));
-    // Where each response hides its end, only turns are left.
+    // If the capture cuts off the end of each response, only the alternating turns show the
+    // exchanges.
     assert!(whole(&calls(100, 200)) >= 5);
 }

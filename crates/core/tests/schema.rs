@@ -1,4 +1,4 @@
-//! The committed JSON Schemas describe the types as they are.
+//! Tests that the committed JSON Schemas describe the current types.
 #![allow(
     clippy::disallowed_methods,
     reason = "the crate does no I/O; this test reads the files that it guards"
@@ -11,7 +11,7 @@ use lagtrace_core::report::{ExchangeRecord, Report};
 use lagtrace_core::views::compare::Comparison;
 use schemars::{JsonSchema, schema_for};
 
-/// Compares a type's schema with its file, or writes it when asked to.
+/// Compares the schema of a type with its file, or writes the file if `UPDATE_SCHEMA` is set.
 fn check<T: JsonSchema>(file: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../schema")

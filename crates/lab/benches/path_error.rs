@@ -1,11 +1,12 @@
 //! Measures how exactly the path emulator keeps its delay, and how much it carries:
 //! `cargo bench -p lagtrace-lab`, as root.
 //!
-//! Delay: datagrams leave the client at a steady rate over a round trip of 20 ms; tcpdump stamps
-//! each as it enters and as it leaves the path. Printed: by how much they left later than asked.
+//! Delay: datagrams leave the client at a steady rate over a round trip of 20 ms. tcpdump
+//! timestamps each one as it enters and as it leaves the path. The output is the excess of the
+//! measured delay over the configured one.
 //!
-//! Throughput: small datagrams as fast as one thread sends them, and bulk TCP, with and without
-//! offload. Printed: the data that arrived.
+//! Throughput: small datagrams, sent as fast as one thread can, and bulk TCP, with and without
+//! offload. The output is the data that arrived.
 
 #![allow(clippy::print_stdout)]
 

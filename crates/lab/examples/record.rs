@@ -17,8 +17,8 @@ use lagtrace_lab::{Family, Helper, Host, Lab, RecordingOptions, Scenario, helper
 enum Load {
     /// wrk with this many connections for two seconds.
     Wrk(u32),
-    /// Six curls with this many requests each, on one connection each where the server keeps it
-    /// open.
+    /// Six curls with this many requests each. Each curl uses one connection as long as the server
+    /// keeps it open.
     Curl(u32),
 }
 

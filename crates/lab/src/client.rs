@@ -1,6 +1,6 @@
-//! Small clients of the lab's own, for behaviour that no real client has: requests in several
-//! writes with Nagle's algorithm on, responses that are read slowly or not at all for a while,
-//! connections that are reused after a long idle time, and requests that wait for a connection.
+//! Small built-in clients, for behaviour that no real client has: requests in several writes with
+//! Nagle's algorithm on, responses that are read slowly or only after a pause, connections that are
+//! reused after a long idle time, and requests that wait for a connection.
 //!
 //! With its default settings, a client has no fault: it sets `TCP_NODELAY`, sends each request in
 //! one write, and sends one request after the other. The client measures itself: for each action it
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::quantity::{Size, duration};
 
-/// A client of the lab's own, with its faults.
+/// A built-in client, with its faults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnClient {

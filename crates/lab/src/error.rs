@@ -161,7 +161,7 @@ pub enum Error {
         message: String,
     },
 
-    /// A line of a log of the lab's own server cannot be parsed.
+    /// A line in the log of a built-in server cannot be parsed.
     #[error("cannot read line {line} of {}", path.display())]
     BadLog {
         /// The log.

@@ -88,7 +88,7 @@ impl Host {
     }
 
     /// Runs `work` on this host, on a separate thread. Sockets that `work` opens belong to the
-    /// host, also after they are returned. Files are those of the machine, so names may be resolved
+    /// host, even after they are returned. Files are those of the machine, so names may be resolved
     /// differently than by commands on the host.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! A running lab, as its owner holds it.
+//! A running lab, as its owner uses it.
 
 mod bring_up;
 mod crew;
@@ -107,9 +107,8 @@ impl Lab {
         &self.server
     }
 
-    /// Returns the capture points of a recording, by the names of their captures: the client and
-    /// the server, or the single device of a host that talks to itself, where the traffic of both
-    /// is seen.
+    /// Returns the capture points of a recording, each with the name of its capture: the client and
+    /// the server, or on loopback the single device that carries the traffic of both.
     pub(crate) fn vantages(&self) -> Vec<(&'static str, &Host)> {
         if self.run.scenario.path.loopback {
             return vec![("loopback", &self.server)];
@@ -165,7 +164,8 @@ impl Lab {
         stamp::read_access_log(&nginx::access_log(&self.run.folder(), &service.name))
     }
 
-    /// Returns the log file of a service's server: nginx's error log, another server's output.
+    /// Returns the log file of a service's server: the error log of nginx, or the output of another
+    /// server.
     ///
     /// # Errors
     /// [`Error::UnknownService`].

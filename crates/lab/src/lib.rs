@@ -7,8 +7,8 @@
 //! * each host is a named network namespace (`ip netns`), with IPv4 and IPv6;
 //! * with nothing to emulate, the hosts are joined by a veth pair, otherwise by a process that
 //!   carries packets between two TUN devices and delays, polices, queues or loses them ([`path`]);
-//! * the server runs real nginx, haproxy, Redis and PostgreSQL, and small servers of the lab's own
-//!   for behaviour that none of these has ([`server`]).
+//! * the server runs real nginx, haproxy, Redis and PostgreSQL, and small built-in servers for
+//!   behaviour that no real server has ([`server`]).
 //!
 //! ```no_run
 //! use lagtrace_lab::{Family, Helper, Lab, Scenario};

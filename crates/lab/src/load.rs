@@ -25,11 +25,11 @@ pub enum Load {
     Curl(Curl),
     /// Any other program.
     Command(Program),
-    /// A client of the lab's own, for behaviour that no real client has.
+    /// A built-in client, for behaviour that no real client has.
     Own(Own),
 }
 
-/// A client of the lab's own.
+/// A built-in client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Own {

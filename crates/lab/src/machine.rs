@@ -1,5 +1,5 @@
-//! The lab's means on the machine: its programs and files, processes, network namespaces, and the
-//! privileges for them.
+//! Access to the machine: programs and files, processes, network namespaces, and the privileges
+//! that these need.
 
 pub(crate) mod file;
 pub(crate) mod helper;

@@ -92,9 +92,9 @@ pub struct PathSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberSpec>,
     /// True if hosts send super-segments of up to 64 kB, as with a network card that segments and
-    /// merges them (TSO, GRO): captures contain them whole. By default, on for a veth pair or
-    /// loopback and off for an emulated path. On an emulated path, super-segments cross whole and
-    /// are never cut: loss, a policer and a queue act on the whole, but an MTU applies to the size
+    /// merges them (TSO, GRO). Captures then contain whole super-segments. By default, this is on
+    /// for a veth pair or loopback and off for an emulated path. An emulated path never cuts
+    /// super-segments: loss, a policer and a queue act on the whole, but an MTU applies to the size
     /// of the parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offload: Option<bool>,
@@ -108,9 +108,8 @@ pub struct PathSpec {
     pub mtu: Option<u32>,
 }
 
-/// A link among several parallel ones, with its faults, which apply in addition to those of the
+/// A link among several parallel ones. Its faults and its delays apply in addition to those of the
 /// lanes.
-/// Its delays are added to those of the lanes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemberSpec {
@@ -167,7 +166,7 @@ impl PathSpec {
         self.device_mtu() >= LEAST_IPV6_MTU
     }
 
-    /// Returns true if routers of the path may send packets of their own.
+    /// Returns true if routers on the path may send packets, such as ICMP errors.
     pub(crate) fn has_routers(&self) -> bool {
         let tells = |lane: &LaneSpec| lane.mtu.is_some() && lane.icmp.unwrap_or(true);
         !self.hops.is_empty() || tells(&self.to_server) || tells(&self.to_client)
@@ -227,8 +226,8 @@ impl PathSpec {
         }
     }
 
-    /// Checks the members: a member may not have settings that involve the hosts or both
-    /// directions, which only the path as a whole can have.
+    /// Checks the members. A member cannot have settings that involve the hosts or both directions,
+    /// because these belong to the path as a whole.
     fn check_members(&self) -> Result<(), String> {
         if self.members.len() > MEMBER_LIMIT {
             return Err(format!("it has more than {MEMBER_LIMIT} members"));

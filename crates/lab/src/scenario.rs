@@ -129,8 +129,8 @@ impl Scenario {
         self.service(self.control.as_deref()?)
     }
 
-    /// Checks the requirements of `parse` apart from syntax; the error is the reason why they are
-    /// not met.
+    /// Checks all requirements of `parse` except syntax; the error is the reason why they are not
+    /// met.
     fn check(&self) -> Result<(), String> {
         if !is_kebab_case(&self.name) {
             return Err(format!(

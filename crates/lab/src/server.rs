@@ -1,5 +1,5 @@
 //! Servers on a service's port: real nginx, haproxy, Redis, PostgreSQL and dnsmasq, and small
-//! servers of the lab's own for behaviour that none of these has. This module describes them.
+//! built-in servers for behaviour that no real server has. This module describes them.
 
 mod accept;
 mod answer;
@@ -84,7 +84,7 @@ pub enum Server {
     Ocsp(Ocsp),
     /// A mail server, which sends data first.
     Mail(Mail),
-    /// A server of the lab's own, with its options.
+    /// A built-in server, with its options.
     Own(Box<OwnServer>),
     /// No server: no program listens on the port.
     Nobody,
@@ -147,7 +147,7 @@ impl Server {
         matches!((self, other), (Self::Nginx(one), Self::Nginx(two)) if one.server_name != two.server_name)
     }
 
-    /// Returns true for the lab's own small servers.
+    /// Returns true for built-in servers.
     pub(crate) fn is_own(&self) -> bool {
         !matches!(
             self,
@@ -161,7 +161,7 @@ impl Server {
         )
     }
 
-    /// Returns true if a client may request a page from the server, whatever the result. This
+    /// Returns true if a client may request a page from the server, even if the request fails. This
     /// excludes databases and resolvers, which only other servers or the client's own library
     /// query.
     pub(crate) fn is_for_pages(&self) -> bool {
@@ -208,7 +208,7 @@ impl Server {
         }
     }
 
-    /// Returns the options of this server, if it is one of the lab's own that speaks HTTP.
+    /// Returns the options of this server, if it is a built-in one that speaks HTTP.
     pub(crate) fn as_own(&self) -> Option<OwnServer> {
         let apart =
             |nagle, between, framing| Some(OwnServer::that_writes_apart(nagle, between, framing));

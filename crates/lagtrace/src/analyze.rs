@@ -46,7 +46,7 @@ use merge::Merged;
 use stream::View;
 
 const HELP: &str = "\
-Files in which one continues the other (as from tcpdump -C or -G) are one
+Files that continue each other (as from tcpdump -C or -G) are read as one
 capture, in any order. Files that overlap, or that do not continue each other,
 are separate captures. Two captures of the same connections, such as one from
 the client and one from the server, are compared: clock offset, delay and loss
@@ -60,7 +60,7 @@ are readable.
 A condition combines tests with `and`, `or`, `not` and parentheses. A test is a
 field, then one of = != < <= > >=, or ~ (contains) or !~ (does not contain), and
 a value:
-  durations  latency, cost (latency less network transit and transfer), setup (of its
+  durations  latency, cost (latency without network transit and transfer), setup (of its
              connection); the parts of the latency: resolve, connect,
              request-transfer, request-pause, request-held, round-trip,
              server-think, response-transfer, server-pause, response-held,
@@ -93,7 +93,7 @@ Examples:
 /// The default number of exchanges that are listed.
 const LISTED: u32 = 20;
 
-/// What to analyze.
+/// The options of `lagtrace analyze`.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Options {
@@ -229,8 +229,8 @@ impl Options {
     }
 }
 
-/// Returns the report on `limit` packets of each file; `None` if the user stopped the analysis
-/// before there was a report.
+/// Returns the report on the first `limit` TCP packets of each file; `None` if the user stopped the
+/// analysis before there was a report.
 pub(crate) fn report(
     files: &[PathBuf],
     limit: u64,
@@ -255,14 +255,14 @@ struct Bounds {
     max_connections: Option<NonZeroUsize>,
 }
 
-/// Returns the default number of threads: one per processor, up to the number that speeds the
-/// analysis up.
+/// Returns the default number of threads: one per processor, but at most four, because more do not
+/// make the analysis faster.
 fn processors() -> NonZeroUsize {
     const MOST: NonZeroUsize = NonZeroUsize::new(4).expect("four is not zero");
     thread::available_parallelism().map_or(NonZeroUsize::MIN, |count| count.min(MOST))
 }
 
-/// The receivers of exchanges and connections as they close.
+/// The receivers of exchanges and connections, which get each one when it closes.
 #[derive(Clone, Copy, Default)]
 struct Watch<'a> {
     listing: Option<&'a Listing>,
@@ -305,7 +305,7 @@ fn reading(
     if let Some(sink) = watch.sink(joint.as_ref()) {
         analyzer = analyzer.with_sink(sink);
     }
-    // A live input is shown as it comes, which takes a single thread.
+    // A live input is shown as it arrives, and only a single thread analyses without delay.
     let threads = if input::is_live(files) {
         NonZeroUsize::MIN
     } else {

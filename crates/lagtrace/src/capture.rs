@@ -26,7 +26,7 @@ use crate::words;
 /// The time to wait for packets before checking whether the user requested a stop.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What to capture.
+/// The options of `lagtrace capture`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without -w the packets are analysed as they arrive. Ctrl-C ends the capture and
@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     tell_losses(&outcome, console);
     let written = tell_written(outcome.written.take(), console);
     if options.write.is_some() && !options.analyze {
-        // Writing was the whole task: an error leaves it undone.
+        // Writing was the only task, so a write error is the result of the command.
         return written.map(|()| Outcome::Clean);
     }
     if let Err(failure) = written {

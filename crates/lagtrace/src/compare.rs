@@ -17,7 +17,7 @@ use crate::failure::{Failure, Result};
 use crate::output::Format;
 use crate::render;
 
-/// What to compare.
+/// The options of `lagtrace compare`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Make reports with `--format json -o FILE`. Compare runs with the same rate
@@ -133,7 +133,7 @@ mod tests {
         );
         let hint = failure.hint_text().unwrap_or_default();
         assert!(hint.contains("newer version"), "{hint}");
-        // Files with other faults are refused for those.
+        // The error for any other fault does not name a cause.
         for text in [&report(known), "[]", "no JSON"] {
             let failure = refused(text);
             assert!(

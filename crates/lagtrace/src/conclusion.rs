@@ -27,7 +27,7 @@ pub(crate) fn options(targets: Vec<(TargetId, Endpoint)>) -> analyzer::Options {
 
 /// Returns a seed for the hash of keys that come from the network.
 pub(crate) fn seed() -> u64 {
-    // The standard library's hasher keys itself from the kernel's random numbers.
+    // The standard library seeds its hasher with random numbers of the kernel.
     RandomState::new().build_hasher().finish()
 }
 

@@ -14,7 +14,7 @@ use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::tls::Tls;
 
-/// What to investigate, and how.
+/// The options of `lagtrace diagnose`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 This sends load to the service: by default 100 connections for 10 s. Steps that
@@ -57,7 +57,7 @@ pub(crate) struct Options {
 /// The default duration of the load.
 pub(crate) const DURATION: Duration = Duration::from_secs(10);
 
-/// The load to make.
+/// Options for the load.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct Load {
@@ -83,7 +83,7 @@ pub(crate) struct Load {
     pub(crate) timeout: Duration,
 }
 
-/// Addresses and packets.
+/// Options for addresses and packets.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct Network {
@@ -114,7 +114,7 @@ pub(crate) struct Network {
     pub(crate) ipv6: bool,
 }
 
-/// The server's host, where that is this one.
+/// Options for a server on this host.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Server on this host")]
 pub(crate) struct Host {

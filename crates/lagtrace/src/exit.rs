@@ -7,7 +7,7 @@ use lagtrace_core::report::{LayerState, Report};
 /// The outcome of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Nothing was found, nothing is worse, or there was nothing to find.
+    /// No finding, no deterioration, or a command that does not search for causes.
     Clean,
     /// There are findings: a cause, or a target that refuses connections or fails.
     Found,
@@ -16,10 +16,10 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the outcome of a diagnosis. A cause counts as a finding, and so does an accused
-    /// layer, because a target that refuses connections has no exchanges for which a cause could
-    /// have a cost. Unexplained time does not count, nor does a finding that only identifies whose
-    /// time it is.
+    /// Returns the outcome of a diagnosis. A cause counts as a finding. An accused layer counts
+    /// too: a target that refuses connections has no exchanges, so no cause can have a cost.
+    /// Unexplained time does not count. A finding that only names the owner of the time does not
+    /// count either.
     pub(crate) fn of(report: &Report) -> Self {
         let accused = |state| state == LayerState::Accused;
         if report.accusations().next().is_some() || report.layers.iter().any(|l| accused(l.state)) {
@@ -40,5 +40,5 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// The exit code of usage errors and of failures that leave no report.
+/// The exit code of usage errors and of failures after which no report is printed.
 pub(crate) const FAILURE: u8 = 2;

@@ -13,7 +13,7 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::output::Format;
 
-/// What to explain.
+/// The options of `lagtrace explain`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::io;
 
-/// A failure that leaves no report.
+/// A failure that ends the command without a report.
 #[derive(Debug)]
 pub(crate) struct Failure {
     error: anyhow::Error,
     hint: Option<String>,
 }
 
-/// The result of an operation that may fail without a report.
+/// The result of an operation whose failure ends the command without a report.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {

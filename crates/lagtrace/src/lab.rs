@@ -88,7 +88,7 @@ enum Action {
     },
 }
 
-/// A scenario, and the distance between its hosts.
+/// A scenario, and the round-trip time between its hosts.
 #[derive(Debug, Args)]
 struct Choice {
     /// The scenario, or a scenario file (*.toml)
@@ -99,7 +99,7 @@ struct Choice {
     rtt: Option<Duration>,
 }
 
-/// Runs the action of `lagtrace-lab` that the arguments of the process name.
+/// Runs the subcommand of `lagtrace-lab` that the command line names.
 pub fn run() -> ExitCode {
     let Arguments { output, action } = Arguments::parse();
     let Some(output) = output.settled(false) else {

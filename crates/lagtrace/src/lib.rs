@@ -1,7 +1,8 @@
 //! A program that determines what slow requests spend their time on, and what to change.
 //!
 //! This crate combines the other parts: it parses the arguments, runs the sources, passes their
-//! observations to the analyzer and prints the report. Protocols and thresholds are not known here.
+//! observations to the analyzer and prints the report. It contains no protocol logic and no
+//! thresholds.
 
 use std::process::ExitCode;
 
@@ -11,6 +12,7 @@ use mimalloc::MiMalloc;
 
 mod analyze;
 mod arguments;
+mod call_trace;
 mod capture;
 mod clock;
 mod compare;
@@ -45,7 +47,7 @@ pub use lab::run as run_lab;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// Runs the command of `lagtrace` that the arguments of the process name.
+/// Runs the subcommand of `lagtrace` that the command line names.
 pub fn run() -> ExitCode {
     let Arguments { output, command } = Arguments::parse();
     let Some(output) = output.settled(command.has_csv()) else {

@@ -99,7 +99,7 @@ impl Run<'_> {
         Ok(Some(report))
     }
 
-    /// Runs plans with increasing load, up to the first one without an answer.
+    /// Runs plans with increasing load, and stops after the first run without a response.
     fn in_steps(&self, over: &str, plans: &[Plan]) -> Result<Option<Report>> {
         let mut reports: Vec<Report> = Vec::new();
         for (number, plan) in (1..).zip(plans) {
@@ -128,7 +128,7 @@ impl Run<'_> {
             bar.set_position(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX));
             bar.set_message(live(&now));
             let share = now.failures as f64 / now.requests.max(1) as f64;
-            // Requests that the end cuts off are no failures of the service.
+            // Requests that are cut off by the end of the run are not failures of the service.
             let is_under_way = now.elapsed < now.of;
             let fails = now.failures >= MANY_FAILURES && share >= FAILING_SHARE;
             if fails && is_under_way && !self.options.keep_going {
@@ -139,8 +139,8 @@ impl Run<'_> {
         let mut seconds = Seconds::default();
         let summary = load::run(plan, &progress, self.interrupt.flag(), |event| {
             seconds.observe(&event);
-            // The phases of flows matter to packets only, and a run of fresh connections has too
-            // many of them to remember.
+            // `FlowPhase` events are needed only to analyse packets. There is one for each
+            // connection, which is too many to store if each request has a new connection.
             if !matches!(event.body, EventBody::FlowPhase(_)) {
                 analyzer.observe(event);
             }

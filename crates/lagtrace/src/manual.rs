@@ -10,7 +10,7 @@ use clap::{Args, Command};
 use crate::exit::Outcome;
 use crate::failure::Result;
 
-/// The shell to complete for.
+/// The options of `lagtrace completions`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -23,7 +23,7 @@ pub(crate) struct Shell {
     shell: clap_complete::Shell,
 }
 
-/// Where to put the manual pages.
+/// The options of `lagtrace man`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

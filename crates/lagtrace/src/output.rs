@@ -1,4 +1,4 @@
-//! Output of results: the options that all commands have for it.
+//! The options for output, which all commands have.
 
 use std::path::PathBuf;
 
@@ -28,10 +28,10 @@ pub(crate) struct Output {
         value_name = "FORMAT"
     )]
     pub(crate) form: Form,
-    /// The format, of those that all commands have.
+    /// The format of the report, unless it is printed as CSV.
     #[arg(skip)]
     pub(crate) format: Format,
-    /// True if the format is CSV instead.
+    /// True if the report is printed as CSV; `format` is then `Json`.
     #[arg(skip)]
     pub(crate) is_csv: bool,
     /// Write the report to FILE instead of standard output
@@ -54,7 +54,7 @@ pub(crate) struct Output {
     pub(crate) brief: bool,
 }
 
-/// What can be asked for.
+/// The formats that a user can request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
     /// For people
@@ -85,7 +85,7 @@ impl Output {
     pub(crate) fn settled(mut self, has_csv: bool) -> Option<Self> {
         self.format = match self.form {
             Form::Text => Format::Text,
-            // Console output keeps clear of CSV as of JSON.
+            // With CSV, as with JSON, nothing but the report is written to standard output.
             Form::Json | Form::Csv => Format::Json,
             Form::Ndjson => Format::Ndjson,
         };
@@ -106,7 +106,7 @@ pub(crate) enum Format {
     Ndjson,
 }
 
-/// When to use colour.
+/// The use of colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
     /// On a terminal, unless NO_COLOR is set

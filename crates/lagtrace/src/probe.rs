@@ -5,8 +5,10 @@ mod line;
 mod loaded;
 mod options;
 mod packet;
+mod plan;
 mod session;
 mod targets;
+mod values;
 
 use std::io::Write;
 
@@ -24,9 +26,9 @@ use crate::interrupt::Interrupt;
 use crate::output::Format;
 use crate::render;
 pub(crate) use options::Options;
-use options::Plan;
+use plan::Plan;
 use session::Session;
-pub(crate) use targets::{Ports, parse_ports};
+pub(crate) use values::{Ports, parse_ports};
 
 /// Maximum number of series in parallel; each has its own thread.
 const MAX_SERIES: usize = 256;
@@ -74,7 +76,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     conclude(&report, console, session.lines)
 }
 
-/// Writes the summary after the lines, if there are any.
+/// Writes the summary after the lines of the answers.
 fn conclude(
     report: &Report,
     console: &Console,

@@ -1,16 +1,15 @@
-//! The views of a report: a letter for people, JSON for programs.
+//! The views of a report: text for people, JSON for programs.
 //!
-//! Turns a finished [`Report`] or [`Comparison`] into text. Nothing is judged
-//! here: a view says what the report says. Strings that came from the network or
-//! a file are escaped where they are put on the page, all in one place
-//! ([`page`]), so that no terminal obeys them.
+//! Turns a finished [`Report`] or [`Comparison`] into text. A view draws no conclusions: it prints
+//! those of the report. Strings that came from the network or from a file could contain control
+//! characters for the terminal. They are all escaped in one place, when they are added to a
+//! [`page`].
 
 use lagtrace_core::report::{Connections, ExchangeRecord, Hop, Report};
 use lagtrace_core::views::compare::Comparison;
 
 mod annotation;
 mod bar;
-mod calls;
 mod capture;
 mod comparison;
 mod configuration;
@@ -48,6 +47,7 @@ mod sweep;
 pub(crate) mod table;
 mod tone;
 mod transport;
+mod unexplained;
 mod verdict;
 mod waits;
 mod watch;
@@ -64,7 +64,7 @@ use page::Page;
 /// The layout of text output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
-    /// Width in columns; text is laid out in 40 to 120.
+    /// The width in columns. Text uses at least 40 and at most 120 columns.
     pub(crate) width: usize,
     /// True if colour is used.
     pub(crate) color: bool,
@@ -84,7 +84,7 @@ pub(crate) enum Length {
     Full,
 }
 
-/// Renders a report as text: one screen, or the whole letter.
+/// Renders a report as text: one screen, or the whole report.
 pub(crate) fn text(report: &Report, style: &Style) -> String {
     match style.length {
         _ if report.command == "route" => route(report, style),
@@ -101,7 +101,7 @@ fn route(report: &Report, style: &Style) -> String {
     page.finish()
 }
 
-/// Renders the whole report as a letter: verdict, proof and remedy first, then tables.
+/// Renders the whole report: verdict, proof and remedy first, then tables.
 fn letter(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     verdict::write(&mut page, report);
@@ -155,14 +155,6 @@ pub(crate) fn live(report: &Report, style: &Style) -> String {
     page.finish()
 }
 
-/// Renders the summary of the calls that set up sockets.
-pub(crate) fn calls(report: &Report, style: &Style) -> String {
-    let mut page = Page::new(style);
-    calls::write(&mut page, report);
-    notes::write(&mut page, &report.notes);
-    page.finish()
-}
-
 /// Renders live requests while they are watched.
 pub(crate) fn watching(watching: &Watching<'_>, style: &Style) -> String {
     let mut page = Page::new(style);
@@ -170,8 +162,8 @@ pub(crate) fn watching(watching: &Watching<'_>, style: &Style) -> String {
     page.finish()
 }
 
-/// Renders exchanges in the order given; `met` of the `seen` exchanges meet the
-/// condition asked for.
+/// Renders exchanges in the order given; `met` of the `seen` exchanges meet the condition that the
+/// user specified.
 pub(crate) fn exchanges(records: &[&ExchangeRecord], met: u64, seen: u64, style: &Style) -> String {
     let mut page = Page::new(style);
     exchanges::write(&mut page, records, met, seen);

@@ -30,7 +30,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The time from one round to the next.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// What to trace, and how.
+/// The options of `lagtrace route`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 All hops are probed in parallel. A hop that does not answer is probed again after
@@ -189,7 +189,7 @@ struct Packets {
     tos: Option<u8>,
 }
 
-/// Methods by the letters of traceroute.
+/// Shorthands for methods, with the option letters of traceroute.
 #[derive(Clone, Copy, Debug, Args)]
 #[group(multiple = false, conflicts_with = "method")]
 struct Short {
@@ -204,7 +204,7 @@ struct Short {
     udp: bool,
 }
 
-/// What to look for.
+/// Options for the properties of the route to measure.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "What to look for")]
 struct Look {
@@ -275,8 +275,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
 }
 
 impl Options {
-    /// Returns the methods to try, the best first, each with whether it uses raw sockets. If a
-    /// method is not permitted, the next one is tried.
+    /// Returns the methods to try, the best first; true for those that use raw sockets. If a method
+    /// is not permitted, the next one is tried.
     fn ways(&self, has_port: bool) -> Vec<(RouteMethod, bool)> {
         use RouteMethod::{Dublin, Icmp, InConnection, Paris, TcpConnect, TcpSyn, Udp};
         match self.probes.method() {
@@ -292,7 +292,7 @@ impl Options {
         }
     }
 
-    /// Returns true if an option is given that is not possible with connections.
+    /// Returns true if an option is given that probes by connect(2) do not support.
     fn needs_packets(&self) -> bool {
         let probes = &self.probes;
         probes.packets.size.is_some() || probes.packets.source_port.is_some() || self.look.paths > 1

@@ -9,7 +9,7 @@ use lagtrace_sources::url::Url;
 
 use crate::failure::{Failure, Result};
 
-/// What goes for `https` URLs.
+/// Options for `https` URLs.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct Tls {

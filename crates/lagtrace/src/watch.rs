@@ -1,10 +1,10 @@
 //! The command `lagtrace watch`: live requests as the kernel sees them.
 //!
-//! The kernel provides two kinds of data: segments at the border of its network stack, which form
-//! exchanges as in a capture; and turns, which are timed where programs read and write and where
-//! TCP holds data back. The analysis joins them as in `diagnose`. A request with only one kind of
-//! data cannot be joined: turns that `--slow` adds to the sample have no segments, and requests
-//! that a watched program sends to other services have no turns.
+//! The kernel provides two kinds of data. Segments at the edge of its network stack form exchanges,
+//! as in a capture. Turns are the times at which a program reads a request and writes its response,
+//! and at which TCP holds data back. The analysis joins them as in `diagnose`. A request with only
+//! one kind of data cannot be joined: turns that `--slow` adds to the sample have no segments, and
+//! requests that a watched program sends to other services have no turns.
 
 mod live;
 mod place;
@@ -19,10 +19,13 @@ use lagtrace_core::decode::Packet;
 use lagtrace_core::observed::event::{CaptureSummary, Event, EventBody, Phase};
 use lagtrace_core::report::Report;
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
-use lagtrace_sources::privilege::NetworkNamespace;
+use lagtrace_sources::privilege::{NetworkNamespace, namespace_id};
+use lagtrace_sources::socket::cgroup::{Group, Groups};
+use lagtrace_sources::socket::survey::Choice;
 
 use crate::analyze::listing::Listing;
 use crate::analyze::show;
+use crate::call_trace::CallTrace;
 use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
@@ -69,7 +72,7 @@ Coming from other tools:
   tcpdump -i any port 8080             watch -p 8080
   bpftrace tcplife, tcprtt, nettrace   watch -p 8080";
 
-/// What to watch.
+/// The options of `lagtrace watch`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
@@ -101,7 +104,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let started = clock::now();
-    // Held open, so that no later namespace gets its number.
+    // The namespace is held open, so that no later namespace gets its number.
     let place = options.netns.as_deref().map(place::named).transpose()?;
     let wanted = WatchOptions {
         namespace: place.as_ref().map(NetworkNamespace::id),
@@ -114,6 +117,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     };
     let mut session = Session {
         missing: watch.missing().to_vec(),
+        calls: Some(CallTrace::start(options.called()?)),
+        namespace: wanted.namespace,
         analyzer: options.analyzer(lines.as_ref()),
         lines,
         seen: CaptureSummary {
@@ -150,6 +155,23 @@ impl Options {
             slow_from: self.slow,
             ..WatchOptions::default()
         }
+    }
+
+    /// Returns the sockets whose system calls are traced.
+    fn called(&self) -> Result<Choice> {
+        let group = self.cgroup.iter().map(|path| path.display().to_string());
+        let groups: Vec<Group> = group.map(Group::Cgroup).collect();
+        let groups = if groups.is_empty() {
+            None
+        } else {
+            Some(Groups::find(&groups).map_err(Failure::from)?)
+        };
+        Ok(Choice {
+            ports: self.wanted().ports,
+            pids: self.pid.into_iter().collect(),
+            groups,
+            ..Choice::default()
+        })
     }
 
     /// Returns the analyzer for the watched requests, which passes each exchange to `lines`.
@@ -195,6 +217,10 @@ struct Session {
     seen: CaptureSummary,
     /// The features that are missing in this kernel.
     missing: Vec<String>,
+    /// The calls on the watched sockets.
+    calls: Option<CallTrace>,
+    /// The network namespace that is watched; `None` for all.
+    namespace: Option<u64>,
 }
 
 impl Session {
@@ -209,6 +235,7 @@ impl Session {
         while !interrupt.is_requested() && !is_over() && !self.is_unread() {
             thread::sleep(PATIENCE);
             watch.take(|sighting| self.take(&sighting));
+            self.calls.iter_mut().for_each(CallTrace::take);
             if let Some(lines) = &self.lines {
                 lines.flush();
             }
@@ -240,7 +267,32 @@ impl Session {
         }
     }
 
+    /// Passes the traced calls to the analysis, or notes why there are none.
+    fn tell_calls(&mut self) {
+        let Some(calls) = self.calls.take() else {
+            return;
+        };
+        let mut traced = calls.finish();
+        if let Some(refusal) = traced.refusal.take() {
+            let text = format!(
+                "Not measured: the system calls on these sockets, which would show who set \
+                 TCP_NODELAY, TCP_CORK or a buffer's size: {refusal}."
+            );
+            let note = conclusion::note("not-measured-calls", text);
+            self.analyzer.observe(note);
+        }
+        let own = namespace_id(std::process::id()).ok();
+        traced.calls.retain(|call| {
+            let of = call.socket.as_ref().and_then(|socket| socket.namespace);
+            self.namespace.is_none_or(|id| of.or(own) == Some(id))
+        });
+        for event in traced.events() {
+            self.analyzer.observe(event);
+        }
+    }
+
     fn report(mut self, standing: Standing) -> Report {
+        self.tell_calls();
         let mut observe = |body| {
             let event = Event::here(clock::now(), Phase::Baseline, body);
             self.analyzer.observe(event);

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod command {
-    // These only read files: they need no privilege and disturb nobody, so that
-    // `./check` runs them side by side before the others.
+    // These tests only read files. They need no privilege and disturb no other test, so `./check`
+    // runs them in parallel, before the live tests.
     mod files {
         mod annotations;
         mod captures;
@@ -18,6 +18,7 @@ mod command {
         mod two_captures;
     }
 
+    mod captured_part;
     mod captures;
     mod case;
     mod cgroups;
@@ -42,6 +43,7 @@ mod command {
     mod socket_calls;
     mod socket_kinds;
     mod sockets;
+    mod started;
     mod streamed;
     mod targets;
     mod watch;

@@ -1,9 +1,8 @@
-//! The score of each committed recording, compared with `corpus/SCORE.json`. Any
-//! change shows in a diff; where it was meant,
-//! `UPDATE_SCORE=1 cargo test -p lagtrace --test score` writes it anew.
+//! The score of each committed recording, compared with `corpus/SCORE.json`, so that a diff shows
+//! any change. To accept a change, run `UPDATE_SCORE=1 cargo test -p lagtrace --test score`.
 //!
-//! The names in that file are the list of recordings too: one that is gone, or
-//! has lost a part, fails under its own name.
+//! That file is also the list of recordings. If a recording or a part of it is missing, the test
+//! with its name fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -15,16 +14,16 @@ use std::sync::Arc;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 
-/// The hint on how to write the file anew.
+/// The hint on how to accept a change.
 const HINT: &str = "if that was meant: UPDATE_SCORE=1 cargo test -p lagtrace --test score";
 
-/// The files of a recording's folder, one of each line.
+/// The files in a recording's folder: one of each line must exist.
 const FILES: [&[&str]; 3] = [
     &["truth.json"],
     &["client.pcap.gz", "client.pcapng.gz"],
     &["server.pcap.gz", "server.pcapng.gz"],
 ];
-/// The files of a recording's folder where client and server are one host, one of each line.
+/// The files of a recording in which client and server are one host: one of each line must exist.
 const FILES_OF_ONE_HOST: [&[&str]; 2] =
     [&["truth.json"], &["loopback.pcap.gz", "loopback.pcapng.gz"]];
 
@@ -56,8 +55,8 @@ fn score_file() -> PathBuf {
     corpus().join("SCORE.json")
 }
 
-/// Returns the folders of the corpus. A hidden one is being recorded, or was when its recorder was
-/// killed.
+/// Returns the folders of the corpus. A hidden folder is a recording that is not finished, or whose
+/// recorder was killed.
 fn folders() -> Result<Vec<String>, Box<dyn Error>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(corpus())? {
@@ -70,7 +69,7 @@ fn folders() -> Result<Vec<String>, Box<dyn Error>> {
     Ok(names)
 }
 
-/// Returns the lines of a score of this folder, each a JSON object.
+/// Returns the lines of the score of a folder, each a JSON object.
 fn scored(folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lagtrace-lab"));
     command.args(["score", "--format", "ndjson"]).arg(folder);
@@ -83,12 +82,12 @@ fn scored(folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Returns the file as it would be committed.
+/// Returns the content of the file with these lines.
 fn whole(lines: &[String]) -> String {
     format!("[\n{}\n]\n", lines.join(",\n"))
 }
 
-/// Returns the recording of a line that is a case.
+/// Returns the name of the recording, if the line is a case.
 fn case_of(line: &str) -> Result<Option<String>, serde_json::Error> {
     let value: Value = serde_json::from_str(line)?;
     let name = value["recording"].as_str().map(str::to_owned);
@@ -121,7 +120,8 @@ impl Committed {
     }
 }
 
-/// Checks that the recording is there, whole, and its diagnosis from either end the committed one.
+/// Checks that the recording exists and is complete, and that the diagnoses at its ends are the
+/// committed ones.
 fn scores_as_committed(name: &str, committed: &Committed) -> Result<(), Failed> {
     let folder = corpus().join(name);
     if !folder.is_dir() {

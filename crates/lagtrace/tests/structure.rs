@@ -1,5 +1,5 @@
-//! The structure of the source: modules import each other in one direction, and crates, modules and
-//! files are as `ARCHITECTURE.md` says.
+//! The structure of the source: modules do not import each other in circles, and crates, modules
+//! and files are as `ARCHITECTURE.md` describes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,14 +8,12 @@ use std::path::{Path, PathBuf};
 /// The crates whose modules are checked.
 const CRATES: [&str; 5] = ["core", "lab", "lagtrace", "sources", "trial"];
 
-/// The crate of which only the top modules are free of circles.
-const TOP_ONLY: &str = "lagtrace";
-
 /// The path of a module in its crate.
 type Module = Vec<String>;
 
-/// The modules that each module of a crate imports, with a file that does. Imports are those of
-/// modules of one parent: a file of `a/b` that names `a::c::d` makes `a::b` import `a::c`.
+/// The imports of each module of a crate, each with a file that contains it. An import is counted
+/// between children of the same parent: if a file of `a/b` names `a::c::d`, then `a::b` imports
+/// `a::c`.
 type Imports = BTreeMap<Module, BTreeMap<Module, PathBuf>>;
 
 fn root() -> PathBuf {
@@ -40,7 +38,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the code of a file without comments and without its tests, which end it.
+/// Returns the code of a file without its comments and without its tests, which are at its end.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).expect("a source file");
     let text = text.split("#[cfg(test)]\nmod tests {").next();
@@ -49,7 +47,7 @@ fn code(path: &Path) -> String {
     code.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the paths that a piece of code of `module` names by `crate::` and `super::`.
+/// Returns the paths after `crate::` and `super::` in the code of `module`.
 fn named(code: &str, module: &[String]) -> Vec<Module> {
     let mut named = Vec::new();
     let is_whole =
@@ -73,8 +71,8 @@ fn named(code: &str, module: &[String]) -> Vec<Module> {
     named
 }
 
-/// Adds the paths with which `text` begins, each behind `base`, and returns the rest of the text. A
-/// group `{a, b::c}` holds several.
+/// Adds the paths at the beginning of `text` to `named`, with `base` in front of each, and returns
+/// the remaining text. A group such as `{a, b::c}` contains several paths.
 fn expand<'t>(text: &'t str, base: &[String], named: &mut Vec<Module>) -> &'t str {
     if let Some(mut group) = text.strip_prefix('{') {
         loop {
@@ -139,8 +137,9 @@ fn module(source: &Path, path: &Path) -> Option<Module> {
     (!["lib", "main"].contains(&module.first()?.as_str())).then_some(module)
 }
 
-/// Returns the modules that import each other in a circle: those that are left when all that import
-/// nothing of the rest are taken away, again and again.
+/// Returns the modules that import each other in a circle. Modules that import none of the others
+/// are removed until there are no more of them; those that remain are in a circle, or import one
+/// that is.
 fn circle(imports: &Imports) -> BTreeSet<&Module> {
     let mut left: BTreeSet<&Module> = imports.keys().collect();
     loop {
@@ -159,11 +158,8 @@ fn circle(imports: &Imports) -> BTreeSet<&Module> {
 #[test]
 fn no_modules_import_each_other_in_a_circle() {
     for name in CRATES {
-        let mut imports = imports(name);
+        let imports = imports(name);
         assert!(imports.len() > 1, "{name}: no modules found");
-        if name == TOP_ONLY {
-            imports.retain(|module, _| module.len() == 1);
-        }
         let circle = circle(&imports);
         let of_it: Vec<String> = circle
             .iter()
@@ -209,7 +205,7 @@ fn document(name: &str) -> String {
     fs::read_to_string(root().join(name)).expect("a document of the root")
 }
 
-/// Returns the rows of the table below a heading of `ARCHITECTURE.md`, cell by cell.
+/// Returns the rows of the table below a heading of `ARCHITECTURE.md`, each as a list of cells.
 fn table(heading: &str) -> Vec<Vec<String>> {
     let text = document("ARCHITECTURE.md");
     let section = text.split(&format!("\n## {heading}\n")).nth(1);
@@ -220,7 +216,7 @@ fn table(heading: &str) -> Vec<Vec<String>> {
     rows.map(cells).collect()
 }
 
-/// Returns the words that a text has between backticks.
+/// Returns the words between backticks in a text.
 fn quoted(text: &str) -> BTreeSet<String> {
     text.split('`')
         .skip(1)
@@ -251,7 +247,7 @@ fn source_of(name: &str) -> String {
     source(&root().join("crates").join(name).join("src"))
 }
 
-/// Returns the letters, digits and underscores with which a text begins.
+/// Returns the letters, digits and underscores at the beginning of a text.
 fn word(text: &str) -> String {
     text.chars()
         .take_while(|c| c.is_alphanumeric() || *c == '_')
@@ -277,18 +273,18 @@ fn the_core_is_as_architecture_md_says() {
     }
 }
 
-/// The directives that no row is about but on which the tests of rows depend.
+/// Directives without a row in the table that the tests of other rows depend on.
 const DEPENDED_ON: [&str; 3] = ["limit_conn_dry_run", "limit_req_dry_run", "sendfile"];
 
 #[test]
 fn the_directives_that_are_resolved_are_those_that_explain_a_finding() {
-    // The readers of Apache's and haproxy's files have no table; their directives are no words of
-    // nginx's.
+    // The readers for Apache and haproxy have no list of directives, so their directives are left
+    // out here, and so are options of a command line and environment variables.
     let explaining = lagtrace_core::cause::directives().map(str::to_owned);
     let explaining = explaining.filter(|directive| {
         let is_apaches = directive.starts_with(|first: char| first.is_ascii_uppercase());
         !is_apaches
-            && !["option ", "timeout "]
+            && !["option ", "timeout ", "-"]
                 .iter()
                 .any(|of| directive.starts_with(of))
     });
@@ -313,7 +309,7 @@ fn modules_have_what_architecture_md_says_of_them() {
     }
 }
 
-/// Returns the crates of this workspace among the dependencies of a crate, other than for tests.
+/// Returns the crates of this workspace that a crate depends on, without those only for tests.
 fn dependencies(name: &str) -> BTreeSet<String> {
     let manifest = document(&format!("crates/{name}/Cargo.toml"));
     let section = manifest.split("\n[dependencies]\n").nth(1);
@@ -323,7 +319,7 @@ fn dependencies(name: &str) -> BTreeSet<String> {
     own.map(word).collect()
 }
 
-/// Returns the modules of another crate that a crate's code names, as `core::report`.
+/// Returns the modules of another crate that a crate's code names: `core::report`, for example.
 fn modules_used(code: &str, used: &str) -> BTreeSet<String> {
     let prefix = format!("lagtrace_{used}::");
     let paths = code.split(&prefix).skip(1);
@@ -342,7 +338,7 @@ fn crates_use_of_each_other_what_architecture_md_says() {
         let crates: BTreeSet<String> = uses.iter().map(|used| word(used)).collect();
         assert_eq!(dependencies(name), crates, "dependencies of {name}");
         let code = source_of(name);
-        // A crate that is named alone may be used as a whole.
+        // If the table names only the crate, all its modules may be used.
         for used in crates.difference(&uses) {
             let modules = modules_used(&code, used);
             let allowed = uses.iter().filter(|other| word(other) == *used);
@@ -360,7 +356,8 @@ fn crates_use_of_each_other_what_architecture_md_says() {
 
 #[test]
 fn the_core_has_no_way_to_the_outside() {
-    /// The modules of the standard library that neither observe nor change anything outside.
+    /// The modules of the standard library that have no effect outside the program and observe
+    /// nothing outside.
     const PURE: [&str; 10] = [
         "borrow",
         "cmp",
@@ -390,7 +387,7 @@ fn unsafe_code_is_only_in_sources_and_lab() {
     }
 }
 
-/// Returns the files and folders below a folder of the tree, at any depth.
+/// Returns all files and folders of the tree below a folder.
 fn paths(folder: &Path) -> Vec<PathBuf> {
     const NOT_OURS: [&str; 2] = ["target", ".git"];
     let entries = fs::read_dir(folder).expect("a folder of the tree");
@@ -407,9 +404,9 @@ fn paths(folder: &Path) -> Vec<PathBuf> {
     ours.flat_map(nested).collect()
 }
 
-/// Returns true if a word of a document names a file or a folder of the tree.
+/// Returns true if a word of a document is the path of a file or folder of the tree.
 fn is_path(word: &str) -> bool {
-    /// Files that the worked examples of `CONTRIBUTING.md` would add.
+    /// Files that exist only in the examples of `CONTRIBUTING.md`.
     const EXAMPLES: [&str; 3] = ["tls-slow-client.md", "tls_slow_client.rs", "pressure.rs"];
     let is_file = [".rs", ".md", ".toml"]
         .iter()

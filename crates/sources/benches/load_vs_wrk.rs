@@ -1,8 +1,9 @@
-//! Comparison of our load with wrk's, in turn, on a real nginx on the loopback interface.
+//! Comparison of lagtrace's load generator with wrk, in alternating runs, on a real nginx on the
+//! loopback interface.
 //!
-//! `cargo bench -p lagtrace-sources --bench load_vs_wrk`; `LOAD_PAIRS` and `LOAD_SECONDS` change
-//! the number of pairs and the length of a run (7 pairs of 4 s). Prints requests per second, the
-//! client's processor time per 100,000 requests, and the medians of the paired ratios.
+//! `cargo bench -p lagtrace-sources --bench load_vs_wrk` prints requests per second, the client's
+//! processor time per 100,000 requests, and the medians of the paired ratios. `LOAD_PAIRS` and
+//! `LOAD_SECONDS` change the number of pairs and the length of a run (7 pairs of 4 s).
 #![allow(clippy::print_stdout, missing_docs)]
 
 #[path = "../tests/servers/nginx.rs"]
@@ -18,19 +19,19 @@ use lagtrace_sources::load::{Lane, Method, Plan, Target, run};
 use lagtrace_sources::url::Url;
 use nginx::Nginx;
 
-/// Connections of either tool.
+/// Number of connections that each tool uses.
 const CONNECTIONS: u32 = 100;
 
 /// The result of one run of a tool.
 #[derive(Clone, Copy)]
 struct Run {
     per_second: f64,
-    /// Client's processor seconds per 100,000 requests.
+    /// Processor seconds of the client per 100,000 requests.
     cpu: f64,
 }
 
 fn main() {
-    // `cargo test` runs benchmarks too; only `cargo bench` passes this.
+    // `cargo test` runs benchmarks too; only `cargo bench` passes this argument.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -48,7 +49,7 @@ fn main() {
         );
         let (mut rates, mut cpus, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for pair in 0..pairs {
-            // Neither tool always has the first turn.
+            // The tools alternate in going first.
             let (theirs, ours) = if pair % 2 == 0 {
                 let theirs = wrk(address, threads, seconds);
                 (theirs, lagtrace(address, threads, seconds))
@@ -126,7 +127,7 @@ fn lagtrace(address: SocketAddr, threads: usize, seconds: u64) -> Run {
     };
     let plan = Plan {
         duration: Duration::from_secs(seconds),
-        // Everything it does is counted, as with wrk.
+        // Every request counts, as with wrk.
         warm_up: Duration::ZERO,
         threads,
         ..Plan::new(vec![lane])

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * The kernel's structures that watch.bpf.c reads, with only the fields that it
- * reads. Where they lie is found out when the program is loaded (CO-RE), so
- * neither their order nor what is left out matters.
+ * The kernel structures that watch.bpf.c reads, with only the fields that it reads. libbpf
+ * finds the offsets of the fields when it loads the program (CO-RE), so their order and the
+ * missing fields do not matter.
  */
 #ifndef LAGTRACE_KERNEL_TYPES_H
 #define LAGTRACE_KERNEL_TYPES_H
@@ -94,7 +94,7 @@ struct tcp_sock {
 	__u8 nonagle : 4;
 };
 
-/* What TCP keeps in a segment's `cb`. */
+/* The contents of a segment's `cb` field in TCP. */
 struct tcp_skb_cb {
 	__u32 seq;
 	__u32 end_seq;
@@ -134,13 +134,13 @@ struct task_struct {
 	struct sched_entity se;
 };
 
-/* What an iterator of sockets that carry something is called with. */
+/* The argument of an iterator over sockets that have a value in a storage map. */
 struct bpf_iter__bpf_sk_storage_map {
 	struct sock *sk;
 	void *value;
 };
 
-/* Their numbers are those of the kernel that runs. */
+/* The running kernel's numbers replace these values (CO-RE). */
 enum skb_drop_reason {
 	SKB_DROP_REASON_SOCKET_RCVBUFF = 1,
 	SKB_DROP_REASON_SOCKET_BACKLOG,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * Calls that set up sockets, as they happen: who set which option of which
- * connection to what, and what the kernel made of it. Attached to the
- * tracepoints of these system calls alone; nothing is changed, nobody stops.
+ * Observes the system calls that set up sockets: which program set which option of which
+ * connection, to which value, and which value the kernel then used. The programs are
+ * attached only to the tracepoints of these system calls. They change nothing and stop no
+ * thread.
  *
- * A call is noted when it begins, since its value may be written over
- * meanwhile, and handed up when it ends, with its result. The socket is looked
- * up at that moment: its descriptor may mean another one soon.
+ * The beginning of a call is recorded, because the program may overwrite the value during
+ * the call. When the call ends, it is reported with its result. The socket is determined
+ * during the call, because the descriptor may refer to another socket soon afterwards.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -21,6 +22,7 @@
 #define SOCK_STREAM 1
 #define IPPROTO_TCP 6
 #define TCP_CLOSE 7
+#define TCP_LISTEN 10
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
 #define EFAULT 14
@@ -47,14 +49,20 @@
 #define TCP_NAGLE_OFF 1
 #define TCP_NAGLE_CORK 2
 
-/* Control groups lie at most so deep, to be found. */
+/* Bits of sock.sk_userlocks: the program set the buffer's size, which is no
+ * longer tuned. */
+#define SOCK_SNDBUF_LOCK 1
+#define SOCK_RCVBUF_LOCK 2
+
+/* Maximum depth at which a process's control group is searched for in `groups`. */
 #define MAX_DEPTH 16
-/* Calls under way at a time. */
+/* Maximum number of calls in progress. */
 #define MAX_OPEN 16384
 
 const volatile struct call_config config SEC(".rodata.config") = {};
 
-/* By thread. One that is killed within a call leaves its own behind. */
+/* Calls in progress, by thread. A thread that is killed within a call leaves an
+ * entry here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_OPEN);
@@ -89,7 +97,7 @@ struct {
 	__type(value, struct call_tally);
 } tallies SEC(".maps");
 
-/* A record is too large for the stack. */
+/* A record is built here because it is too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -130,8 +138,8 @@ static __always_inline bool is_meant_port(__u16 port)
 	return false;
 }
 
-/* The socket that a descriptor of this process means; none if it means
- * something else or nothing. */
+/* Returns the socket of a descriptor of this process; 0 if the descriptor is
+ * closed or not a socket. */
 static __always_inline struct socket *socket_of(__s32 fd)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -147,7 +155,8 @@ static __always_inline struct socket *socket_of(__s32 fd)
 	if ((BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
 		return 0;
 	socket = BPF_CORE_READ(file, private_data);
-	/* The file of a Unix socket's path has the same mode, and is none. */
+	/* A Unix socket's file in the file system has the same mode, but is not a
+	 * socket. */
 	return socket && BPF_CORE_READ(socket, file) == file ? socket : 0;
 }
 
@@ -170,8 +179,8 @@ static __always_inline bool is_tcp(const struct call_record *call)
 	       call->protocol == IPPROTO_TCP;
 }
 
-/* Whether the kernel chose the port, as it does for clients: only then nobody
- * else may have it (__inet_hash_connect()). */
+/* Returns true if connect() chose the local port, as it does for clients. Only
+ * then is `fastreuse` negative (__inet_hash_connect()). */
 static __always_inline bool is_port_chosen(struct sock *sk)
 {
 	struct inet_bind_bucket *bucket = BPF_CORE_READ((struct inet_connection_sock *)sk, icsk_bind_hash);
@@ -199,10 +208,23 @@ static __always_inline void note_socket(struct call_record *call, struct socket 
 		call->flags |= CALL_IS_CLIENT;
 }
 
-/* What the kernel has for this option now, if it lies in plain sight. */
+/* What an accepted socket has from its listener. */
+static __always_inline __s64 inherited(struct sock *sk)
+{
+	__u8 nonagle = BPF_CORE_READ_BITFIELD_PROBED((struct tcp_sock *)sk, nonagle);
+	__u8 locks = BPF_CORE_READ_BITFIELD_PROBED(sk, sk_userlocks);
+
+	return (nonagle & TCP_NAGLE_OFF ? INHERITED_NODELAY : 0) |
+	       (nonagle & TCP_NAGLE_CORK ? INHERITED_CORK : 0) |
+	       (locks & SOCK_SNDBUF_LOCK ? INHERITED_SNDBUF : 0) |
+	       (locks & SOCK_RCVBUF_LOCK ? INHERITED_RCVBUF : 0);
+}
+
+/* Reads the kernel's current value for this option; returns false if no field of
+ * the socket contains it. */
 static __always_inline bool standing(const struct call_record *call, struct sock *sk, __s64 *value)
 {
-	if (call->kind == CALL_LISTEN) {
+	if (call->kind == CALL_LISTEN || (call->kind == CALL_ACCEPT && call->state == TCP_LISTEN)) {
 		*value = BPF_CORE_READ(sk, sk_max_ack_backlog);
 		return true;
 	}
@@ -245,7 +267,7 @@ static __always_inline bool standing(const struct call_record *call, struct sock
 	return false;
 }
 
-/* Keys stay where they are. */
+/* Returns true if the option's value is a key, which must not be read. */
 static __always_inline bool is_secret(__s32 level, __s32 option)
 {
 	if (level == SOL_TLS || level == SOL_ALG)
@@ -254,7 +276,7 @@ static __always_inline bool is_secret(__s32 level, __s32 option)
 				    option == TCP_FASTOPEN_KEY || option == TCP_AO_ADD_KEY);
 }
 
-/* Copies the value, as far as there is room; none of it if any of that cannot
+/* Copies the value, up to MAX_VALUE bytes. Copies nothing if a part of it cannot
  * be read. */
 static __always_inline void copy_value(struct call_record *call)
 {
@@ -274,13 +296,28 @@ static __always_inline bool has_meant_port(const struct call_record *call)
 		return true;
 	if (!(call->flags & CALL_HAS_SOCKET))
 		return false;
-	/* One that is not connected yet may get a meant one. */
+	/* A socket that is not connected yet may be bound or connected to a requested
+	 * port later. */
 	if (call->state == TCP_CLOSE && !call->remote_port)
 		return call->family == AF_INET || call->family == AF_INET6;
 	return is_meant_port(call->local_port) || is_meant_port(call->remote_port);
 }
 
-/* Notes that a call begins. */
+/* What only TCP's sockets have: how much was sent before an option was set, and
+ * of a listener what its connections get from it. */
+static __always_inline void note_tcp(struct call_record *call, struct sock *sk)
+{
+	struct inet_connection_sock *icsk = (void *)sk;
+
+	if (call->kind == CALL_SETSOCKOPT)
+		call->sent = BPF_CORE_READ((struct tcp_sock *)sk, bytes_sent);
+	if (call->kind != CALL_ACCEPT)
+		return;
+	call->level = BPF_CORE_READ(icsk, icsk_accept_queue.rskq_defer_accept);
+	call->option = BPF_CORE_READ(icsk, icsk_accept_queue.fastopenq.max_qlen);
+}
+
+/* Records the beginning of a call. */
 static __noinline int begin(__u8 kind, struct trace_event_raw_sys_enter *ctx)
 {
 	struct call_record *call = bpf_map_lookup_elem(&scratch, &zero);
@@ -297,7 +334,7 @@ static __noinline int begin(__u8 kind, struct trace_event_raw_sys_enter *ctx)
 	if (kind == CALL_BIND || kind == CALL_CONNECT) {
 		call->pointer = BPF_CORE_READ(ctx, args[1]);
 		call->len = BPF_CORE_READ(ctx, args[2]);
-	} else {
+	} else if (kind != CALL_ACCEPT) {
 		call->level = BPF_CORE_READ(ctx, args[1]);
 	}
 	if (kind == CALL_SETSOCKOPT) {
@@ -312,8 +349,10 @@ static __noinline int begin(__u8 kind, struct trace_event_raw_sys_enter *ctx)
 		note_socket(call, socket);
 		if (standing(call, BPF_CORE_READ(socket, sk), &call->before))
 			call->flags |= CALL_HAS_BEFORE;
+		if (is_tcp(call))
+			note_tcp(call, BPF_CORE_READ(socket, sk));
 	}
-	/* A port may come with these two. */
+	/* These two calls can set a port. */
 	if (kind != CALL_BIND && kind != CALL_CONNECT && !has_meant_port(call))
 		return 0;
 	copy_value(call);
@@ -337,7 +376,22 @@ static __always_inline void count(bool is_lost)
 	tally->lost += is_lost;
 }
 
-/* Hands up the call that ends. */
+/* Turns the record from the listener to the socket that was accepted. */
+static __always_inline void note_accepted(struct call_record *call)
+{
+	struct socket *socket = socket_of(call->result);
+
+	call->flags &= ~CALL_HAS_SOCKET;
+	if (!socket)
+		return;
+	note_socket(call, socket);
+	if (!is_tcp(call))
+		return;
+	call->after = inherited(BPF_CORE_READ(socket, sk));
+	call->flags |= CALL_HAS_AFTER;
+}
+
+/* Reports a call that ends. */
 static __noinline int end(struct trace_event_raw_sys_exit *ctx)
 {
 	__u32 tid = bpf_get_current_pid_tgid();
@@ -350,16 +404,28 @@ static __noinline int end(struct trace_event_raw_sys_exit *ctx)
 	result = BPF_CORE_READ(ctx, ret);
 	call->left_at = bpf_ktime_get_ns();
 	call->result = result;
+	if (call->kind == CALL_ACCEPT) {
+		/* Nobody waited: there is nothing to tell. */
+		if (result >= 0) {
+			note_accepted(call);
+			count(bpf_ringbuf_output(&records, call, sizeof(*call), BPF_RB_NO_WAKEUP) != 0);
+		}
+		bpf_map_delete_elem(&open_calls, &tid);
+		return 0;
+	}
 	socket = socket_of(call->fd);
-	/* Another thread may have closed it, and opened another one. */
+	/* Another thread may have closed the socket and opened another one with the same
+	 * descriptor. */
 	if (socket && call->inode == BPF_CORE_READ(socket, file, f_inode, i_ino)) {
-		/* An option changes neither its ends nor its state. */
+		/* Setting an option changes neither the socket's addresses nor its
+		 * state. */
 		if (call->kind != CALL_SETSOCKOPT)
 			note_socket(call, socket);
 		if (standing(call, BPF_CORE_READ(socket, sk), &call->after))
 			call->flags |= CALL_HAS_AFTER;
 	}
-	/* The page was not there yet; the kernel's own read has brought it. */
+	/* The value's page was not in memory when the call began. The kernel has read it
+	 * since. */
 	if (!call->copied && result != -EFAULT) {
 		copy_value(call);
 		if (call->copied)
@@ -388,5 +454,7 @@ TRACED(listen, CALL_LISTEN)
 TRACED(shutdown, CALL_SHUTDOWN)
 TRACED(bind, CALL_BIND)
 TRACED(connect, CALL_CONNECT)
+TRACED(accept, CALL_ACCEPT)
+TRACED(accept4, CALL_ACCEPT)
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,37 +1,39 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * What options.bpf.c hands to lagtrace: the layout of its records.
- * crates/sources/src/kernel/calls/record.rs reads them and must agree with it.
+ * The records that options.bpf.c sends to lagtrace. Their layout must agree with
+ * crates/sources/src/kernel/calls/record.rs, which reads them.
  */
 #ifndef LAGTRACE_OPTIONS_H
 #define LAGTRACE_OPTIONS_H
 
 #include <linux/types.h>
 
-/* Ports, processes and control groups that may be asked for. */
+/* Maximum numbers of requested ports, processes and control groups. */
 #define MAX_PORTS 16
 #define MAX_PIDS 1024
 #define MAX_GROUPS 16384
-/* Bytes kept of a value: an address of a Unix socket, and more than of any
- * option that matters. */
+/* Maximum number of bytes kept of a value: enough for the address of a Unix
+ * socket. The options of interest are shorter. */
 #define MAX_VALUE 112
 
-/* Whose calls are told, fixed when the programs are loaded. */
+/* The choice of the calls to report, fixed when the programs are loaded. */
 struct call_config {
-	/* On sockets with one of these ports at either end, in host order; none: any. */
+	/* Ports in host byte order; a socket matches if either end uses one. None: any
+	 * port. */
 	__u16 ports[MAX_PORTS];
 	__u32 port_count;
-	/* Only those of processes in the map `pids`. */
+	/* True if only calls of processes in the map `pids` are reported. */
 	__u8 is_by_pid;
-	/* Only those of processes in the control groups of the map `groups`, or below. */
+	/* True if only calls of processes in the control groups of the map `groups`, or
+	 * below them, are reported. */
 	__u8 is_by_group;
 	__u8 pad[2];
 };
 
-/* What happened, for each processor. */
+/* Counts, separate for each processor. */
 struct call_tally {
 	__u64 calls;
-	/* For want of room in the ring. */
+	/* Calls that were lost because the ring was full. */
 	__u64 lost;
 };
 
@@ -41,24 +43,33 @@ enum call_kind {
 	CALL_SHUTDOWN = 3,
 	CALL_BIND = 4,
 	CALL_CONNECT = 5,
+	/* accept() and accept4(): the socket is the accepted one. */
+	CALL_ACCEPT = 6,
 };
 
-/* The descriptor was one of a socket, and what follows describes it. */
+/* Bits of `after` of CALL_ACCEPT: what the accepted socket inherited from its
+ * listener. */
+#define INHERITED_NODELAY 1
+#define INHERITED_CORK 2
+#define INHERITED_SNDBUF 4
+#define INHERITED_RCVBUF 8
+
+/* The descriptor was a socket, which the record describes. */
 #define CALL_HAS_SOCKET 1
 /* `before` and `after` are known. */
 #define CALL_HAS_BEFORE 2
 #define CALL_HAS_AFTER 4
-/* The value is a key: none of it was read. */
+/* The value is a key, so nothing of it was read. */
 #define CALL_IS_SECRET 8
 /* The value could be read only after the call. */
 #define CALL_READ_LATE 16
-/* The kernel chose the socket's port: it is a client's. */
+/* The kernel chose the socket's local port, so the socket is a client's. */
 #define CALL_IS_CLIENT 32
 
 struct call_record {
 	__u8 kind;
 	__u8 flags;
-	/* The socket's state, family, type and protocol. */
+	/* The socket's state, type, family and protocol. */
 	__u8 state;
 	__u8 type;
 	__u16 family;
@@ -67,14 +78,18 @@ struct call_record {
 	__u64 entered_at;
 	__u64 left_at;
 	__s64 result;
-	/* The value's address in the process. */
+	/* Address of the value in the process. */
 	__u64 pointer;
 	__s32 fd;
-	/* The second argument: a level, a backlog, a direction. */
+	/* The second argument: the level of setsockopt(), the backlog of listen(), the
+	 * direction of shutdown(), and for CALL_ACCEPT the listener's rskq_defer_accept,
+	 * which is 0 without TCP_DEFER_ACCEPT. */
 	__s32 level;
+	/* CALL_ACCEPT: the listener's queue of TCP Fast Open, 0 without it. */
 	__s32 option;
 	__s32 len;
-	/* What the kernel had for it before and after. */
+	/* The kernel's value for the option before and after the call. For CALL_ACCEPT,
+	 * `before` is the listener's backlog and `after` is what the socket inherited. */
 	__s64 before;
 	__s64 after;
 	__u64 inode;
@@ -86,12 +101,14 @@ struct call_record {
 	__u32 namespace;
 	__u32 pid;
 	__u32 tid;
-	/* The process's name, and the thread's. */
+	/* Names of the process and of the thread. */
 	char comm[16];
 	char thread[16];
 	__u32 copied;
 	__u8 value[MAX_VALUE];
 	__u32 pad;
+	/* Bytes that the connection had sent when the call began (TCP). */
+	__u64 sent;
 };
 
 #endif

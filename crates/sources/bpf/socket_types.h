@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * The kernel's structures that options.bpf.c reads, with only the fields that
- * it reads. Where they lie is found out when the program is loaded (CO-RE), so
- * neither their order nor what is left out matters.
+ * The kernel structures that options.bpf.c reads, with only the fields that it reads.
+ * libbpf finds the offsets of the fields when it loads the program (CO-RE), so their order
+ * and the missing fields do not matter.
  */
 #ifndef LAGTRACE_SOCKET_TYPES_H
 #define LAGTRACE_SOCKET_TYPES_H
@@ -55,6 +55,7 @@ struct sock {
 	__u16 sk_protocol;
 	__u16 sk_type;
 	__u32 sk_max_ack_backlog;
+	__u8 sk_userlocks : 4;
 };
 
 enum sock_flags {
@@ -65,12 +66,23 @@ struct inet_bind_bucket {
 	signed char fastreuse;
 };
 
+struct fastopen_queue {
+	int max_qlen;
+};
+
+struct request_sock_queue {
+	__u8 rskq_defer_accept;
+	struct fastopen_queue fastopenq;
+};
+
 struct inet_connection_sock {
 	struct inet_bind_bucket *icsk_bind_hash;
+	struct request_sock_queue icsk_accept_queue;
 	__u32 icsk_user_timeout;
 };
 
 struct tcp_sock {
+	__u64 bytes_sent;
 	__u32 notsent_lowat;
 	__u8 nonagle : 4;
 };

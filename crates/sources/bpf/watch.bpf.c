@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * Requests of live servers as the kernel sees them: when their bytes arrived,
- * were read, answered, held back and sent. Only stable tracepoints, with types
- * from the kernel's own description (BTF); nothing is changed.
+ * Observes the requests of live servers in the kernel: when their bytes arrived, were read,
+ * answered, held back and sent. Uses only stable tracepoints, with the kernel's own type
+ * information (BTF), and changes nothing.
  *
- * Every turn of every watched connection is timed, in what its socket carries
- * for us (watch/turns.h). Turns that took long are handed up, and while there
- * is room for it all turns and segments (watch/segments.h) of a sample, with
- * what the threads that answer did (watch/threads.h).
+ * An exchange is a request and its answer on one connection. In names, it is called a turn.
+ * Every exchange of every watched connection is timed in its socket's storage
+ * (watch/turns.h). Slow exchanges are reported at any time. In sampling periods (in names:
+ * looks), a sample of connections is observed in detail: all its exchanges and segments are
+ * reported (watch/segments.h), and the activity of the answering threads (watch/threads.h).
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>

@@ -1,52 +1,56 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * What watch.bpf.c hands to lagtrace: the layout of its records.
- * crates/sources/src/kernel/attached/record.rs reads them and must agree with it.
+ * The records that watch.bpf.c sends to lagtrace. Their layout must agree with
+ * crates/sources/src/kernel/attached/record.rs, which reads them.
  */
 #ifndef LAGTRACE_WATCH_H
 #define LAGTRACE_WATCH_H
 
 #include <linux/types.h>
 
-/* Ports that may be asked for. */
+/* Maximum number of requested ports. */
 #define MAX_PORTS 16
-/* Headers and payload kept of a segment: IPv6 and TCP with options and 64 more. */
+/* Maximum number of bytes kept of a segment: the headers of IPv6 and of TCP with
+ * options, and 64 bytes of payload. */
 #define MAX_CAPTURED 168
-/* Turns are counted by how long they took: eight steps for each doubling, from
- * 256 ns on. */
+/* Number of counters of exchanges by duration: eight for each doubling, from 256
+ * ns on. */
 #define LATENCY_SLOTS 320
 
-/* What to watch, fixed when the programs are loaded. */
+/* The connections to watch, fixed when the programs are loaded. */
 struct watch_config {
-	/* Local ports in host order; none: whatever the programs below use. */
+	/* Local ports in host byte order; none: all ports that the selected programs
+	 * use. */
 	__u16 ports[MAX_PORTS];
 	__u32 port_count;
-	/* Only what this process reads and writes; 0: any. */
+	/* The process whose reads and writes are watched; 0: any. */
 	__u32 tgid;
-	/* Only what processes of this cgroup do; 0: any. */
+	/* The control group whose processes are watched; 0: any. */
 	__u64 cgroup;
-	/* Payload kept of a turn's first segment each way, in bytes. */
+	/* Number of payload bytes that are kept of an exchange's first segment in each
+	 * direction. */
 	__u32 request_bytes;
 	__u32 response_bytes;
-	/* Only connections of this network namespace, by its inode; 0: any. */
+	/* Inode of the network namespace whose connections are watched; 0: any. */
 	__u32 namespace;
 };
 
-/* What may be changed while the programs run. */
+/* Settings that change while the programs run. */
 struct watch_control {
-	/* Turns that took this long are handed up, in ns; 0: none for that. */
+	/* Minimum duration in ns of exchanges that are reported even outside of sampling
+	 * periods; 0: none are. */
 	__u64 slow_from;
 	/* A connection is in the sample if its hash has none of these bits. */
 	__u32 sample_mask;
-	/* Which look it is, while a sample is looked at in detail; 0: none. */
+	/* Number of the current sampling period (in names: look); 0: there is none now. */
 	__u32 look;
-	/* What is to be added to CLOCK_REALTIME for CLOCK_MONOTONIC, in ns. */
+	/* CLOCK_MONOTONIC minus CLOCK_REALTIME, in ns. */
 	__s64 monotonic;
 };
 
-/* What happened, for each processor. */
+/* Counts, separate for each processor. */
 struct watch_tally {
-	/* For want of room in the ring. */
+	/* Records that were lost because the ring was full. */
 	__u64 lost_records;
 	__u64 connections;
 	__u64 lost_connections;
@@ -59,30 +63,31 @@ enum record_kind {
 	RECORD_OPENING = 4,
 };
 
-/* What a side offered in its SYN, as the kernel keeps it. */
+/* The TCP options that one end offered in its SYN, as the kernel keeps them. */
 struct terms {
 	__u16 mss;
-	/* Shift of the windows that it advertises. */
+	/* Shift of the windows that this end advertises. */
 	__u8 window_scale;
 	__u8 pad;
 };
 
-/* One TCP segment at the border of the host's network stack. */
+/* One TCP segment at the edge of the host's network stack. */
 struct segment_record {
 	__u8 kind;
 	__u8 pad;
 	__u16 captured;
-	/* From the IP header on, as on the wire (before segmentation offload). */
+	/* Length from the IP header on, before segmentation offload splits the segment. */
 	__u32 len;
 	__u64 at;
-	/* The network namespace, by its inode: addresses may be those of another. */
+	/* Inode of the network namespace. Equal addresses in two namespaces belong to
+	 * different connections. */
 	__u32 namespace;
-	/* What the segment's sender had offered when the connection was made. */
+	/* The options that the segment's sender offered in the handshake. */
 	struct terms terms;
 	__u8 bytes[MAX_CAPTURED];
 };
 
-/* Two ends of a connection; IPv4 addresses in the first four bytes. */
+/* The two ends of a connection. An IPv4 address is in the first four bytes. */
 struct ends {
 	__be32 local[4];
 	__be32 remote[4];
@@ -92,79 +97,82 @@ struct ends {
 	__u16 protocol;
 };
 
-/* A connection that this host accepted: its handshake, as the socket keeps it. */
+/* The handshake of a connection that this host accepted, from the values in its
+ * socket. */
 struct opening_record {
 	__u8 kind;
 	__u8 has_scaling;
 	__u8 has_sack;
 	__u8 has_timestamps;
 	__u32 namespace;
-	/* The handshake's last acknowledgement came, and how long before that the
-	 * answer to the SYN had gone, in us. */
+	/* `at` is the time when the handshake's ACK arrived; `rtt_us` is the time since
+	 * the SYN/ACK, in us. */
 	__u64 at;
 	struct ends ends;
 	__u32 rtt_us;
-	/* First sequence numbers after the SYNs. */
+	/* Sequence numbers after the SYNs. */
 	__u32 own_seq;
 	__u32 peer_seq;
-	/* Windows then, in bytes. */
+	/* Windows at the end of the handshake, in bytes. */
 	__u32 own_window;
 	__u32 peer_window;
 	struct terms own;
 	struct terms peer;
-	/* Timestamps of the last acknowledgement, as on the wire. */
+	/* Timestamps of the handshake's ACK, as in the packet. */
 	__u32 tsval;
 	__u32 tsecr;
 };
 
-/* A turn: what came, and what was sent for it. Times are CLOCK_MONOTONIC in
- * nanoseconds, 0 where there was no such moment. */
+/* An exchange (in names: turn): the request that arrived and the answer that was
+ * sent. Times are CLOCK_MONOTONIC in ns; 0: the event did not happen. */
 struct turn_record {
 	__u8 kind;
-	/* What the thread did meanwhile is known. */
+	/* True if the times of the thread are known. */
 	__u8 has_thread;
 	__u16 pad;
 	__u32 writes;
 	struct ends ends;
-	/* The first bytes asked of us arrived, the network stack took them up (0:
-	 * not seen), and TCP got them; it got the last. */
+	/* Times when the request's first bytes arrived, when the network stack took them
+	 * up (0: not observed), and when TCP received its first and its last bytes. */
 	__u64 arrived_at;
 	__u64 entered_at;
 	__u64 delivered_at;
 	__u64 delivered_last_at;
-	/* The program read first. */
+	/* Time of the program's first read. */
 	__u64 read_at;
-	/* It wrote first and last. */
+	/* Times of the program's first and last write. */
 	__u64 written_at;
 	__u64 written_last_at;
-	/* TCP sent the first and last bytes of its answer. */
+	/* Times when TCP sent the first and the last bytes of the answer. */
 	__u64 sent_at;
 	__u64 sent_last_at;
-	/* The device's driver got the last of it (0: not seen), and how long the
-	 * first and the last segment had lain in queueing disciplines by then,
-	 * beyond what pacing wanted. */
+	/* Time when the device's driver received the answer's last segment (0: not
+	 * observed). Durations for which the answer's first and last segments waited in
+	 * queueing disciplines, without the time that pacing required. */
 	__u64 left_at;
 	__u64 first_queued_out;
 	__u64 queued_out;
-	/* Something of what was asked was dropped last for want of memory in its
-	 * socket; 0: nothing was. */
+	/* Time of the last drop of a part of the request because the socket was out of
+	 * memory; 0: no drop. */
 	__u64 refused_at;
-	/* The longest time that written bytes stayed unsent by Nagle's
-	 * algorithm, and how long they did in all. */
+	/* The longest single time and the total time for which Nagle's algorithm held
+	 * written bytes back. */
 	__u64 held_longest;
 	__u64 held;
 	__u32 holds;
-	/* Of those, the ones that an acknowledgement ended. */
+	/* Number of holds by Nagle's algorithm that an ACK ended. */
 	__u32 holds_acked;
-	/* Its thread was ready and without a processor: before it read, and from
-	 * there to its last write; of both, with its processor idle; and asleep
-	 * there. */
+	/* Times of the answering thread. Runnable without a processor: before its first
+	 * read (`queued_unread`), and from there to its last write (`queued`). The parts
+	 * of both that ended on an idle processor (`waking_unread`, `waking`). Asleep
+	 * from its first read to its last write (`slept`). */
 	__u64 queued_unread;
 	__u64 queued;
 	__u64 waking_unread;
 	__u64 waking;
 	__u64 slept;
-	/* It waited for somebody whom it asked; 0: it is not known to have asked. */
+	/* Time that the thread waited for another service that it called; 0: no call is
+	 * known. */
 	__u64 asked_for;
 	struct ends asked;
 	__u32 pid;

@@ -1,10 +1,8 @@
-//! Measures how fast a capture file is read and decoded, compared with
-//! `tcpdump -w /dev/null`.
+//! Measures how fast a capture file is read and decoded, compared with `tcpdump -w /dev/null`.
 //!
-//! `cargo run --release -p lagtrace-sources --example read_capture FILE [RUNS]`
-//! reads the file by turns with both, one warming turn and then as many as
-//! said, and prints the medians and their ratio. tcpdump decodes nothing: it
-//! copies records.
+//! `cargo run --release -p lagtrace-sources --example read_capture FILE [RUNS]` reads the file with
+//! both programs alternately: once to warm up, then `RUNS` times. It prints the medians and their
+//! ratio. tcpdump decodes nothing; it copies records.
 #![allow(clippy::print_stdout)]
 
 use std::path::Path;

@@ -1,9 +1,9 @@
-//! A server with known response times: the truth for what is measured against it.
+//! A server with known response times, to check measurements against.
 //!
-//! `cargo run --release -p lagtrace-sources --example slow_server ADDRESS PAUSE [PERIOD]`
-//! answers every request on ADDRESS after PAUSE milliseconds; with PERIOD, at
-//! once, but for those of the first PAUSE of each PERIOD, which wait until
-//! its end. One thread for each connection, until it is killed.
+//! `cargo run --release -p lagtrace-sources --example slow_server ADDRESS PAUSE [PERIOD]` answers
+//! every request on ADDRESS after PAUSE milliseconds. With PERIOD, requests in the first PAUSE
+//! milliseconds of each PERIOD wait until those have passed, and all others are answered
+//! immediately. Each connection has its own thread. The server runs until it is killed.
 #![allow(clippy::print_stdout)]
 
 #[path = "../tests/servers/fake.rs"]

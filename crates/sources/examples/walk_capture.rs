@@ -1,8 +1,8 @@
-//! The least work that any analysis of a capture must do: maps a pcap file,
-//! walks its records and reads the 5-tuple of each, Ethernet and IPv4 alone.
+//! The minimum of work for any analysis of a capture: maps a pcap file, walks its records and reads
+//! the 5-tuple of each. Supports Ethernet and IPv4 only.
 //!
-//! `walk_capture FILE` prints packets and a sum over the tuples. The file is
-//! trusted: this is a yardstick, not a reader.
+//! `walk_capture FILE` prints the number of packets and a sum over the tuples. The file is trusted,
+//! because this program serves only for comparison.
 #![allow(clippy::print_stdout, unsafe_code)]
 
 use std::fs::File;
@@ -16,8 +16,8 @@ fn main() -> ExitCode {
     };
     let file = File::open(&path).expect("a file that can be read");
     let len = file.metadata().expect("a file's length").len() as usize;
-    // SAFETY: a new read-only mapping of a whole file; nobody changes a
-    // benchmark's file while it runs.
+    // SAFETY: this is a new read-only mapping of a whole file, and nobody changes a benchmark's
+    // file while the benchmark runs.
     let bytes = unsafe {
         let (read, private) = (libc::PROT_READ, libc::MAP_PRIVATE);
         let begin = libc::mmap(

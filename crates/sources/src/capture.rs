@@ -32,7 +32,7 @@ fn count(summary: &mut CaptureSummary, record: &Record<'_>) {
     summary.cut_records += u64::from(record.is_cut());
 }
 
-/// Counts a decoded record that is not a TCP segment.
+/// Counts a decoded record other than a TCP segment.
 fn count_beside(summary: &mut CaptureSummary, record: &Record<'_>, packet: &Packet<'_>) {
     if let Some(at) = record.at {
         let (first, last) = summary.beside_tcp.unwrap_or((at, at));

@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-/// The sum of the big-endian 16-bit words; an odd byte is padded.
+/// Returns the sum of the big-endian 16-bit words; an odd last byte is padded with zero.
 pub(crate) fn sum(bytes: &[u8]) -> u32 {
     let word = |pair: &[u8]| {
         let byte = |at: usize| u32::from(pair.get(at).copied().unwrap_or(0));
@@ -11,7 +11,7 @@ pub(crate) fn sum(bytes: &[u8]) -> u32 {
     bytes.chunks(2).map(word).sum()
 }
 
-/// The sum of the pseudo-header (RFC 9293 §3.1, RFC 8200 §8.1).
+/// Returns the sum of the pseudo-header (RFC 9293 §3.1, RFC 8200 §8.1).
 pub(crate) fn pseudo(source: IpAddr, destination: IpAddr, protocol: u8, len: usize) -> u32 {
     let address = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => sum(&ip.octets()),
@@ -21,7 +21,7 @@ pub(crate) fn pseudo(source: IpAddr, destination: IpAddr, protocol: u8, len: usi
     address(source) + address(destination) + u32::from(protocol) + len
 }
 
-/// A sum with its carries added in; its complement is the checksum.
+/// Adds the carries to the low 16 bits of a sum. The complement of the result is the checksum.
 pub(crate) fn fold(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

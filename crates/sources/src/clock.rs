@@ -1,4 +1,4 @@
-//! The clock of our own timestamps.
+//! The clock of lagtrace's own timestamps.
 
 use lagtrace_core::observed::time::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -7,10 +7,10 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 /// used.
 const READINGS: usize = 8;
 
-/// `CLOCK_MONOTONIC` shifted to `CLOCK_REALTIME` by an offset that is read once.
+/// `CLOCK_MONOTONIC` plus its offset to `CLOCK_REALTIME`, which is read only once.
 ///
-/// The timestamps can be compared with the kernel's packet timestamps, and never jump when the
-/// realtime clock is set. Both clocks are slewed alike, so they stay together.
+/// The timestamps can be compared with the kernel's packet timestamps, and do not jump when the
+/// realtime clock is set. Both clocks are slewed in the same way, so the offset stays correct.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     offset_ns: i64,

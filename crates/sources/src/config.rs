@@ -1,15 +1,17 @@
-//! The configuration of the server under investigation, as its program
-//! resolves it for one request.
+//! The configuration of the server under investigation, as the server's program resolves it for one
+//! request.
 //!
 //! Input: a process of that program, and the request's address, port, host and URI. Output: the
 //! value of every directive that may explain a finding, the file and line that set it, and the
-//! certainty of that value. This module does not interpret what a value means for a request's time.
+//! certainty of that value. This module does not interpret the effect of a value on the request's
+//! time.
 //!
-//! There is one module per program; [`program`] names those whose files have one directive on each
-//! line. Files are read as the program sees them, through
-//! `/proc/PID/root`. Their contents are treated as hostile: sizes, counts and nesting are bounded,
-//! and if a file cannot be understood completely, the part before the problem is used.
+//! nginx has a module of its own; [`program`] covers the programs whose files have one directive on
+//! each line, and [`launch`] those that are configured when they are started. Files are read through `/proc/PID/root`, as the program sees them. Their contents are
+//! treated as hostile: sizes, counts and nesting are bounded. If a file cannot be understood
+//! completely, the part before the problem is used.
 
+pub mod launch;
 pub mod nginx;
 pub mod program;
 
@@ -23,18 +25,18 @@ mod process;
 use std::io;
 use std::path::PathBuf;
 
-/// The certainty that the result is what the program itself does.
+/// The certainty that the program itself has this configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certainty {
-    /// The program, running on these files, behaves exactly like this.
+    /// The program, running on these files, has exactly this configuration.
     Exact,
-    /// Something that affects the result is unknown: the reason, in one or more sentences.
+    /// Something that affects the result is unknown. Contains the reasons.
     Ambiguous(String),
 }
 
 impl Certainty {
-    /// Returns `Exact` if there are no doubts, and otherwise `Ambiguous` with all doubts, the first
-    /// few of them in full.
+    /// Returns `Exact` if there are no doubts, and otherwise `Ambiguous` with the first few doubts
+    /// in full and the number of the others.
     pub(crate) fn from_doubts(doubts: &[String]) -> Self {
         const SPELLED_OUT: usize = 4;
         let more = doubts.len().saturating_sub(SPELLED_OUT);
@@ -77,7 +79,7 @@ pub enum Error {
         /// The process's command line.
         title: String,
     },
-    /// The process is an orphan: its master has ended.
+    /// The process has no parent: its master has ended.
     #[error("the master of nginx process {pid} has ended")]
     NoMaster {
         /// The requested process.

@@ -1,10 +1,10 @@
-//! The kernel's network counters before and after a load: `/proc/net/netstat`, `/proc/net/snmp` and
-//! `/proc/net/snmp6`; also `/proc/net/softnet_stat` and `/proc/net/stat/nf_conntrack`, summed over
-//! all processors.
+//! The kernel's network counters before and after a load. They are read from `/proc/net/netstat`,
+//! `/proc/net/snmp` and `/proc/net/snmp6`, and from `/proc/net/softnet_stat` and
+//! `/proc/net/stat/nf_conntrack`, whose lines are summed over all processors.
 //!
-//! Every network namespace has its own counters, except `Softnet`, which is the whole host's. If
-//! the target runs on this host in another namespace, the counters of that namespace are read too,
-//! under the same names; [`CounterScope`] distinguishes them.
+//! Every network namespace has its own counters, except `Softnet`, which counts for the whole host.
+//! If the target runs on this host in another namespace, the counters of that namespace are read
+//! too, under the same names. [`CounterScope`] distinguishes them.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +21,9 @@ const MOST_CHANGES: usize = 96;
 /// Maximum bytes of a counter's name.
 const LONGEST_NAME: usize = 64;
 
-/// The counters that affect latency, the most significant first. They lead the list of changes.
-/// Counters also in [`ALWAYS`] are reported even if unchanged, because "it did not move" clears a
-/// suspect.
+/// The counters that affect latency, the most significant first. Changes of these are reported
+/// first. Counters that are also in [`ALWAYS`] are reported even without a change, because an
+/// unchanged counter can rule out a cause.
 const INTERESTING: &[&str] = &[
     "TcpExt:DelayedACKs",
     "TcpExt:DelayedACKLocked",
@@ -111,18 +111,18 @@ const ALWAYS: &[&str] = &[
     "Conntrack:EarlyDrop",
 ];
 
-/// Columns of `/proc/net/softnet_stat` (`softnet_seq_show()`), which has no heading: index and name
-/// of each.
+/// The index and name of each used column of `/proc/net/softnet_stat` (`softnet_seq_show()`). The
+/// file has no heading.
 const SOFTNET: &[(usize, &str)] = &[(1, "Dropped"), (2, "TimeSqueeze")];
 
-/// Columns of `/proc/net/stat/nf_conntrack`: heading and name of each.
+/// The heading and name of each used column of `/proc/net/stat/nf_conntrack`.
 const CONNTRACK: &[(&str, &str)] = &[
     ("drop", "Drop"),
     ("early_drop", "EarlyDrop"),
     ("insert_failed", "InsertFailed"),
 ];
 
-/// Gauges and settings that the kernel lists among the counters; they are left out.
+/// Gauges and settings that the kernel lists among the counters. They are not reported.
 const NO_COUNTERS: &[&str] = &[
     "Ip:Forwarding",
     "Ip:DefaultTTL",
@@ -133,7 +133,7 @@ const NO_COUNTERS: &[&str] = &[
     "Tcp:CurrEstab",
 ];
 
-/// The counters of one network namespace at one instant, by group and name.
+/// The counters of one network namespace at one time, by name with group (`Group:Name`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters(BTreeMap<String, u64>);
 
@@ -141,16 +141,16 @@ impl Counters {
     /// Reads the counters of the calling thread's namespace.
     ///
     /// # Errors
-    /// `/proc` is not mounted. A kernel without IPv6 lacks only its counters.
+    /// Returns an error if `/proc` is not mounted. A kernel without IPv6 is no error; its counters
+    /// are missing then.
     pub fn read() -> Result<Self, HostError> {
         Self::read_in("/proc/thread-self/net")
     }
 
-    /// Reads the counters of the namespace of process `pid`; needs no
-    /// privilege.
+    /// Reads the counters of the namespace of process `pid`. This needs no privilege.
     ///
     /// # Errors
-    /// The process ended, or `/proc` hides it.
+    /// Returns an error if the process has ended, or if `/proc` hides it.
     pub fn read_of(pid: u32) -> Result<Self, HostError> {
         Self::read_in(&format!("/proc/{pid}/net"))
     }
@@ -166,7 +166,7 @@ impl Counters {
         counters.add_tables(&read("snmp")?);
         counters.add_list(&read("snmp6").unwrap_or_default());
         counters.add_softnet(&read("softnet_stat").unwrap_or_default());
-        // Exists only if connections are tracked.
+        // The file exists only if connection tracking is in use.
         counters.add_conntrack(&read("stat/nf_conntrack").unwrap_or_default());
         Ok(counters)
     }
@@ -176,8 +176,8 @@ impl Counters {
         self.0.get(name).copied()
     }
 
-    /// Returns the changes from these counters to `after`, at most 96: the most significant first,
-    /// the rest by name.
+    /// Returns the changes from these counters to `after`, at most 96. The most significant ones
+    /// come first, the others follow by name.
     pub fn changes(&self, after: &Self, scope: CounterScope) -> Vec<CounterChange> {
         let rank = |name: &str| INTERESTING.iter().position(|&known| known == name);
         let mut changes: Vec<CounterChange> = after
@@ -199,8 +199,8 @@ impl Counters {
         changes
     }
 
-    /// Reads pairs of lines, `Group: name name` above `Group: value value`. Pairs whose groups
-    /// differ, and values without a name, are left out.
+    /// Reads pairs of lines: `Group: name name`, then `Group: value value`. A pair with two
+    /// different groups is left out, and so are values without a name.
     fn add_tables(&mut self, text: &str) {
         let mut lines = text.lines();
         while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
@@ -217,7 +217,7 @@ impl Counters {
         }
     }
 
-    /// Reads lines of `GroupName value` as IPv6 has them.
+    /// Reads lines of the form `GroupName value`, as used for IPv6.
     fn add_list(&mut self, text: &str) {
         for line in text.lines() {
             let mut words = line.split_whitespace();
@@ -230,7 +230,7 @@ impl Counters {
         }
     }
 
-    /// Reads a line of hexadecimal numbers for each processor.
+    /// Reads lines of hexadecimal numbers, one line for each processor.
     fn add_softnet(&mut self, text: &str) {
         for line in text.lines() {
             for &(column, name) in SOFTNET {
@@ -239,7 +239,7 @@ impl Counters {
         }
     }
 
-    /// Reads a heading, and a line of hexadecimal numbers for each processor.
+    /// Reads a heading, then lines of hexadecimal numbers, one line for each processor.
     fn add_conntrack(&mut self, text: &str) {
         let mut lines = text.lines();
         let headings: Vec<_> = lines
@@ -256,7 +256,7 @@ impl Counters {
         }
     }
 
-    /// Adds to one counter; a value that is not a number is left out.
+    /// Adds to a counter. A value that is not a number is left out.
     fn add_hexadecimal(&mut self, group: &str, name: &str, value: Option<&str>) {
         let value = value.and_then(|value| u64::from_str_radix(value, 16).ok());
         if let Some(value) = value {
@@ -265,7 +265,7 @@ impl Counters {
         }
     }
 
-    /// Adds one counter; an invalid name or value is left out.
+    /// Sets a counter. An invalid name or value is left out.
     fn add(&mut self, group: &str, name: &str, value: &str) {
         let is_word = |word: &str| {
             (1..=LONGEST_NAME).contains(&word.len())
@@ -281,7 +281,7 @@ impl Counters {
     }
 }
 
-/// Splits the name of an IPv6 counter into its group and the rest.
+/// Splits the name of an IPv6 counter into its group and the remaining name.
 fn split_group(word: &str) -> Option<(&str, &str)> {
     ["UdpLite6", "Icmp6", "Udp6", "Ip6"]
         .into_iter()

@@ -1,10 +1,11 @@
-//! Packet filter rules of this host that could block the target: the rules of nftables (which also
-//! hold those of iptables' newer form) and of iptables' older form, read from the kernel without
-//! the tools of either.
+//! Packet filter rules of this host that could block connections to the target. Both kinds of rules
+//! are read from the kernel, without running any tool: those of nftables, to which `iptables-nft`
+//! adds its rules, and those of legacy iptables.
 //!
-//! A rule counts if it drops or rejects, is reached from a hook that the target's packets pass, and
-//! cannot be shown to apply to other packets only. The count errs upward: zero clears the firewall,
-//! but a larger count does not prove that the firewall blocks.
+//! A rule counts if it drops or rejects packets, is reached from a hook that the target's packets
+//! pass, and may apply to these packets. The count can be too high, but not too low. A count of
+//! zero therefore rules out the firewall, while a larger count does not prove that the firewall
+//! blocks.
 
 use lagtrace_core::observed::event::FirewallState;
 use lagtrace_core::observed::flow::Endpoint;
@@ -15,20 +16,19 @@ mod legacy;
 mod rule;
 mod ruleset;
 
-/// The target's packets as a packet filter sees them.
+/// The properties of the target's packets that a packet filter can test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilteredTraffic {
     /// The target.
     pub target: Endpoint,
     /// True if this namespace forwards the packets, as a host does for its containers.
     pub is_forwarded: bool,
-    /// The lowest ephemeral port of our own connections (`net.ipv4.ip_local_port_range`).
+    /// The lowest ephemeral port of this host's own connections (`net.ipv4.ip_local_port_range`).
     pub first_ephemeral_port: u16,
 }
 
 impl FilteredTraffic {
-    /// Returns true if a segment of the target's connections can carry this
-    /// port.
+    /// Returns true if a segment to or from the target can have this port.
     fn may_use_port(&self, port: u16) -> bool {
         port == self.target.port || port >= self.first_ephemeral_port
     }

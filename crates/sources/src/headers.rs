@@ -1,4 +1,4 @@
-//! TCP and IPv4 headers for raw sockets, whose users build the headers themselves.
+//! TCP and IPv4 headers for raw sockets. The kernel does not build headers for these sockets.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -6,14 +6,14 @@ use lagtrace_core::observed::segment::TcpFlags;
 
 use crate::checksum::{fold, pseudo, sum};
 
-/// Protocol numbers.
+/// Protocol numbers of IP.
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 /// Length of a TCP header without options, in bytes.
 pub(crate) const TCP_HEADER: usize = 20;
-/// Position of the checksum in a TCP header (RFC 9293 §3.1).
+/// Position of the checksum in a TCP header, in bytes (RFC 9293 §3.1).
 const CHECKSUM: core::ops::Range<usize> = 16..18;
-/// The receive window that segments advertise, which is Linux's initial window.
+/// The receive window that the segments advertise, in bytes; Linux begins with the same.
 const WINDOW: u16 = 64_240;
 
 /// The endpoints of a flow.
@@ -48,13 +48,13 @@ pub(crate) struct TcpSegment<'a> {
     pub(crate) sequence: u32,
     pub(crate) acknowledged: u32,
     pub(crate) flags: TcpFlags,
-    /// TCP options; a multiple of four bytes, at most 40.
+    /// TCP options. Their length is a multiple of four bytes, at most 40 bytes.
     pub(crate) options: &'a [u8],
     pub(crate) payload: &'a [u8],
 }
 
 impl TcpSegment<'_> {
-    /// Returns the segment with its checksum, without an IP header.
+    /// Returns the segment with its checksum and without an IP header.
     pub(crate) fn between(&self, ends: &Ends) -> Vec<u8> {
         let header = TCP_HEADER + self.options.len();
         let mut bytes = Vec::with_capacity(header + self.payload.len());
@@ -85,7 +85,7 @@ pub(crate) struct Ipv4Header {
 }
 
 impl Ipv4Header {
-    /// Returns the packet; the kernel adds the header's checksum.
+    /// Returns the packet without the checksum of its IP header, which the kernel adds.
     pub(crate) fn before(self, ends: &Ends, message: &[u8]) -> Vec<u8> {
         let octets = |ip: IpAddr| match ip {
             IpAddr::V4(ip) => ip.octets(),

@@ -1,7 +1,7 @@
 //! Detection of the end of an HTTP/1.1 response (RFC 9112 §6).
 //!
-//! Input: the bytes of one connection, split in any way. Output: the status of each response and
-//! the position of its last byte. There are no sockets and no times, and bodies are not stored.
+//! Input: the bytes of one connection, in pieces of any size. Output: the status of each response
+//! and the position of its last byte. This module uses no sockets or clocks and stores no bodies.
 
 mod chunked;
 mod fields;
@@ -13,13 +13,13 @@ use fields::{FieldFacts, Framing};
 
 /// Maximum length of a response head, in bytes.
 pub(crate) const MAX_HEAD_LEN: usize = 64 * 1024;
-/// Maximum length of a head that is compared with the next one, in bytes.
+/// Maximum length in bytes of a head that is kept, so that the next head can be compared with it.
 const MAX_REMEMBERED: usize = 1024;
 /// Maximum number of header fields in one head.
 const MAX_FIELDS: usize = 128;
 /// Maximum number of interim responses (1xx) before the final one.
 const MAX_INTERIM: u8 = 32;
-/// The name of a field that sets a cookie, with its colon.
+/// The name of the field that sets a cookie, with the colon.
 const SET_COOKIE: &[u8] = b"set-cookie:";
 /// The bytes at the start of every response head.
 const PREFIX: &[u8] = b"HTTP/1.";
@@ -28,7 +28,7 @@ const PREFIX: &[u8] = b"HTTP/1.";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotHttp;
 
-/// The facts in the head of a final response.
+/// Information from the head of a final response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     /// The status code, 200 to 999.
@@ -57,26 +57,28 @@ pub(crate) struct ResponseReader {
     state: State,
     /// The part of a head that arrived in earlier reads.
     partial_head: Vec<u8>,
-    /// The last head that arrived in one read, and its parsed form. It is kept because most
-    /// responses on a connection have the same head as the response before.
+    /// The last head that arrived in one read, with the result of parsing it. Most responses on a
+    /// connection have the same head as the previous response, and need no parsing then.
     last_head: Option<(Vec<u8>, ParsedHead)>,
     is_head_request: bool,
     interim: u8,
-    /// Values of `Set-Cookie` fields that were not taken yet; `None` if cookies are not requested.
+    /// Values of `Set-Cookie` fields that have not been taken yet; `None` if cookies are not
+    /// requested.
     cookies: Option<Vec<String>>,
 }
 
 #[derive(Debug)]
 enum State {
     Head,
-    /// A body of known length, with the number of bytes that remain.
+    /// A body of known length, with the number of bytes that are still missing.
     Length(Head, u64),
     Chunked(Head, ChunkedBody),
     UntilClose(Head),
 }
 
 impl ResponseReader {
-    /// Creates a reader for responses to `HEAD` requests, or to requests with other methods.
+    /// Creates a reader for the responses to `HEAD` requests or, if `is_head_request` is false, to
+    /// requests with other methods.
     pub(crate) fn new(is_head_request: bool) -> Self {
         Self {
             state: State::Head,
@@ -101,14 +103,14 @@ impl ResponseReader {
             .unwrap_or_default()
     }
 
-    /// Discards a partial response: the next byte is the first of a new one.
+    /// Discards a partial response. The next byte is the first byte of a new response.
     pub(crate) fn reset(&mut self) {
         self.state = State::Head;
         self.partial_head.clear();
         self.interim = 0;
     }
 
-    /// Takes the next bytes of the connection.
+    /// Processes the next bytes of the connection.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Progress, NotHttp> {
         let mut used = 0;
         loop {
@@ -125,12 +127,12 @@ impl ResponseReader {
         }
     }
 
-    /// Records that the peer closed the connection. Returns the head of the response that ends with
-    /// the close, if there is one.
+    /// Records that the peer closed the connection. Returns the head of a response that ends with
+    /// the close; `None` if there is no such response.
     pub(crate) fn close(&mut self) -> Result<Option<Head>, NotHttp> {
         let head = match &self.state {
             State::UntilClose(head) => Some(*head),
-            // Garbage is refused even if it was too short to be recognized before.
+            // The response was too short to be recognized earlier.
             State::Head if !self.partial_head.is_empty() => {
                 parse_head(&self.partial_head)?;
                 None
@@ -169,8 +171,8 @@ impl ResponseReader {
             self.keep(bytes)?;
             return Ok((bytes.len(), None));
         }
-        // Only bytes up to the blank line belong to the head, and the head is
-        // parsed once, when that line is there: slow senders cost no more.
+        // Only the bytes up to the blank line belong to the head. The head is parsed only when this
+        // line has arrived, so that a slow sender costs no extra work.
         let before = self.partial_head.len();
         let Some(end) = find_head_end(&self.partial_head, bytes) else {
             self.keep(bytes)?;
@@ -186,8 +188,8 @@ impl ResponseReader {
         self.enter_body(parsed, end)
     }
 
-    /// Parses a head at the beginning of `bytes`, if it is complete. The end of a head can be
-    /// recognized from its bytes, so bytes equal to the last head are not parsed again.
+    /// Parses a head at the beginning of `bytes`, if it is complete. Bytes that equal the last head
+    /// are not parsed again.
     fn parse(&mut self, bytes: &[u8]) -> Result<Option<ParsedHead>, NotHttp> {
         if let Some((known, parsed)) = &self.last_head
             && bytes.starts_with(known)
@@ -220,7 +222,7 @@ impl ResponseReader {
         }
     }
 
-    /// Keeps a part of a head until the rest arrives.
+    /// Keeps a part of a head until the other parts arrive.
     fn keep(&mut self, bytes: &[u8]) -> Result<(), NotHttp> {
         if self.partial_head.len() + bytes.len() > MAX_HEAD_LEN {
             return Err(NotHttp);
@@ -241,7 +243,7 @@ impl ResponseReader {
         taken: usize,
     ) -> Result<(usize, Option<Head>), NotHttp> {
         if parsed.status < 200 {
-            // 101 would change the protocol, which was not asked for.
+            // Status 101 would change the protocol, which no request asks for.
             self.interim += 1;
             let is_acceptable = parsed.status != 101 && self.interim <= MAX_INTERIM;
             return if is_acceptable {
@@ -308,12 +310,13 @@ fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, NotHttp> {
     }))
 }
 
-/// Returns the end of the blank line after a head in `bytes`, which follow the bytes in `before`.
+/// Returns the position in `bytes` after the blank line that ends a head. `before` contains the
+/// bytes before `bytes`.
 fn find_head_end(before: &[u8], bytes: &[u8]) -> Option<usize> {
     let tail = before
         .get(before.len().saturating_sub(2)..)
         .unwrap_or_default();
-    // The part of `\n` or `\n\r` that `before` ends with.
+    // The end of `before` can be a part of the blank line: `\n` or `\n\r`.
     let mut is_line_start = tail.ends_with(b"\n") || tail.ends_with(b"\n\r");
     let mut saw_return = tail.ends_with(b"\n\r");
     for (at, &byte) in bytes.iter().enumerate() {

@@ -1,13 +1,15 @@
-//! Requests of live services, and calls on sockets, as the kernel sees them.
+//! Observation of live services' requests, and of system calls on sockets, by eBPF programs.
 //!
-//! eBPF programs (`bpf/watch.bpf.c`) attached to stable tracepoints time every turn of the watched
-//! connections, and report the segments and turns of a sample. The programs change nothing, and are
-//! removed with the process that attached them, however that process ends. Watching needs a kernel
-//! with type information (BTF, since 5.11) and CAP_BPF with CAP_PERFMON.
+//! The programs in `bpf/watch.bpf.c` are attached to stable tracepoints. They time every exchange
+//! (a request with its answer) of the watched connections, and report the segments and exchanges of
+//! a sample. In names, an exchange is called a turn. The programs change nothing. They are removed
+//! when the process that attached them ends, even if it crashes. Watching needs a kernel with type
+//! information (BTF, since 5.11) and the capabilities CAP_BPF and CAP_PERFMON.
 //!
-//! Other programs (`bpf/options.bpf.c`) report the system calls that set up sockets ([`Calls`]);
-//! finding the tracepoints of these calls also needs CAP_SYS_ADMIN. Operations through io_uring are
-//! not system calls and are not seen; nor are the calls of 32-bit programs on a 64-bit kernel.
+//! The programs in `bpf/options.bpf.c` report the system calls that set up sockets ([`Calls`]).
+//! They also need CAP_SYS_ADMIN, to find the tracepoints of these calls. Two kinds of operations
+//! are not seen: those through io_uring, which are not system calls, and the calls of 32-bit
+//! programs on a 64-bit kernel.
 
 #[cfg(not(feature = "live"))]
 #[path = "kernel/absent.rs"]
@@ -34,59 +36,61 @@ pub use calls::Calls;
 
 use crate::socket::survey::Choice;
 
-/// Maximum number of ports that can be watched in parallel.
+/// Maximum number of ports that can be watched at the same time.
 pub const MAX_PORTS: usize = 16;
 /// Maximum number of processes that can be selected.
 pub(crate) const MAX_PIDS: usize = 1024;
 
-/// The choice of the connections to watch and of the data to report about them.
+/// The connections to watch, and the data to report about them.
 #[derive(Clone, Debug, Default)]
 pub struct WatchOptions {
-    /// Local ports of services; if empty, all ports that the processes below use.
+    /// Local ports of services; if empty, all ports that the selected processes use.
     pub ports: Vec<u16>,
-    /// The process whose connections are watched, which are the connections that it reads or
-    /// writes.
+    /// The process whose connections are watched. A connection belongs to the process that reads or
+    /// writes it.
     pub pid: Option<u32>,
-    /// The cgroup (version 2) whose connections are watched, which are the connections that its
-    /// processes read or write. The path is relative to the cgroup mount, for example
+    /// The cgroup (version 2) whose connections are watched. A connection belongs to the cgroup of
+    /// the process that reads or writes it. The path is relative to the cgroup mount, for example
     /// `/system.slice/nginx.service`.
     pub cgroup: Option<PathBuf>,
-    /// Inode of the network namespace whose connections are watched; equal addresses in other
+    /// Inode of the network namespace whose connections are watched. Equal addresses in other
     /// namespaces belong to other services.
     pub namespace: Option<u64>,
-    /// True if the first bytes of requests (up to 64) and responses (up to 16) are reported, so
-    /// that HTTP can be parsed.
+    /// True if the first bytes of requests (up to 64) and responses (up to 16) are reported, to
+    /// parse HTTP.
     pub keeps_payload: bool,
-    /// Minimum length of a turn that is reported whether it is in the sample or not.
+    /// Minimum duration of exchanges that are reported even outside of the sample.
     pub slow_from: Option<Duration>,
-    /// Tracepoints that are not used, to behave as on kernels that lack them.
+    /// Tracepoints that are not used, to simulate a kernel without them.
     pub without: Vec<String>,
 }
 
 /// An observation.
 #[derive(Debug)]
 pub enum Sighting<'a> {
-    /// A segment at the border of this host's network stack, with the first
-    /// bytes of its payload.
+    /// A segment at the edge of this host's network stack, with the first bytes of its payload.
     Packet(&'a Packet<'a>),
-    /// A completed turn.
+    /// A completed exchange.
     Turn(&'a RequestSpan),
 }
 
 /// The choice of the processes and sockets whose calls are reported.
 #[derive(Clone, Debug, Default)]
 pub struct CallOptions {
-    /// The sockets and the calling processes, chosen as for a survey. The paths of Unix sockets are
-    /// not known here.
+    /// The sockets and the calling processes, chosen as for a survey. Unix sockets cannot be chosen
+    /// by path here.
     pub choice: Choice,
     /// True to include sockets of any kind, even if the choice names protocols.
     pub is_any_kind: bool,
+    /// True to report accepted connections too, with the options that they have from their
+    /// listener.
+    pub has_accepts: bool,
 }
 
 /// The state of a watch at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
-    /// The tally for the report.
+    /// The counts for the report.
     pub tally: WatchTally,
     /// Number of observations reported by the programs.
     pub records: u64,
@@ -101,10 +105,10 @@ pub enum KernelError {
     /// The kernel provides no type information (BTF).
     #[error("this kernel has no type information (no {})", .0.display())]
     NoTypes(PathBuf),
-    /// The kernel rejected all of the programs that are needed.
+    /// The kernel rejected the programs that are needed.
     #[error("the kernel did not accept {program}")]
     Refused {
-        /// The program that was rejected, or the part of the program.
+        /// The rejected program, or its rejected part.
         program: String,
         /// The error from the kernel.
         #[source]
@@ -131,7 +135,7 @@ pub enum KernelError {
     /// The user may not read the list of tracepoints.
     #[error("reading the kernel's list of tracepoints is not permitted")]
     TracepointsNotPermitted(#[source] io::Error),
-    /// The kernel does not have tracepoints of system calls.
+    /// The kernel has no tracepoints for system calls.
     #[error("this kernel has no tracepoints of system calls")]
     NoTracepoints(#[source] io::Error),
     /// The build lacks the feature `live`.

@@ -1,11 +1,11 @@
 //! Sources of observations: captures, probes, load, sockets, counters, configuration.
 //!
-//! Each source does I/O of one kind and returns the types of the core:
+//! Each source performs one kind of I/O and returns types of the core:
 //! [`Segment`](lagtrace_core::observed::segment::Segment)s and
 //! [`Event`](lagtrace_core::observed::event::Event)s. Sources do not interpret what they observe:
-//! connections, exchanges, waits, causes and reports are not known here. Each operation that needs
-//! a privilege is in one small part of its source, and fails with an error that names the missing
-//! capability.
+//! they know nothing of waits, causes and reports. Each operation that needs a privilege is in one
+//! small part of its source. Without the privilege, the operation fails with an error that names
+//! the missing capability.
 
 pub mod capture;
 mod checksum;

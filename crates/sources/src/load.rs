@@ -1,13 +1,13 @@
-//! Concurrent HTTP/1.1 and HTTP/2 load over TCP and TLS, whose latencies include the requests that
-//! timed out.
+//! Concurrent HTTP/1.1 and HTTP/2 load over TCP and TLS. Its latencies include requests that timed
+//! out.
 //!
-//! Input: a [`Plan`]. Output: events during the run, and a [`Summary`]. Every request is counted: a
-//! request that timed out or was cut off by the end of the run is in the latencies with its age; a
-//! request that was refused or reset is counted by the kind of its failure. This module only
-//! measures and does not interpret.
+//! Input: a [`Plan`]. Output: events during the run, and a [`Summary`]. Every request is counted. A
+//! request that timed out, or that the end of the run cut off, is in the latencies with its age. A
+//! request that was refused or reset is counted by its kind of failure. This module only measures;
+//! it does not interpret.
 //!
-//! Connections, and the policy of each worker, are state machines without I/O; the engine moves
-//! bytes between them and the sockets.
+//! Connections and the workers' policies are state machines without I/O. The engine moves bytes
+//! between them and the sockets.
 
 mod by_url;
 mod cadence;
@@ -60,10 +60,9 @@ use record::Batch;
 
 /// Interval between progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum number of batches that wait for the collector; beyond this, workers wait for the
-/// collector.
+/// Maximum number of batches that wait for the collector. If there are more, the workers wait.
 const MAX_BATCHES: usize = 1_024;
-/// Number of file descriptors left to the rest of the program.
+/// Number of file descriptors reserved for other parts of the program.
 const SPARE_DESCRIPTORS: u64 = 64;
 
 /// A reason why a run is not possible.
@@ -72,18 +71,18 @@ pub enum LoadError {
     /// The plan has no lane.
     #[error("the load has no target")]
     NoLanes,
-    /// A lane has no connection.
+    /// A lane has no connections.
     #[error("lane {lane} of the load has no connection")]
     NoConnections {
         /// The lane's number, from 0.
         lane: usize,
     },
-    /// More connections than are supported or allowed here.
+    /// More connections than the program supports or the system allows.
     #[error("{wanted} connections are wanted, {most} are possible")]
     TooManyConnections {
-        /// Connections of the plan.
+        /// The plan's number of connections.
         wanted: u32,
-        /// The highest possible number.
+        /// The maximum number.
         most: u32,
     },
     /// The rate is not a positive number, or is too high.
@@ -93,18 +92,18 @@ pub enum LoadError {
     Rate {
         /// The plan's rate.
         rate: f64,
-        /// The highest possible rate.
+        /// The maximum rate.
         most: f64,
     },
-    /// A time that is too short or too long.
+    /// A duration is too short or too long.
     #[error("a {name} of {length:?} is not possible: it must be from 1 ms to 24 h")]
     Length {
-        /// The name of the time.
+        /// The name of the duration.
         name: &'static str,
-        /// The value of the time.
+        /// The value of the duration.
         length: Duration,
     },
-    /// A URL asks for TLS and the plan has none.
+    /// A URL needs TLS, and the plan has no TLS settings.
     #[error("the load needs TLS, but the plan has no TLS client")]
     NoTls,
     /// TLS could not be set up.
@@ -113,16 +112,16 @@ pub enum LoadError {
     /// The number of requests that may be in flight on a connection is 0 or too high.
     #[error("from 1 to {most} requests may be in flight on a connection")]
     AtOnce {
-        /// The highest possible number.
+        /// The maximum number.
         most: u32,
     },
     /// More URLs than are supported.
     #[error("at most {most} URLs can be requested in one run")]
     TooManyUrls {
-        /// The highest possible number.
+        /// The maximum number.
         most: usize,
     },
-    /// The scheme, host or port of a URL differs from the first URL.
+    /// The scheme, host or port of a URL differs from that of the first URL.
     #[error("{url} is of another scheme, host or port than the first URL")]
     OtherOrigin {
         /// The URL.
@@ -131,16 +130,16 @@ pub enum LoadError {
     /// The weight of a URL is out of range.
     #[error("the weight of a URL is a number from 1 to {most}")]
     Weight {
-        /// The highest possible weight.
+        /// The maximum weight.
         most: u32,
     },
     /// Cookies cannot be kept on connections of this protocol.
     #[error("cookies of servers are stored only with HTTP/1.1")]
     Jar,
-    /// The kernel gives no timestamps for such requests.
+    /// The kernel cannot timestamp the plan's requests.
     #[error("timestamps need HTTP/1.1 in clear text over TCP, one request at a time")]
     Stamps,
-    /// Our sockets could not be set up as the plan requires.
+    /// A socket could not be set up as the plan requires.
     #[error("{operation} failed")]
     Socket {
         /// The operation, with its operand.
@@ -162,32 +161,36 @@ pub enum LoadError {
     },
 }
 
-/// The progress of a run.
+/// The progress of a run, while it is running.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// Time since the start.
     pub elapsed: Duration,
-    /// Length of the run, warm-up included.
+    /// Length of the run, including the warm-up.
     pub of: Duration,
     /// Requests that ended so far.
     pub requests: u64,
-    /// Requests among them that failed.
+    /// Number of ended requests that failed.
     pub failures: u64,
     /// Connections opened so far.
     pub connects: u64,
-    /// Figures of the last second.
+    /// Figures of the last second's requests.
     pub recent: Recent,
 }
 
 /// Runs `plan` to its end on separate threads.
 ///
 /// `progress` is called about ten times per second. Setting `stop` ends the run early, with the
-/// measurements made so far. Both callbacks run on the calling thread.
+/// measurements so far. Both callbacks run on the calling thread.
 ///
-/// Events: a `PhaseStarted` for the warm-up and immediately for each lane (and again, with their
-/// true end, if the run ends early); a `FlowPhase` for each connection, whose traffic before its
-/// lane's `PhaseStarted` is warm-up; evenly selected `Request`s; and a `Load` for each second and
-/// group (several with the same key are summed).
+/// The events are:
+/// - `PhaseStarted` at the beginning, for the warm-up and for each lane. If the run ends early,
+///   these events are repeated with the actual end.
+/// - `FlowPhase` for each connection. Its traffic before the `PhaseStarted` time of its lane
+///   belongs to the warm-up.
+/// - `Request` for evenly selected requests.
+/// - `Load` for each second and group. Several of these with the same second and group are to be
+///   summed.
 pub fn run(
     plan: &Plan,
     progress: &dyn Fn(Progress),
@@ -270,13 +273,13 @@ struct Watch<'a, S> {
     progress: &'a dyn Fn(Progress),
     collector: Collector<'a, S>,
     told: Timestamp,
-    /// Maximum lateness of this thread after waiting for records.
+    /// The longest delay of this thread after it waited for records.
     standstill: Duration,
     hopeless: Option<RequestFailure>,
 }
 
 impl<S: FnMut(Event)> Watch<'_, S> {
-    /// Collects records until all workers are done.
+    /// Collects records until all workers have ended.
     fn run(&mut self, batches: &Receiver<Batch>, abandoned: &AtomicBool) {
         loop {
             let before = self.clock.now();
@@ -339,7 +342,8 @@ impl<S: FnMut(Event)> Watch<'_, S> {
     }
 }
 
-/// Raises this process's limit on file descriptors as far as the run needs and the system allows.
+/// Raises this process's limit on file descriptors to the number that the run needs, if the system
+/// allows it.
 fn allow_descriptors(connections: u32) -> Result<(), LoadError> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let wanted = u64::from(connections) + SPARE_DESCRIPTORS;

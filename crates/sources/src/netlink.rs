@@ -1,7 +1,7 @@
-//! A netlink socket (RFC 3549) and the length-checked reading of its messages.
+//! A netlink socket (RFC 3549), and reading of its messages with checked lengths.
 //!
-//! Requests are sent, and the kernel's messages are returned as borrowed bytes. This module does
-//! not interpret messages, and trusts no length in them.
+//! The kernel's messages are returned as borrowed bytes. This module does not interpret them, and
+//! trusts no length in them.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -16,17 +16,16 @@ pub mod message;
 
 use message::{Attributes, Message, Messages};
 
-/// Twice the maximum datagram that the kernel builds for a dump (`net/netlink/af_netlink.c`: 32
-/// KiB).
+/// Twice the maximum size of a dump's datagram, which is 32 KiB (`net/netlink/af_netlink.c`).
 const RECEIVE_BYTES: usize = 64 * 1024;
-/// Maximum time to wait for an answer.
+/// Maximum time to wait for a reply.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Header flags of a request (`include/uapi/linux/netlink.h`).
+/// Header flags (`include/uapi/linux/netlink.h`).
 const NLM_F_REQUEST: u16 = 0x01;
 const NLM_F_MULTI: u16 = 0x02;
 const NLM_F_DUMP: u16 = 0x300;
-/// Message types that every netlink protocol shares.
+/// Message types of all netlink protocols.
 const NLMSG_NOOP: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
@@ -45,15 +44,15 @@ pub enum NetlinkProtocol {
 impl NetlinkProtocol {
     fn number(self) -> Option<Protocol> {
         match self {
-            Self::Route => None, // NETLINK_ROUTE is protocol 0
+            Self::Route => None, // NETLINK_ROUTE is protocol number 0
             Self::SockDiag => Some(netlink::SOCK_DIAG),
             Self::Netfilter => Some(netlink::NETFILTER),
         }
     }
 }
 
-/// A netlink socket. It belongs to the network namespace in which it was opened, whichever thread
-/// uses it later.
+/// A netlink socket. It belongs to the network namespace in which it was opened, even if a thread
+/// in another namespace uses it.
 #[derive(Debug)]
 pub struct NetlinkSocket {
     fd: OwnedFd,
@@ -65,7 +64,7 @@ impl NetlinkSocket {
     /// Opens a socket in the calling thread's network namespace.
     ///
     /// # Errors
-    /// The kernel lacks the protocol, or no descriptors are left.
+    /// Returns an error if the kernel lacks the protocol, or no descriptors are left.
     pub fn open(protocol: NetlinkProtocol) -> io::Result<Self> {
         let fd = rustix::net::socket_with(
             AddressFamily::NETLINK,
@@ -81,12 +80,12 @@ impl NetlinkSocket {
         })
     }
 
-    /// Requests all objects of a kind and passes each message of the answer to `visit`. If `visit`
+    /// Requests all objects of a kind, and passes each message of the reply to `visit`. If `visit`
     /// breaks off, the remaining messages are read and discarded.
     ///
     /// # Errors
-    /// The error with which the kernel rejected the request, or no complete answer within three
-    /// seconds.
+    /// Returns an error if the kernel rejects the request, or the reply is not complete within
+    /// three seconds.
     pub fn dump(
         &mut self,
         kind: u16,
@@ -97,11 +96,11 @@ impl NetlinkSocket {
         self.receive(visit)
     }
 
-    /// Requests one object and passes the answer to `visit`.
+    /// Requests one object and passes the reply to `visit`.
     ///
     /// # Errors
-    /// The error with which the kernel rejected the request (such as "no such socket"), or no
-    /// answer.
+    /// Returns an error if the kernel rejects the request (for example, because no such socket
+    /// exists), or does not reply.
     pub fn request(
         &mut self,
         kind: u16,
@@ -148,8 +147,8 @@ impl NetlinkSocket {
         Err(io::ErrorKind::TimedOut.into())
     }
 
-    /// Reads one datagram from the kernel into the buffer. Returns its length, or 0 if it came from
-    /// another sender.
+    /// Reads one datagram into the buffer. Returns its length, or 0 if it does not come from the
+    /// kernel.
     fn receive_datagram(&mut self) -> io::Result<usize> {
         let (_, length, sender) = retry(|| {
             rustix::net::recvfrom(&self.fd, self.buffer.as_mut_slice(), RecvFlags::TRUNC)
@@ -167,12 +166,12 @@ impl NetlinkSocket {
     }
 }
 
-/// Repeats a system call as long as it is interrupted by a signal.
+/// Repeats a system call while a signal interrupts it.
 fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     rustix::io::retry_on_intr(&mut call).map_err(io::Error::from)
 }
 
-/// Returns the result in an `NLMSG_ERROR` or `NLMSG_DONE`: zero or a negative error number.
+/// Returns the result in an `NLMSG_ERROR` or `NLMSG_DONE` message: zero or a negative error number.
 fn outcome(payload: &[u8]) -> io::Result<()> {
     match message::array_at(payload, 0).map(i32::from_ne_bytes) {
         Some(code) if code < 0 => Err(io::Error::from_raw_os_error(code.saturating_neg())),

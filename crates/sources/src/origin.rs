@@ -1,9 +1,10 @@
 //! The autonomous systems of addresses, from a table that the user provides.
 //!
-//! Each line of the table holds a range (iptoasn.com: first address, last address, number, country
-//! and name, separated by tabs) or a prefix (prefix, number and name, separated by commas or tabs).
-//! The table may be compressed. The file is read once from start to end, and only the entries of
-//! the requested addresses are kept, so memory does not depend on the size of the file.
+//! Each line of the table contains a range or a prefix. A range has the form of iptoasn.com: first
+//! address, last address, AS number, country and name, separated by tabs. A prefix is followed by
+//! AS number and name, separated by commas or tabs. The table may be compressed. The file is read
+//! once from beginning to end. Only the entries of the requested addresses are kept, so the memory
+//! used does not depend on the file's size.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -16,16 +17,17 @@ use lagtrace_core::observed::route::AutonomousSystem;
 
 use crate::capture::decompressed;
 
-/// Maximum length of the part of a line that is parsed, in bytes.
+/// Number of bytes of a line that are parsed.
 const LINE: usize = 1_024;
-/// Maximum number of bytes read, after decompression: many times the size of all current ranges.
+/// Maximum number of bytes read, after decompression. All current ranges take a small fraction of
+/// this.
 const MOST: u64 = 1 << 30;
 /// Maximum length of a name that is kept, in characters.
 const NAME: usize = 100;
 /// Maximum number of addresses in one lookup.
 const ADDRESSES: usize = 1_024;
 
-/// The reason why a table could not be used.
+/// A reason why a table could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OriginError {
     /// The file could not be read.
@@ -33,7 +35,7 @@ pub enum OriginError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Error of the kernel or the decompressor.
+        /// The error from the kernel or the decompressor.
         source: io::Error,
     },
     /// No line of the file could be parsed.
@@ -44,11 +46,11 @@ pub enum OriginError {
     },
 }
 
-/// Finds the origins of `addresses`. If several ranges contain an address, the smallest is used;
-/// among equally small ones, the first.
+/// Finds the origins of `addresses`. If several ranges contain an address, the smallest range is
+/// used. If several of these have the same size, the first one is used.
 ///
 /// # Errors
-/// The file cannot be read to its end, or is not such a table.
+/// Returns an error if the file cannot be read completely, or has another format.
 pub fn find(
     path: &Path,
     addresses: &BTreeSet<IpAddr>,
@@ -69,9 +71,9 @@ pub fn find(
     Ok(search.found())
 }
 
-/// The addresses to look up, and the best match found so far.
+/// The addresses to look up, and the best match found so far for each.
 struct Search {
-    /// Addresses with their family and number, sorted by these.
+    /// The addresses with their family and numeric value, in sorted order.
     wanted: Vec<(bool, u128, IpAddr)>,
     best: BTreeMap<IpAddr, (u128, Option<AutonomousSystem>)>,
     has_understood: bool,
@@ -104,7 +106,8 @@ impl Search {
                 return Ok(());
             }
             if line.last() != Some(&b'\n') && read == LINE {
-                // Skips the rest of the line: the range is at its start.
+                // The remaining part of a long line is skipped, because the range is at the
+                // beginning.
                 skip_line(&mut input)?;
             }
             if let Some(range) = Range::parse(&String::from_utf8_lossy(&line)) {
@@ -204,17 +207,17 @@ impl<'a> Range<'a> {
         })
     }
 
-    /// Returns the origin; `None` for AS 0, which marks unannounced ranges.
+    /// Returns the origin; `None` for AS 0, which marks ranges that are not announced.
     fn origin(&self) -> Option<AutonomousSystem> {
         (self.asn != 0).then(|| AutonomousSystem {
             asn: self.asn,
-            // CSV doubles quotes within quotes.
+            // In CSV, a quote within quotes is doubled.
             name: self.name.replace("\"\"", "\"").chars().take(NAME).collect(),
         })
     }
 }
 
-/// Returns a field without the quotes around it.
+/// Returns a field without enclosing quotes.
 fn bare(field: &str) -> &str {
     let field = field.trim();
     let inside = field.strip_prefix('"').and_then(|f| f.strip_suffix('"'));
@@ -227,7 +230,7 @@ fn asn(field: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-/// Parses an address, which may be written as the number of an IPv4 address.
+/// Parses an address. A plain number is an IPv4 address.
 fn address(field: &str) -> Option<IpAddr> {
     let plain = || field.parse().ok().map(|n: u32| Ipv4Addr::from(n).into());
     field.parse().ok().or_else(plain)

@@ -1,10 +1,10 @@
 //! The operations that need a privilege, separated from all other code.
 //!
-//! Each operation is small and typed, so that a separate process could perform all of them while
-//! the code that parses runs without privileges. The operations are: entering a network namespace
-//! to open a netlink socket or read a kernel setting there, listing another process's sockets, and
-//! duplicating one of them. If an operation is refused, the error names the capability that would
-//! allow it.
+//! Each operation is small and typed, so that a separate process could perform them while the
+//! parsing code runs without privileges. The operations are: entering a network namespace to open a
+//! netlink socket or read a kernel setting there, listing another process's sockets, and
+//! duplicating one of them. If the kernel refuses an operation, the error names the capability that
+//! would allow it.
 
 use std::fmt;
 use std::fs::File;
@@ -20,7 +20,7 @@ pub use namespace::{NetworkNamespace, namespace_id};
 pub use process::{ProcessHandle, sockets_of};
 pub use table::TableFamily;
 
-/// A capability that an observation needs.
+/// A capability that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
     /// Needed to inspect another user's process.
@@ -47,36 +47,36 @@ pub enum HostError {
     /// The kernel does not allow this user to perform the operation.
     #[error("{operation} is not permitted: needs {needs}")]
     NotPermitted {
-        /// Operation that was attempted, and its object.
+        /// The attempted operation, and its object.
         operation: String,
-        /// Capability that would allow it.
+        /// The capability that would allow the operation.
         needs: Capability,
     },
-    /// The call failed.
+    /// The operation failed.
     #[error("{operation} failed: {source}")]
     Failed {
-        /// Operation that was attempted, and its object.
+        /// The attempted operation, and its object.
         operation: String,
-        /// Error of the kernel.
+        /// The error from the kernel.
         source: io::Error,
     },
-    /// The object does not exist, no longer exists, or was replaced by another.
+    /// The object does not exist, no longer exists, or was replaced by another one.
     #[error("{what}: does not exist, or no longer exists")]
     Gone {
-        /// The process, socket or file, or the operation attempted on it.
+        /// The process, socket or file, or the attempted operation.
         what: String,
     },
     /// The request would affect something that does not belong to lagtrace.
     #[error("{what} is not one of lagtrace's own connections")]
     NotOurs {
-        /// Flow that was requested.
+        /// The requested flow.
         what: String,
     },
 }
 
 impl HostError {
-    /// Returns the error of `operation`, classified by its kind. `needs` is the capability that is
-    /// missing if the kernel did not permit the operation.
+    /// Returns the error of `operation` that corresponds to `source`. `needs` is the capability
+    /// that is missing if the kernel did not permit the operation.
     pub(crate) fn new(operation: impl Into<String>, source: io::Error, needs: Capability) -> Self {
         let operation = operation.into();
         let errno = source.raw_os_error();
@@ -97,8 +97,8 @@ impl HostError {
         }
     }
 
-    /// Returns a note about this error for the report, with the measurement that is missing because
-    /// of it.
+    /// Returns a note for the report: this error, and the measurement that is missing because of
+    /// it.
     pub fn note(&self, id: &str, unseen: &str) -> Note {
         Note {
             id: id.to_owned(),
@@ -107,7 +107,7 @@ impl HostError {
     }
 }
 
-/// Returns the text of a file, at most `most` bytes of it, with invalid UTF-8 replaced.
+/// Returns the text of a file, at most `most` bytes. Invalid UTF-8 is replaced.
 pub(crate) fn read_bounded(path: &str, most: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most).read_to_end(&mut bytes)?;

@@ -1,8 +1,8 @@
-//! Round-trip probes of a target: by SYN, `connect`, ICMP echo, UDP, or a request.
+//! Round-trip probes of a target by SYN, `connect`, ICMP echo, UDP or HTTP request.
 //!
 //! Input: an address and port, the number of probes and time limits. Output: a `Probe` event for
-//! each probe, and the notes needed to interpret them. A refusal, an ICMP error and silence are
-//! three different answers, and not an `Err`.
+//! each probe, and notes that explain the probes. A refusal, an ICMP error and silence are three
+//! different answers, not errors.
 
 mod connect;
 mod http;
@@ -30,8 +30,8 @@ pub use steady::{
 
 /// Maximum number of probes in one series.
 const MAX_COUNT: u32 = 100_000;
-/// Minimum number of probes of a series whose time limit has passed: the first on a new connection
-/// and the second on the same connection.
+/// Number of probes that are sent even after the time limit of the series: one on a new connection,
+/// and one that reuses it.
 const LEAST_COUNT: u32 = 2;
 /// Interval between checks of a stop flag.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
@@ -39,7 +39,7 @@ const STOP_INTERVAL: Duration = Duration::from_millis(50);
 /// A series of probes.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbePlan {
-    /// Role of the target.
+    /// Role of the target: the server under investigation or its twin.
     pub target: TargetId,
     /// The address and port to probe.
     pub address: SocketAddr,
@@ -47,19 +47,19 @@ pub struct ProbePlan {
     pub count: u32,
     /// Time from the end of one probe to the start of the next.
     pub interval: Duration,
-    /// Timeout of each probe. Three seconds let the kernel retransmit a lost SYN twice (after about
-    /// 1 and 2 s).
+    /// Timeout of each probe. Three seconds are enough for two SYN retransmissions by the kernel
+    /// (after about 1 s and 2 s).
     pub timeout: Duration,
-    /// Number of unanswered probes after which a target that never answered is given up.
+    /// Number of unanswered probes after which the series ends, if the target has never answered.
     pub silences: u32,
-    /// Time after which no further probe begins, except the first two. It limits the time spent on
-    /// a slow target.
+    /// Time after which no further probe begins. The first two probes are always sent. This limits
+    /// the time spent on a slow target.
     pub patience: Duration,
 }
 
 impl ProbePlan {
-    /// Creates a plan of ten probes within half a second; a target that does not answer is detected
-    /// after three seconds.
+    /// Creates a plan of ten probes within half a second. If the target does not answer, the series
+    /// ends after three seconds.
     pub fn new(target: TargetId, address: SocketAddr) -> Self {
         Self {
             target,
@@ -94,25 +94,25 @@ impl ProbePlan {
     }
 }
 
-/// A reason on our own side why a series could not be run.
+/// A reason on this host why a series could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// A capability is missing.
     #[error("{operation} needs {needs}")]
     NotPermitted {
-        /// Operation that was attempted.
+        /// The attempted operation.
         operation: &'static str,
-        /// The capability that allows it.
+        /// The capability that allows the operation.
         needs: &'static str,
     },
     /// The kernel rejected the operation for another reason.
     #[error("{operation} for probes of {address} failed")]
     Socket {
-        /// Operation that was attempted.
+        /// The attempted operation.
         operation: &'static str,
         /// The probed address.
         address: SocketAddr,
-        /// Error of the kernel.
+        /// The error from the kernel.
         source: io::Error,
     },
 }
@@ -120,7 +120,7 @@ pub enum ProbeError {
 /// Sends SYN probes according to `plan`, each from a different port.
 ///
 /// # Errors
-/// [`ProbeError::NotPermitted`] without `CAP_NET_RAW`.
+/// Returns [`ProbeError::NotPermitted`] if `CAP_NET_RAW` is missing.
 pub fn syn(
     plan: &ProbePlan,
     stop: &AtomicBool,
@@ -129,8 +129,8 @@ pub fn syn(
     in_turn(plan, SteadyMethod::Syn, stop, sink)
 }
 
-/// Probes with `connect` according to `plan`, each time from a different port, and closes each
-/// connection immediately.
+/// Calls `connect` for each probe of `plan`, each time from a different port. The connections are
+/// closed immediately.
 pub fn connect(
     plan: &ProbePlan,
     stop: &AtomicBool,
@@ -139,7 +139,7 @@ pub fn connect(
     in_turn(plan, SteadyMethod::Connect, stop, sink)
 }
 
-/// Runs the probes one after the other.
+/// Runs the probes one after another.
 fn in_turn(
     plan: &ProbePlan,
     method: SteadyMethod,
@@ -171,7 +171,7 @@ fn in_turn(
     Ok(samples)
 }
 
-/// A probe's sample, with the time at which its answer arrived or the probe was given up.
+/// A probe's sample, with the time at which its answer arrived or the wait ended.
 type Probed = (ProbeSample, Timestamp);
 
 /// Runs `probe` with the number, interval and time limits of `plan`. The series ends early if the
@@ -196,7 +196,7 @@ fn series(
         }
         let (mut sample, at) = probe()?;
         sample.number = number;
-        // A probe that the stop flag cut short says nothing of the target.
+        // If the stop flag ended the wait, the silence says nothing about the target.
         if stop.load(Ordering::Relaxed) && sample.answer == ProbeAnswer::Silence {
             break;
         }
@@ -213,7 +213,7 @@ fn series(
     Ok(samples)
 }
 
-/// Returns true if further probes would be useless.
+/// Returns true if further probes are useless.
 fn is_hopeless(samples: &[ProbeSample], silences: u32) -> bool {
     !samples.iter().any(is_answered) && samples.len() >= silences.max(1) as usize
 }
@@ -236,7 +236,7 @@ fn pause(length: Duration, stop: &AtomicBool) {
     }
 }
 
-/// Returns a note on the probes.
+/// Returns a note about the probes.
 fn note(at: Timestamp, id: &str, text: String) -> Event {
     let id = id.to_owned();
     Event::here(at, Phase::Baseline, EventBody::Note(Note { id, text }))

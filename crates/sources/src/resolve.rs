@@ -1,4 +1,4 @@
-//! Name resolution in the same way as the system's own programs.
+//! Name resolution as other programs on this system perform it.
 
 use std::io;
 use std::net::ToSocketAddrs;
@@ -12,10 +12,10 @@ use lagtrace_core::observed::event::{Event, EventBody, Phase, Resolution};
 use crate::clock::Clock;
 use crate::url::Host;
 
-/// Resolves `host` with `getaddrinfo`, using the mechanisms that the system is configured for
-/// (`nsswitch.conf`). Reports the time that this took, at most `timeout`.
+/// Resolves `host` with `getaddrinfo`, as configured in `nsswitch.conf`. Reports the time taken, at
+/// most `timeout`.
 ///
-/// A literal address takes no time. The lookup cannot be cancelled: after `timeout` it continues on
+/// A literal address takes no time. A lookup cannot be cancelled. After `timeout`, it continues on
 /// a separate thread until the system's own limits end it, and its result is ignored.
 pub fn resolve(host: &Host, timeout: Duration, mut sink: impl FnMut(Event)) -> Resolution {
     let clock = Clock::new();
@@ -50,7 +50,7 @@ fn look_up(name: String, timeout: Duration) -> io::Result<Vec<IpAddr>> {
         .name("resolve".to_owned())
         .spawn(move || {
             let answer = (name.as_str(), 0).to_socket_addrs();
-            // Nobody listens any more after the timeout.
+            // Fails after the timeout, when the receiver no longer exists.
             let _ = sender.send(answer.map(|found| found.map(|a| a.ip()).collect::<Vec<_>>()));
         })?;
     let no_answer =
@@ -65,7 +65,7 @@ fn look_up(name: String, timeout: Duration) -> io::Result<Vec<IpAddr>> {
     Ok(addresses)
 }
 
-/// Returns the resolver's own message, without the prefix of the standard library.
+/// Returns the resolver's own message, without the text that the standard library puts before it.
 fn words(error: &io::Error) -> String {
     let text = error.to_string();
     let own = text.strip_prefix("failed to lookup address information: ");
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_name_that_does_not_exist_fails_in_the_resolvers_words() {
-        // RFC 6761 §6.4: `.invalid` never exists.
+        // Names below `.invalid` never exist (RFC 6761 §6.4).
         let resolution = resolve_text("no-such-host.invalid");
         assert_eq!(resolution.addresses, Vec::<IpAddr>::new());
         let failure = resolution.failure.expect("no address");

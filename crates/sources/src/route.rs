@@ -1,5 +1,5 @@
-//! The kernel's choice of route and source address (`ip route get`), over rtnetlink. Needs no
-//! privilege.
+//! The kernel's choice of route and source address, as `ip route get` shows it. It is read over
+//! rtnetlink, which needs no privilege.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,7 +17,7 @@ const RTM_GETROUTE: u16 = 26;
 /// Bytes of `struct rtmsg` and `struct ifinfomsg`.
 const ROUTE_HEADER_BYTES: usize = 12;
 const LINK_HEADER_BYTES: usize = 16;
-/// `rtm_type` of a route to this host itself.
+/// `rtm_type` of a route to this host.
 const RTN_LOCAL: u8 = 2;
 /// Attributes of a route.
 const RTA_DST: u16 = 1;
@@ -39,7 +39,8 @@ const LONGEST_INTERFACE_NAME: usize = 16;
 /// Returns the route that the calling thread's namespace uses to reach `target`.
 ///
 /// # Errors
-/// There is no route, or it is prohibited; the error contains the kernel's message.
+/// Returns an error if there is no route, or if the route is prohibited. The error contains the
+/// kernel's message.
 pub fn lookup(target: IpAddr) -> Result<KernelRoute, HostError> {
     NetlinkSocket::open(NetlinkProtocol::Route)
         .map(RouteSocket::from)
@@ -47,7 +48,7 @@ pub fn lookup(target: IpAddr) -> Result<KernelRoute, HostError> {
         .lookup(target)
 }
 
-/// An rtnetlink socket for route lookups in the namespace in which it was opened.
+/// An rtnetlink socket that looks up routes in the namespace in which it was opened.
 #[derive(Debug)]
 pub struct RouteSocket {
     netlink: NetlinkSocket,
@@ -63,7 +64,8 @@ impl RouteSocket {
     /// Returns the route to `target`.
     ///
     /// # Errors
-    /// There is no route, or it is prohibited; the error contains the kernel's message.
+    /// Returns an error if there is no route, or if the route is prohibited. The error contains the
+    /// kernel's message.
     pub fn lookup(&mut self, target: IpAddr) -> Result<KernelRoute, HostError> {
         let failed = |e| HostError::failed(format!("looking up the route to {target}"), e);
         let mut answer = None;
@@ -87,8 +89,8 @@ impl RouteSocket {
         })
     }
 
-    /// Returns the MTU of the interface towards `target`, regardless of the path MTU that the
-    /// kernel has learnt; `None` if the kernel does not report it.
+    /// Returns the MTU of the interface towards `target`; `None` if the kernel does not report it.
+    /// A path MTU that the kernel has learnt has no influence.
     pub(crate) fn device_mtu(&mut self, target: IpAddr) -> Option<u32> {
         let mut interface = None;
         self.netlink
@@ -110,7 +112,7 @@ impl RouteSocket {
     }
 }
 
-/// The fields of a route's message.
+/// The used fields of a reply to a route lookup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct RouteAnswer {
     is_local: bool,
@@ -128,7 +130,7 @@ struct Link {
     mtu: Option<u32>,
 }
 
-/// Encodes `struct rtmsg` for a single address, and the address.
+/// Encodes a lookup of one address: `struct rtmsg` and the address.
 fn route_request(target: IpAddr) -> Vec<u8> {
     let mut request = vec![0; ROUTE_HEADER_BYTES];
     let (family, bits) = match target {
@@ -151,7 +153,7 @@ fn link_request(index: u32) -> [u8; LINK_HEADER_BYTES] {
     request
 }
 
-/// Parses a route; returns `None` if even its header is cut off.
+/// Parses a route; `None` if the message is shorter than its header.
 fn parse_route(payload: &[u8]) -> Option<RouteAnswer> {
     let kind = *payload.get(..ROUTE_HEADER_BYTES)?.get(7)?;
     let mut route = RouteAnswer {
@@ -163,7 +165,7 @@ fn parse_route(payload: &[u8]) -> Option<RouteAnswer> {
             RTA_OIF => route.interface = u32_at(value, 0),
             RTA_PREFSRC => route.source = address(value),
             RTA_GATEWAY => route.gateway = address(value),
-            // struct rtvia: a next hop of the other family.
+            // `struct rtvia`: the next hop has another address family.
             RTA_VIA => route.gateway = value.get(2..).and_then(address),
             RTA_METRICS => route.read_metrics(value),
             _ => {}
@@ -200,7 +202,8 @@ fn parse_link(payload: &[u8]) -> Link {
     link
 }
 
-/// Returns the address in `value`, whose length determines the family; `None` for any other length.
+/// Returns the address in `value`. The length determines the family; `None` if the length is not
+/// that of an address.
 fn address(value: &[u8]) -> Option<IpAddr> {
     match value.len() {
         4 => array_at(value, 0).map(|octets: [u8; 4]| Ipv4Addr::from(octets).into()),

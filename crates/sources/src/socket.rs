@@ -1,10 +1,13 @@
 //! Live sockets of this host, as the kernel reports them.
 //!
-//! [`diag`] queries `sock_diag` for the state of sockets, which needs no privilege; [`foreign`]
-//! finds the target's own sockets if the target runs on this host, including in another network
-//! namespace; [`option`] reads their options and can set one on a connection of ours; [`sampler`]
-//! does both repeatedly while the load runs; [`survey`] lists all sockets of the host. The samples
-//! are interpreted elsewhere.
+//! - [`diag`] queries the state of sockets by `sock_diag`, which needs no privilege.
+//! - [`foreign`] finds the sockets of a target that runs on this host, in any network namespace.
+//! - [`option`] reads the options of these sockets, and can set an option on a connection of the
+//!   load.
+//! - [`sampler`] reads states and options repeatedly while the load runs.
+//! - [`survey`] lists all sockets of the host.
+//!
+//! This module does not interpret the values.
 
 pub mod cgroup;
 mod choice;

@@ -1,7 +1,7 @@
-//! Sockets for probes. The kernel timestamps the packets that these sockets send and receive, and
-//! puts ICMP errors about them into the error queue.
+//! Sockets for probes. The kernel stamps the packets that these sockets send and receive, and puts
+//! ICMP errors about them into the socket's error queue.
 //!
-//! Requesting timestamps needs no privilege; raw sockets are opened by the callers that want them.
+//! Timestamps need no privilege. Raw sockets are opened by the callers that need them.
 #![allow(unsafe_code)]
 
 mod extension;
@@ -23,61 +23,61 @@ pub(crate) use filter::{answers_from, from_port};
 
 use queue::{HEADER_V4, Icmp, Queued, Reply, Stage, take_queued, take_reply};
 
-/// Options of Linux 5.9 that report the start of an ICMP error's extension
+/// Options since Linux 5.9 that report where the extension of an ICMP error begins
 /// (`include/uapi/linux/in.h`, `in6.h`).
 const IP_RECVERR_RFC4884: libc::c_int = 26;
 const IPV6_RECVERR_RFC4884: libc::c_int = 31;
-/// Sets "don't fragment", regardless of the path MTU that the kernel knows (`IP_PMTUDISC_PROBE`).
+/// `IP_PMTUDISC_PROBE`: sets DF and ignores the path MTU that the kernel knows.
 const PROBE: libc::c_int = 3;
-/// Size of the receive buffer that is requested, in bytes, which the error queue shares; the kernel
-/// limits it to its maximum.
+/// Requested size in bytes of the receive buffer, which the error queue shares. The kernel may
+/// reduce it to its maximum.
 const RECEIVE_BUFFER: usize = 1 << 20;
-/// Maximum number of packets whose transmit timestamps may still arrive.
+/// Maximum number of packets for which transmit timestamps are still expected.
 const STAMPED: u32 = 20_000;
 /// Maximum number of attempts to send a probe.
 const SENDS: usize = 3;
-/// Maximum number of entries read in one call.
+/// Maximum number of queue entries that are read in one call.
 const MAX_ENTRIES: usize = 1_000;
 
-/// A socket that sends probes, each identified by a number that the caller chooses.
+/// A socket that sends probes. The caller gives each probe a number.
 #[derive(Debug)]
 pub(crate) struct StampedSocket {
     socket: Socket,
-    /// Number of bytes of a quoted IPv4 packet before the part that the socket returns.
+    /// Number of bytes at the beginning of a quoted IPv4 packet that the socket does not return.
     hidden: usize,
-    /// Number of packets sent since the kernel began to number them from 0.
+    /// Number of packets sent since the kernel's packet numbers started from 0.
     sent: u32,
-    /// Probe numbers of the most recent packets.
+    /// Numbers of the latest probes, by packet number.
     numbers: BTreeMap<u32, u32>,
 }
 
-/// A message received about probes.
+/// A message about a probe.
 #[derive(Clone, Debug)]
 pub(crate) enum Came {
-    /// The probe with this number reached a stage on its way out.
+    /// A probe reached a stage of its transmission.
     Sent {
         /// Number of the probe.
         number: u32,
         /// Stage that the probe reached.
         stage: Stage,
-        /// Time, on the realtime clock.
+        /// Time on the realtime clock.
         at: Timestamp,
     },
     /// An ICMP error about one of the probes.
     Icmp(Icmp),
-    /// A packet from any sender.
+    /// A packet that arrived, from any sender.
     Reply(Reply),
 }
 
 impl StampedSocket {
-    /// Enables timestamps for a socket's packets to and from `target`. `hidden` is the number of
-    /// bytes of the transport header that the kernel writes itself.
+    /// Enables timestamps of a socket's packets to and from `target`. `hidden` is the length of the
+    /// transport header, if the kernel writes it.
     pub(crate) fn new(socket: Socket, target: SocketAddr, hidden: usize) -> io::Result<Self> {
-        // As much as the limit allows.
+        // The kernel reduces the size to its limit.
         socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
         prepare(&socket, target)?;
         number_packets(&socket)?;
-        // A socket whose user writes the IP header receives it, too.
+        // If the user writes the IP header, the error queue contains it too.
         let is_whole = target.is_ipv4() && socket.header_included_v4().unwrap_or(false);
         Ok(Self {
             socket,
@@ -92,7 +92,7 @@ impl StampedSocket {
         &self.socket
     }
 
-    /// Sends the probe with this number to the connected address, or to `to`.
+    /// Sends probe number `number` to the connected address, or to `to`.
     pub(crate) fn send(
         &mut self,
         number: u32,
@@ -101,7 +101,7 @@ impl StampedSocket {
     ) -> io::Result<()> {
         let mut last = io::Error::from(io::ErrorKind::Other);
         for _ in 0..SENDS {
-            // An ICMP error about an earlier probe would be reported by this send, once.
+            // Clears a pending ICMP error about an earlier probe, which would make this send fail.
             self.socket.take_error()?;
             let sent = match to {
                 None => self.socket.send(bytes),
@@ -116,7 +116,7 @@ impl StampedSocket {
                 }
                 Err(error) => last = error,
             }
-            // It depends on the kernel's version whether the failed send was numbered.
+            // Some kernels number a failed send and others do not, so numbering starts anew.
             number_packets(&self.socket)?;
             self.sent = 0;
             self.numbers.clear();
@@ -124,10 +124,10 @@ impl StampedSocket {
         Err(last)
     }
 
-    /// Passes on the messages that arrived; timestamps and errors come before replies, because the
-    /// round trip of a reply is computed from the timestamp of its probe.
+    /// Passes the arrived messages to `on`. Timestamps and errors come before replies, because the
+    /// round trip of a reply is computed with the timestamp of its probe.
     pub(crate) fn collect(&self, mut on: impl FnMut(Came)) {
-        // Cleared, so that it is not reported instead of what there is to read.
+        // Clears a pending error, which the next read would return instead of a message.
         let _ = self.socket.take_error();
         for _ in 0..MAX_ENTRIES {
             match take_queued(&self.socket, self.hidden) {
@@ -156,7 +156,7 @@ impl AsFd for StampedSocket {
     }
 }
 
-/// Enables timestamps of arrivals, ICMP errors with their extensions, and the time to live; makes
+/// Enables timestamps of arrivals, ICMP errors with their extensions, and the time to live. Makes
 /// the socket non-blocking.
 pub(crate) fn prepare(socket: &Socket, target: SocketAddr) -> io::Result<()> {
     socket.set_nonblocking(true)?;
@@ -165,7 +165,8 @@ pub(crate) fn prepare(socket: &Socket, target: SocketAddr) -> io::Result<()> {
         SocketAddr::V4(_) => {
             setsockopt(socket, sockopt::Ipv4RecvErr, &true)?;
             setsockopt(socket, sockopt::Ipv4RecvTtl, &true)?;
-            // Older kernels do not have it: labels are then guessed or not read.
+            // Kernels before 5.9 do not have this option. The position of MPLS labels is then
+            // assumed.
             let _ = set(socket, libc::IPPROTO_IP, IP_RECVERR_RFC4884, 1);
         }
         SocketAddr::V6(_) => {
@@ -177,8 +178,8 @@ pub(crate) fn prepare(socket: &Socket, target: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Reserves the port of `source`, or any port if it is 0, so that no other socket receives its
-/// packets. The socket is bound and not connected.
+/// Reserves a port of `source`, so that no other socket receives its packets; port 0: the kernel
+/// chooses. The socket is bound but not connected.
 pub(crate) fn reserve(
     source: IpAddr,
     target: SocketAddr,
@@ -197,7 +198,7 @@ pub(crate) fn reserve(
     Ok((holder, port))
 }
 
-/// Connects a socket that has no ports; returns the source address that the kernel chose.
+/// Connects a socket without ports. Returns the source address that the kernel chose.
 pub(crate) fn route(socket: &Socket, mut target: SocketAddr) -> io::Result<IpAddr> {
     target.set_port(0);
     socket.connect(&target.into())?;
@@ -208,8 +209,8 @@ pub(crate) fn route(socket: &Socket, mut target: SocketAddr) -> io::Result<IpAdd
 
 /// Flags for timestamps of arrivals.
 const ARRIVALS: libc::c_uint = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
-/// Flags for timestamps of arrivals and of transmissions, the latter both at the queue and at the
-/// device.
+/// Flags for timestamps of arrivals and of transmissions. Transmissions are stamped twice: when
+/// entering the queue and at the device.
 const ALL: libc::c_uint = ARRIVALS
     | libc::SOF_TIMESTAMPING_TX_SCHED
     | libc::SOF_TIMESTAMPING_TX_SOFTWARE
@@ -221,14 +222,14 @@ fn stamp(socket: impl AsFd, which: libc::c_uint) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, which)
 }
 
-/// Enables timestamps of transmissions, with packets numbered from 0.
+/// Enables timestamps of transmissions. The kernel numbers the packets from 0.
 fn number_packets(socket: &Socket) -> io::Result<()> {
-    // Numbering begins anew only when it was off.
+    // Numbering starts anew only if it was off before.
     stamp(socket, ARRIVALS)?;
     stamp(socket, ALL)
 }
 
-/// Disables fragmentation, regardless of the path MTU that the kernel knows.
+/// Sets DF and ignores the path MTU that the kernel knows.
 pub(crate) fn set_whole(socket: &Socket, is_v4: bool) -> io::Result<()> {
     if is_v4 {
         set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, PROBE)
@@ -237,14 +238,14 @@ pub(crate) fn set_whole(socket: &Socket, is_v4: bool) -> io::Result<()> {
     }
 }
 
-/// Sets an option that is an `int`.
+/// Sets an option with an `int` value.
 pub(crate) fn set(
     socket: impl AsFd,
     level: libc::c_int,
     option: libc::c_int,
     value: libc::c_int,
 ) -> io::Result<()> {
-    // SAFETY: the option's value is an `int`, which lives for the call.
+    // SAFETY: the option's value is an `int`, which exists during the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),

@@ -1,5 +1,5 @@
-//! The kernel timers that cause typical latencies: the tick, the bounds of a delayed ACK, the
-//! minimum retransmission timeout.
+//! Kernel timers that cause typical latencies: the tick, the minimum and maximum of a delayed ACK,
+//! and the minimum retransmission timeout.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use rustix::time::{ClockId, clock_getres};
 
 use crate::privilege::NetworkNamespace;
 
-/// The kernel's own minimum of a retransmission timeout (`TCP_RTO_MIN`, HZ/5).
+/// The kernel's default minimum of the retransmission timeout (`TCP_RTO_MIN`, HZ/5).
 const RTO_MIN: Duration = Duration::from_millis(200);
 
-/// Returns the timers of this host for connections over `route`, read in the calling thread's
-/// namespace. Needs no privilege.
+/// Returns this host's timers for connections over `route`. They are read in the calling thread's
+/// namespace, which needs no privilege.
 pub fn read(route: Option<&KernelRoute>) -> KernelTimers {
     let sysctl = NetworkNamespace::own()
         .and_then(|own| own.sysctl("net/ipv4/tcp_rto_min_us"))
@@ -25,8 +25,7 @@ pub fn read(route: Option<&KernelRoute>) -> KernelTimers {
     )
 }
 
-/// Returns `CONFIG_HZ`, determined from the resolution of coarse clocks, which advance once per
-/// tick.
+/// Returns `CONFIG_HZ`, from the resolution of the coarse clock, which advances once per tick.
 fn ticks_per_second() -> Option<u32> {
     let tick = clock_getres(ClockId::MonotonicCoarse);
     hz_of_tick(tick.tv_sec, tick.tv_nsec)
@@ -42,13 +41,13 @@ fn hz_of_tick(seconds: i64, nanos: i64) -> Option<u32> {
         .filter(|hz| (12..=10_000).contains(hz))
 }
 
-/// Derives the timers as in `include/net/tcp.h` and `net/ipv4/tcp_output.c: tcp_delack_max()`,
-/// `tcp_send_delayed_ack()`.
+/// Computes the timers like `include/net/tcp.h` and `net/ipv4/tcp_output.c` (`tcp_delack_max()`,
+/// `tcp_send_delayed_ack()`).
 ///
-/// `sysctl` exists since Linux 6.11. Since then, a delayed ACK is capped at the minimum
-/// retransmission timeout (the sysctl's or the route's) less one tick. Kernels from 6.7 to 6.10 use
-/// only the route's minimum. Earlier kernels have no cap, so with a route's `rto_min` the result
-/// errs downward there.
+/// `sysctl` exists since Linux 6.11. Since then, a delayed ACK takes at most the minimum
+/// retransmission timeout (of the route or the sysctl) minus one tick. Kernels 6.7 to 6.10 use only
+/// the route's minimum. Earlier kernels have no such limit, so the results are too small for them
+/// if the route has an `rto_min`.
 fn derive(
     hz: Option<u32>,
     sysctl: Option<Duration>,
@@ -74,13 +73,13 @@ fn derive(
     }
 }
 
-/// Returns a duration as a number of whole ticks, rounded up as in the kernel.
+/// Returns a duration in whole ticks, rounded up as in the kernel.
 fn in_ticks(duration: Duration, tick: Duration) -> u64 {
     let ticks = duration.as_nanos().div_ceil(tick.as_nanos().max(1));
     u64::try_from(ticks).unwrap_or(u64::MAX).min(1 << 20)
 }
 
-/// Describes the origin of the values.
+/// Describes where the values come from.
 fn source(
     hz: Option<u32>,
     sysctl: Option<Duration>,

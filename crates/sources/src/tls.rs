@@ -1,5 +1,5 @@
-//! The client's side of TLS: trust, session resumption, and descriptions of failures. This module
-//! creates the state of connections; its only I/O is reading certificates of authorities.
+//! The client side of TLS: trust, session resumption, and descriptions of failures. This module
+//! creates the state of connections. Its only I/O is reading the certificates of authorities.
 
 pub(crate) mod secure;
 mod sessions;
@@ -20,7 +20,7 @@ use rustls::{
 use crate::url::Host;
 use sessions::Sessions;
 
-/// Maximum number of a certificate's names that are printed.
+/// Maximum number of a certificate's names that the report shows.
 const MOST_NAMES: usize = 3;
 
 /// The trust anchors for a server's certificate.
@@ -31,11 +31,11 @@ pub enum Trust {
     Platform,
     /// Only the certificate authorities in this PEM file.
     Authorities(PathBuf),
-    /// No trust anchors: any certificate is accepted.
+    /// Any certificate is accepted.
     Anyone,
 }
 
-/// The application protocol of a connection, offered with ALPN (RFC 7301).
+/// The application protocol of a connection, which ALPN offers (RFC 7301).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Carried {
     /// Only HTTP/1.1.
@@ -63,16 +63,16 @@ pub enum TlsError {
     Read {
         /// File that was read.
         path: PathBuf,
-        /// Error in the file.
+        /// The reason why the file could not be read.
         why: String,
     },
-    /// No authority's certificate is installed on this host.
+    /// No certificate of an authority is installed on this host.
     #[error("no authority's certificate was found on this host{why}")]
     NoAuthorities {
-        /// Reason, with a colon before it; may be empty.
+        /// The reason, with a colon before it; may be empty.
         why: String,
     },
-    /// The host's name cannot be sent to a server.
+    /// The host's name is not valid as a TLS server name.
     #[error("`{host}` is not a name that TLS can request")]
     Name {
         /// Name of the host.
@@ -83,14 +83,14 @@ pub enum TlsError {
     Setup(#[from] Error),
 }
 
-/// The client's side of TLS. All connections of a run use one client and share its sessions.
+/// The client side of TLS. All connections of a run use the same client and share its sessions.
 #[derive(Clone, Debug)]
 pub struct TlsClient {
     config: Arc<ClientConfig>,
 }
 
 impl TlsClient {
-    /// Creates a client with the trust anchors `trust` that offers the protocol `carried`.
+    /// Creates a client that trusts `trust` and offers the protocol `carried`.
     pub fn new(trust: &Trust, carried: Carried) -> Result<Self, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -103,8 +103,8 @@ impl TlsClient {
         })
     }
 
-    /// Returns the peer for one host. The host's name is sent to the server (SNI, RFC 6066 §3) and
-    /// must be in its certificate.
+    /// Returns the peer for one host. The host's name is sent to the server (SNI, RFC 6066 §3), and
+    /// the server's certificate must contain it.
     pub fn to(&self, host: &Host) -> Result<TlsPeer, TlsError> {
         let name = match host {
             Host::Address(address) => ServerName::IpAddress((*address).into()),
@@ -140,7 +140,7 @@ fn with_trust(
     })
 }
 
-/// A host to connect to over TLS.
+/// A host for connections with TLS.
 #[derive(Clone, Debug)]
 pub struct TlsPeer {
     config: Arc<ClientConfig>,
@@ -148,7 +148,7 @@ pub struct TlsPeer {
 }
 
 impl TlsPeer {
-    /// Returns the same peer without any stored sessions.
+    /// Returns the same peer without stored sessions.
     pub(crate) fn anew(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         config.resumption = Resumption::store(Arc::new(Sessions::default()));
@@ -158,28 +158,28 @@ impl TlsPeer {
         }
     }
 
-    /// Creates the state of a new connection, with its ClientHello ready to be sent.
+    /// Creates the state of a new connection. Its ClientHello is ready to be sent.
     pub(crate) fn begin(&self) -> Result<ClientConnection, Error> {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone())
     }
 }
 
-/// A failure within TLS.
+/// A failure in TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFault {
-    /// Failure of the request.
+    /// The request's failure to report.
     pub failure: RequestFailure,
-    /// Description: a clause without a full stop.
+    /// Description of the failure: a clause without a full stop.
     pub text: String,
-    /// True if only the name in the certificate was wrong.
+    /// True if only the name in the certificate is wrong.
     pub is_name: bool,
     /// True if the answer was not TLS at all.
     pub is_plain: bool,
 }
 
 impl TlsFault {
-    /// Returns the fault for a handshake during which the server closed the connection without an
-    /// alert, or that did not finish in time.
+    /// Returns the fault for a handshake that the server ended without an alert, or that did not
+    /// finish in time.
     pub(crate) fn within_handshake(failure: RequestFailure) -> Self {
         let text = match failure {
             RequestFailure::TlsTimeout => "the TLS handshake was not complete in time",
@@ -256,7 +256,7 @@ fn explain(error: &Error) -> String {
     }
 }
 
-/// Returns a name that the library prints as `DnsName("x")` without its kind.
+/// Returns the name from a value that the library prints as `DnsName("x")`.
 fn plain_name(name: &str) -> &str {
     name.split('"').nth(1).unwrap_or(name)
 }
@@ -290,7 +290,8 @@ fn explain_certificate(error: &CertificateError) -> String {
         CertificateError::NotValidForName => {
             "the server's certificate is not valid for the requested name".to_owned()
         }
-        // webpki's error for a self-signed certificate that is marked as an authority.
+        // The library webpki returns this error for a self-signed certificate that is marked as an
+        // authority's.
         CertificateError::Other(_) if text.contains("CaUsedAsEndEntity") => {
             "the server's certificate is a self-signed CA certificate".to_owned()
         }

@@ -1,14 +1,14 @@
-//! The route to a target, determined hop by hop with the TTL of probes.
+//! The route to a target, found hop by hop by varying the TTL of probes.
 //!
-//! Input: a [`TracePlan`]. Output: a `Trace` event, a `Hop` event for each probe, and a `PathMtu`
-//! event if it was requested. ICMP errors are read from the error queues of the sockets that sent
-//! the probes, which needs no privilege and provides the kernel's timestamps. Raw sockets are
-//! needed only for additional probe methods.
+//! Input: a [`TracePlan`]. Output: a `Trace` event, a `Hop` event for each probe and, if requested,
+//! a `PathMtu` event. If possible, ICMP errors are read from the error queues of the sockets that
+//! sent the probes. This needs no privilege and provides the kernel's timestamps. Raw sockets are
+//! used only for the probe methods that need them.
 //!
-//! All hops are probed in parallel, with one probe per hop at a time and a gap between any two
-//! packets. A hop that did not answer a probe is probed again only after more than a second, so
-//! that the rate limit of a router's ICMP errors (Linux: `net.ipv4.icmp_ratelimit`) does not
-//! suppress its answer.
+//! All hops are probed in parallel. Each hop has at most one unanswered probe at a time, and there
+//! is a gap between any two packets. A silent hop is probed again only after more than a second.
+//! Otherwise, the router's rate limit of ICMP errors (Linux: `net.ipv4.icmp_ratelimit`) could
+//! suppress its answers.
 
 mod channel;
 mod connect;
@@ -35,41 +35,42 @@ use lagtrace_core::observed::route::RouteMethod;
 
 pub use name::Names;
 
-/// First port of traceroute's probes (its `-p`).
+/// First port of traceroute's UDP probes (its option `-p`).
 pub const UDP_PORT: u16 = 33_434;
-/// Default number of consecutive silent hops that end a search.
+/// Default number of consecutive silent hops after which the search ends.
 pub const MAX_UNKNOWN: u8 = 8;
-/// Maximum number of flows tried in parallel.
+/// Maximum number of flows that are tried in parallel.
 pub const MAX_PATHS: u16 = 128;
-/// Maximum size of a probe with its IP header, in bytes.
+/// Maximum size of a probe in bytes, including the IP header.
 pub const MAX_SIZE: u16 = 65_000;
 
 /// The plan of a trace.
 #[derive(Clone, Debug)]
 pub struct TracePlan {
-    /// Address of the target, and the port that TCP and UDP probes are sent to.
+    /// Address of the target, and the port for TCP and UDP probes.
     pub target: SocketAddr,
     /// Probe method.
     pub method: RouteMethod,
     /// True to use raw sockets even if the method does not need them.
     pub is_raw: bool,
-    /// First TTL sent.
+    /// TTL of the first hop to probe.
     pub first_ttl: u8,
-    /// Maximum TTL sent.
+    /// TTL of the last hop to probe.
     pub max_ttl: u8,
-    /// Number of consecutive silent hops that end the search.
+    /// Number of consecutive silent hops after which the search ends.
     pub max_unknown: u8,
-    /// Number of answers requested from each hop; with rounds, one from each hop in each round.
+    /// Number of answers requested from each hop. With rounds, each hop gives one answer in each
+    /// round.
     pub probes: u32,
-    /// Timeout after which an answer no longer counts.
+    /// Timeout after which an answer does not count any more.
     pub timeout: Duration,
-    /// Time between two probes to one hop.
+    /// Interval between two probes to the same hop.
     pub interval: Duration,
     /// Minimum time between any two packets.
     pub gap: Duration,
-    /// Repeated rounds of probes to all hops; `None`: only until each hop is known.
+    /// Repeated rounds of probes to all hops; `None`: stop when each hop is known.
     pub rounds: Option<Rounds>,
-    /// Number of flows that are tried to find parallel paths; 1: do not search for them.
+    /// Number of flows that are tried to find parallel paths; 1: no search.
     pub paths: u16,
     /// True to determine the path MTU.
     pub mtu: bool,
@@ -80,30 +81,30 @@ pub struct TracePlan {
 /// The header fields, size and interface of a trace's packets.
 #[derive(Clone, Debug, Default)]
 pub struct Dress {
-    /// Size in bytes with the IP header; `None`: the minimum.
+    /// Size in bytes, including the IP header; `None`: the minimum.
     pub size: Option<u16>,
-    /// Type of service, or traffic class.
+    /// Type of service or traffic class.
     pub tos: Option<u8>,
-    /// Source address; `None`: chosen by the kernel.
+    /// Source address; `None`: the kernel chooses.
     pub source: Option<IpAddr>,
-    /// Interface; `None`: chosen by the kernel's routing.
+    /// Interface; `None`: the kernel chooses.
     pub interface: Option<String>,
-    /// Source port of the first flow; further flows use the following ports. `None`: chosen by the
-    /// kernel. Connections always choose their own ports.
+    /// Source port of the first flow; further flows use the next ports. `None`: the kernel chooses.
+    /// Probes by `connect` ignore this port.
     pub source_port: Option<u16>,
-    /// True if packets bypass the routing table (`SO_DONTROUTE`), which works only for hosts on a
-    /// directly attached link.
+    /// True to bypass the routing table (`SO_DONTROUTE`). Only hosts on a directly attached link
+    /// can be reached in this way.
     pub bypasses_routing: bool,
-    /// Firewall mark (`SO_MARK`); setting it needs a privilege.
+    /// Firewall mark (`SO_MARK`). Setting it needs a privilege.
     pub mark: Option<u32>,
 }
 
-/// Parameters of repeated rounds of probes to all hops.
+/// The settings of repeated rounds of probes to all hops.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
-    /// Number of rounds; `None`: until stopped.
+    /// Number of rounds; `None`: no limit until stopped.
     pub count: Option<u32>,
-    /// Time from the start of one round to the start of the next.
+    /// Interval between the beginnings of two rounds.
     pub interval: Duration,
 }
 
@@ -129,43 +130,43 @@ impl TracePlan {
     }
 }
 
-/// A reason on our own side why a route could not be traced.
+/// A reason on this host why a route could not be traced.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// A capability is missing.
     #[error("{operation} needs {needs}")]
     NotPermitted {
-        /// Operation that was attempted.
+        /// The attempted operation.
         operation: &'static str,
-        /// Capability that allows it.
+        /// The capability that allows the operation.
         needs: &'static str,
     },
-    /// The target accepts no connection in which probes could be sent.
+    /// The target does not accept the connection through which probes would be sent.
     #[error("no connection with {target} could be made: {source}")]
     NotConnected {
         /// Address and port.
         target: SocketAddr,
-        /// Reason.
+        /// The reason.
         source: io::Error,
     },
-    /// Some probes could not be sent; the results of the others were reported.
+    /// Some probes could not be sent. The results of the other probes were reported.
     #[error("{count} probes to {target} could not be sent: {source}")]
     NotSent {
         /// Number of probes that could not be sent.
         count: u32,
         /// The target.
         target: IpAddr,
-        /// Error of the kernel for the last of these probes.
+        /// The kernel's error for the last probe that could not be sent.
         source: io::Error,
     },
     /// The kernel rejected the operation for another reason.
     #[error("{operation} for a trace to {target} failed")]
     Socket {
-        /// Operation that was attempted.
+        /// The attempted operation.
         operation: &'static str,
         /// The target.
         target: IpAddr,
-        /// Error of the kernel.
+        /// The error from the kernel.
         source: io::Error,
     },
 }
@@ -173,8 +174,8 @@ pub enum TraceError {
 /// Runs the trace of `plan` until it is complete or `stop` is set.
 ///
 /// # Errors
-/// Events sent before an error remain valid. [`TraceError::NotPermitted`] if the method needs a raw
-/// socket or an unprivileged echo socket, and this user may not open one.
+/// Returns [`TraceError::NotPermitted`] if the method needs a raw socket or an unprivileged echo
+/// socket, and the user may not open one. Events that were sent before an error remain valid.
 pub fn trace(
     plan: &TracePlan,
     stop: &AtomicBool,

@@ -1,4 +1,4 @@
-//! The URLs that lagtrace accepts: `http` or `https`, a host, a port, a path.
+//! The URLs that lagtrace accepts. They consist of `http` or `https`, a host, a port and a path.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
@@ -27,7 +27,7 @@ impl Scheme {
         }
     }
 
-    /// Returns the scheme as written in a URL.
+    /// Returns the scheme as in a URL.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -38,7 +38,8 @@ impl Scheme {
 
 /// The target of a request: `http[s]://HOST[:PORT][/PATH][?QUERY]`.
 ///
-/// A missing scheme counts as `http`; a fragment is dropped, because fragments are never sent.
+/// Without a scheme, `http` is assumed. A fragment is dropped, because clients do not send
+/// fragments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Url {
     scheme: Scheme,
@@ -50,74 +51,74 @@ pub struct Url {
 /// The host of a [`Url`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Host {
-    /// A name to be resolved, in lower case.
+    /// A host name in lower case, to be resolved.
     Name(String),
-    /// A literal address.
+    /// An IP address.
     Address(IpAddr),
 }
 
 /// A reason why a text is not a URL that lagtrace accepts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// The text is empty, or there is no host between scheme and path.
+    /// The text is empty, or has no host.
     #[error("`{url}` has no host")]
     NoHost {
-        /// Text that was given.
+        /// The given text.
         url: String,
     },
     /// The scheme is neither `http` nor `https`.
     #[error("`{url}` has the scheme `{scheme}`; `http` and `https` are supported")]
     Scheme {
-        /// Text that was given.
+        /// The given text.
         url: String,
-        /// Scheme in the text.
+        /// The scheme in the text.
         scheme: String,
     },
-    /// The host is preceded by a user name or password.
+    /// The text has a user name or password before the host.
     #[error("`{url}` contains a user name or `@` before the host, which is not supported")]
     Userinfo {
-        /// Text that was given, without the part before the `@`.
+        /// The given text, without the part before the `@`.
         url: String,
     },
-    /// The host is neither a name nor an address.
+    /// The host is neither a host name nor an IP address.
     #[error(
         "`{host}` in `{url}` is neither a host name nor an IP address (IPv6: in brackets, no \
              zone)"
     )]
     Host {
-        /// Text that was given.
+        /// The given text.
         url: String,
-        /// Text in the position of the host.
+        /// The text in place of the host.
         host: String,
     },
     /// The port is not a number from 1 to 65535.
     #[error("`{port}` in `{url}` is not a port from 1 to 65535")]
     Port {
-        /// Text that was given.
+        /// The given text.
         url: String,
-        /// Text in the position of the port.
+        /// The text in place of the port.
         port: String,
     },
-    /// A character must be percent-encoded.
+    /// The text contains a character that must be percent-encoded.
     #[error("`{url}` contains {character:?} at byte {at}, which must be percent-encoded")]
     Character {
-        /// Text that was given.
+        /// The given text.
         url: String,
         /// The character.
         character: char,
-        /// Byte offset of the character, from 0.
+        /// Byte offset of the character in the text, from 0.
         at: usize,
     },
     /// The text is longer than 8 KiB.
     #[error("the URL is {len} bytes long; at most {MAX_LEN} are accepted")]
     TooLong {
-        /// Length in bytes.
+        /// Length of the text in bytes.
         len: usize,
     },
 }
 
 impl Url {
-    /// Returns the `http` URL of `path` (with its query, beginning with `/`) at an address.
+    /// Returns the `http` URL of `path` at an address. `path` begins with `/` and may have a query.
     pub fn at(address: IpAddr, port: u16, path: &str) -> Self {
         Self {
             scheme: Scheme::Http,
@@ -132,12 +133,12 @@ impl Url {
         self.scheme
     }
 
-    /// Returns true if the URL is requested over TLS.
+    /// Returns true if the scheme is `https`.
     pub fn is_tls(&self) -> bool {
         self.scheme == Scheme::Https
     }
 
-    /// Returns the host, which is resolved and sent in the `Host` field.
+    /// Returns the host. It is resolved, and sent in the `Host` field.
     pub fn host(&self) -> &Host {
         &self.host
     }
@@ -147,12 +148,12 @@ impl Url {
         self.port
     }
 
-    /// Returns path and query in origin form (RFC 9112 §3.2.1); it begins with `/`.
+    /// Returns path and query in origin form (RFC 9112 §3.2.1), which begins with `/`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Returns the value of the `Host` field (RFC 9110 §7.2), without a default port.
+    /// Returns the value of the `Host` field (RFC 9110 §7.2). It does not contain a default port.
     pub fn authority(&self) -> String {
         if self.port == self.scheme.port() {
             self.host.to_string()
@@ -163,7 +164,7 @@ impl Url {
 }
 
 impl fmt::Display for Host {
-    /// Writes the host as in a URL: IPv6 addresses in brackets.
+    /// Writes the host as in a URL, with brackets around an IPv6 address.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => f.write_str(name),
@@ -208,8 +209,7 @@ impl FromStr for Url {
     }
 }
 
-/// Returns an error for characters that are not allowed in a URL, or that would split the head of a
-/// request.
+/// Returns an error if a character is not allowed in a URL or would end the request line.
 fn check_characters(text: &str) -> Result<(), UrlError> {
     if text.len() > MAX_LEN {
         return Err(UrlError::TooLong { len: text.len() });
@@ -244,7 +244,7 @@ fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlError> {
     }
 }
 
-/// Splits an authority into host and the text after its colon.
+/// Splits an authority into the host and the text after the colon.
 fn split_port<'a>(authority: &'a str, url: &str) -> Result<(&'a str, Option<&'a str>), UrlError> {
     let wrong = || UrlError::Host {
         url: url.to_owned(),
@@ -268,9 +268,9 @@ fn split_port<'a>(authority: &'a str, url: &str) -> Result<(&'a str, Option<&'a 
     }
 }
 
-/// Parses the port; returns `None` if the scheme's default applies.
+/// Parses the port; `None` means the scheme's default.
 fn parse_port(port: Option<&str>, url: &str) -> Result<Option<u16>, UrlError> {
-    // RFC 3986 §3.2.3: an empty port is the default one.
+    // An empty port means the default port (RFC 3986 §3.2.3).
     let Some(port) = port.filter(|port| !port.is_empty()) else {
         return Ok(None);
     };

@@ -1,10 +1,11 @@
-//! Socket calls as reported by the kernel's tracepoints, compared with `strace` of the same run.
-//! Needs root.
+//! Socket calls that the kernel's tracepoints report, compared with the output of `strace` for the
+//! same run. Needs root.
 #![cfg(feature = "live")]
 #![allow(clippy::unwrap_used, clippy::print_stderr, unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::Path;
@@ -13,18 +14,18 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lagtrace_core::observed::syscall::{CallTally, Request, SocketCall, SocketKind};
+use lagtrace_core::observed::syscall::{Accepted, CallTally, Request, SocketCall, SocketKind};
 use lagtrace_sources::kernel::{CallOptions, Calls, KernelError};
 use lagtrace_sources::socket::cgroup::{Group, Groups};
 use lagtrace_sources::socket::survey::{Choice, End};
 
-/// Environment variable of a copy of this program that makes the calls.
+/// Environment variable that makes a copy of this program perform a role.
 const ROLE: &str = "LAGTRACE_TEST_ROLE";
-/// Number of calls that exceeds the ring at once.
+/// A number of calls that does not fit into the ring.
 const VERY_MANY: u64 = 100_000;
 
-/// Returns true if this process may trace; with `LAGTRACE_REQUIRE_ALL` a process that may not fails
-/// the test.
+/// Returns true if this process may trace. If it may not and `LAGTRACE_REQUIRE_ALL` is set, the
+/// test fails.
 fn may_trace(test: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -39,7 +40,7 @@ fn may_trace(test: &str) -> bool {
 
 fn set(fd: RawFd, level: i32, option: i32, value: &[u8]) {
     let len = libc::socklen_t::try_from(value.len()).unwrap();
-    // SAFETY: the kernel reads `len` bytes, which are there.
+    // SAFETY: the kernel reads the `len` bytes of `value`.
     unsafe { libc::setsockopt(fd, level, option, value.as_ptr().cast(), len) };
 }
 
@@ -47,13 +48,13 @@ fn set_int(fd: RawFd, level: i32, option: i32, value: i32) {
     set(fd, level, option, &value.to_ne_bytes());
 }
 
-/// Sets an option with an address that may be no memory of ours.
+/// Sets an option with an address that need not be valid.
 fn set_at(fd: RawFd, level: i32, option: i32, pointer: usize, len: u32) {
-    // SAFETY: the kernel refuses what it cannot read, and writes nothing.
+    // SAFETY: the kernel checks the address before it reads, and writes nothing.
     unsafe { libc::setsockopt(fd, level, option, pointer as *const libc::c_void, len) };
 }
 
-/// Makes the calls of the copy of this program.
+/// Makes the calls that are traced.
 fn make_calls() {
     const TCP: i32 = libc::SOL_TCP;
     const SOCKET: i32 = libc::SOL_SOCKET;
@@ -95,7 +96,7 @@ fn make_calls() {
     set(fd, TCP, 77, &[b'x'; 100]);
     set(fd, TCP, libc::TCP_NODELAY, &[]);
     set(fd, TCP, libc::TCP_NODELAY, &[1, 0]);
-    // No memory, and no length.
+    // Invalid addresses and lengths.
     for pointer in [0, 8] {
         set_at(fd, TCP, libc::TCP_NODELAY, pointer, 4);
         set_at(fd, TCP, libc::TCP_CORK, pointer, u32::MAX);
@@ -113,7 +114,7 @@ fn make_calls() {
     for how in [Shutdown::Read, Shutdown::Write, Shutdown::Both] {
         let _ = far.shutdown(how);
     }
-    // SAFETY: plain numbers.
+    // SAFETY: the arguments are plain numbers.
     unsafe {
         libc::listen(listener.as_raw_fd(), 1 << 20);
         libc::listen(listener.as_raw_fd(), -1);
@@ -122,7 +123,7 @@ fn make_calls() {
     }
 }
 
-/// Makes many calls, one after the other on one thread.
+/// Makes very many calls on one thread.
 fn make_many() {
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     for _ in 0..VERY_MANY {
@@ -130,8 +131,8 @@ fn make_many() {
     }
 }
 
-/// Runs a role in the copy of this program; does nothing in the test's own run. A child of the copy
-/// makes the same calls.
+/// Performs the role of a copy of this program; does nothing in the test run itself. The parent
+/// also starts a child that makes the same calls.
 #[test]
 fn role() {
     match std::env::var(ROLE).as_deref() {
@@ -139,7 +140,7 @@ fn role() {
             make_calls();
             let mut child = myself("child");
             assert!(child.status().unwrap().success());
-            // Another thread has the same sockets.
+            // The other thread uses the same descriptors.
             thread::spawn(make_calls).join().unwrap();
         }
         Ok("child") => make_calls(),
@@ -152,14 +153,14 @@ fn myself(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "role", "--test-threads=1"]);
     command.env(ROLE, role);
-    // The test harness of the copy prints nothing into this run's output.
+    // Hides the output of the copy's test harness.
     command.stdout(Stdio::null());
     command
 }
 
 /// Returns the calls of all processes that are traced while `work` runs.
 fn traced(options: CallOptions, work: impl FnOnce()) -> (Vec<SocketCall>, CallTally) {
-    // One at a time: all processes of this host are traced.
+    // Each trace includes all processes of this host, so only one test traces at a time.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut calls = Calls::start(options).unwrap();
@@ -181,11 +182,12 @@ fn of_choice(choice: Choice) -> CallOptions {
     CallOptions {
         choice,
         is_any_kind: true,
+        has_accepts: false,
     }
 }
 
-/// Returns `strace`'s calls by thread, in their order, without those that are written differently
-/// on purpose.
+/// Returns `strace`'s calls by thread, in order. Names that lagtrace writes differently are
+/// replaced.
 fn straced(path: &Path) -> BTreeMap<u32, Vec<String>> {
     let mut by_thread: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for line in fs::read_to_string(path).unwrap().lines() {
@@ -194,7 +196,7 @@ fn straced(path: &Path) -> BTreeMap<u32, Vec<String>> {
         if rest.starts_with(['+', '-']) {
             continue;
         }
-        // Short calls are filled up with spaces.
+        // `strace` pads short calls with spaces.
         let (call, result) = rest.rsplit_once(" = ").unwrap();
         let text = format!("{} = {result}", call.trim_end());
         let text = text.replace("TIMEO_OLD", "TIMEO").replace("_OLD,", ",");
@@ -206,8 +208,9 @@ fn straced(path: &Path) -> BTreeMap<u32, Vec<String>> {
     by_thread
 }
 
-/// Returns true for options newer than the installed `strace`, structures that only `strace`
-/// decodes, and those that it prints as mere bytes.
+/// Returns true for calls that may differ from `strace`'s text: with options that the installed
+/// `strace` does not know, with structures that only `strace` decodes, and with values that
+/// `strace` prints as bytes.
 fn is_written_otherwise(ours: &str, theirs: &str) -> bool {
     let is_unknown = |text: &str| text.contains("_??? */");
     let is_decoded = [
@@ -313,7 +316,7 @@ fn the_connection_the_values_around_it_and_the_caller_are_told() {
         closed = Some(client.local_addr().unwrap());
     });
     let elapsed = begun.elapsed();
-    // The descriptor is closed by now, and still its connection is known.
+    // The connection is known even though its descriptor has been closed.
     let options: Vec<&SocketCall> = seen
         .iter()
         .filter(|call| call.name() == "setsockopt")
@@ -321,7 +324,10 @@ fn the_connection_the_values_around_it_and_the_caller_are_told() {
     assert_eq!(options.len(), 3, "{seen:#?}");
     for call in &options {
         let socket = call.socket.as_ref().unwrap();
-        assert_eq!((socket.kind, socket.state), (SocketKind::Tcp, "ESTAB"));
+        assert_eq!(
+            (socket.kind, socket.state.as_str()),
+            (SocketKind::Tcp, "ESTAB")
+        );
         assert_eq!(socket.namespace, None);
         let ends = [socket.local, socket.remote]
             .map(|end| end.map(|end| SocketAddr::new(end.addr, end.port)));
@@ -337,7 +343,65 @@ fn the_connection_the_values_around_it_and_the_caller_are_told() {
     let most = fs::read_to_string("/proc/sys/net/core/wmem_max").unwrap();
     let most: i64 = most.trim().parse().unwrap();
     assert_eq!(around[2].1, Some(most * 2));
-    assert!(options[2].effect().unwrap().contains("wmem_max"));
+}
+
+/// An accepted connection has options of its listener without any call on it; what was sent before
+/// a call shows whether an option was set in time.
+#[test]
+fn accepted_connections_are_told_with_what_they_inherit() {
+    if !may_trace("accepted_connections_are_told_with_what_they_inherit") {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let options = CallOptions {
+        has_accepts: true,
+        ..of_choice(Choice {
+            ports: vec![address.port()],
+            ..Choice::default()
+        })
+    };
+    let (seen, _) = traced(options, || {
+        let plain = TcpStream::connect(address).unwrap();
+        let (mut accepted, _) = listener.accept().unwrap();
+        accepted.write_all(b"early").unwrap();
+        accepted.set_nodelay(true).unwrap();
+        let fd = listener.as_raw_fd();
+        set_int(fd, libc::SOL_TCP, libc::TCP_NODELAY, 1);
+        set_int(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, 20_000);
+        set_int(fd, libc::SOL_TCP, libc::TCP_DEFER_ACCEPT, 5);
+        // SAFETY: plain numbers.
+        unsafe { libc::listen(fd, 7) };
+        let mut second = TcpStream::connect(address).unwrap();
+        second.write_all(b"x").unwrap();
+        listener.accept().unwrap();
+        drop((plain, second));
+    });
+    let accepts: Vec<(Accepted, &SocketCall)> = seen
+        .iter()
+        .filter_map(|call| match call.request {
+            Request::Accept(accepted) => Some((accepted, call)),
+            _ => None,
+        })
+        .collect();
+    let [(first, call), (second, _)] = accepts[..] else {
+        panic!("two connections: {seen:#?}");
+    };
+    assert_eq!(call.caller.pid, std::process::id());
+    let socket = call.socket.as_ref().unwrap();
+    assert_eq!(socket.state, "ESTAB");
+    assert_eq!(socket.local.map(|end| end.port), Some(address.port()));
+    assert!(!first.nodelay && !first.send_buffer && !first.is_deferred);
+    assert_eq!(first.backlog, 128, "what the standard library asks for");
+    assert!(second.nodelay && second.send_buffer && second.is_deferred);
+    assert!(!second.cork && !second.receive_buffer);
+    assert_eq!(second.backlog, 7);
+    let own = |call: &&SocketCall| {
+        let of = call.socket.as_ref().unwrap();
+        call.subject() == "TCP_NODELAY" && of.inode == socket.inode
+    };
+    let set = seen.iter().find(own).unwrap();
+    assert_eq!(set.sent, 5, "{set:#?}");
 }
 
 #[test]
@@ -461,8 +525,8 @@ fn what_finds_no_room_is_counted() {
     assert_eq!(seen.len() as u64 + tally.lost, tally.calls);
 }
 
-/// A value in a page that is not resident: the kernel's programs cannot wait for a page; the call
-/// itself brings it in.
+/// Reads a value in a page that is not in memory. eBPF programs cannot wait for a page, but the
+/// system call itself loads it.
 #[test]
 fn a_value_whose_page_is_not_there_yet_is_read_all_the_same() {
     if !may_trace("a_value_whose_page_is_not_there_yet_is_read_all_the_same") {
@@ -476,8 +540,7 @@ fn a_value_whose_page_is_not_there_yet_is_read_all_the_same() {
     });
     let (seen, _) = traced(own, || {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-        // SAFETY: a new mapping of a file that nobody cuts, read by the kernel
-        // alone.
+        // SAFETY: a new mapping of a file that is not truncated. Only the kernel reads it.
         let page = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -519,7 +582,7 @@ fn keys_stay_where_they_are() {
     });
     let (seen, _) = traced(own, || {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-        // TCP_MD5SIG, and the option that gives kTLS its key.
+        // TCP_MD5SIG, and the option that sets the key of kTLS.
         set(socket.as_raw_fd(), libc::SOL_TCP, 14, &[b'K'; 216]);
         set(socket.as_raw_fd(), 282, 1, &[b'K'; 40]);
     });

@@ -1,4 +1,4 @@
-//! Captures, from files and live, against the tools and kernels of the field.
+//! Captures from files and live captures, compared with other tools and tested on a real kernel.
 
 #[path = "capture/file.rs"]
 mod file;

@@ -1,4 +1,4 @@
-//! The kernel's view of live connections, on the real kernel. Needs root.
+//! Observation of live connections in a real kernel. Needs root.
 #![cfg(feature = "live")]
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -22,14 +22,14 @@ use nix::sys::socket::{setsockopt, sockopt};
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 
 const REQUESTS: usize = 20;
-/// Most of the requests that may be seen in part or not at all. BPF programs do not run in some
-/// interrupts of a virtual machine's own (of its agent, which nobody else may look into): a segment
-/// that a timer sends just then is not seen. Measured: one of 4,000 requests; two in one test would
-/// be another matter.
+/// Maximum number of requests in one test that may be missing or incomplete. BPF programs do not
+/// run in some of a virtual machine's own interrupts. If a timer sends a segment during such an
+/// interrupt, the segment is not seen. This was measured for one of 4,000 requests, so two in one
+/// test would have another cause.
 const UNSEEN: usize = 1;
-/// The words for the iterator of sockets in the list of what is missing.
+/// The name of the iterator of sockets in the list of missing hooks.
 const ITERATOR: &str = "the iterator of sockets";
-/// Longest wait for the end of a connection.
+/// Maximum wait for the end of a connection.
 const PATIENCE: Duration = Duration::from_secs(1);
 const REQUEST: &[u8] = b"GET /a-page HTTP/1.1\r\nHost: here\r\n\r\n";
 
@@ -42,13 +42,14 @@ struct Seen {
     missing: Vec<String>,
 }
 
-/// Runs a test that watches the kernel, if this process may; with `LAGTRACE_REQUIRE_ALL` it fails
-/// otherwise. One at a time: the whole host is watched, and the tests load its processors.
+/// Runs a test that watches the kernel, if this process may do so. If it may not and
+/// `LAGTRACE_REQUIRE_ALL` is set, the test fails. Only one such test runs at a time, because it
+/// watches the whole host and loads its processors.
 fn watching(name: &str, body: impl FnOnce()) {
     watching_unless(name, &|| None, body);
 }
 
-/// Does the same as `watching`, for a test whose measurement is void if there is a `reason`.
+/// Like `watching`. If `reason` returns a text, the measurement is void.
 fn watching_unless(name: &str, reason: &dyn Fn() -> Option<String>, body: impl FnOnce()) {
     if !rustix::process::geteuid().is_root() {
         assert!(
@@ -60,15 +61,16 @@ fn watching_unless(name: &str, reason: &dyn Fn() -> Option<String>, body: impl F
     live(name).alone().void_if(reason).run(body);
 }
 
-/// Returns what is missing besides the iterator of sockets, which some systems forbid even root.
+/// Returns the missing hooks other than the iterator of sockets, which some systems forbid even for
+/// root.
 fn besides_iterator(missing: &[String]) -> Vec<&String> {
     let others = missing.iter().filter(|missing| !missing.contains(ITERATOR));
     others.collect()
 }
 
-/// Returns a service's listener, on a port below those that the kernel gives to clients. Its
-/// connections are not paced, as this host's own congestion control may do: where TCP paces, its
-/// timestamps are used less.
+/// Returns the listener of a service, on a port below those that the kernel gives to clients. Its
+/// connections are not paced. This host's default congestion control may pace them, and TCP's
+/// timestamps are less exact then.
 fn listen(host: &str) -> TcpListener {
     let mut ports = (20_000..20_500).map(|port| TcpListener::bind((host, port)));
     let listener = ports.find_map(Result::ok).unwrap();
@@ -76,8 +78,8 @@ fn listen(host: &str) -> TcpListener {
     listener
 }
 
-/// Answers each request by `pieces`, written one after the other; a request ends with its last
-/// byte.
+/// Answers each request with `pieces`, which are written one after another. A request ends with an
+/// empty line.
 fn serve(listener: TcpListener, pieces: &'static [&'static [u8]], pause: Duration) {
     thread::spawn(move || {
         let (mut connection, _) = listener.accept().unwrap();
@@ -99,7 +101,7 @@ fn serve(listener: TcpListener, pieces: &'static [&'static [u8]], pause: Duratio
     });
 }
 
-/// Sends requests on one connection and reads whole answers, while it is watched.
+/// Watches a connection while a client sends requests on it and reads complete answers.
 fn watched(
     options: impl FnOnce(u16) -> WatchOptions,
     pieces: &'static [&'static [u8]],
@@ -108,19 +110,19 @@ fn watched(
     watched_at("127.0.0.1", options, pieces, pause, Duration::ZERO)
 }
 
-/// Does the same as `watched`, at a given address.
+/// Like `watched`, with a given address.
 fn watched_at(
     host: &str,
     options: impl FnOnce(u16) -> WatchOptions,
     pieces: &'static [&'static [u8]],
     pause: Duration,
-    // Between the two halves of a request.
+    // The pause between the two halves of a request.
     halves: Duration,
 ) -> Seen {
     watched_on(listen(host), options, pieces, pause, halves)
 }
 
-/// Does the same as `watched`, with a given listener.
+/// Like `watched`, with a given listener.
 fn watched_on(
     listener: TcpListener,
     options: impl FnOnce(u16) -> WatchOptions,
@@ -155,7 +157,7 @@ fn watched_on(
         }
         Sighting::Packet(other) => panic!("only segments: {other:?}"),
     };
-    // The last turn is complete when its connection ends.
+    // The last exchange is complete when its connection ends.
     let begun = Instant::now();
     while watch.standing().tally.latency.count() < REQUESTS as u64 && begun.elapsed() < PATIENCE {
         thread::sleep(Duration::from_millis(10));
@@ -174,7 +176,7 @@ fn of_port(port: u16) -> WatchOptions {
     }
 }
 
-/// Checks that as many requests as were made are seen, except for [`UNSEEN`].
+/// Checks that all requests were seen, except for at most [`UNSEEN`].
 #[track_caller]
 fn assert_all(seen: usize, what: &dyn Debug) {
     assert!(
@@ -183,7 +185,7 @@ fn assert_all(seen: usize, what: &dyn Debug) {
     );
 }
 
-/// Checks that each turn satisfies `is_so`, except for [`UNSEEN`].
+/// Checks that `is_so` is true for each exchange, except for at most [`UNSEEN`].
 #[track_caller]
 fn assert_each(turns: &[RequestSpan], is_so: impl Fn(&RequestSpan) -> bool) {
     let others: Vec<_> = turns.iter().filter(|turn| !is_so(turn)).collect();
@@ -209,16 +211,16 @@ fn every_turn_is_timed_and_its_stages_tile_it() {
                 return false;
             };
             let is_left = turn.departure.is_some_and(|departure| {
-                // One segment, which is the first and the last.
+                // The answer is one segment, so the first and the last one are the same.
                 departure.at >= turn.sent && departure.first_queued == departure.queued
             });
-            // The program slept.
+            // The program slept during the pause.
             let is_asleep = waiting >= pause && program < waiting;
             is_asleep && held.is_zero() && is_left && turn.writes == 1 && turn.refused.is_none()
         });
         let reader = |turn: &RequestSpan| turn.program.as_ref().map(|reader| reader.pid);
         assert_each(&seen.turns, |turn| reader(turn) == Some(std::process::id()));
-        // The histogram's buckets are at most an eighth too long.
+        // A bucket of the histogram is at most an eighth wider than its values.
         let sending = |turn: &RequestSpan| turn.sent_last.since(turn.arrived);
         let longest = seen.turns.iter().map(sending).max().unwrap();
         let told = seen.standing.tally.latency.max().unwrap();
@@ -233,7 +235,7 @@ fn what_nagle_holds_is_seen_with_what_released_it() {
     });
 }
 
-/// A paced connection, whose timestamps by TCP may lie ahead.
+/// A paced connection. TCP's timestamps can be in the future then.
 #[test]
 fn what_nagle_holds_of_a_paced_connection_is_seen_too() {
     watching("what_nagle_holds_of_a_paced_connection_is_seen_too", || {
@@ -244,7 +246,7 @@ fn what_nagle_holds_of_a_paced_connection_is_seen_too() {
     });
 }
 
-/// Writes of an answer, of which the second waits for the acknowledgement of the first.
+/// The pieces of an answer. The second one waits until the first one is acknowledged.
 const HELD: &[&[u8]] = &[b"head", b"body"];
 
 fn assert_held(seen: &Seen) {
@@ -253,7 +255,7 @@ fn assert_held(seen: &Seen) {
         .iter()
         .filter(|turn| turn.held.times > 0)
         .collect();
-    // A new connection is acknowledged at once a few times.
+    // The first segments of a new connection are acknowledged immediately.
     assert!(held.len() >= REQUESTS / 4, "{:#?}", seen.turns);
     let long = held
         .iter()
@@ -280,7 +282,7 @@ fn segments_have_their_headers_and_no_more_payload_than_said() {
                     .map(|(s, _)| u64::from(s.payload_len))
                     .sum::<u64>()
             };
-            // None is seen twice, and none but few not at all.
+            // No segment is seen twice, and only very few are not seen at all.
             let of_all = |len: usize| ((REQUESTS - UNSEEN) * len) as u64..=(REQUESTS * len) as u64;
             assert!(
                 of_all(REQUEST.len()).contains(&bytes(false)),
@@ -310,7 +312,7 @@ fn a_process_is_watched_without_its_ports() {
             ..WatchOptions::default()
         };
         let seen = watched(of_process, &[b"answer"], Duration::ZERO);
-        // And the client's end has none.
+        // The client's end of the connection has no exchanges.
         assert_all(seen.turns.len(), &seen.turns);
         let nobody = |port| WatchOptions {
             pid: Some(1),
@@ -353,8 +355,8 @@ fn what_a_kernel_lacks_is_said_and_the_rest_is_seen() {
     });
 }
 
-/// Connections to services of their own, which are watched together; on each, one request at a time
-/// is made and answered.
+/// Open connections to one service each. All of them are watched, and each carries one request at a
+/// time.
 struct Kept {
     watch: Watch,
     clients: Vec<TcpStream>,
@@ -388,8 +390,8 @@ impl Kept {
     }
 }
 
-/// A watch without the hooks on writes: TCP's own timestamps tell when the answer went, and
-/// segments sent later that are no answer do not count.
+/// Watches without the hooks for reads and writes. TCP's own timestamps show when the answer was
+/// sent. Later segments that are no answer must not count.
 #[test]
 fn an_answer_is_over_before_a_keep_alive_is_answered() {
     watching("an_answer_is_over_before_a_keep_alive_is_answered", || {
@@ -414,7 +416,7 @@ fn an_answer_is_over_before_a_keep_alive_is_answered() {
     });
 }
 
-/// A connection that stays open has its last answer behind it.
+/// The last answer of a connection that stays open must be counted.
 #[test]
 fn the_last_request_of_a_connection_that_goes_on_counts() {
     watching(
@@ -541,12 +543,12 @@ fn a_control_group_is_watched_and_no_other() {
     });
 }
 
-/// Makes the kernel report connections once their requests are there.
+/// Makes the kernel report connections only when their request has arrived.
 fn defer_accept(listener: &TcpListener) {
     set_option(listener, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 5);
 }
 
-/// Makes TCP pace the service's connections, at a rate that delays nothing.
+/// Makes TCP pace the service's connections, at a rate that causes no delay.
 fn pace(listener: &TcpListener) {
     let bytes_per_second = 1_000_000_000;
     set_option(
@@ -559,8 +561,8 @@ fn pace(listener: &TcpListener) {
 
 #[allow(unsafe_code)]
 fn set_option(listener: &TcpListener, level: libc::c_int, option: libc::c_int, value: libc::c_int) {
-    // SAFETY: the descriptor is the borrowed listener's; the kernel reads the bytes
-    // that `value` holds, whose size is given.
+    // SAFETY: the descriptor belongs to the borrowed listener. The kernel reads as many bytes of
+    // `value` as the given size.
     let set = unsafe {
         libc::setsockopt(
             listener.as_raw_fd(),
@@ -573,8 +575,8 @@ fn set_option(listener: &TcpListener, level: libc::c_int, option: libc::c_int, v
     assert_eq!(set, 0);
 }
 
-/// Sends one request on each of several connections; `is_deferred`: the server accepts them with
-/// their requests.
+/// Watches several connections, each with one request. If `is_deferred`, the server accepts a
+/// connection only when its request has arrived.
 fn watched_closing(options: impl FnOnce(u16) -> WatchOptions, is_deferred: bool) -> Seen {
     let listener = listen("127.0.0.1");
     let address = listener.local_addr().unwrap();
@@ -612,8 +614,8 @@ fn watched_closing(options: impl FnOnce(u16) -> WatchOptions, is_deferred: bool)
     seen
 }
 
-/// Requests that come with a handshake's last segment, or before anybody read from the connection,
-/// count as later ones do.
+/// Requests must count like later ones if they come with the handshake's last segment, or before
+/// any process has read from the connection.
 #[test]
 fn the_first_request_of_a_connection_counts() {
     watching("the_first_request_of_a_connection_counts", || {
@@ -629,7 +631,8 @@ fn the_first_request_of_a_connection_counts() {
             (watched_closing(of_port, false), true),
             (watched_closing(of_port, true), true),
             (watched_closing(of_process(own), false), true),
-            // Of no port and no socket, it may be anybody's.
+            // Without a port or a socket, the segment could belong to any process, so it is not
+            // kept.
             (watched_closing(of_process(own), true), false),
         ] {
             let counted = seen.standing.tally.latency.count();
@@ -650,7 +653,7 @@ fn the_first_request_of_a_connection_counts() {
             without: unseen.map(str::to_owned).to_vec(),
             ..of_port(port)
         };
-        // By TCP's stamps alone.
+        // Only TCP's own timestamps are available here.
         let seen = watched_closing(without, true);
         let counted = usize::try_from(seen.standing.tally.latency.count()).unwrap();
         assert_all(counted, &seen.standing);
@@ -661,7 +664,7 @@ fn the_first_request_of_a_connection_counts() {
     });
 }
 
-/// The server's kernel acknowledges the first half, which is no answer.
+/// The server's kernel acknowledges the first half of the request. This ACK is not an answer.
 #[test]
 fn an_acknowledgement_within_a_request_ends_no_turn() {
     watching("an_acknowledgement_within_a_request_ends_no_turn", || {
@@ -672,10 +675,10 @@ fn an_acknowledgement_within_a_request_ends_no_turn() {
     });
 }
 
-/// Work of a server between a request and its answer.
+/// The work that a server does between a request and its answer.
 type Work = Box<dyn FnMut() + Send>;
 
-/// Watches a server that does this work for each request, and returns its turns.
+/// Watches a server that does `work` for each request, and returns its exchanges.
 fn working(mut work: Work) -> Vec<RequestSpan> {
     let listener = listen("127.0.0.1");
     let address = listener.local_addr().unwrap();
@@ -740,14 +743,14 @@ fn run_on(processor: usize) {
     rustix::thread::sched_setaffinity(None, &one).unwrap();
 }
 
-/// Two threads that compute until this is dropped.
+/// Two threads that compute until this value is dropped.
 struct Computing {
     is_over: Arc<AtomicBool>,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
 impl Computing {
-    /// Starts the threads on the processors that the calling thread has.
+    /// Starts the threads on the same processors as the calling thread.
     fn beside_this() -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let compute = |()| {
@@ -767,7 +770,7 @@ impl Drop for Computing {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // It only computes: it has nothing to fail with.
+            // The thread cannot fail, because it only computes.
             let _ = thread.join();
         }
     }
@@ -778,8 +781,8 @@ fn a_thread_without_a_processor_is_told_from_one_at_work() {
     watching(
         "a_thread_without_a_processor_is_told_from_one_at_work",
         || {
-            // Begun by the first request and ended with the server: before and after
-            // it, other tests have the processors.
+            // The first request starts the threads, and they end with the server. Before and after
+            // that, other tests can use the processors.
             let mut others = None;
             let turns = working(Box::new(move || {
                 if others.is_none() {
@@ -796,7 +799,7 @@ fn a_thread_without_a_processor_is_told_from_one_at_work() {
                 turns.iter().skip(1).map(of).sum()
             };
             let (queued, program) = (sum(Stage::RunQueue), sum(Stage::Program));
-            // A third of the processor is the server's share.
+            // The server gets a third of the processor.
             assert!(queued > program / 2, "{queued:?} and {program:?}");
             assert!(program > queued / 16, "{queued:?} and {program:?}");
             assert!(sum(Stage::Waiting) < queued, "{turns:#?}");
@@ -806,7 +809,7 @@ fn a_thread_without_a_processor_is_told_from_one_at_work() {
     );
 }
 
-/// Returns the idle time of the first processor since the machine booted (proc_stat(5)).
+/// Returns the idle time of the first processor since boot (proc_stat(5)).
 fn idle() -> Duration {
     let text = std::fs::read_to_string("/proc/stat").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("cpu0 "));
@@ -820,16 +823,16 @@ fn a_processor_that_has_to_wake_is_told_from_a_busy_one() {
     if thread::available_parallelism().unwrap().get() < 2 {
         return eprintln!("skipped: one processor is never idle while another wakes it");
     }
-    // Where others keep the processor busy, it never has to wake.
+    // If other programs keep the processor busy, it never has to wake up.
     let rested = Cell::new(0.0);
     let was_busy = || {
         let text = format!("processor 0 was idle for {:.0} %", rested.get() * 100.0);
         (rested.get() < 0.2).then_some(text)
     };
     watching_unless(TEST, &was_busy, || {
-        // Another thread answers what the server asks of it, a moment later, and
-        // from another processor: from its own, it would be what runs before the
-        // server, and no processor idle.
+        // The server waits for an answer of another thread, which comes a moment later and from
+        // another processor. On the server's own processor, that thread would run directly before
+        // the server, so the processor would not be idle.
         let (ask, asked) = std::sync::mpsc::channel();
         let (answer, answered) = std::sync::mpsc::channel();
         let other = thread::spawn(move || {
@@ -875,7 +878,7 @@ fn what_the_host_drops_is_counted_with_the_kernels_reason() {
     watching(
         "what_the_host_drops_is_counted_with_the_kernels_reason",
         || {
-            // Free, and nobody listens.
+            // A free port on which no process listens.
             let address = listen("127.0.0.1").local_addr().unwrap();
             let watch = Watch::start(&of_port(address.port())).unwrap();
             for _ in 0..REQUESTS {
@@ -913,7 +916,8 @@ fn how_a_connection_was_made_is_told_from_its_socket() {
             answer.seq + 1,
             "and the answer that of the server"
         );
-        // Both ends are of one kernel, and each segment bears what its SYN offered.
+        // Both ends use the same kernel, and each segment is reported with the options of its
+        // sender's SYN.
         assert!(syn.options.window_scale.is_some());
         assert_eq!(first(false).options.window_scale, syn.options.window_scale);
         assert_eq!(

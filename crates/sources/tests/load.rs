@@ -1,4 +1,4 @@
-//! Load on real servers on the loopback interface.
+//! Load on real servers, over the loopback interface.
 
 #[path = "servers/fake.rs"]
 mod fake;
@@ -62,7 +62,7 @@ fn count(lane: &LaneSummary, failure: RequestFailure) -> u64 {
     of_kind.map(|(_, count)| count).sum()
 }
 
-/// Returns the totals of one phase's clusters.
+/// Returns the totals of the clusters in one phase.
 fn clusters(events: &[Event], phase: Phase) -> (Distribution, u64, BTreeSet<u16>) {
     let (mut latency, mut responses, mut groups) = (Distribution::default(), 0, BTreeSet::new());
     for event in events.iter().filter(|event| event.phase == phase) {
@@ -114,7 +114,7 @@ fn events_and_summary_agree_on_a_real_server() {
         }
     }
     assert!((100..=3 * 2016).contains(&samples), "{samples}");
-    // None belongs to what comes after the run.
+    // No event is later than the end of the run.
     let end = summary.counted_from + plan.duration;
     let is_load = |event: &&Event| matches!(event.body, EventBody::Load(_));
     let told = events.iter().filter(is_load).map(|event| event.at);
@@ -160,7 +160,8 @@ fn experiments_run_in_turn_with_their_control() {
         assert_eq!(control.responses(), 50);
         assert_eq!(experiment.responses(), 50);
         let is_fresh = number > 1;
-        // One for each response, and those that stand ready or were left by the warm-up.
+        // About one connection per response: a few are opened in the warm-up, and a few for the
+        // next requests.
         let connects = if is_fresh { 45..=65 } else { 0..=5 };
         assert!(connects.contains(&experiment.connects), "{experiment:?}");
         let (latency, ..) = clusters(&events, Phase::Experiment(number));
@@ -205,7 +206,8 @@ fn a_frozen_server_shows_in_the_tail_of_an_open_loop() {
             assert_eq!(lane.latency.count(), 400);
             let p99 = lane.latency.quantile(0.99).expect("requests");
             assert!(p99 >= ms(170), "{p99:?}");
-            // The requests that waited on our side for a connection were served fast.
+            // Requests that waited in the client until the freeze was over were then answered
+            // quickly.
             let stuck = lane.service.share_above(ms(100)) * 400.0;
             let delayed = lane.latency.share_above(ms(100)) * 400.0;
             assert!(stuck + 10.0 < delayed, "{stuck} {delayed}");

@@ -1,4 +1,4 @@
-//! Load by HTTP/2 on a real nginx, in clear text and over TLS.
+//! Load over HTTP/2 on a real nginx, in plain text and with TLS.
 
 #[path = "servers/fake.rs"]
 mod fake;
@@ -22,18 +22,19 @@ use lagtrace_sources::load::{
 use lagtrace_sources::tls::{Carried, TlsClient, Trust};
 use nginx::Nginx;
 
-/// Returns an HTTP/2 server without TLS, with `lines` besides.
+/// Returns an HTTP/2 server without TLS. `lines` are added to it.
 fn clear(lines: &str) -> String {
     server("http2", lines)
 }
 
-/// Returns an HTTP/2 server over TLS, with `lines` besides.
+/// Returns an HTTP/2 server with TLS. `lines` are added to it.
 fn secured(lines: &str) -> String {
     server("ssl http2", &format!("{{certificate}} {lines}"))
 }
 
-/// Returns a server block without sendfile: with it, nginx of this age lets a frame's header and
-/// its data wait for each other's acknowledgement in clear text (Nagle): true, and slow here.
+/// Returns a server block without sendfile. With sendfile, this version of nginx sends a frame's
+/// header and its data separately, so that in plain text Nagle's algorithm makes the data wait for
+/// an ACK. The responses would be correct but slow.
 fn server(listen: &str, lines: &str) -> String {
     format!(
         "server {{ listen 127.0.0.1:{{other_port}} {listen}; root {{folder}}; index page.html;
@@ -163,8 +164,8 @@ fn at_a_rate_too_no_stream_is_lost_to_a_goaway() {
     let Some(nginx) = Nginx::start(&clear("keepalive_requests 20; limit_rate 100k;")) else {
         return;
     };
-    // Each takes a tenth of a second and more: when a connection has had its
-    // twenty, some are under way.
+    // Each response takes more than 100 ms. When a connection reaches its limit of 20 requests,
+    // some are therefore still in flight.
     std::fs::write(nginx.file("page.html"), vec![b'x'; 20_000]).expect("a page");
     let mut plan = plan(&nginx, "http", "/", 2, 40);
     (plan.requests, plan.pace) = (None, Pace::Rate(150.0));
@@ -180,7 +181,7 @@ fn long_bodies_arrive_whole_where_the_windows_have_no_end() {
     let bodies: Arc<AtomicU64> = Arc::default();
     let counted = Arc::clone(&bodies);
     let server = Server::start(move |stream| {
-        // The windows open when the requests are there, all at once.
+        // The server opens its windows only when it has received all eight requests.
         let (mut heads, mut greeting) = (0, Some(frames::generous()));
         let answer = |kind, flags, id| {
             heads += u32::from(kind == frames::HEADERS);
@@ -208,11 +209,11 @@ fn who_asks_without_end_and_reads_nothing_is_not_listened_to() {
         let setting = frames::frame(frames::SETTINGS, 0, 0, &[0, 0x77, 0, 0, 0, 1]);
         let flood = setting.repeat(1_000);
         let mut written = stream.write_all(&settings);
-        // Answers of all this would be 180 MB.
+        // The replies to all of these frames would have 180 MB.
         for _ in 0..20_000 {
             written = written.and_then(|()| stream.write_all(&flood));
         }
-        // A client that took it all waits for its response.
+        // If the client has read all frames, it now waits for its response.
         let _ = written.map(|()| std::thread::sleep(Duration::from_secs(20)));
     });
     let mut plan = plan_at(server.address.port(), "http", "/", 1, 1);

@@ -1,4 +1,4 @@
-//! The stages of requests, by the kernel's timestamps.
+//! The stages of requests, from the kernel's timestamps.
 
 #[path = "servers/fake.rs"]
 mod fake;
@@ -20,14 +20,15 @@ use lagtrace_trial::live;
 use nginx::Nginx;
 use world::{Namespace, can_run};
 
-/// Share of a test's time that the machine may stand still before medians mean nothing.
+/// Maximum share of a test's time in which the machine may stall. With more, the medians would mean
+/// nothing.
 const SHARE: f64 = 0.2;
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Returns a plan with a rate so low that each request is timestamped.
+/// Returns a plan with a rate that is low enough for every request to be stamped.
 fn plan(address: SocketAddr, rate: f64) -> Plan {
     let lane = Lane {
         target: Target {
@@ -79,7 +80,8 @@ fn stages_add_up_to_what_requests_took() {
     let (summary, stages) = measure(&plan(([127, 0, 0, 1], nginx.port).into(), 200.0));
     let lane = &summary.lanes[0];
     assert_eq!((lane.responses(), lane.failed()), (120, 0), "{lane:?}");
-    // The processor may be lost for so long that many are sent within a millisecond.
+    // If this process gets no processor for a while, it sends several requests within a
+    // millisecond, and not all of them are stamped.
     let told = stages.requests + stages.without;
     assert!(stages.requests > 0 && told <= 120, "{stages:?}");
     assert!(stages.without <= told / 4, "{stages:?}");
@@ -95,7 +97,7 @@ fn a_server_that_takes_its_time_is_where_it_went() {
     live("a_server_that_takes_its_time_is_where_it_went")
         .share(SHARE)
         .run(|| {
-            // Sooner and later than an acknowledgement may be held back.
+            // One pause is shorter than a delayed ACK, the other one longer.
             for pause in [10, 120] {
                 let server = Server::start(answer_after(ms(pause)));
                 let (summary, stages) = measure(&plan(server.address, 20.0));
@@ -139,7 +141,7 @@ fn a_queue_of_our_own_is_where_it_went() {
             let (summary, shaped) = near.visit(|| measure(&plan));
             assert!(summary.lanes[0].responses() > 0, "{summary:?}");
             assert!(median(&free, "own queue") < ms(10), "{free:?}");
-            // 8,000 bytes take 64 ms, but for the burst.
+            // 8,000 bytes take 64 ms, minus the burst that the queue allows.
             assert!(median(&shaped, "own queue") >= ms(40), "{shaped:?}");
             assert!(median(&shaped, "server") < ms(30), "{shaped:?}");
         });

@@ -1,4 +1,4 @@
-//! Load over TLS on a real nginx.
+//! Load with TLS on a real nginx.
 
 #[path = "servers/fake.rs"]
 mod fake;
@@ -15,7 +15,7 @@ use lagtrace_sources::load::{Ending, Lane, LaneSummary, Method, Plan, Summary, T
 use lagtrace_sources::tls::{Carried, TlsClient, Trust};
 use nginx::Nginx;
 
-/// TLS besides plain HTTP, with a page of several records.
+/// A server with TLS in addition to plain HTTP. Its page takes several TLS records.
 const TLS: &str = "{certificate} ssl_protocols TLSv1.2 TLSv1.3;
     server { listen 127.0.0.1:{other_port} ssl; root {folder}; index page.html;
         client_max_body_size 8m; location /taken { return 200 ok; } }";
@@ -47,7 +47,7 @@ fn plan(port: u16, host: &str, trust: &Trust, connections: u32) -> Plan {
     plan
 }
 
-/// Returns the plan with a fixed number of requests, however long this machine takes for them.
+/// Returns the plan with a fixed number of requests and no time limit that matters.
 fn requests(count: u64, plan: Plan) -> Plan {
     Plan {
         duration: ms(20_000),
@@ -89,8 +89,8 @@ fn kept_connections_shake_hands_once_each() {
     assert!(lane.responses() > 100 && lane.failed() == 0, "{lane:?}");
     let (full, resumed) = handshakes(lane);
     assert_eq!(full + resumed, 10);
-    // A handshake is in the setup of its connection's first request and in
-    // nothing else.
+    // The handshake's time is part of the setup of the connection's first request, and of nothing
+    // else.
     for event in &events {
         if let EventBody::Request(sample) = &event.body {
             assert_eq!(sample.setup.is_some(), sample.ordinal == 0);
@@ -201,16 +201,16 @@ fn what_is_no_tls_is_told_from_what_fails_later() {
             .text
             .contains("plain HTTP")
     );
-    // Closed within the handshake: a failure of TLS, not of a request.
+    // The server closes during the handshake. This is a failure of TLS, not of a request.
     let mut closed = plan(plain.address.port(), "localhost", &Trust::Anyone, 2);
-    // It ends by itself when enough have failed.
+    // The run ends by itself after enough failures.
     closed.duration = ms(20_000);
     let (summary, _) = measure(&closed);
     assert_eq!(
         summary.ending,
         Ending::NothingConnected(RequestFailure::Tls)
     );
-    // Nobody accepts: TCP fails, not TLS.
+    // The server does not accept connections. This is a failure of TCP, not of TLS.
     let mut plan = plan(deaf.address.port(), "localhost", &Trust::Anyone, 2);
     plan.timeout = ms(200);
     let (summary, _) = measure(&plan);

@@ -1,4 +1,4 @@
-//! Variants of load: a number of requests, pipelining, Unix sockets, options.
+//! Variants of load: a fixed number of requests, pipelining, Unix sockets, socket options.
 
 #[path = "servers/fake.rs"]
 mod fake;
@@ -60,8 +60,8 @@ fn ended(lane: &LaneSummary) -> u64 {
     lane.responses() + lane.failed()
 }
 
-/// Reads requests and answers each, also those that arrive together; `None` as an answer ends the
-/// connection.
+/// Reads requests and answers each of them, even if several arrive together. If `answer` returns
+/// `None`, the connection ends.
 fn answer_each(mut stream: TcpStream, mut answer: impl FnMut(u64) -> Option<&'static [u8]>) {
     stream.set_nodelay(true).expect("an option");
     let (mut buffer, mut asked, mut number) = ([0; 4096], Vec::new(), 0);
@@ -113,7 +113,7 @@ fn a_number_of_requests_is_made_exactly() {
 
 #[test]
 fn failed_requests_are_of_the_number_too() {
-    // Answers each second connection, and closes the others without a word.
+    // Answers on every second connection, and closes the others without an answer.
     let accepted = AtomicU64::new(0);
     let server = Server::start(move |mut stream| {
         let is_odd = accepted.fetch_add(1, Ordering::SeqCst) % 2 == 1;
@@ -134,7 +134,7 @@ fn failed_requests_are_of_the_number_too() {
 
 #[test]
 fn pipelined_responses_have_a_time_each() {
-    // Answers one request each 10 ms.
+    // Answers one request every 10 ms.
     let server = Server::start(|stream| {
         answer_each(stream, |_| {
             std::thread::sleep(ms(10));
@@ -148,10 +148,10 @@ fn pipelined_responses_have_a_time_each() {
     let (summary, events) = measure(&plan);
     let lane = &summary.lanes[0];
     assert_eq!((lane.responses(), lane.failed()), (40, 0));
-    // One waits for the three before it, but for the first ones.
+    // Except for the first ones, each request waits for the three before it.
     let median = lane.service.quantile(0.5).expect("answered");
     assert!(median >= ms(38), "{median:?}");
-    // Four together at a time would be ten ends.
+    // If four responses ended together each time, there would be only ten different end times.
     let ends = events.iter().filter_map(|event| match &event.body {
         EventBody::Request(sample) => Some(sample.ended),
         _ => None,
@@ -165,8 +165,8 @@ fn what_a_closing_connection_left_is_asked_again() {
     let Some(nginx) = Nginx::start("") else {
         return;
     };
-    // Announces the end of a connection in its fifth response, and lets what
-    // else was asked come before it closes: it would reset otherwise.
+    // The fifth response announces the end of the connection. The server closes only when further
+    // requests have arrived, because the kernel would otherwise send an RST.
     let server = Server::start(|stream| {
         answer_each(stream, |number| match number {
             1..=4 => Some(RESPONSE),
@@ -190,7 +190,7 @@ fn what_a_closing_connection_left_is_asked_again() {
 
 #[test]
 fn the_end_of_a_long_response_is_heard_however_much_waits_before_it() {
-    // Ends with the connection, and more waits than is read in one turn.
+    // The response ends with the connection. It is longer than the client reads in one iteration.
     let server = Server::start(|mut stream| {
         while fake::read_request(&mut stream).is_none() {}
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
@@ -212,7 +212,7 @@ fn a_unix_socket_takes_the_place_of_the_address() {
     let Some(nginx) = Nginx::start(lines) else {
         return;
     };
-    // Nobody listens there.
+    // No server listens on this address.
     let mut plan = plan(([127, 0, 0, 1], 9).into(), 4);
     plan.sockets.unix = Some(nginx.file("load.sock"));
     let (summary, events) = measure(&plan);
@@ -248,7 +248,8 @@ fn sources_are_used_in_turn() {
         options,
         &["TCP_NODELAY", "SO_RCVBUF 8192", "SO_SNDBUF 8192"]
     );
-    // Two threads with two connections each go on where the other ends.
+    // Two threads with two connections each. The second thread continues with the addresses after
+    // those of the first one.
     peers.lock().expect("unpoisoned").clear();
     let four: Vec<IpAddr> = [5, 6, 7, 8].map(|n| IpAddr::from([127, 0, 0, n])).to_vec();
     plan.sockets.sources.clone_from(&four);

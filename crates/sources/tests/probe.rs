@@ -1,4 +1,4 @@
-//! Probes of real servers on the loopback interface and behind real filters.
+//! Probes of real servers over the loopback interface, and through real filters.
 
 #[path = "servers/fake.rs"]
 mod fake;
@@ -50,7 +50,7 @@ fn by_syn(plan: &ProbePlan) -> Result<(Vec<ProbeSample>, Vec<Event>), ProbeError
     Ok((samples, events))
 }
 
-/// Probes by HTTP; returns the samples and the ids of the notes.
+/// Probes by HTTP. Returns the samples and the IDs of the notes.
 fn by_http(address: SocketAddr) -> (Vec<ProbeSample>, Vec<String>) {
     let url = Url::at(address.ip(), address.port(), "/");
     let mut notes = Vec::new();
@@ -68,7 +68,7 @@ fn by_http(address: SocketAddr) -> (Vec<ProbeSample>, Vec<String>) {
     (samples.expect("sockets"), notes)
 }
 
-/// Returns both ways to probe, where they are permitted.
+/// Returns the two ways of probing, or only `connect` if the other one is not permitted.
 fn probers() -> Vec<(ProbeMethod, Prober)> {
     let mut all: Vec<(ProbeMethod, Prober)> = vec![(ProbeMethod::TcpConnect, by_connect)];
     match by_syn(&ProbePlan {
@@ -129,7 +129,7 @@ fn open_and_closed_ports_of_both_families_are_told_apart() {
 
 #[test]
 fn a_hosts_own_address_is_probed_over_the_loopback_interface() {
-    // Connecting a UDP socket sends nothing, but tells the source address.
+    // Connecting a UDP socket sends no packet, but determines the source address.
     let own = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
         socket.connect("192.0.2.1:9")?;
         socket.local_addr()
@@ -214,7 +214,7 @@ fn strange_http_servers_are_told_apart() {
 
 #[test]
 fn who_drips_or_holds_back_a_handshake_is_given_up_in_time() {
-    // A record of 16 KiB, a byte at a time: whole in five minutes.
+    // Sends a TLS record of 16 KiB byte by byte, which takes five minutes.
     let drips = Server::start(|mut stream| {
         let _ = stream.write_all(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc");
         while stream.write_all(b"x").is_ok() {
@@ -248,7 +248,7 @@ fn a_server_that_never_answers_is_silent_and_nobody_refuses() {
     assert!(samples.iter().all(|s| s.answer == ProbeAnswer::Refused));
 }
 
-/// Runs `test` on a thread in a network namespace of its own, with `lo` up.
+/// Runs `test` in a thread with its own network namespace, in which `lo` is up.
 fn in_own_namespace(test: impl FnOnce() + Send) {
     if !rustix::process::geteuid().is_root() {
         return skip("root, for a network namespace");
@@ -256,8 +256,8 @@ fn in_own_namespace(test: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             use rustix::thread::{UnshareFlags, unshare_unsafe};
-            // SAFETY: only this thread's network namespace changes, and the
-            // thread ends with this scope.
+            // SAFETY: only this thread's network namespace changes, and the thread ends with this
+            // scope.
             #[allow(unsafe_code)]
             let unshared = unsafe { unshare_unsafe(UnshareFlags::NEWNET) };
             if unshared.is_err() {
@@ -274,7 +274,7 @@ fn in_own_namespace(test: impl FnOnce() + Send) {
     });
 }
 
-/// Runs a command with the words of `arguments`; returns true if it succeeded.
+/// Runs a command with `arguments`, separated by spaces. Returns true if it succeeds.
 fn run(program: &str, arguments: &str) -> bool {
     let arguments = arguments.split_whitespace();
     let output = Command::new(program).args(arguments).output();
@@ -334,7 +334,7 @@ fn a_lost_syn_is_counted() {
             return skip("nft");
         }
         std::thread::scope(|scope| {
-            // The thread is in this namespace, as its parent is.
+            // The new thread is in the same namespace as its parent.
             scope.spawn(|| {
                 std::thread::sleep(ms(400));
                 assert!(run("nft", "delete table inet t"));
@@ -354,7 +354,7 @@ fn a_lost_syn_is_counted() {
     });
 }
 
-/// Returns the samples of handshakes or requests, each on a connection of its own.
+/// Returns the samples of handshakes or requests, each on its own connection.
 fn ask(url: &str, ask: Ask, trust: &Trust) -> Vec<ProbeSample> {
     let url: Url = url.parse().expect("a URL");
     let tls = TlsClient::new(trust, Carried::Http1).expect("a client");
@@ -387,7 +387,7 @@ fn handshakes_tell_their_phases_and_every_other_one_resumes() {
     for (lines, methods, version) in [
         ("ssl_protocols TLSv1.3;", both, 0x0304),
         ("ssl_protocols TLSv1.2;", both, 0x0303),
-        // Near misses: no session is kept.
+        // The server keeps no sessions, so every handshake is a full one.
         (
             "ssl_protocols TLSv1.3; ssl_session_tickets off;",
             [TlsFull; 4],

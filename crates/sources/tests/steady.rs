@@ -1,4 +1,4 @@
-//! Probes at a steady pace, against the real kernel on the loopback interface.
+//! Probes at a constant rate, with a real kernel, over the loopback interface.
 #![allow(clippy::print_stderr)]
 
 #[path = "servers/fake.rs"]
@@ -36,7 +36,7 @@ fn plan(address: SocketAddr, method: SteadyMethod) -> SteadyPlan {
     }
 }
 
-/// Returns the samples of a plan; `None` where the machine does not permit it.
+/// Returns the samples of a plan; `None` if it is not permitted here.
 fn probe(plan: &SteadyPlan) -> Option<Vec<ProbeSample>> {
     let mut samples = Vec::new();
     let outcome = steady(plan, &AtomicBool::new(false), |event| {
@@ -104,12 +104,12 @@ fn an_answer_to_a_syn_is_told_with_its_headers() {
             let segment = reply.segment.expect("a segment");
             assert_eq!(reply.from, ip);
             assert_eq!(segment.flags, TcpFlags::SYN.with(TcpFlags::ACK));
-            // What Linux answers to a client's usual options.
+            // Linux answers a client's usual options with the following ones.
             assert!(segment.options.mss.is_some_and(|mss| mss >= 1220));
             assert!(segment.options.sack_permitted);
             assert!(segment.options.timestamps.is_some());
             assert!(segment.options.window_scale.is_some());
-            // Headers of IP and TCP, and twenty bytes of options.
+            // The headers of IP and TCP, and 20 bytes of options.
             let whole = if ip.is_ipv4() { 60 } else { 80 };
             assert_eq!(reply.len, Some(whole));
             assert_eq!(sample.ttl, Some(64));
@@ -123,7 +123,7 @@ fn probes_come_from_the_ports_that_were_asked_for() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let address = listener.local_addr().expect("an address");
     for method in [SteadyMethod::Syn, SteadyMethod::Connect] {
-        // Below the ephemeral port range.
+        // These ports are below the ephemeral port range.
         let plan = SteadyPlan {
             ports: SourcePorts::Range {
                 first: 21_730,
@@ -196,7 +196,7 @@ fn late_answers_are_late_and_doubled_ones_are_told_apart() {
         thread::sleep(ms(1400));
         server.send_to(b"late", first).expect("sent");
     });
-    // The third is awaited until the first one's answer has come.
+    // The third probe still waits when the late answer to the first one arrives.
     let plan = SteadyPlan {
         count: Some(3),
         interval: ms(1000),
@@ -240,7 +240,7 @@ fn probes_go_on_while_nothing_answers() {
     }
 }
 
-/// Starts a server that answers each datagram with itself, except for those of these numbers.
+/// Starts a server that echoes each datagram, except for those whose numbers are in `lost`.
 fn echo_but(lost: &'static [usize], count: usize) -> (SocketAddr, thread::JoinHandle<()>) {
     let server = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = server.local_addr().expect("an address");
@@ -258,8 +258,8 @@ fn echo_but(lost: &'static [usize], count: usize) -> (SocketAddr, thread::JoinHa
 
 #[test]
 fn a_lost_datagram_does_not_shift_the_answers_to_later_ones() {
-    // With room in the payload for a mark; without, where an answer comes
-    // before the next probe goes, however busy this machine is.
+    // First with space for the probe's number in the payload. Then without it, but with enough time
+    // for each answer to arrive before the next probe, even on a busy machine.
     for (size, interval) in [(8, ms(30)), (0, ms(250))] {
         let (address, echo) = echo_but(&[1, 3], 6);
         let plan = SteadyPlan {
@@ -334,7 +334,7 @@ fn what_a_port_in_use_kept_from_being_sent_is_no_loss() {
     let expected = [1, 3].map(|number| (number, ProbeAnswer::Open));
     assert_eq!(numbers, expected);
     assert_eq!(notes, ["probe-port-in-use"]);
-    // Nothing was sent at all.
+    // No probe could be sent.
     let stop = AtomicBool::new(false);
     let outcome = steady(&plan_from(21_760, 21_760), &stop, |_| {});
     assert!(matches!(outcome, Err(ProbeError::Socket { .. })));

@@ -16,8 +16,8 @@
 //!
 //! - A pass counts as a pass, whatever the machine did.
 //! - A failure without a stall is a failure. A test that sets no limit is never void.
-//! - Set a limit to the stall that the test's own verdict tolerates, not less: one stall of 5 ms
-//!   does not explain a wrong verdict about a load of 3 s.
+//! - Set the limit to the longest stall that the test's verdict tolerates, and not lower: one stall
+//!   of 5 ms does not explain a wrong verdict about a load of 3 s.
 //!
 //! Live tests of a process run in parallel, at most two on each processor. A test that is
 //! [`busy`](Live::busy) counts as two, and a test that is [`alone`](Live::alone) takes the whole
@@ -76,7 +76,7 @@ pub fn live(name: &str) -> Live<'_> {
 }
 
 impl<'a> Live<'a> {
-    /// Marks the test as counting for two: it computes, or measures a computation.
+    /// Marks the test as taking two places, because it computes, or measures a computation.
     pub fn busy(mut self) -> Self {
         self.of_machine = Share::Busy;
         self
@@ -95,10 +95,11 @@ impl<'a> Live<'a> {
         self
     }
 
-    /// Sets the maximum share of the test's time, 0 to 1, that the machine may stall in total; from
-    /// this share on, a failure is void. The total includes stalls of at least
+    /// Sets the maximum share of the test's time, 0 to 1, for which the machine may stall in total.
+    /// From this share on, a failure is void. The total includes stalls of at least
     /// [`Standstill::LEAST`], or the stolen time if that is longer. In a crowd
-    /// ([`Standstill::CROWD`]), every thread stalls while others run, even if never for long.
+    /// ([`Standstill::CROWD`]), the machine also counts as stalled, because every thread waits
+    /// while others run.
     pub fn share(mut self, share: f64) -> Self {
         self.share = Some(share);
         self
@@ -115,8 +116,8 @@ impl<'a> Live<'a> {
     ///
     /// # Panics
     ///
-    /// With the body's own panic, if the body panics and the machine had not stalled; and if the
-    /// log cannot be written or the machine cannot be watched.
+    /// With the panic of the body, if the machine had not stalled. Also panics if the log cannot be
+    /// written or the machine cannot be watched.
     pub fn run(self, body: impl FnOnce()) {
         log::run(self.name);
         match self.judge(body) {
@@ -203,7 +204,7 @@ mod tests {
         let shared = live("test").share(0.1);
         assert!(!is_excused(shared, &standstill(99, 99, 99, 0)));
         assert!(is_excused(shared, &standstill(5, 5, 100, 0)));
-        // A tenth of two processors' second.
+        // The stolen time of two processors in one second: the limit is 10 % of 2,000 ms.
         assert!(!is_excused(shared, &standstill(0, 0, 0, 199)));
         assert!(is_excused(shared, &standstill(0, 0, 0, 200)));
     }

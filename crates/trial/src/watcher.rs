@@ -30,8 +30,8 @@ pub(crate) struct Seen {
     pub(crate) in_all: Duration,
     /// The maximum wait of the watched thread for a processor.
     pub(crate) waited: Duration,
-    /// The sum over all looks of the number of runnable threads except the watcher, and the number
-    /// of looks.
+    /// The number of runnable threads except the watcher, summed over all samples, and the number
+    /// of samples.
     runnable: u64,
     looks: u64,
 }
@@ -49,12 +49,12 @@ impl Watcher {
     pub(crate) fn start(processor: usize, mut watched: Option<RunQueue>) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&is_over);
-        // The thread's own beginning may be late too.
+        // The time is taken before the thread starts, because its start may be late too.
         let mut begun = Instant::now();
         let watch = move || {
             let mut own = CpuSet::new();
             own.set(processor);
-            // A processor may be taken off-line; then any will do.
+            // If the processor was taken offline, the thread watches any other one.
             let _ = sched_setaffinity(None, &own);
             let mut seen = Seen::default();
             loop {

@@ -1,4 +1,4 @@
-//! Tests that a failing test fails, and that one during which its process stood still is void.
+//! Tests that a failing test fails, and that it is void if its process stood still.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -14,8 +14,8 @@ const IS_VICTIM: &str = "LAGTRACE_TRIAL_TEST_IS_VICTIM";
 /// The longest standstill that the victim tolerates.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// The victim in a copy of this program: it fails when its standard input ends. Not a test by
-/// itself.
+/// The victim, which runs in a copy of this program and fails when its standard input ends. By
+/// itself it tests nothing.
 #[test]
 #[allow(clippy::print_stdout)]
 fn victim() {
@@ -31,8 +31,8 @@ fn victim() {
     });
 }
 
-/// Returns whether the victim succeeded, its standard error and its log, after `act` was done to
-/// it.
+/// Runs the victim and calls `act` with its process. Returns true if the victim succeeded, its
+/// standard error, and its log.
 fn victim_after(act: impl FnOnce(&Child)) -> (bool, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");

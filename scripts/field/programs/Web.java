@@ -7,13 +7,13 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadLocalRandom;
 
 /**
- * The JDK's own HTTP server. Arguments: port, threads, megabytes of live data that
- * requests replace piece by piece (0: none), which fills a small heap.
+ * The JDK's own HTTP server. Arguments: port, threads, megabytes of live data (0: none). Each
+ * request replaces some pieces of the live data, which fills a small heap.
  */
 public class Web {
     private static final int PIECE = 12_500;
     private static final int REPLACED = 20;
-    /** Small objects beside each piece: they are what a collection has to walk. */
+    /** The number of small objects per piece, which garbage collection has to visit. */
     private static final int SMALL = 17;
 
     public static void main(String[] arguments) throws IOException {

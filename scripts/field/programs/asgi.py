@@ -1,5 +1,5 @@
-"""An ASGI application for uvicorn. $HABIT: `blocking` calls something that blocks
-for $PAUSE milliseconds; `stream` sends $PIECES pieces at that pace."""
+"""An ASGI application for uvicorn. With $HABIT `blocking`, a call blocks the event loop for
+$PAUSE milliseconds. With `stream`, there are $PIECES pieces at intervals of $PAUSE."""
 
 import asyncio
 import os

@@ -1,5 +1,5 @@
-"""Clients of servers that do not speak HTTP/1.1: as an application asks, each with a
-rest between its requests.
+"""Clients of servers that do not speak HTTP/1.1. Each client behaves like an application,
+with a pause between its requests.
 
     clients.py KIND HABIT HOST PORT CONNECTIONS SECONDS PAUSE
 
@@ -15,20 +15,20 @@ import time
 KIND, HABIT, HOST = sys.argv[1:4]
 PORT, CONNECTIONS = int(sys.argv[4]), int(sys.argv[5])
 SECONDS, PAUSE = float(sys.argv[6]), float(sys.argv[7]) / 1000
-# Seconds between a client's requests, on average.
+# Mean time between a client's requests, in seconds.
 REST = 0.015
-# Seconds between what stops the others, on average.
+# Mean time between requests that stop the other clients, in seconds.
 REST_OF_TROUBLE = 0.6
-# Of an application's requests, where it asks for the row that somebody holds now and then.
+# The share of an application's requests that update the row that is locked from time to time.
 LOCKED = 0.15
-# A table without an index on `part`: large enough that a scan takes some 20 ms.
+# The size of a table without an index on `part`. A scan of this table takes about 20 ms.
 ROWS = 300_000
 PARTS = 100_000
 END = time.monotonic() + SECONDS
 
 
 def repeat(once, rest=REST):
-    """Asks again and again, at times that nothing orders."""
+    """Repeats a request at random intervals until the end."""
     while time.monotonic() < END:
         once()
         time.sleep(random.expovariate(1 / rest))
@@ -51,7 +51,7 @@ def redis_client(is_trouble):
 def redis_prepare():
     import redis
 
-    # As many keys as KEYS needs the time for: some 100 ns each.
+    # KEYS takes about 100 ns per key, so this number of keys takes about PAUSE.
     redis.Redis(HOST, PORT).execute_command("DEBUG", "POPULATE", int(PAUSE * 7_000_000) + 1000)
 
 
@@ -78,7 +78,7 @@ NUMBERS = {
     "postgres": f"select id, id % {PARTS}, 0 from generate_series(1, {ROWS}) as id",
     "mariadb": f"select seq, seq % {PARTS}, 0 from seq_1_to_{ROWS}",
 }
-# Statements that hold a row's lock; the server itself sleeps, so that the time is its own.
+# Statements that lock a row. The server itself sleeps, so the time belongs to the server.
 UPDATE = "update item set count = count + 1 where id = 7"
 HOLD = {
     "postgres": ["begin", UPDATE, f"select pg_sleep({PAUSE})", "commit"],
@@ -117,7 +117,7 @@ def database_client(is_trouble):
 def grpc_client(_):
     import grpc
 
-    # A connection of its own.
+    # This option gives each client its own connection.
     options = [("grpc.use_local_subchannel_pool", 1)]
     with grpc.insecure_channel(f"{HOST}:{PORT}", options) as channel:
         say = channel.unary_unary("/Field/Say")
@@ -148,7 +148,7 @@ CLIENT = {
     "mariadb": database_client,
     "grpc": grpc_client,
 }
-# One client more, which stops the others.
+# With these habits, an additional client stops the others.
 TROUBLE = {"keys", "sleep", "lock"}
 
 

@@ -1,4 +1,4 @@
-"""A gRPC server of bytes. Arguments: port, workers, milliseconds of each call's work."""
+"""A gRPC server that accepts bytes. Arguments: port, workers, milliseconds of work per call."""
 
 import sys
 import time

@@ -1,7 +1,7 @@
 """A server of the standard library's http.server that keeps connections alive.
 
-Arguments: port, habit: `threads` gives each connection a thread; with `one` a
-connection is served until it closes, and the others wait."""
+Arguments: port, habit. With `threads`, each connection has a thread. With `one`, a connection is
+served until it closes, while the others wait."""
 
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
@@ -11,7 +11,7 @@ PAGE = b"x" * 400
 
 class Page(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Header and body leave in one write.
+    # Header and body are sent in one write.
     wbufsize = -1
     disable_nagle_algorithm = True
 

@@ -1,5 +1,5 @@
-// A net/http server with one habit. Arguments: address, habit, time in
-// milliseconds, how many of the habit's own (places of a pool, pieces of a stream).
+// A net/http server with one habit. Arguments: address, habit, time in milliseconds, and a count
+// (places in the pool, or pieces of the stream).
 package main
 
 import (
@@ -25,7 +25,7 @@ func number(argument int) int {
 
 func answer(w http.ResponseWriter) { fmt.Fprint(w, page) }
 
-// streamed sends pieces at an even pace.
+// streamed sends pieces at a constant pace.
 func streamed(w http.ResponseWriter, pace time.Duration, pieces int, piece string) {
 	for i := 0; i < pieces; i++ {
 		if i > 0 {
@@ -36,7 +36,7 @@ func streamed(w http.ResponseWriter, pace time.Duration, pieces int, piece strin
 	}
 }
 
-// habits are what a handler does, each with the time that it does it for.
+// habits returns the handler of each habit. Each handler waits for `pause` in its own way.
 func habits(pause time.Duration, count int) map[string]http.HandlerFunc {
 	var lock sync.Mutex
 	places := make(chan struct{}, count)
@@ -55,28 +55,28 @@ func habits(pause time.Duration, count int) map[string]http.HandlerFunc {
 			time.Sleep(time.Duration(rand.Int63n(int64(2 * pause))))
 			answer(w)
 		},
-		// A lock that every request holds for the time.
+		// Every request holds one lock for the time.
 		"mutex": func(w http.ResponseWriter, _ *http.Request) {
 			lock.Lock()
 			time.Sleep(pause)
 			lock.Unlock()
 			answer(w)
 		},
-		// A pool of connections to something behind, say.
+		// A pool of connections to another server, for example.
 		"pool": func(w http.ResponseWriter, _ *http.Request) {
 			places <- struct{}{}
 			time.Sleep(pause)
 			<-places
 			answer(w)
 		},
-		// The first half, a rest, the second.
+		// The first half of the response, a pause, and the second half.
 		"flush": func(w http.ResponseWriter, _ *http.Request) {
 			answer(w)
 			w.(http.Flusher).Flush()
 			time.Sleep(pause)
 			answer(w)
 		},
-		// The whole server stands still for the time, once in five times as long.
+		// The whole server stands still for the time, which is a fifth of each period.
 		"stall": func(w http.ResponseWriter, _ *http.Request) {
 			if since := time.Since(started) % (5 * pause); since < pause {
 				time.Sleep(pause - since)
@@ -87,7 +87,7 @@ func habits(pause time.Duration, count int) map[string]http.HandlerFunc {
 			w.Header().Set("Content-Type", "text/event-stream")
 			streamed(w, pause, count, "data: tick\n\n")
 		},
-		// The answer when there is news, which is at any time.
+		// The response comes at a random time, as when it waits for news.
 		"long-poll": func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(pause/2 + time.Duration(rand.Int63n(int64(pause))))
 			fmt.Fprint(w, "news")

@@ -1,11 +1,11 @@
-// A Node server with one habit. Arguments: port, habit, time in milliseconds, how
-// many pieces a stream has.
+// A Node server with one habit. Arguments: port, habit, time in milliseconds, and the number of
+// pieces of a stream.
 "use strict";
 const http = require("http");
 
 const [port, habit, pause, pieces] = process.argv.slice(2);
 const page = Buffer.alloc(400, "x");
-// Of the requests, where the event loop is blocked now and then.
+// The share of requests that block the event loop.
 const BLOCKED = 0.02;
 
 function block(milliseconds) {
@@ -21,7 +21,7 @@ function stream(response, left) {
 
 const habits = {
   plain: (response) => response.end(page),
-  // Header and body in two writes, and Nagle's algorithm is left on.
+  // Header and body are sent in two writes, and Nagle's algorithm stays on.
   nagle: (response) => {
     response.setHeader("Content-Length", page.length);
     response.flushHeaders();
@@ -37,6 +37,6 @@ const habits = {
 const server = http.createServer({ noDelay: habit !== "nagle" }, (_, response) =>
   habits[habit](response),
 );
-// A kept-alive connection lives as long as its client.
+// Connections stay open until the client closes them.
 server.keepAliveTimeout = 60_000;
 server.listen(port);

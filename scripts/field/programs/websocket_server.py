@@ -1,5 +1,5 @@
-"""A websocket server that echoes, and at /ticks sends a message of its own every so
-often. Arguments: port, milliseconds between ticks."""
+"""A websocket server that echoes messages. At /ticks, it sends its own messages at a constant
+interval. Arguments: port, milliseconds between ticks."""
 
 import asyncio
 import sys

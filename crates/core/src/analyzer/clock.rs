@@ -1,42 +1,42 @@
-//! The timestamp clock of a host, if it ticks more slowly than every millisecond.
+//! The timestamp clock of a host, if its tick is longer than a millisecond.
 //!
-//! A connection alone reveals its sender's tick only after some segments. A host has one clock for
-//! all its connections: if the connections together reveal the tick, each of them can use it
-//! sooner.
+//! A single connection reveals its sender's tick only after several segments. A host has one clock
+//! for all its connections. If the connections together reveal the tick, each of them can use it
+//! earlier.
 
 use crate::connection::transit::{self, Coarse};
 use crate::observed::flow::Tag;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 
-/// Maximum number of connections followed per host at a time; the latest ones are kept.
+/// Maximum number of connections followed per host at one time. The latest ones are kept.
 const MAX_FLOWS: usize = 8;
 
-/// Number of a host's segments after which the search for its tick ends: it has too many concurrent
-/// connections, or they are too short.
+/// Number of a host's segments after which the search for its tick ends. Such a host has too many
+/// concurrent connections, or they are too short.
 const MAX_LOOKS: u32 = 4096;
 
 /// The shortest tick of any clock, in nanoseconds.
 const MOMENT_NS: u64 = 1_000_000;
 
-/// The tick of a host, as far as its connections at one observation point reveal it.
+/// The state of the search for a host's tick, from its connections at one observation point.
 #[derive(Debug, Default)]
 pub(super) enum Clock {
     #[default]
     Unseen,
-    /// The host has one connection so far, which looks for the tick on its own.
+    /// The host has had one connection so far, which searches for the tick by itself.
     Single(Followed),
     Sought(Box<Search>),
     Coarse(u32),
-    /// The tick is a millisecond, or could not be determined.
+    /// The tick is a millisecond, or it could not be determined.
     Other,
 }
 
-/// The search for a host's tick across its connections.
+/// The search for a host's tick with all its connections.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     flows: Vec<Followed>,
-    /// The index at which the next connection is placed.
+    /// The index for the next new connection.
     next: usize,
     /// Number of segments examined.
     looks: u32,
@@ -45,7 +45,7 @@ pub(super) struct Search {
     last: Option<(Timestamp, u32, Tag)>,
 }
 
-/// A connection of the host: its first timestamp, and its ticks since then.
+/// A connection of the host: its first timestamp, and the number of ticks since then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Followed {
     flow: Tag,
@@ -55,8 +55,8 @@ pub(super) struct Followed {
 }
 
 impl Clock {
-    /// Takes in a segment of the flow with this tag. Returns its sender's tick in nanoseconds if
-    /// that is known to be longer than a millisecond.
+    /// Processes a segment of the flow `flow`. Returns its sender's tick in nanoseconds if the tick
+    /// is known to be longer than a millisecond.
     #[inline]
     pub(super) fn observe(&mut self, segment: &Segment, flow: Tag) -> Option<u32> {
         let (tsval, _) = segment.options.timestamps?;
@@ -73,7 +73,7 @@ impl Clock {
         }
     }
 
-    /// Looks for the tick in the timestamps of several connections together.
+    /// Searches for the tick in the timestamps of several connections together.
     #[inline]
     fn seek(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> Option<u32> {
         match *self {
@@ -111,8 +111,8 @@ impl Followed {
         (at.signed_since(self.begin), i64::from(ticks))
     }
 
-    /// Returns true if a segment shows that the ticks are milliseconds, or do not come from a
-    /// clock.
+    /// Returns true if a segment shows that the ticks are milliseconds, or that they do not come
+    /// from a clock.
     #[inline]
     fn is_of_milliseconds(&self, at: Timestamp, tsval: u32) -> bool {
         let (passed_ns, ticks) = self.passed(at, tsval);
@@ -129,8 +129,8 @@ impl Search {
         }
     }
 
-    /// Returns true unless the segment comes within a moment of the previous segment of its
-    /// connection and with the same timestamp: it then adds no information.
+    /// Returns false if the segment adds no information: it has the timestamp of its connection's
+    /// previous segment, and follows it within a millisecond.
     #[inline]
     fn is_due(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> bool {
         let is_told = self.last.is_some_and(|(last, stamp, of)| {
@@ -142,7 +142,7 @@ impl Search {
         !is_told
     }
 
-    /// Takes in a segment of the host; returns the host's clock if the segment settles it.
+    /// Processes a segment of the host. Returns the host's clock if the segment determines it.
     fn observe_timestamp(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> Option<Clock> {
         self.looks += 1;
         let flow = self.flow(at, tsval, flow);
@@ -158,7 +158,7 @@ impl Search {
         self.coarse.tick(false).map(Clock::Coarse)
     }
 
-    /// Returns the connection of the segment, after adding it if it was not followed yet.
+    /// Returns the segment's connection, and adds it if it is not followed yet.
     fn flow(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> &mut Followed {
         let known = self.flows.iter().position(|one| one.flow == flow);
         let place = known.unwrap_or_else(|| {
@@ -171,7 +171,7 @@ impl Search {
             }
             place
         });
-        // The connection was either just found there or just inserted.
+        // The connection at this index was either found or just inserted.
         &mut self.flows[place]
     }
 }
@@ -182,7 +182,8 @@ mod tests {
     use crate::observed::flow::Endpoint;
     use crate::observed::segment::TcpOptions;
 
-    /// Returns the ticks found for segments given as (connection, milliseconds, timestamp).
+    /// Returns the tick found after each segment; a segment is given as connection, milliseconds
+    /// and timestamp.
     fn told(stamps: &[(u16, i64, u32)]) -> Vec<Option<u32>> {
         let mut clock = Clock::default();
         let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn connections_of_a_host_tell_its_tick_together() {
-        // Each answers once, after 200 ms by a clock of 100 Hz.
+        // Each connection has two timestamps, 200 ms apart, from a clock of 100 Hz.
         let stamps: Vec<_> = (0..4)
             .flat_map(|n| {
                 let (at, base) = (i64::from(n) * 7, u32::from(n) * 5_000);

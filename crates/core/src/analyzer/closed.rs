@@ -1,4 +1,4 @@
-//! Exchanges and connections that closed, on their way from a shard to the sink.
+//! Exchanges and connections that closed, before they are passed to a sink.
 
 use crate::connection::Watched;
 use crate::exchange::Exchange;
@@ -7,8 +7,8 @@ use crate::protocol::quic;
 /// A closed exchange or connection to deliver to a sink.
 #[derive(Debug)]
 pub(super) struct ClosedRecord {
-    /// Number of the packet that closed it; at the end of the input, the number of its connection's
-    /// first packet.
+    /// Number of the packet that closed the item. At the end of the input, it is the number of the
+    /// connection's first packet.
     pub(super) ordinal: u64,
     pub(super) item: ClosedItem,
 }
@@ -20,6 +20,6 @@ pub(super) enum ClosedItem {
     Quic(Box<quic::Flow>),
 }
 
-/// Exchanges and connections that closed, as a worker reports them.
+/// Exchanges and connections that closed, as a worker returns them.
 #[derive(Debug, Default)]
 pub struct ClosedBatch(pub(super) Vec<ClosedRecord>);

@@ -1,25 +1,24 @@
-//! The counter by which a host numbers the packets of all its connections.
+//! The counter with which a host numbers the packets of all its connections.
 //!
-//! A gap in a connection's IP identifications means a loss only if the connection has a counter of
-//! its own. If all connections of a host share one counter, a packet of one connection carries the
-//! number after that of the last packet of another; this is visible only where connections are
-//! compared.
+//! A gap in a connection's IP identifications means a loss only if the connection has its own
+//! counter. If all connections of a host share one counter, the numbers continue from one
+//! connection to the next. Only a comparison of connections shows this.
 
 use crate::observed::flow::Tag;
 use crate::observed::segment::Segment;
 
-/// Minimum run of consecutive numbers, each on a different connection from the last, that cannot be
-/// coincidence: each has a chance of 1 in 65,536.
+/// Minimum number of consecutive numbers, each on another connection than the previous one, that
+/// cannot be coincidence. Each has a probability of 1 in 65,536.
 const LEAST_STEPS: u32 = 3;
-/// Minimum share of changes from one connection to another at which the numbers continue, as a
-/// fraction. The rest are losses and packets to other hosts. Separate counters that run in parallel
-/// would match at every second change.
+/// Minimum fraction of changes to another connection at which the numbers continue. The other
+/// changes are due to losses and to packets to other hosts. Separate counters that advance in
+/// parallel would continue at every second change.
 const MOST: (u32, u32) = (3, 4);
-/// Maximum payload of a single segment on Ethernet, which most paths use. A longer segment was
-/// several on the wire, each with a number of its own.
+/// Maximum payload in bytes of a single segment on Ethernet, which most paths use. A longer segment
+/// was several packets on the wire, each with its own number.
 const USUAL_SEGMENT: u32 = 1460;
-/// The minimum and maximum payload per packet on the wire, for a captured segment longer than one
-/// packet (offload).
+/// Minimum and maximum payload in bytes per packet on the wire, for a captured segment that offload
+/// joined from several packets.
 const PIECES: (u32, u32) = (536, 8948);
 
 /// The numbering of a host's packets.
@@ -27,20 +26,18 @@ const PIECES: (u32, u32) = (536, 8948);
 pub(super) struct Counter {
     /// The connection of the last numbered packet.
     flow: Option<Tag>,
-    /// The number of that packet, and the maximum difference to the next number.
+    /// The number of that packet, and the minimum and maximum difference to the next number.
     last: u16,
     ahead: (u16, u16),
-    /// Number of times that the next packet belonged to a different connection, whatever number it
-    /// had.
+    /// Number of times that the next packet belonged to another connection, whatever number it had.
     changes: u32,
-    /// Number of times that the next packet belonged to a different connection and had the next
-    /// number.
+    /// Number of times that the next packet belonged to another connection and had the next number.
     steps: u32,
 }
 
 impl Counter {
-    /// Takes in a segment of the flow with this tag. Returns true if its sender's connections share
-    /// a counter.
+    /// Processes a segment of the flow `flow`. Returns true if its sender's connections share a
+    /// counter.
     #[inline]
     pub(super) fn observe(&mut self, segment: &Segment, flow: Tag) -> bool {
         let Some(id) = segment.ip.id.filter(|&id| id != 0) else {
@@ -55,7 +52,8 @@ impl Counter {
             && self.steps.saturating_mul(of) >= self.changes.saturating_mul(part)
     }
 
-    /// Takes in the number of a packet of a different connection from the last.
+    /// Processes the number of a packet that belongs to another connection than the previous
+    /// packet.
     #[inline]
     fn change(&mut self, id: u16, flow: Tag) {
         if self.flow.replace(flow).is_some() {
@@ -67,7 +65,7 @@ impl Counter {
     }
 }
 
-/// Returns the minimum and maximum count of numbers that a segment uses up.
+/// Returns the minimum and maximum number of identifications that a segment uses.
 #[inline]
 fn ahead(segment: &Segment) -> (u16, u16) {
     if segment.payload_len <= USUAL_SEGMENT {
@@ -84,8 +82,8 @@ mod tests {
     use crate::observed::segment::IpFacts;
     use crate::observed::time::Timestamp;
 
-    /// Returns for each of these packets (port, identification) whether its host is known by then
-    /// to use one counter.
+    /// Returns, for each packet, true if its host is known by then to use one counter. A packet is
+    /// given as port and identification.
     fn shared(packets: &[(u16, u16)]) -> Vec<bool> {
         let mut counter = Counter::default();
         let take = |&(port, id): &(u16, u16)| {
@@ -111,7 +109,7 @@ mod tests {
 
     #[test]
     fn connections_with_counters_of_their_own_share_none() {
-        // Of many, two match by coincidence.
+        // Each connection counts separately, so numbers match only by coincidence.
         let own = (0..40_u16).map(|n| (n % 2, 1000 * (n % 2) + n / 2));
         let packets: Vec<_> = [(0, 999)].into_iter().chain(own).collect();
         assert!(shared(&packets).iter().all(|is_shared| !is_shared));

@@ -1,4 +1,4 @@
-//! Properties of hosts, derived from all their connections together.
+//! Properties of hosts, determined from all their connections together.
 
 use core::net::IpAddr;
 
@@ -8,10 +8,10 @@ use crate::observed::event::PointId;
 use crate::observed::flow::Tag;
 use crate::observed::segment::Segment;
 
-/// Number of hosts remembered; if two hosts map to the same place, the later one is kept.
+/// Number of hosts remembered. If two hosts have the same index, the later one is kept.
 const PLACES: usize = 512;
 
-/// The sending hosts, each as the connections at one observation point show it.
+/// The sending hosts of each observation point.
 #[derive(Debug)]
 pub(super) struct Hosts {
     places: Box<[Option<Host>]>,
@@ -25,7 +25,7 @@ struct Host {
     clock: Clock,
 }
 
-/// Properties of a segment's sender, as all its connections show them.
+/// Properties of a segment's sender, determined from all its connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sender {
     /// True if one counter numbers all of the host's packets.
@@ -44,7 +44,7 @@ impl Default for Hosts {
 }
 
 impl Hosts {
-    /// Takes in a segment of the flow with this tag.
+    /// Processes a segment of the flow `flow`, and returns the properties of its sender.
     #[inline]
     pub(super) fn observe(&mut self, segment: &Segment, flow: Tag) -> Sender {
         let address = segment.flow.sender(segment.direction);
@@ -73,7 +73,7 @@ impl Host {
     }
 }
 
-/// Returns the index for an address, which depends on the address alone.
+/// Returns the index for an address. It depends only on the address.
 #[inline]
 fn place_of(address: IpAddr) -> usize {
     let bits = match address {

@@ -1,4 +1,4 @@
-//! The ingress of all packets, before they are separated by flow.
+//! The ingress, which sees all packets before they are separated by flow.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -18,7 +18,8 @@ use crate::preconnect::{Approach, Approaches, Asked, Silent};
 use crate::report::Connections;
 use crate::views::connections::{Collected, ConnectionSink};
 
-/// The ingress that all packets pass in order; reports in the same order what closed.
+/// The part of the analyzer that sees all packets in order. It passes on closed exchanges and
+/// connections in the same order.
 pub struct Ingress {
     shards: usize,
     /// Number of packets so far.
@@ -27,25 +28,24 @@ pub struct Ingress {
     ruler: Ruler,
     strides: Strides,
     hosts: Hosts,
-    /// The lookups and other steps that connections followed; the only state shared between flows.
+    /// The lookups and other steps before connections. This is the only state that flows share.
     approaches: Approaches,
     /// Pings, and ICMP errors about packets.
     words: Words,
-    /// The individual connections, if they are wanted.
+    /// The individual connections, if their figures are requested.
     collected: Collected,
     sink: Option<Sink>,
     /// Exchanges and connections still to be delivered, in the order in which they closed.
     undelivered: VecDeque<ClosedRecord>,
 }
 
-/// A segment with its route: the worker that handles it, and facts about it that its flow alone does
-/// not show.
+/// A segment's assignment to a worker, and facts about the segment that its own flow does not show.
 #[derive(Debug)]
 pub struct Routed {
     shard: usize,
     /// The segment's number among all packets, from 1.
     pub(super) ordinal: u64,
-    /// Wireshark's index of the segment's connection (`tcp.stream`), if it is wanted.
+    /// Wireshark's index of the segment's connection (`tcp.stream`), if it is requested.
     pub(super) stream: Option<u32>,
     /// The steps before the connection, if the segment opens one.
     pub(super) approach: Option<Box<Approach>>,
@@ -53,7 +53,7 @@ pub struct Routed {
 }
 
 impl Routed {
-    /// Returns the index of the worker that must take the segment.
+    /// Returns the index of the worker that must process the segment.
     pub fn shard(&self) -> usize {
         self.shard
     }
@@ -67,9 +67,9 @@ pub(super) struct Seen {
     pub(super) asked: Asked,
     pub(super) icmp: IcmpTotals,
     pub(super) connections: Option<Connections>,
-    /// True if the packets' timestamps are made up rather than read from a clock.
+    /// True if the packets' timestamps are artificial, not from a clock.
     pub(super) is_drawn: bool,
-    /// True if data of both ends came at the same constant interval.
+    /// True if data of both ends arrived at the same constant interval.
     pub(super) is_at_one_pace: bool,
 }
 
@@ -103,7 +103,7 @@ impl Ingress {
         self.packets
     }
 
-    /// Takes in a TCP segment and as much of its payload as was captured.
+    /// Processes a TCP segment and the captured part of its payload.
     #[inline]
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) -> Routed {
         self.packets += 1;
@@ -126,7 +126,8 @@ impl Ingress {
         }
     }
 
-    /// Takes in an ICMP error about a packet; returns the index of the worker to pass it to.
+    /// Processes an ICMP error about a packet. Returns the index of the worker to which it must be
+    /// passed.
     pub fn icmp(&mut self, error: &IcmpError) -> usize {
         self.packets += 1;
         self.collected.number_quoted(error);
@@ -134,13 +135,13 @@ impl Ingress {
         error.flow.share(self.shards)
     }
 
-    /// Takes in a ping, a ping reply, or an ICMP error about a ping.
+    /// Processes a ping, a ping reply, or an ICMP error about a ping.
     pub fn echo(&mut self, echo: &Echo) {
         self.packets += 1;
         self.words.echo(echo);
     }
 
-    /// Takes in a UDP datagram and as much of its payload as was captured.
+    /// Processes a UDP datagram and the captured part of its payload.
     pub fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
         self.packets += 1;
         self.words.datagram(datagram);
@@ -153,13 +154,13 @@ impl Ingress {
         }
     }
 
-    /// Takes in a step of the resolution of a hardware address.
+    /// Processes a step of the resolution of a hardware address.
     pub fn neighbour(&mut self, step: &Neighbour) {
         self.packets += 1;
         self.approaches.neighbour(step);
     }
 
-    /// Takes in what a worker reports. The reports of all workers on the same packets must be
+    /// Collects a worker's results. The results of all workers for the same packets must be
     /// gathered before they are delivered.
     pub fn gather(&mut self, ClosedBatch(records): ClosedBatch) {
         self.queue(records);
@@ -175,7 +176,8 @@ impl Ingress {
         }
     }
 
-    /// Delivers what closed up to packet `last`, in the order in which it closed.
+    /// Passes the exchanges and connections that closed up to packet `last` to the sinks, in the
+    /// order of closing.
     pub fn deliver(&mut self, last: u64) {
         while self
             .undelivered
@@ -195,7 +197,7 @@ impl Ingress {
         }
     }
 
-    /// Returns the totals so far, without the individual connections.
+    /// Returns the totals so far, without individual connections.
     pub(super) fn so_far(&self, vantages: Vantages) -> Seen {
         let mut points = self.points.clone();
         points.finish(vantages);

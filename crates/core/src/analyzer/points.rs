@@ -1,4 +1,4 @@
-//! The packets that each observation point delivered.
+//! The number and size of the packets from each observation point.
 
 use std::collections::BTreeMap;
 
@@ -66,12 +66,12 @@ impl VantageCounts {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Points {
     all: BTreeMap<PointId, Point>,
-    /// The point of the last segment, cached because most segments have the same point as the one
-    /// before.
+    /// The point of the last segment. It is cached, because most segments come from the same point
+    /// as the previous one.
     current: Option<(PointId, Point)>,
 }
 
-/// The packets that one observation point delivered.
+/// The number and size of the packets from one observation point.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     segments: u64,
@@ -99,7 +99,7 @@ impl Points {
         self.current = Some((segment.point, point));
     }
 
-    /// Takes in the vantage points at the end, when no more packets come.
+    /// Adds the points' positions at the end of the input.
     pub(super) fn finish(&mut self, vantages: Vantages) {
         self.all.extend(self.current.take());
         for (id, counts) in vantages {
@@ -114,8 +114,8 @@ impl Points {
         self.all.values().map(|point| point.segments).sum()
     }
 
-    /// Returns the sum of the points of the source whose first point this is. A source owns the
-    /// points from its first up to the first of the next source.
+    /// Returns the sum over the points of one source, whose first point is `first`. A source has
+    /// the points from its first one up to the first one of the next source.
     fn of_source(&self, first: PointId, sources: &[(PointId, CaptureSummary)]) -> Option<Point> {
         let starts = sources.iter().map(|&(start, _)| start);
         let next = starts.filter(|&start| start > first).min();
@@ -126,8 +126,8 @@ impl Points {
         of_source.map(|(_, point)| *point).reduce(Point::with)
     }
 
-    /// Describes what `sources` delivered, each with its first point; `None` if there was neither a
-    /// source nor a segment.
+    /// Describes the packets from `sources`, each given with its first point. `None` if there was
+    /// neither a source nor a segment.
     pub(super) fn describe(&self, sources: &[(PointId, CaptureSummary)]) -> Option<Capture> {
         if self.all.is_empty() && sources.is_empty() {
             return None;

@@ -1,22 +1,24 @@
-//! Timestamps that do not come from a clock: all packets at even intervals.
+//! Artificial timestamps: all packets at even intervals.
 //!
 //! Programs that build a capture from bytes, or remove private data from one, often give packets
-//! timestamps at fixed steps. Such times only show how the file was made.
+//! timestamps at fixed intervals. Such times only show how the file was made.
 
 use crate::observed::time::Timestamp;
 
-/// Maximum difference, in nanoseconds, between two intervals that count as equal: times are written
-/// in microseconds.
+/// Maximum difference, in nanoseconds, between two intervals that count as equal. It is a
+/// microsecond, the unit of most timestamps.
 const SAME: u64 = 1_000;
-/// Minimum number of packets for a verdict: the intervals of fewer may be even by coincidence.
+/// Minimum number of packets for a verdict. The intervals of fewer packets may be even by
+/// coincidence.
 const LEAST: u64 = 30;
-/// Number of packets after which evenness is judged.
+/// Number of packets after which counting ends.
 const ENOUGH: u64 = 65_536;
-/// Minimum share of the votes that the most frequent interval must keep ([`Ruler::observe`]): eight in
-/// ten, which means that nine in ten of the intervals are equal to it.
+/// Minimum votes for the most frequent interval, as a fraction of the packets ([`Ruler::observe`]).
+/// Each equal interval adds a vote and each other one removes a vote, so 8 of 10 means that nine in
+/// ten intervals are equal.
 const EVEN: (u64, u64) = (8, 10);
 
-/// Finds the interval that most packets have, by counting votes for and against (Boyer and Moore's
+/// Finds the interval of most packets, by counting votes for and against it (Boyer and Moore's
 /// majority vote).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ruler {
@@ -27,7 +29,7 @@ pub(super) struct Ruler {
 }
 
 impl Ruler {
-    /// Takes in the time of the next packet.
+    /// Processes the time of the next packet.
     #[inline]
     pub(super) fn observe(&mut self, at: Timestamp) {
         if self.count >= ENOUGH {
@@ -38,7 +40,8 @@ impl Ruler {
         };
         let gap = at.nanos_since(last);
         self.count += 1;
-        // Packets that came together have about the same timestamp from any clock.
+        // Packets that arrived together have about the same timestamp from any clock, so they do
+        // not count as an equal interval.
         let is_same = gap > SAME && gap.abs_diff(self.step) <= SAME;
         if is_same {
             self.votes += 1;
@@ -49,7 +52,7 @@ impl Ruler {
         }
     }
 
-    /// Returns true if nearly all packets came at a fixed interval.
+    /// Returns true if nearly all packets arrived at a fixed interval.
     pub(super) fn is_even(&self) -> bool {
         let (part, of) = EVEN;
         self.count >= LEAST && self.votes.saturating_mul(of) >= self.count.saturating_mul(part)

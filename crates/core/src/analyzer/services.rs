@@ -1,4 +1,4 @@
-//! The services of a shard's flows.
+//! The services to which a shard's flows lead.
 
 use core::time::Duration;
 
@@ -13,19 +13,20 @@ use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
 use crate::service::kernel_join::Served;
 
-/// Maximum number of servers with figures of their own; any further servers are not counted.
+/// Maximum number of servers with separate figures. Further servers are not counted.
 const MAX_SERVICES: usize = 256;
-/// Number of closed exchanges or connections counted in one batch. Each rule in turn looks at the
-/// whole batch, so that its code and sums are loaded into the processor's caches once for many.
+/// Number of closed exchanges or connections counted in one batch. Each rule processes a whole
+/// batch before the next rule starts, so its code and sums are loaded into the processor's caches
+/// once per batch.
 const BATCH: usize = 128;
 
-/// Services by their address and port, with the indices of what each still has to count.
+/// Services by their address and port, and the queues of items that each still has to count.
 #[derive(Debug)]
 pub(super) struct Services {
     places: HashMap<Endpoint, usize, SeedableRandomState>,
     list: Vec<(Endpoint, Box<Service>)>,
     /// The index of the service of each closed exchange; `None` if the exchange is not counted. The
-    /// exchanges stay where they closed, because they are large.
+    /// exchanges themselves are not moved, because they are large.
     exchanges: Vec<Option<usize>>,
     /// The index of the service of each newly opened connection.
     setups: Vec<Option<usize>>,
@@ -41,7 +42,7 @@ impl Services {
         }
     }
 
-    /// Returns the index of this server's service; `None` if there is no room for it.
+    /// Returns the index of this server's service; `None` if there are already too many services.
     pub(super) fn place(&mut self, server: Endpoint) -> Option<usize> {
         let has_room = self.list.len() < MAX_SERVICES;
         match self.places.entry(server) {
@@ -60,18 +61,20 @@ impl Services {
         self.list.get(place).map(|(_, service)| &**service)
     }
 
-    /// Returns the result of joining turns for the service at this index.
+    /// Returns the result of joining the kernel's turns for the service at this index.
     pub(super) fn served(&mut self, place: usize) -> Option<&mut Served> {
         let service = self.list.get_mut(place);
         service.map(|(_, service)| &mut service.served)
     }
 
-    /// Queues the next closed exchange for the service at this index; `None` if it is not counted.
+    /// Queues the next closed exchange. `place` is the index of its service; `None` if it is not
+    /// counted.
     pub(super) fn queue_exchange(&mut self, place: Option<usize>) {
         self.exchanges.push(place);
     }
 
-    /// Queues the next opened connection for the service at this index.
+    /// Queues the next opened connection. `place` is the index of its service; `None` if it is not
+    /// counted.
     pub(super) fn take_setup(&mut self, place: Option<usize>) {
         self.setups.push(place);
     }
@@ -84,7 +87,7 @@ impl Services {
         }
     }
 
-    /// Counts the end of a connection to the service on which one side went silent.
+    /// Counts the end of a connection to the service after one side no longer answered.
     pub(super) fn take_dead_peer(&mut self, dead_peer: &DeadPeer) {
         let place = self.place(dead_peer.server);
         if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {
@@ -92,7 +95,7 @@ impl Services {
         }
     }
 
-    /// Takes in the round trip measured at the end of a connection to this server.
+    /// Records the round trip that the FIN of a connection to this server showed.
     pub(super) fn take_fin_trip(&mut self, server: Endpoint, trip: Duration) {
         let place = self.places.get(&server);
         if let Some((_, service)) = place.and_then(|&place| self.list.get_mut(place)) {
@@ -100,7 +103,7 @@ impl Services {
         }
     }
 
-    /// Records an exchange that began before the measurement and lasted into it.
+    /// Records an exchange that began before the measurement and ended during it.
     pub(super) fn take_early(&mut self, exchange: &Exchange) {
         let place = self.place(exchange.id.server);
         if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {
@@ -108,12 +111,12 @@ impl Services {
         }
     }
 
-    /// Returns how many exchanges and how many opened connections were queued but not counted yet.
+    /// Returns the numbers of exchanges and of opened connections that are queued.
     pub(super) fn taken(&self) -> (usize, usize) {
         (self.exchanges.len(), self.setups.len())
     }
 
-    /// Returns true if the queue should be counted now.
+    /// Returns true if the queues are long enough to be counted.
     pub(super) fn is_due(&self) -> bool {
         self.exchanges.len() >= BATCH || self.setups.len() >= BATCH
     }
@@ -131,20 +134,20 @@ impl Services {
         self.exchanges.clear();
     }
 
-    /// Iterates over the services; queued items that were not counted yet are missing.
+    /// Iterates over the services. Their figures lack the queued items.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Endpoint, &Service)> {
         self.list
             .iter()
             .map(|(server, service)| (*server, &**service))
     }
 
-    /// Iterates over the services by value; queued items that were not counted yet are missing.
+    /// Iterates over the services by value. Their figures lack the queued items.
     pub(super) fn into_iter(self) -> impl Iterator<Item = (Endpoint, Box<Service>)> {
         self.list.into_iter()
     }
 }
 
-/// Passes to each service its own part of `closed`, in the order of closing.
+/// Passes its part of `closed` to each service, in the order of closing.
 fn for_each_service<T>(
     services: &mut [(Endpoint, Box<Service>)],
     places: &[Option<usize>],

@@ -1,4 +1,4 @@
-//! A shard: a share of the flows, and the figures of their servers.
+//! A shard: a part of the flows, and the figures of their servers.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -26,18 +26,18 @@ use crate::service::kernel_join::Waiting;
 /// Maximum number of flows whose phase is stored.
 const MAX_FLOWS: usize = 1 << 20;
 
-/// Facts that all shards know and none of them changes.
+/// Facts that all shards read and none of them changes.
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) facts: Facts,
     /// Phases of our own flows, each with its start time.
     phases: HashMap<FlowKey, Vec<(Timestamp, Phase)>, SeedableRandomState>,
     targets: Vec<(TargetId, Endpoint)>,
-    /// Ports known to belong to services only.
+    /// Ports that are known to belong only to services.
     ports: Vec<u16>,
 }
 
-/// A share of the flows.
+/// A part of the flows, and the figures of their servers.
 #[derive(Debug)]
 pub(super) struct Shard {
     connections: Table,
@@ -46,27 +46,27 @@ pub(super) struct Shard {
     pub(super) vantages: Vantages,
     /// Turns of the shard's flows whose exchanges have not closed yet.
     pub(super) waiting: Waiting,
-    /// Exchanges and connections that closed but were not counted yet.
+    /// Exchanges and connections that closed and are not counted yet.
     closed: Closed,
-    /// True if individual exchanges are wanted.
+    /// True if individual exchanges are requested.
     pub(super) tells_exchanges: bool,
-    /// True if the numbers of connections are wanted.
+    /// True if the figures of connections are requested.
     pub(super) is_collecting: bool,
     pub(super) undelivered: Vec<ClosedRecord>,
 }
 
-/// The figures of a share of the flows.
+/// The sum of the figures of several shards.
 #[derive(Debug, Default)]
 pub(super) struct Sum {
     pub(super) services: BTreeMap<Endpoint, Service>,
     pub(super) vantages: Vantages,
     pub(super) hosts: Hosts,
     pub(super) tallied: Tallied,
-    /// Turns whose exchanges never closed; empty as long as they still may.
+    /// Turns whose exchanges never closed. It is empty until the input has ended.
     pub(super) waiting: Waiting,
 }
 
-/// Works on one shard of the flows; several workers may run in parallel.
+/// Processes one shard of the flows. Several workers may run in parallel.
 #[derive(Debug)]
 pub struct Worker<'a> {
     shard: &'a mut Shard,
@@ -78,23 +78,23 @@ impl<'a> Worker<'a> {
         Self { shard, common }
     }
 
-    /// Returns what closed since the last call.
+    /// Returns the exchanges and connections that closed since the last call.
     pub fn take_closed(&mut self) -> ClosedBatch {
         ClosedBatch(core::mem::take(&mut self.shard.undelivered))
     }
 
-    /// Takes in one segment of the shard's flows, in order.
+    /// Processes one segment of the shard's flows, in order.
     #[inline]
     pub fn segment(&mut self, segment: &Segment, payload: &[u8], routed: Routed) {
         self.shard.segment(self.common, segment, payload, routed);
     }
 
-    /// Takes in an ICMP error about a packet of one of the shard's flows.
+    /// Processes an ICMP error about a packet of one of the shard's flows.
     pub fn icmp(&mut self, error: &IcmpError) {
         self.shard.icmp(error);
     }
 
-    /// Closes all connections: no more packets come.
+    /// Closes all connections at the end of the input.
     pub fn close(&mut self) {
         self.shard.close(self.common);
     }
@@ -114,7 +114,7 @@ impl Common {
         }
     }
 
-    /// Returns the direction in which the client sends, if the port of one end alone determines it.
+    /// Returns the direction in which the client sends, if the service ports alone determine it.
     #[inline]
     fn client_of(&self, segment: &Segment) -> Option<Direction> {
         if self.ports.is_empty() {
@@ -130,7 +130,7 @@ impl Common {
         }
     }
 
-    /// Records that the flow belongs to this phase from then on.
+    /// Records that the flow belongs to `phase` from `at` on.
     pub(super) fn begin_phase(&mut self, flow: FlowKey, at: Timestamp, phase: Phase) {
         if self.phases.len() < MAX_FLOWS || self.phases.contains_key(&flow) {
             self.phases.entry(flow).or_default().push((at, phase));
@@ -142,16 +142,16 @@ impl Common {
         targets.is_empty() || targets.iter().any(|(_, endpoint)| *endpoint == server)
     }
 
-    /// Returns the server to which a connection was opened, if the connection counts.
+    /// Returns the server to which a connection was opened, if the connection is counted.
     fn server_made(&self, setup: &Setup) -> Option<Endpoint> {
         let (client, server) = setup.ends?;
         let phase = self.phase(client, server, setup.begin?);
-        // A connection opened during warm-up counts like any other.
+        // A connection opened during warm-up is counted like any other.
         let counts = matches!(phase, Phase::Baseline | Phase::WarmUp);
         Some(server).filter(|_| counts && self.is_meant(server))
     }
 
-    /// Returns true if a turn counts.
+    /// Returns true if a turn is counted.
     pub(super) fn counts(&self, turn: &RequestSpan) -> bool {
         let phase = self.phase(turn.remote, turn.local, turn.arrived);
         phase == Phase::Baseline && self.is_meant(turn.local)
@@ -262,7 +262,7 @@ impl Shard {
         self.count_closed();
     }
 
-    /// Counts what closed but was not counted yet.
+    /// Counts the exchanges and connections that closed and are not counted yet.
     pub(super) fn count_closed(&mut self) {
         let closed = &mut self.closed;
         self.services
@@ -270,7 +270,7 @@ impl Shard {
         closed.forget_counted();
     }
 
-    /// Adds the figures so far; what was not counted yet is missing.
+    /// Adds the figures so far. Items that are not counted yet are missing.
     pub(super) fn add_to(&self, sum: &mut Sum) {
         let services = self.services.iter();
         sum.add_services(services.map(|(at, service)| (at, service.clone())));
@@ -281,7 +281,7 @@ impl Shard {
         );
     }
 
-    /// Adds the figures of a shard that has ended.
+    /// Adds the figures of a shard at the end of the input.
     pub(super) fn end_in(self, sum: &mut Sum) {
         let tallied = self.connections.tallied();
         let services = self.services.into_iter();
@@ -294,7 +294,7 @@ impl Shard {
         !self.undelivered.is_empty()
     }
 
-    /// Passes on what closed with the packet `ordinal`.
+    /// Passes on the exchanges and connections that closed with packet `ordinal`.
     fn fold_closed(&mut self, common: &Common, ordinal: u64) {
         self.fold_setups(common);
         self.fold_exchanges(common, ordinal);
@@ -342,10 +342,10 @@ impl Shard {
         }
     }
 
-    /// Counts data transferred outside of exchanges, in a stand-alone capture or on a watched
-    /// server, where a program may be waiting for it. An investigation waits only for the responses
-    /// to its own HTTP requests, which are exchanges by construction; other traffic on the same
-    /// server during the investigation is not part of its figures.
+    /// Counts data transferred outside of exchanges, in a capture or on a watched server: a program
+    /// may be waiting for it. An investigation (with targets) does not count it. It waits only for
+    /// the responses to its own HTTP requests, which are exchanges, and other traffic of the server
+    /// is not part of its figures.
     fn fold_transfers(&mut self, common: &Common) {
         for transfer in &self.closed.transfers {
             if common.targets.is_empty() {

@@ -1,8 +1,8 @@
-//! The pace of a replay or of the capturing device: data of both ends at the same interval after
-//! the packet before.
+//! The pace of a replay or of the capturing device: data of both ends arrives at the same interval
+//! after the previous packet.
 //!
-//! A kernel that paces spaces only what its own side sends. If the other side's answers keep the
-//! same interval, neither end did the spacing.
+//! A kernel that paces its sending spaces only the packets of its own side. If the other side's
+//! answers arrive at the same interval, neither end caused the spacing.
 
 use core::time::Duration;
 
@@ -10,26 +10,25 @@ use crate::observed::flow::Direction;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 
-/// Maximum interval between packets that count as one group.
+/// Maximum interval between two packets of one group.
 const TOGETHER: Duration = Duration::from_micros(200);
-/// Number of interval buckets, four per doubling; longer intervals (over 13 s) count in the last
-/// one.
+/// Number of interval buckets, four per doubling. Intervals over 13 s count in the last one.
 const BUCKETS: usize = 64;
-/// Number of packets after which evenness is judged.
+/// Number of packets after which counting ends.
 const ENOUGH: u32 = 65_536;
-/// Minimum number of intervals per side: fewer may be even by coincidence.
+/// Minimum number of intervals per side. Fewer may be even by coincidence.
 const LEAST: u32 = 4;
-/// Minimum share, in eighths, of each side's intervals that must be about the same.
+/// Minimum share of each side's intervals that must be about the same, in eighths.
 const SAME: u32 = 7;
 
-/// Counts the intervals to the preceding packets, by the side whose data ended them.
+/// Counts the intervals between packets, separately for each side whose data ended the interval.
 #[derive(Clone, Debug)]
 pub(super) struct Strides {
     packets: u32,
     last: Option<Timestamp>,
-    /// The interval before the group of packets to which the last one belongs.
+    /// The interval before the group to which the last packet belongs.
     gap: Option<Duration>,
-    /// The sides whose data in that group was already counted.
+    /// For each side, true if its data in that group was already counted.
     has_counted: [bool; 2],
     counts: [[u32; BUCKETS]; 2],
 }
@@ -47,7 +46,7 @@ impl Default for Strides {
 }
 
 impl Strides {
-    /// Takes in the next packet.
+    /// Processes the next packet.
     #[inline]
     pub(super) fn observe(&mut self, segment: &Segment) {
         if self.packets >= ENOUGH {
@@ -76,8 +75,8 @@ impl Strides {
         }
     }
 
-    /// Returns true if nearly all data of both sides came at the same interval after the packet
-    /// before.
+    /// Returns true if nearly all data of both sides arrived at the same interval after the
+    /// previous packet.
     pub(super) fn are_even(&self) -> bool {
         let [one, other] = &self.counts;
         let is_most = |counts: &[u32; BUCKETS], at: usize| {
@@ -90,7 +89,7 @@ impl Strides {
     }
 }
 
-/// Returns the bucket, a quarter of a doubling, of an interval of at least [`TOGETHER`].
+/// Returns the bucket of an interval of at least [`TOGETHER`]; a bucket is a quarter of a doubling.
 fn bucket(gap: Duration) -> usize {
     let quarters = (gap.as_secs_f64() / TOGETHER.as_secs_f64()).log2() * 4.0;
     (quarters as usize).min(BUCKETS - 1)
@@ -101,8 +100,8 @@ mod tests {
     use super::*;
     use crate::observed::flow::Endpoint;
 
-    /// Returns the verdict on packets given as: true if sent by the client, microseconds since the
-    /// packet before, payload.
+    /// Returns the verdict on packets. Each is given as: true if sent by the client, microseconds
+    /// since the previous packet, payload length.
     fn are_even(packets: impl Iterator<Item = (bool, i64, u32)>) -> bool {
         let client = Endpoint::new([10, 0, 0, 1].into(), 40_000);
         let server = Endpoint::new([10, 0, 0, 2].into(), 25);
@@ -122,8 +121,8 @@ mod tests {
         strides.are_even()
     }
 
-    /// Returns data of one side every 2.5 ms, acknowledged immediately; after every tenth the other
-    /// side answers, `after` microseconds later.
+    /// Returns data of one side every 2.5 ms, acknowledged immediately. After every tenth packet
+    /// the other side answers, `after` microseconds later.
     fn served(after: i64) -> impl Iterator<Item = (bool, i64, u32)> {
         (0..100).flat_map(move |n| {
             let answer = [(false, after, 30), (true, 30, 0)].into_iter();

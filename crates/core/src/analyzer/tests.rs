@@ -24,7 +24,8 @@ const FIN: TcpFlags = TcpFlags::ACK.with(TcpFlags::FIN);
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: example\r\n\r\n";
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A connection's packets: true if sent by the client, flags, numbers, payload.
+/// A connection's packets: true if sent by the client, flags, sequence and acknowledgement number,
+/// payload.
 fn script() -> [(bool, TcpFlags, u32, u32, &'static [u8]); 9] {
     let (asked, told) = (1 + REQUEST.len() as u32, 1 + RESPONSE.len() as u32);
     [
@@ -40,7 +41,7 @@ fn script() -> [(bool, TcpFlags, u32, u32, &'static [u8]); 9] {
     ]
 }
 
-/// The packets of this many connections, one packet of each in turn.
+/// The packets of this many connections, interleaved: one packet of each connection at a time.
 fn traffic(connections: u16) -> Vec<(Segment, &'static [u8])> {
     let server = Endpoint::new([10, 0, 0, 2].into(), 80);
     let mut list = Vec::new();
@@ -68,7 +69,7 @@ fn traffic(connections: u16) -> Vec<(Segment, &'static [u8])> {
     list
 }
 
-/// Returns the causes found with these segments, taken in by their time.
+/// Returns the causes found with these segments, processed in the order of their times.
 fn causes(mut analyzer: Analyzer, mut all: Vec<(Segment, &'static [u8])>) -> Vec<Id> {
     all.sort_by_key(|(segment, _)| segment.at);
     for (number, (mut segment, payload)) in (1..).zip(all) {
@@ -79,8 +80,8 @@ fn causes(mut analyzer: Analyzer, mut all: Vec<(Segment, &'static [u8])>) -> Vec
     findings.iter().map(|finding| finding.cause).collect()
 }
 
-/// Returns segments 20 ms apart, each given by its sender (true: the first end) and its payload's
-/// length. Each acknowledges all before it.
+/// Returns segments 20 ms apart. Each is given by its sender (true: the first end) and the length
+/// of its payload, and acknowledges all data before it.
 fn conversation(
     [client, server]: [Endpoint; 2],
     script: impl IntoIterator<Item = (bool, usize)>,
@@ -106,7 +107,7 @@ fn conversation(
     })
 }
 
-/// The report, the ports of the exchanges, and the indices of the connections, in the order of
+/// The report, then the ports of the exchanges and the indices of the connections in the order of
 /// delivery.
 type Told = (Report, Vec<u16>);
 
@@ -145,7 +146,8 @@ fn one_by_one(traffic: &[(Segment, &[u8])]) -> Told {
     (report, told)
 }
 
-/// Returns the report and what was delivered if all workers take each batch, the last worker first.
+/// Returns the report and the delivered items if the workers process each batch one after another,
+/// the last worker first.
 fn by_batches(traffic: &[(Segment, &[u8])], size: usize) -> Told {
     let told = Arc::default();
     let mut analyzer = analyzer(2, &told);
@@ -197,7 +199,7 @@ fn asking_meanwhile_tells_what_closed_and_changes_nothing() {
             counts.push(analyzer.so_far().conclude().exchanges.count);
         }
     }
-    // The sixth of nine steps acknowledges the response.
+    // The sixth of nine packets acknowledges the response.
     assert_eq!(counts, [0, 0, 0, 0, 0, 50, 50, 50, 50]);
     let report = analyzer.finish();
     assert_eq!(format!("{report:?}"), format!("{whole:?}"));

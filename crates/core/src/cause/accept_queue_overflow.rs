@@ -1,4 +1,4 @@
-//! `accept-queue-overflow`.
+//! The rule of the cause `accept-queue-overflow`.
 
 use super::delays::Delays;
 use super::evidence;
@@ -29,8 +29,8 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "server",
-            "find why the program accepts so slowly (`ss -ltn`: Recv-Q as high as Send-Q): a busy \
-             or blocked loop, too few workers",
+            "find out why the program accepts so slowly: a busy or blocked loop, or too few \
+             workers (meanwhile `ss -ltn` shows Recv-Q as high as Send-Q)",
         ),
         (
             "server",
@@ -44,12 +44,12 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches connections that are established for the client but not for the server, which ignores
-/// the client's first data until its program accepts other connections.
+/// Watches connections that are established for the client but not for the server. The server's
+/// kernel ignores the client's first data until the program has accepted other connections.
 ///
-/// A full queue ignores new SYNs too. The retransmissions distinguish it from a lossy path: only
-/// packets that open a connection are retransmitted (`tcp_check_req()` and `tcp_conn_request()` in
-/// `net/ipv4/`).
+/// While the queue is full, the kernel drops new SYNs too. On a lossy path, any packet may be
+/// retransmitted. Here, only packets that open connections are retransmitted (`tcp_check_req()` and
+/// `tcp_conn_request()` in `net/ipv4/`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,
@@ -98,8 +98,9 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Adds the wait in the accept queue to the cost of retransmitted SYNs: the time by which first
-    /// exchanges exceed the quickest one.
+    /// Sets the finding's cost: the time until SYNs were retransmitted, plus the waits in the
+    /// accept queue. A wait is the time by which a connection's first exchange is slower than the
+    /// quickest one.
     fn charge(&self, finding: &mut Finding, case: &Case<'_>) {
         let syns = case.ledger.setups.waits.of(WaitKind::Recovery);
         let quickest = self.first.min().unwrap_or_default().as_nanos();
@@ -130,7 +131,7 @@ impl Rule {
             format!("SYNs had to be retransmitted on {connections}; ")
         });
         let text = format!(
-            "{}{}it took {} (median) until the server responded",
+            "{}{}the server responded after {} (median)",
             unread.unwrap_or_default(),
             repeated.unwrap_or_default(),
             self.delays.median()

@@ -1,21 +1,21 @@
 //! `ack-thinning`: a note, never a finding. A receiver acknowledges at least every second full
-//! segment (RFC 5681 §4.2); where one acknowledgement covers many, the receiver's offload or a
-//! device on the path dropped the others. It makes senders burst, and delays nothing.
+//! segment (RFC 5681 §4.2). If one ACK covers many segments, the receiver's offload or a device on
+//! the path has dropped the other ACKs. The sender then sends in larger bursts, but nothing waits.
 
 use super::evidence::REPEATS;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::report::Remark;
 
-/// Minimum number of segments per acknowledgement for a note.
+/// Minimum number of segments per ACK for a note.
 const MANY: u32 = 4;
 
-/// Counts responses with few acknowledgements.
+/// Counts responses with few ACKs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rule {
     rarely: u64,
     all: u64,
-    /// The largest median, over responses, of the number of segments per acknowledgement.
+    /// The median number of segments per ACK, of the response in which it was largest.
     most: u32,
 }
 

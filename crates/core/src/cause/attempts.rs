@@ -1,5 +1,5 @@
-//! Failed connection attempts and requests of one target, by the outcomes of our own probes and
-//! load.
+//! Our own probes and load requests to one target, counted by outcome. The rules on failed
+//! connection attempts and requests use them.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,22 @@ use super::Case;
 use crate::observed::event::{ProbeAnswer, ProbeMethod, RequestFailure};
 use crate::report::{Evidence, EvidenceKind};
 
-/// Probes and load requests of a target, by outcome.
+/// Our own probes and load requests to a target, by outcome.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attempts {
-    /// Handshake probes by answer; those from raw sockets count as packets seen.
+    /// Answers to SYNs from a raw socket. They count as evidence from packets.
     raw: BTreeMap<ProbeAnswer, u64>,
     connects: BTreeMap<ProbeAnswer, u64>,
     requests: BTreeMap<ProbeAnswer, u64>,
     failures: BTreeMap<RequestFailure, u64>,
-    /// SYNs retransmitted during the probes and the load.
+    /// Number of SYNs retransmitted during the probes and the load.
     pub(crate) repeated_syns: u64,
-    /// Whole responses by status.
+    /// Number of complete responses by status.
     pub(crate) statuses: BTreeMap<u16, u64>,
 }
 
 impl Attempts {
-    /// Returns the attempts at a case's target; `None` for a capture made without a run.
+    /// Returns the attempts at the target of `case`; `None` for a capture without a run.
     pub(crate) fn of(case: &Case<'_>) -> Option<Self> {
         let target = case.target?;
         let mut attempts = Self::default();
@@ -38,7 +38,7 @@ impl Attempts {
                 ProbeMethod::HttpFresh | ProbeMethod::HttpKeptAlive => &mut attempts.requests,
                 // These probes do not reach the service.
                 ProbeMethod::TcpFlags | ProbeMethod::Icmp | ProbeMethod::Udp => continue,
-                // The outcome is in the sample of the request.
+                // The sample of the HTTP request already contains the handshake's outcome.
                 ProbeMethod::TlsFull | ProbeMethod::TlsResumed => continue,
             };
             attempts.repeated_syns += group.counts.syn_retransmissions;
@@ -57,13 +57,14 @@ impl Attempts {
         Some(attempts)
     }
 
-    /// Returns true if any handshake or request ever succeeded.
+    /// Returns true if any handshake or request succeeded.
     pub(crate) fn has_connected(&self) -> bool {
         let open = |answers: &BTreeMap<ProbeAnswer, u64>| answers.contains_key(&ProbeAnswer::Open);
         open(&self.raw) || open(&self.connects) || !self.statuses.is_empty()
     }
 
-    /// Returns true if a request of ours got this answer, or failed like this under load.
+    /// Returns true if one of our probes got this answer, or if one of our load requests failed in
+    /// this way.
     pub(crate) fn has_met(&self, answer: ProbeAnswer, failure: Option<RequestFailure>) -> bool {
         let has_failed = failure.is_some_and(|failure| self.failures.contains_key(&failure));
         self.requests.contains_key(&answer) || has_failed
@@ -74,7 +75,7 @@ impl Attempts {
         !self.statuses.is_empty()
     }
 
-    /// Returns evidence of the handshakes whose answers `is_meant` selects.
+    /// Returns the evidence of the handshakes whose answers `is_meant` selects.
     pub(crate) fn handshakes(
         &self,
         is_meant: impl Fn(ProbeAnswer) -> bool,
@@ -95,7 +96,7 @@ impl Attempts {
             .collect()
     }
 
-    /// Returns evidence of the requests whose outcomes the two predicates select.
+    /// Returns the evidence of the requests whose outcomes the two predicates select.
     pub(crate) fn requests(
         &self,
         is_answer: impl Fn(ProbeAnswer) -> bool,
@@ -124,7 +125,7 @@ fn sum(answers: &BTreeMap<ProbeAnswer, u64>, is_meant: impl Fn(ProbeAnswer) -> b
         .sum()
 }
 
-/// Returns the number of occurrences that the evidence counts.
+/// Returns the sum of the counts of all evidence.
 pub(crate) fn repeats(evidence: &[Evidence]) -> u64 {
     evidence.iter().filter_map(|item| item.count).sum()
 }

@@ -1,5 +1,5 @@
-//! `autocorking`: a note, never a finding. The kernel gathers small writes while an earlier segment
-//! is still in the device's queue, and holds nothing back when that queue is empty
+//! `autocorking`: a note, never a finding. While an earlier segment is still in the device's queue,
+//! the kernel merges small writes. It holds nothing back when that queue is empty
 //! (`tcp_should_autocork()` in `net/ipv4/tcp.c`).
 
 use super::evidence::REPEATS;
@@ -13,7 +13,7 @@ pub(crate) struct Rule {
     responses: u64,
     writes: u64,
     segments: u64,
-    /// The smallest write.
+    /// The size of the smallest write, in bytes.
     write: u64,
 }
 

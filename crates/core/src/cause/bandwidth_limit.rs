@@ -1,7 +1,7 @@
-//! `bandwidth-limit`.
+//! The rule of the cause `bandwidth-limit`.
 //!
-//! Its queue distinguishes it from `pacing` and from configured limits: data sent faster than the
-//! rate queues on the path and arrives evenly spaced, or the ACKs of that data do.
+//! A queue distinguishes it from `pacing` and from configured limits. Data that is sent faster than
+//! the link's rate queues on the path. The data then arrives evenly spaced, or its ACKs do.
 
 use core::time::Duration;
 
@@ -12,18 +12,20 @@ use crate::exchange::Side;
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
 
-/// The evidence on the wire.
-const SEEN: &str = "{bytes} bytes went through at a constant {rate}, evenly spaced, and waited in a \
-    queue before";
+/// The evidence in the packets.
+const SEEN: &str = "{bytes} bytes passed evenly spaced, at a constant {rate}, after they had \
+    waited in a queue";
 
-/// The evidence of a queue that holds a receiver's whole window.
+/// The evidence of a queue that contains the receiver's whole window.
 const QUEUED: &str = "{bytes} bytes went through at {rate}, with a full receiver's window ({window}) \
     in flight: each byte was acknowledged {queued} after it was sent, on a path with a round trip \
     of {trip}, so it waited in a queue";
 
 const WORDING: Wording = Wording {
-    summary: "The path carries {rate}: a {message} of {whole} takes its size divided by that rate, \
-              whatever the ends do. Beyond slow start this is {cost}.",
+    summary: "The path carries {rate}, so a {message} of {whole} takes at least its size divided \
+              by that rate. Compared with the time that slow start alone would take, this costs \
+              {cost}. In a capture at the sender, this includes the queueing of the last data, \
+              which is not part of the request's time.",
     ruled_out: &[
         QUEUEING,
         (Id::ReceiveWindow, "the window had room for more"),
@@ -46,7 +48,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a queue that contains a receiver's whole window.
+/// The wording for a queue that contains the receiver's whole window.
 const FULL_WINDOW: Wording = Wording {
     ruled_out: &[
         QUEUEING,
@@ -58,13 +60,13 @@ const FULL_WINDOW: Wording = Wording {
     ..WORDING
 };
 
-/// The evidence against a sender that paces itself.
+/// The evidence against `pacing`.
 const QUEUEING: (Id, &str) = (
     Id::Pacing,
     "segments left faster than they came through: they queued",
 );
 
-/// Watches messages that a queue lets through at a constant rate.
+/// Watches messages that pass a queue on the path at a constant rate.
 pub(crate) type Rule = Limited<Bottleneck>;
 
 #[derive(Clone, Debug, Default)]

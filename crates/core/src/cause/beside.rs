@@ -1,5 +1,5 @@
-//! Requests that were late because an upload, on any port, filled the path to their server, and
-//! that waited in the same queue.
+//! Requests that were late because they waited behind an upload. The upload, on any port of the
+//! server, filled a queue on the path.
 
 use core::time::Duration;
 
@@ -9,16 +9,16 @@ use super::rhythm::{NOTABLE, quantile, sorted};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
-/// Minimum share of the late requests that met an upload, and of the requests without an upload
-/// that were quick.
+/// Minimum share of the late requests that met an upload. Also the minimum share of quick requests
+/// among those that met none.
 const MET: f64 = 0.8;
-/// Minimum share of the requests that met an upload that were late: few requests escape the queue.
+/// Minimum share of late requests among those that met an upload. Few requests escape the queue.
 const LATE: f64 = 0.5;
-/// Maximum ratio of a typical delay to the upload's queueing time: no request waits in a queue much
-/// longer than the traffic that fills the queue.
+/// Maximum ratio of the typical delay to the upload's queueing time. A request does not wait much
+/// longer in a queue than the traffic that fills it.
 const LONGER: u32 = 2;
 
-/// The requests that met an upload and those that met none, with the late ones of each.
+/// Requests that met an upload and requests that did not, each with the number of late ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meetings {
     met: u64,
@@ -38,8 +38,8 @@ impl Meetings {
         *late += u64::from(is_late);
     }
 
-    /// Returns true if requests were late when they met an upload and quick when they did not, and
-    /// there were enough of both.
+    /// Returns true if enough requests were late when they met an upload, and enough were quick
+    /// when they did not.
     pub(super) fn go_together(self) -> bool {
         let late = self.met_late + self.unmet_late;
         let quick = self.unmet - self.unmet_late;
@@ -51,9 +51,8 @@ impl Meetings {
     }
 }
 
-/// Returns the requests whose responses were late while an upload filled the path to their server,
-/// by no more than the upload's own queueing delay; `None` if there were none, or if the server may
-/// be the reason.
+/// Returns the requests whose responses were late because they waited behind an upload. `None` if
+/// there were none, or if the server may be the reason.
 pub(super) fn late(case: &Case<'_>) -> Option<Tally> {
     let queue = case.uploads.queue();
     if case.uploads.count() == 0 || queue < NOTABLE {
@@ -82,7 +81,8 @@ pub(super) fn late(case: &Case<'_>) -> Option<Tally> {
     evidence::is_material(case, &tally).then_some(tally)
 }
 
-/// Returns true if the request was sent in one burst and was not acknowledged before the response.
+/// Returns true if the request was sent in one burst, and the server's kernel did not acknowledge
+/// it before the response. An early ACK would show that the request had passed the queue.
 fn is_small(moment: &Moment) -> bool {
     moment.is_clear && !moment.is_acked_first && moment.sent.since(moment.begin) < NOTABLE
 }

@@ -1,8 +1,8 @@
 //! Responses that the server's program limits to a number of bytes per second.
 //!
-//! The program stops in the middle of a response with everything acknowledged, and continues when
-//! the bytes sent so far are due at a constant rate, however many bytes that is. A pause for work
-//! lasts as long as the work instead.
+//! The program stops in the middle of a response, when all data is acknowledged. At the end of each
+//! pause, the bytes sent so far, few or many, match the same constant rate. If the program worked
+//! instead, the pause would depend on the work and not on the bytes.
 
 use core::time::Duration;
 
@@ -15,28 +15,30 @@ use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Minimum pause that counts: shorter ones are ordinary work.
+/// Minimum pause that counts. Shorter pauses are ordinary work.
 const NOTABLE: Duration = Duration::from_millis(20);
-/// Minimum number of segments before a pause: fewer are a single event, not part of a bulk
-/// transfer.
+/// Minimum number of segments between two pauses. Fewer are a single event rather than part of a
+/// bulk transfer.
 const LEAST_SEGMENTS: u64 = 2;
-/// Maximum relative deviation from a constant rate. It is small because nginx wakes with
-/// millisecond precision (`ngx_http_limit_rate`).
+/// Maximum relative deviation from the rate. It can be small because nginx wakes with millisecond
+/// precision (`ngx_http_limit_rate`).
 const OFF_RATE: f64 = 0.03;
-/// Minimum ratio of the largest to the smallest number of bytes between pauses: with equal numbers,
-/// constant pauses look the same as a rate.
+/// Minimum ratio of the largest to the smallest number of bytes between pauses. If the numbers were
+/// equal, constant pauses would look like a rate.
 const DIFFERENT: f64 = 1.1;
 
-/// The range of a pause's length, in eighths of a round trip, that counts as about a round trip.
+/// The lengths of a pause that count as about one round trip, in eighths of a round trip.
 const TRIP: core::ops::RangeInclusive<u32> = 7..=9;
 
-/// Watches pauses that keep to a constant rate.
+/// Watches pauses within responses. At the end of each pause, the bytes sent so far match a
+/// constant rate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ByteRate {
     pauses: Tally,
-    /// Rates in bytes per second, stored as nanoseconds.
+    /// Rates in bytes per second. A `Distribution` holds durations, so one nanosecond means one
+    /// byte per second.
     rates: Distribution,
-    /// Bytes from one pause to the next, stored as nanoseconds.
+    /// Bytes between two pauses. One nanosecond means one byte.
     sent: Distribution,
 }
 
@@ -84,14 +86,14 @@ impl ByteRate {
         }
     }
 
-    /// Returns the rate in bytes per second, if the pauses keep to a constant one.
+    /// Returns the constant rate in bytes per second; `None` if the pauses do not fit one.
     pub(super) fn rate(&self) -> Option<f64> {
         let bytes = |of: &Distribution, part| of.quantile(part).map(|d| d.as_nanos() as f64);
         let rate = bytes(&self.rates, 0.5)?;
         let (low, high) = (bytes(&self.rates, 0.1)?, bytes(&self.rates, 0.9)?);
         let is_constant = low >= rate * (1.0 - OFF_RATE) && high <= rate * (1.0 + OFF_RATE);
-        // The extreme tenths are left out, because the few pauses that do not keep to the rate may
-        // be there.
+        // The lowest and the highest tenth are left out: they may contain the few pauses that do
+        // not fit the rate.
         let (least, most) = (bytes(&self.sent, 0.1)?, bytes(&self.sent, 0.9)?);
         (is_constant && most >= least * DIFFERENT).then_some(rate)
     }
@@ -100,8 +102,8 @@ impl ByteRate {
         let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, &self.pauses);
         let rate = format!("{:.1} kB/s", rate / 1000.0);
         let text = format!(
-            "{} stopped with everything acknowledged, and each resumed when the bytes sent so far \
-             were due at {rate}, however many those were",
+            "{} stopped with all data acknowledged. Each resumed when the bytes sent so far were \
+             due at {rate}, whatever their number",
             counted(self.pauses.affected, "response", "responses"),
         );
         finding.evidence.push(
@@ -127,7 +129,8 @@ impl ByteRate {
         finding.fix = vec![
             fix(
                 "server",
-                "nginx: limit_rate 0; or limit_rate_after; HAProxy: bwlim filters",
+                "set limit_rate 0, or use limit_rate_after (nginx); look for bwlim filters \
+                 (HAProxy)",
             ),
             fix(
                 "server",
@@ -138,8 +141,8 @@ impl ByteRate {
     }
 }
 
-/// Returns true if an acknowledgement ended the pause about a round trip after it began: the
-/// sender's kernel may not have been allowed to send more before.
+/// Returns true if an ACK ended the pause about a round trip after it began. In this case the
+/// sender's kernel may not have been allowed to send before.
 fn is_trip(pause: &Pause, round_trip: Duration) -> bool {
     let (least, most) = (*TRIP.start(), *TRIP.end());
     pause.meets_ack && pause.took * 8 >= round_trip * least && pause.took * 8 <= round_trip * most

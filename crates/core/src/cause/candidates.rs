@@ -1,5 +1,5 @@
-//! Candidate causes of a server's own time that packets cannot distinguish, the likeliest first,
-//! each with its evidence and the observation that would decide.
+//! Candidates for the cause of a server's own time, the likeliest first. Packets cannot distinguish
+//! them. Each candidate has its evidence and the observation that would confirm it.
 
 use core::time::Duration;
 
@@ -13,27 +13,29 @@ use crate::service::timeline::Moment;
 
 /// The kernel's default period of a CPU quota (`cpu.max`).
 pub(super) const QUOTA_PERIOD: Duration = Duration::from_millis(100);
-/// Maximum deviation of a wait's end from the grid of quota periods: the scheduler's tick plus the
-/// work done until the response.
+/// Maximum deviation of a wait's end from a multiple of the quota period. It consists of the
+/// scheduler's tick and the work until the response.
 const QUOTA_STRAY: Duration = Duration::from_millis(12);
-/// Maximum time that a control group runs before its quota is used up again.
+/// Maximum run time of a control group in a period before its quota is used up.
 const QUOTA_RUN: Duration = Duration::from_millis(30);
-/// Minimum share of ends on the grid that suggests a quota; a quarter is expected by chance.
+/// Minimum share of intervals that are multiples of the quota period. A quarter is expected by
+/// chance.
 const ON_GRID: f64 = 0.7;
-/// Minimum number of late answers for which a share of them is significant.
+/// Minimum number of late responses for a meaningful share.
 const LEAST_LATE: usize = 5;
-/// Maximum relative spread, from the 10th to the 90th percentile, of think times that count as
-/// constant.
+/// Maximum spread of think times that count as constant: the difference between the 90th and the
+/// 10th percentile, divided by the median.
 const ALIKE: f64 = 0.15;
-/// Minimum ratio by which requests that meet many others take longer.
+/// Minimum ratio of two think times: that of requests that meet many others, to that of requests
+/// that meet few.
 const GROWN: f64 = 1.5;
-/// Maximum gap between responses on different connections that count as released together.
+/// Maximum gap between responses on different connections that count as sent together.
 const TOGETHER: Duration = Duration::from_millis(3);
 
-/// The candidate for a request that waits in the socket's queue until the program reads it.
+/// The candidate that stands for a request in the socket's queue that the program has not read.
 const UNREAD: Id = Id::SocketQueueDwell;
 
-/// Returns the candidates for a server's time before or within its responses.
+/// Returns the candidates for the time that a server takes before or within its responses.
 pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
     let Some(fitting) = case.rhythm.fitting(fitting) else {
         return Vec::new();
@@ -41,11 +43,14 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
     let mut list = fitting.to_vec();
     let asked = match case.upstream {
         Some(upstream) => format!(
-            "its own requests to {} in that time do not account for it; requests to others may",
+            "the server's own requests to {} in that time do not account for it; requests to other \
+             servers may",
             upstream.endpoint
         ),
         None => {
-            "this capture contains no requests by the server itself that match these".to_owned()
+            "this capture contains no requests of the server to other servers that match these \
+             requests"
+                .to_owned()
         }
     };
     list.push(candidate(
@@ -53,7 +58,7 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
         asked,
         "capture on the server with `-i any`, or check its log of upstream and query times",
     ));
-    // The view of the server's kernel decides between causes that otherwise would only fit.
+    // If the server's kernel was watched, it excludes candidates that only fit the packets.
     if let Some(passed) = served::passed(case) {
         let may_be: &[Id] = match passed.place {
             Place::RunQueue => &[Id::CpuQuota, Id::WorkerSaturation, Id::CpuIdleWakeup],
@@ -65,15 +70,15 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
     list
 }
 
-/// Returns the candidates that fit the instants of the server's responses; `None` if no candidate
-/// fits clearly.
+/// Returns the candidates that fit the times of the server's responses; `None` if there are no
+/// usable requests.
 fn fitting(clear: &[Moment]) -> Option<Vec<Candidate>> {
     if clear.is_empty() {
         return None;
     }
     let times = thinks(clear);
     Some(match alike(&times) {
-        // A constant wait is not a shortage of a resource that comes and goes.
+        // A constant wait does not come from a resource that is scarce only at times.
         Some(alike) => compressed(clear).into_iter().chain([alike]).collect(),
         None => {
             let fitting = [
@@ -88,8 +93,8 @@ fn fitting(clear: &[Moment]) -> Option<Vec<Candidate>> {
     })
 }
 
-/// Returns the candidates for a client's pauses between its requests, given the instants at which
-/// the pauses end.
+/// Returns the candidates for the pauses of a client between its requests. `ends` are the times at
+/// which the pauses end.
 pub(super) fn of_client(ends: Vec<Timestamp>) -> Vec<Candidate> {
     let quota = ending_on_quota_grid(ends);
     let others = [
@@ -118,7 +123,8 @@ fn candidate(cause: Id, because: impl Into<String>, decided_by: &str) -> Candida
     }
 }
 
-/// Looks for responses that were compressed while they were sent.
+/// Returns `compression-cost` if at least half of the responses were compressed while they were
+/// sent.
 fn compressed(clear: &[Moment]) -> Option<Candidate> {
     let encoded = clear.iter().filter(|moment| moment.is_encoded).count();
     (encoded * 2 >= clear.len()).then(|| {
@@ -134,7 +140,8 @@ fn compressed(clear: &[Moment]) -> Option<Candidate> {
     })
 }
 
-/// Looks for waits that end at intervals of one or more whole periods of a CPU quota.
+/// Returns `cpu-quota` if most intervals between the ends of waits are multiples of a CPU quota's
+/// period.
 fn on_quota_grid(clear: &[Moment]) -> Option<Candidate> {
     ending_on_quota_grid(clear.iter().map(|moment| moment.resumed).collect())
 }
@@ -165,8 +172,8 @@ fn ending_on_quota_grid(mut ends: Vec<Timestamp>) -> Option<Candidate> {
     })
 }
 
-/// Looks for late responses without a sign of the server's kernel: packets do not show whether the
-/// kernel had the requests by then, and its own shortages come and go.
+/// Returns candidates in the server's kernel, if most late requests were not acknowledged before
+/// their response. In this case, packets do not show whether the kernel had the requests in time.
 fn before_the_program(clear: &[Moment]) -> Vec<Candidate> {
     let late = || clear.iter().filter(|moment| moment.think() >= NOTABLE);
     let (count, acked) = (
@@ -195,7 +202,7 @@ fn before_the_program(clear: &[Moment]) -> Vec<Candidate> {
     vec![softirq, processor]
 }
 
-/// Looks for requests that take longer when they meet many others.
+/// Returns `worker-saturation` if requests take longer when they meet many others.
 fn grown(clear: &[Moment]) -> Option<Candidate> {
     if clear.len() < LEAST_LATE * 2 {
         return None;
@@ -224,8 +231,8 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
         candidate(
             Id::WorkerSaturation,
             format!(
-                "{} (median) for the half of the requests with more other requests open at the \
-                 same time, {} for the rest",
+                "the half of the requests with more concurrent requests took {} (median), the \
+                 other half {}",
                 human(together),
                 human(alone)
             ),
@@ -235,8 +242,8 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
     })
 }
 
-/// Looks for late responses on different connections at nearly the same instant, where half of the
-/// think times are below `usual`.
+/// Returns `stop-the-world` if most late responses left together with responses on other
+/// connections. `usual` is the median think time; shorter waits do not count as late.
 fn released_together(clear: &[Moment], usual: Duration) -> Option<Candidate> {
     let late = clear.iter().filter(|m| m.think() >= NOTABLE.max(usual));
     let mut late: Vec<&Moment> = late.collect();
@@ -263,7 +270,8 @@ fn released_together(clear: &[Moment], usual: Duration) -> Option<Candidate> {
     })
 }
 
-/// Looks for waits, sorted in ascending order, that are constant whatever was requested.
+/// Returns a candidate if the waits are constant, whatever was requested. `times` is in ascending
+/// order.
 fn alike(times: &[Duration]) -> Option<Candidate> {
     let [low, middle, high] = [0.1, 0.5, 0.9].map(|share| quantile(times, share));
     let spread = (high - low).as_secs_f64() / middle.as_secs_f64().max(1e-9);
@@ -271,7 +279,7 @@ fn alike(times: &[Duration]) -> Option<Candidate> {
         candidate(
             UNREAD,
             format!(
-                "the waits differ by {} from the 10th to the 90th percentile",
+                "the 10th and the 90th percentile of the waits differ by {}",
                 percent(spread)
             ),
             "run `ss -tn` on the server: `Recv-Q` is above zero during the wait if the program has \
@@ -284,7 +292,8 @@ fn alike(times: &[Duration]) -> Option<Candidate> {
 mod tests {
     use super::*;
 
-    /// Returns a request sent and answered at these milliseconds, on connection `n`.
+    /// Returns a request on connection `n`, sent at `asked` and answered at `answered` (both in
+    /// milliseconds).
     fn moment(n: u16, asked: i64, answered: i64) -> Moment {
         let at = |ms: i64| Timestamp::from_nanos(ms * 1_000_000);
         Moment::between(40_000 + n, at(asked), at(answered))

@@ -1,10 +1,10 @@
-//! The number of requests that a server serves in parallel, derived from the time of a single
-//! request and the rate of responses under load.
+//! The number of requests that a server processes in parallel. It follows from the time of a single
+//! request and from the rate of responses under load.
 //!
-//! A server that answers a single request in 10 ms and never more than 400 per second, however many
-//! wait, serves four in parallel: it has four workers, four connections to its upstream, or a lock
-//! that is held for a quarter of the time. If its processors are the limit, its kernel shows that,
-//! and then the reason is none of these.
+//! Example: a server answers a single request in 10 ms, but never more than 400 per second, however
+//! many wait. It processes four in parallel: it has four workers, four connections to its upstream,
+//! or a lock that each request holds for a quarter of its time. If its processors were the limit,
+//! its kernel would show this.
 
 use core::time::Duration;
 
@@ -15,32 +15,33 @@ use super::{Case, evidence};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
-/// Minimum time of a single request: a shorter time cannot be distinguished from the time of the
-/// kernel, or from the load's own.
+/// Minimum time of a single request. A shorter time cannot be distinguished from the kernel's or
+/// the load generator's own time.
 const LEAST_WORK: Duration = Duration::from_millis(2);
 /// Minimum number of responses for a measurement.
 const LEAST_ANSWERS: usize = 60;
-/// Number of equal time slices in which the server must answer about as many requests.
+/// Number of equal time slices of the load. The server must answer about the same number of
+/// requests in each.
 const STRETCHES: usize = 4;
-/// Maximum deviation of a slice's count from the mean, as a share of the mean.
+/// Maximum deviation of a slice's number of responses from the mean, as a share of the mean.
 const UNEVEN: f64 = 0.25;
-/// Minimum ratio to a single request's time that nearly all requests exceed when they wait for
-/// others.
+/// Minimum ratio of a request's time under load to the time of a single request. If requests wait
+/// for others, nearly all exceed this ratio.
 const GROWN: f64 = 1.5;
-/// Maximum share of the requests that may take less than that.
+/// Maximum share of the requests below the ratio [`GROWN`].
 const QUICK: f64 = 0.1;
-/// Minimum ratio of requests at the server to requests in service: above this ratio, some requests
-/// must wait.
+/// Minimum ratio of the number of requests at the server to the number of requests in service.
+/// Above this ratio, some requests must wait.
 const WAITING: f64 = 1.8;
 
-/// A server that works at its limit.
+/// The limit of a server that works at its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Capacity {
-    /// The time of a request that competes with no other.
+    /// The time of a request that meets no other.
     pub(super) alone: Duration,
-    /// The median time under load.
+    /// The median time of requests under load.
     pub(super) loaded: Duration,
-    /// The mean number of requests at the server at any time.
+    /// The mean number of concurrent requests at the server.
     pub(super) side_by_side: f64,
     /// Responses per second.
     pub(super) rate: f64,
@@ -48,12 +49,13 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    /// Returns the number of requests in service at any time.
+    /// Returns the mean number of requests in service at the same time.
     pub(super) fn served(&self) -> f64 {
         self.rate * self.alone.as_secs_f64()
     }
 
-    /// Returns the time that each request would have saved if no request had waited for another.
+    /// Returns the time by which each request exceeds a single request's time; `None` if it does
+    /// not matter.
     pub(super) fn tally(&self, case: &Case<'_>) -> Option<Tally> {
         let tally = case
             .rhythm
@@ -62,12 +64,16 @@ impl Capacity {
     }
 }
 
-/// Returns the limit of the server of `case`, if the server works at a limit.
+/// Returns the limit of the server of `case`; `None` if it does not work at a limit.
 pub(super) fn of(case: &Case<'_>) -> Option<Capacity> {
+    let is_elsewhere =
+        || served::passed(case).is_some_and(|passed| is_told_otherwise(passed.place));
+    at_limit(case).filter(|_| !is_elsewhere())
+}
+
+/// Returns the limit that the traffic shows, wherever the server's kernel saw the time pass.
+pub(super) fn at_limit(case: &Case<'_>) -> Option<Capacity> {
     let alone = idle_think(case).filter(|&alone| alone >= LEAST_WORK && case.has_packets)?;
-    if served::passed(case).is_some_and(|passed| is_told_otherwise(passed.place)) {
-        return None;
-    }
     let clear = case.rhythm.moments.iter().filter(|m| m.is_clear);
     let mut answered: Vec<Moment> = clear.copied().collect();
     answered.sort_unstable_by_key(|moment| moment.answered);
@@ -79,7 +85,7 @@ pub(super) fn of(case: &Case<'_>) -> Option<Capacity> {
 }
 
 /// Returns true if the server's kernel shows that the time passed elsewhere, or that processors are
-/// scarce.
+/// the limit.
 fn is_told_otherwise(place: Place) -> bool {
     matches!(
         place,
@@ -93,8 +99,8 @@ fn is_told_otherwise(place: Place) -> bool {
     )
 }
 
-/// Returns the capacity that `answered`, sorted by response, shows; `None` if the rate of responses
-/// is not steady.
+/// Returns the capacity that the responses show; `None` if their rate is not steady. `answered` is
+/// sorted by the time of the response, and `alone` is a single request's time.
 fn measure(answered: &[Moment], alone: Duration) -> Option<Capacity> {
     let (first, last) = (answered.first()?.answered, answered.last()?.answered);
     let span = last.since(first);

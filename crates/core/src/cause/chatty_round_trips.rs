@@ -1,4 +1,4 @@
-//! `chatty-round-trips`.
+//! The rule of the cause `chatty-round-trips`.
 
 use core::time::Duration;
 
@@ -34,56 +34,58 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "move it nearer to the client: each request costs a round trip",
+            "move the server nearer to the client: each request costs a round trip",
         ),
     ],
 };
 
-/// Minimum number of requests of a chatty action.
+/// Minimum number of requests in a chatty action.
 const LEAST_REQUESTS: usize = 4;
 /// Minimum time that an action loses to its round trips.
 const LEAST_LOSS: Duration = Duration::from_millis(20);
-/// Minimum pause that ends an action: far longer than the gap before a request that follows
-/// immediately.
+/// Minimum pause that separates two actions. It is far longer than the gap before a request that
+/// follows immediately.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Minimum number of actions for a finding.
 const LEAST_ACTIONS: usize = 3;
-/// Minimum number of distinct times at which the client pauses: a client that stalls once or twice
+/// Minimum number of distinct times at which the client pauses. A client that stalls once or twice
 /// pauses on all its connections at the same time.
 const LEAST_PAUSES: usize = 4;
-/// Maximum number of round trips, including the request's way, by which the timeout of a probe for
-/// a single segment exceeds the minimum timeout (`tcp_schedule_loss_probe()` in
-/// `net/ipv4/tcp_output.c`).
+/// Maximum number of round trips by which a tail-loss probe for a single segment exceeds the
+/// minimum timeout (`tcp_schedule_loss_probe()` in `net/ipv4/tcp_output.c`). One of them is the
+/// request's own.
 const MOST_TRIPS: u32 = 3;
-/// The ratio of long runs to short ones above which, if hardly two runs are alike, the runs are
-/// random interruptions of an endless sequence.
+/// Ratio of the 90th to the 10th percentile of the runs' lengths. If few runs have equal length and
+/// the ratio is this large, the runs may be one endless sequence with random interruptions.
 const CHANCE: usize = 2;
-/// Minimum share of all exchanges that belong to chatty actions, and of an action's exchanges that
-/// are quick and follow immediately.
+/// Minimum share of all exchanges that belong to chatty actions. Also the minimum share of an
+/// action's exchanges that are quick, and that follow immediately.
 const SHARE: f64 = 0.8;
 
-/// Runs of quick exchanges, each request right after the previous response, with pauses between the
-/// runs: one action that takes a round trip for each of its requests.
+/// Watches runs of quick exchanges with pauses between the runs. Within a run, each request follows
+/// the previous response immediately. Such a run is one action that takes a round trip for each of
+/// its requests.
 ///
-/// The discriminator is the pauses: an endless sequence of requests without pauses comes from a
-/// client that always has another request, not from actions. Also, each exchange takes one round
-/// trip and no more: a slow server is another cause.
+/// Two signs distinguish it from other causes. There are pauses: without them, the client just
+/// always has another request. And each exchange takes one round trip only, so the server is not
+/// slow.
 ///
-/// A protocol that makes the client wait for each reply (FTP, SMTP, POP3, news) leaves no choice,
-/// so there is no accusation.
+/// Protocols that make the client wait for each reply (FTP, SMTP, POP3, NNTP) are not accused,
+/// because the client has no choice.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    /// Connections on which a server of such a protocol sent its greeting.
+    /// Number of connections with the greeting of a protocol that makes the client wait for each
+    /// reply, such as SMTP.
     in_turns: u64,
     connections: u64,
 }
 
-/// The actions found in the runs.
+/// The actions that were found.
 struct Actions {
     runs: Vec<Vec<Moment>>,
-    /// Requests in a typical action.
+    /// The median number of requests in an action.
     requests: usize,
-    /// Number of runs of exactly that length.
+    /// Number of runs with exactly `requests` requests.
     alike: usize,
 }
 
@@ -118,7 +120,7 @@ fn actions(case: &Case<'_>) -> Option<Actions> {
     let mut pauses: Vec<(Timestamp, Timestamp)> = Vec::new();
     for sequence in sequences(case) {
         let split: Vec<&[Moment]> = sequence.chunk_by(|a, b| idle(case, a, b) < PAUSE).collect();
-        // A single run means that the client always has another request.
+        // If there is only one run, the client always has another request.
         if split.len() > 1 {
             let next = split.iter().skip(1).filter_map(|run| run.first());
             let last = split.iter().filter_map(|run| run.last());
@@ -126,7 +128,8 @@ fn actions(case: &Case<'_>) -> Option<Actions> {
             runs.extend(split.into_iter().map(<[Moment]>::to_vec));
         }
     }
-    // A request whose first copy was lost before the point arrives late: the client did not pause.
+    // If a request's first copy is lost before the capture point, the request arrives late. The
+    // client did not pause.
     if case.gathered.losses.requests.count() * 2 >= pauses.len() as u64 {
         return None;
     }
@@ -145,7 +148,8 @@ fn actions(case: &Case<'_>) -> Option<Actions> {
         && covered as f64 >= case.rhythm.moments.len() as f64 * SHARE
         && loss >= LEAST_LOSS;
     let alike = lengths.iter().filter(|&&length| length == requests).count();
-    // One request in a few dozen that is lost before the point causes a pause of one timeout.
+    // If one in a few dozen requests is lost before the capture point, runs end at random, with
+    // pauses of one timeout.
     let short = lengths.get(lengths.len() / 10).copied()?;
     let long = lengths.get(lengths.len() * 9 / 10).copied()?;
     let is_uneven = alike * 2 < lengths.len();
@@ -157,15 +161,15 @@ fn actions(case: &Case<'_>) -> Option<Actions> {
     })
 }
 
-/// Returns true if a pause may have been caused by a lost request that its sender's timer or probe
-/// retransmitted: at the server, this is not visible if the clients' packets carry no
-/// identifications.
+/// Returns true if the pause may be the timeout of a lost request, which a retransmission or a
+/// tail-loss probe ended. A capture at the server does not show this if the client's packets have
+/// no IP identifications.
 fn may_be_timeout((from, to): (Timestamp, Timestamp), travel: Duration) -> bool {
     let pause = to.since(from);
     (LEAST_TIMEOUT..=LEAST_TIMEOUT + travel * MOST_TRIPS + PAUSE).contains(&pause)
 }
 
-/// Returns the number of distinct times of the pauses: overlapping pauses count as one.
+/// Returns the number of pauses that do not overlap.
 fn moments(mut pauses: Vec<(Timestamp, Timestamp)>) -> usize {
     pauses.sort_unstable();
     let mut until = None;
@@ -177,8 +181,8 @@ fn moments(mut pauses: Vec<(Timestamp, Timestamp)>) -> usize {
     count
 }
 
-/// Returns true if nearly all of a run's exchanges took hardly more than the path's time, and each
-/// began right after the previous one.
+/// Returns true if nearly all exchanges of a run took little more than a round trip, and began
+/// right after the previous exchange.
 fn is_prompt(case: &Case<'_>, run: &[Moment], travel: Duration) -> bool {
     let is_quick = |moment: &&Moment| {
         moment.is_clear && moment.fingerprints.redirect.is_none() && moment.think() * 2 <= travel
@@ -206,7 +210,7 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
         .sum();
     let covered: usize = actions.runs.iter().map(Vec::len).sum();
     (finding.cost_ns, finding.cost_high_ns) = (cost, cost);
-    // Half of the requests may be needed to know what the others request.
+    // The client may need up to half of the responses before it knows what else to request.
     finding.cost_low_ns = cost / 2;
     finding.wall_ns = spent;
     finding.share = (cost as f64 / spent.max(1) as f64).min(1.0);
@@ -221,9 +225,9 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
         format!("{} of them", actions.alike)
     };
     let text = format!(
-        "{} of requests, {alike} of exactly {}; in a run each request follows the previous \
-         response immediately and takes little more than a round trip ({}), and before and after \
-         each run there is a pause",
+        "{} of requests, {alike} of them with exactly {}; in a run each request follows the \
+         previous response immediately and takes little more than a round trip ({}), and before \
+         and after each run there is a pause",
         counted(actions.runs.len() as u64, "run", "runs"),
         actions.requests,
         human(travel),
@@ -233,9 +237,9 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
             .count(actions.runs.len() as u64)
             .packets(&evidence::answers(&finding.exemplars)),
     );
-    // No packet shows that the requests depend on each other.
+    // Packets do not show whether the requests depend on each other.
     let is_uneven = actions.alike * 2 < actions.runs.len();
-    // If the protocol cannot be parsed, it may not allow anything else.
+    // A protocol that cannot be parsed may require these round trips.
     let is_doubtful = is_uneven || case.ledger.is_unowed();
     finding.verdict = evidence::judge(&finding.evidence, actions.runs.len() as u64, is_doubtful);
     WORDING.tell(

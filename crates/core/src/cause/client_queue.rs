@@ -1,10 +1,10 @@
-//! `client-queue`.
+//! The rule of the cause `client-queue`.
 //!
-//! A wait inside a client is not directly visible. But a client that sends by its own schedule
-//! shows that schedule whenever a connection is free. While all connections are busy its requests
-//! leave late, each with the response that made room, and as many in a row as were missed, until
-//! the client is back on schedule. That this count is right distinguishes it from a client that
-//! sends as soon as it has a response, and from a client that thinks between requests.
+//! Packets do not show directly that a request waits in the client. But a client with its own
+//! schedule shows the schedule whenever a connection is free. While all connections are busy, its
+//! requests leave late. Each late request leaves with the response that frees a connection, until
+//! the client has caught up with the schedule. A client that sends after each response, or that
+//! thinks between requests, does not catch up in this way.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -47,23 +47,23 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum wait that counts: shorter ones are a client's ordinary work.
+/// Minimum delay that counts. Shorter delays are a client's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Minimum number of requests that are on time.
+/// Minimum number of requests on time.
 const LEAST_IN_TIME: usize = 10;
-/// Minimum number of requests that are late.
+/// Minimum number of late requests.
 const LEAST_LATE: usize = 5;
-/// Maximum deviation of a request that is on time, as a share of the schedule's period.
+/// Maximum deviation of a request on time, as a share of the schedule's period.
 const OFF: f64 = 0.1;
-/// Minimum share of the requests with a free connection that are on time, and of the late requests
-/// that left with a response.
+/// Minimum share of requests on time among those with a free connection. Also the minimum share of
+/// the late requests that left with a response.
 const MOST: f64 = 0.9;
 
-/// Looks for schedules that requests fall behind.
+/// Looks for clients that fall behind their schedule.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
-/// The requests of a schedule, with the delays of the late ones.
+/// A client's schedule, with the delays of its late requests.
 #[derive(Debug)]
 struct Queue {
     period: Duration,
@@ -75,7 +75,7 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        // Our own load has its own schedule, and reports when it falls behind.
+        // Our own load has a schedule too, and reports separately when it falls behind.
         if case.target.is_some() {
             return Conclusion::Nothing;
         }
@@ -93,9 +93,9 @@ fn matters(case: &Case<'_>, queue: &Queue) -> bool {
     lost >= case.ledger.total() as f64 * evidence::MATERIAL_SHARE
 }
 
-/// Returns the schedule of the host with the most requests, if it falls behind.
+/// Returns the schedule that is behind by the most time, over all client hosts.
 fn queue(case: &Case<'_>) -> Option<Queue> {
-    // The moments of each host keep the order in which they began.
+    // Within each host, requests keep the order in which they began.
     let moments = by_host(&case.rhythm.moments);
     moments
         .chunk_by(|a, b| a.client.addr == b.client.addr)
@@ -103,7 +103,8 @@ fn queue(case: &Case<'_>) -> Option<Queue> {
         .max_by_key(|queue| queue.late.iter().sum::<Duration>())
 }
 
-/// Compares one host's requests with the schedule that most of these requests keep.
+/// Returns one host's schedule and the requests that were late; `None` if the requests keep no
+/// schedule.
 fn schedule(case: &Case<'_>, moments: &[Moment]) -> Option<Queue> {
     if moments.len() < LEAST_IN_TIME + LEAST_LATE {
         return None;
@@ -125,7 +126,7 @@ fn schedule(case: &Case<'_>, moments: &[Moment]) -> Option<Queue> {
             late.push(moment.begin.since(due));
             with_response += usize::from(is_released);
         } else if !is_in_time && behind < 0 {
-            // The request left before it was due, so this is not a schedule.
+            // The request left before it was due, so there is no such schedule.
             return None;
         }
     }
@@ -142,7 +143,8 @@ fn schedule(case: &Case<'_>, moments: &[Moment]) -> Option<Queue> {
     })
 }
 
-/// Returns, for each request, true if it left right with the previous response on its connection.
+/// Returns, for each request, true if it left together with the previous response on its
+/// connection.
 fn released(case: &Case<'_>, moments: &[Moment]) -> Vec<bool> {
     let slack = AT_ONCE + round_trip(case) / 10;
     let travel = |before: &Moment| round_trip(case).saturating_sub(before.to_server);
@@ -155,7 +157,8 @@ fn released(case: &Case<'_>, moments: &[Moment]) -> Vec<bool> {
     released
 }
 
-/// Returns the time between two requests of which neither waited for a response.
+/// Returns the period: the time between two requests that waited for no response. `None` if the
+/// gaps do not agree.
 fn period(moments: &[Moment], released: &[bool]) -> Option<Duration> {
     let pairs = moments.windows(2).zip(released.windows(2));
     let mut gaps: Vec<Duration> = pairs
@@ -167,7 +170,7 @@ fn period(moments: &[Moment], released: &[bool]) -> Option<Duration> {
     if gaps.len() < LEAST_LATE || typical < NOTABLE {
         return None;
     }
-    // A longer stretch gives a more precise period than a single gap.
+    // Distant requests give a more precise period than neighbours.
     let marked = moments.iter().zip(released).enumerate();
     let free: Vec<(usize, Timestamp)> = marked
         .filter(|(_, (_, is_released))| !**is_released)
@@ -187,7 +190,8 @@ fn period(moments: &[Moment], released: &[bool]) -> Option<Duration> {
     is_alike.then_some(mean)
 }
 
-/// Returns the due time of the first request, by the median over the requests that did not wait.
+/// Returns the time at which the first request was due. Each request that waited for no response
+/// gives an estimate, and the median is returned.
 fn origin(moments: &[Moment], released: &[bool], period: Duration) -> Option<Timestamp> {
     let mut origins: Vec<Timestamp> = moments
         .iter()
@@ -216,7 +220,7 @@ fn finding(case: &Case<'_>, queue: &Queue) -> Finding {
     let median = human(quantile(&queue.late, 0.5));
     let text = format!(
         "{} left every {}; {} left {median} (median) after they were due, each with the response \
-         that made a connection free, until none was missing",
+         that freed a connection, until the client was back on schedule",
         counted(queue.in_time as u64, "request", "requests"),
         human(queue.period),
         queue.late.len(),

@@ -1,4 +1,4 @@
-//! `client-think`.
+//! The rule of the cause `client-think`.
 
 use core::time::Duration;
 
@@ -35,39 +35,39 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum pause that counts: shorter ones are a client's ordinary work between two requests.
+/// Minimum pause that counts. Shorter pauses are a client's ordinary work between two requests.
 const NOTABLE: Duration = Duration::from_millis(20);
-/// Maximum pause that counts: longer ones are due to a person or a timer.
+/// Maximum pause that counts. Longer pauses come from a person or a timer.
 const LONGEST: Duration = Duration::from_secs(2);
-/// Maximum deviation of pauses for the same work, as a share of their median.
+/// Maximum deviation from the median of pauses that count as equal, as a share of the median.
 const ALIKE: f64 = 0.2;
-/// Minimum share of the pauses that are alike, and of the gaps that are either such a pause or no
-/// pause at all.
+/// Minimum share of pauses that are equal. Also the minimum share of gaps between requests that are
+/// either a pause or no wait at all.
 const MOST: f64 = 0.8;
 /// Minimum number of pauses for a finding.
 const LEAST_PAUSES: usize = 10;
 /// Minimum number of requests without a pause before them.
 const LEAST_AT_ONCE: usize = 3;
-/// Minimum share of the requests that follow immediately: a smaller share are requests that a
-/// client's timer was late for.
+/// Minimum share of the requests without a pause. If there are fewer, they may be late requests of
+/// a client that sends by a timer.
 const LEAST_SHARE: f64 = 0.1;
 
-/// Watches clients that send some requests right after a response and pause for about the same time
-/// before most others: work of their own between the requests of one action.
+/// Watches clients that send some requests right after a response, but pause for about the same
+/// time before most others. The pauses are the client's work between the requests of one action.
 ///
-/// The discriminator is that one connection has both kinds, with the pauses in runs of the same
-/// length. On an idle connection, with a person, or with a client that uses a timer, there is a
-/// pause before every request; a chatty action pauses only before its first request.
+/// The sign is that one connection has both kinds of request, and that the number of pauses in a
+/// row is constant. A person or a timer pauses before every request. A chatty action pauses only
+/// before its first request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
-/// The pauses found.
+/// The pauses that were found.
 struct Pauses {
     lengths: Vec<Duration>,
-    /// The ends of the pauses.
+    /// The times at which the pauses ended.
     ends: Vec<Timestamp>,
     at_once: usize,
-    /// Typical number of pauses in a row.
+    /// The median number of pauses in a row.
     in_row: usize,
 }
 
@@ -150,7 +150,7 @@ fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
     finding
         .evidence
         .push(Evidence::mechanism(EvidenceKind::Wire, text).count(pauses.lengths.len() as u64));
-    // Only the rhythm of the requests shows that they belong together.
+    // Only the timing suggests that the requests belong together.
     finding.verdict = evidence::judge(&finding.evidence, pauses.lengths.len() as u64, true);
     finding.candidates = candidates::of_client(pauses.ends.clone());
     WORDING.tell(

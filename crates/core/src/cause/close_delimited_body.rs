@@ -1,4 +1,4 @@
-//! `close-delimited-body`.
+//! The rule of the cause `close-delimited-body`.
 
 use core::time::Duration;
 
@@ -27,28 +27,29 @@ const WORDING: Wording = Wording {
         ),
         (
             "server",
-            "until then close the connection right after the last byte",
+            "until then, close the connection right after the last byte",
         ),
     ],
 };
 
-/// Minimum time until the close that counts: a server that closes right after its last byte needs
-/// less.
+/// Minimum time from the last byte to the close that counts. A server that closes right after the
+/// last byte needs less.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// Watches responses whose last byte had arrived but whose end was shown only by the end of the
-/// connection: the length was not announced, or was larger than the number of bytes.
+/// Watches responses whose end only the close of the connection shows, although the last byte
+/// arrived earlier. The response has no length, or its length is larger than the body.
 ///
-/// The discriminator is that only a FIN follows: a server that pauses within its response sends
-/// more of the response.
+/// The sign is that only a FIN follows. A server that pauses within a response sends more data
+/// after the pause.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Latencies of the affected responses, with the wait and without it: some responses are not
-    /// whole and so in no ledger.
+    /// Latencies of the affected responses with the wait (`before`) and without it (`after`). Some
+    /// of these responses are incomplete, and the ledger does not contain them.
     before: Distribution,
     after: Distribution,
-    /// Responses that announced more bytes than they had, and the maximum number of bytes missing.
+    /// Number of responses whose length was larger than their body, and the maximum number of
+    /// missing bytes.
     too_long: u64,
     missing: u64,
 }
@@ -100,7 +101,7 @@ impl Rule {
         let mut finding = evidence::finding(Id::CloseDelimitedBody, Owner::Server, case, tally);
         finding.affected.of = all.max(tally.affected);
         if self.too_long > 0 {
-            // Responses cut short are in no ledger from which a latency could be predicted.
+            // The ledger does not contain incomplete responses, so no latency can be predicted.
             finding.predicted = None;
             let total = u64::try_from(self.before.sum_ns())
                 .unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! `cold-start`.
+//! The rule of the cause `cold-start`.
 
 use super::evidence::{self, human};
 use super::rhythm::{Nature, Stall};
@@ -10,7 +10,7 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The first requests wait {took} for something that the server does once, and all \
-              requests that arrive in that time wait with them. Later requests take {ordinary} \
+              requests that arrive in that time wait with them. Later ones wait only {ordinary} \
               (median). The wait is {share} of all request time seen.",
     ruled_out: &[],
     overturned_by: "the same wait later on, when the server is warm: then it is a stall",
@@ -27,7 +27,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording where the handshakes were seen, and none lost its SYN.
+/// The wording if the capture contains the handshakes, and no SYN was retransmitted.
 const CONNECTED: Wording = Wording {
     ruled_out: &[(
         Id::ConnectionNotReused,
@@ -36,11 +36,11 @@ const CONNECTED: Wording = Wording {
     ..WORDING
 };
 
-/// Watches a server's first requests, which wait together, while no later request does.
+/// Watches a server's first requests. They wait together, and no later request waits like them.
 ///
-/// The discriminator is that the server starts, not the connections: the first requests of later
-/// connections are quick, and the first requests on all early connections are answered at the same
-/// instant.
+/// The sign is that the server starts, and not the connection: the first requests of all early
+/// connections are answered at the same time, and the first requests of later connections are
+/// quick.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -62,8 +62,8 @@ fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Finding {
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     let (took, ordinary) = (human(stall.duration()), human(case.rhythm.ordinary));
     let text = format!(
-        "the first {}, on {}, were answered together after {took}; later ones in {ordinary} \
-         (median)",
+        "the server answered the first {}, on {}, together after {took}, and later ones after \
+         {ordinary} (median), without network transit",
         counted(stall.requests as u64, "request", "requests"),
         counted(stall.connections as u64, "connection", "connections"),
     );
@@ -72,7 +72,7 @@ fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Finding {
             .count(stall.requests as u64)
             .packets(&evidence::answers(&finding.exemplars)),
     );
-    // It happened once: a stall during the first requests looks the same.
+    // The start happened only once, and a stall during the first requests looks the same.
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, true);
     let setups = &case.ledger.setups;
     let is_connected = setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0;

@@ -1,9 +1,10 @@
-//! `compression-cost`.
+//! The rule of the cause `compression-cost`.
 //!
-//! A response that is compressed while it is sent has a content encoding and no length. Its
-//! server's own time is due to the compressor if responses for the same target without the encoding
-//! come much sooner; or, less certainly, if the server stops repeatedly between parts that come at
-//! a constant rate. A server that computes before it answers waits once, before its first byte.
+//! A response that is compressed while it is sent has a content encoding and no length. The
+//! compressor is blamed if uncompressed responses for the same target are much quicker. Without
+//! such responses, it is blamed with less certainty if the server stops repeatedly between parts
+//! that come at a constant rate. A server that computes before it answers would wait only once,
+//! before the first byte.
 
 use core::time::Duration;
 
@@ -30,7 +31,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "server",
-            "compress beforehand and send the stored result (nginx: gzip_static on; brotli_static \
+            "compress beforehand, and send the stored result (nginx: gzip_static on; brotli_static \
              on)",
         ),
         (
@@ -44,28 +45,29 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum own time that counts: shorter times are a server's ordinary work.
+/// Minimum time of the server that counts. Shorter times are ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Minimum number of pauses within a response for them to count as regular.
+/// Minimum number of pauses within a response that count as regular.
 const LEAST_PAUSES: u32 = 3;
-/// Maximum number of targets compared: those with the lowest fingerprints.
+/// Maximum number of targets compared. These are the targets with the lowest hash values.
 const MAX_TARGETS: usize = 64;
-/// Minimum number of plain and of compressed responses for the same targets in a comparison.
+/// Minimum number of plain responses, and of compressed responses, for a comparison.
 const LEAST_COMPARED: u64 = 5;
-/// Minimum ratio of compressed to plain responses' times for blaming the compressor.
+/// Minimum ratio of the time of compressed responses to that of plain responses.
 const FACTOR: u32 = 2;
 
 /// Watches responses that are compressed while they are sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Number of these responses that stopped repeatedly and came at a constant rate.
+    /// Number of compressed responses that stopped repeatedly and came at a constant rate.
     steady: u64,
-    /// The targets, by their fingerprints.
+    /// The server's times by the hash of the request target.
     targets: Few<u64, Compared, MAX_TARGETS>,
 }
 
-/// The server's own times for one target: without content encoding (compression) and with it.
+/// The number of responses for one target and the server's total time for them, without compression
+/// and with it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Compared {
     plain: (u64, Duration),
@@ -75,7 +77,8 @@ struct Compared {
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let is_encoded = exchange.particulars.is_encoded_on_the_fly;
-        // If no response has a content encoding there is nothing to compare.
+        // The target is 0 if no response had a content encoding, and then there is nothing to
+        // compare.
         if !is_encoded && exchange.particulars.target == 0 {
             return;
         }
@@ -120,7 +123,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the time the server took for itself, before its response and within it.
+/// Returns the time that the server took itself, before and within its response.
 fn own_time(exchange: &Exchange) -> Duration {
     let (mut thinks, mut pauses) = (0_u64, 0_u64);
     for wait in &exchange.waits {
@@ -151,7 +154,7 @@ impl Rule {
         of.1 += own;
     }
 
-    /// Returns the mean own times without content encoding and with it, over targets that were
+    /// Returns the server's mean times without and with compression, over the targets that were
     /// requested both ways.
     fn compared(&self) -> Option<(Duration, Duration)> {
         let targets = || self.targets.iter().map(|(_, compared)| compared);

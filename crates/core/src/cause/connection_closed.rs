@@ -1,4 +1,4 @@
-//! `connection-closed`.
+//! The rule of the cause `connection-closed`.
 
 use super::failures::{Failures, Kind};
 use super::settings::Measured;
@@ -27,8 +27,8 @@ const KIND: Kind = Kind {
     what: "were closed or reset before a complete response",
 };
 
-/// Watches requests that the server answered only by a close or reset, on connections that had not
-/// been idle: idle connections may just be stale.
+/// Watches requests that the server answered only with a FIN or a RST. The connection must not have
+/// been idle before, because an idle connection may be stale.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,
@@ -40,15 +40,16 @@ impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let signs = &exchange.signs;
         let is_closed = match exchange.outcome {
-            // If the client had closed first, the reason would be the client's impatience.
+            // The server closed first. A client that closes first just does not wait for the
+            // response.
             Outcome::Closed => true,
             Outcome::Reset if signs.is_reset_on_way => false,
             Outcome::Reset => signs.ended_by == Some(Side::Server) || signs.was_closing,
             _ => false,
         };
-        // A server also resets data of unknown connections, and gives up on clients that it does
-        // not hear: a request that it never acknowledged and that was retransmitted several times
-        // was lost on the path.
+        // A server also resets data of connections that it does not know, and gives up on clients
+        // from which nothing arrives. So a request that was never acknowledged and had to be
+        // retransmitted was lost on the path.
         let is_heard = signs.is_request_acked || signs.request_repeats == 0;
         let is_taken = signs.is_made && is_heard;
         let has_failed = is_closed && is_taken && !signs.has_response && signs.idle.is_none();

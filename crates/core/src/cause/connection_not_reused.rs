@@ -1,4 +1,4 @@
-//! `connection-not-reused`.
+//! The rule of the cause `connection-not-reused`.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, Finding, Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::service::timeline::{Moment, by_host};
 use crate::stats::histogram::Distribution;
@@ -25,20 +25,20 @@ const WORDING: Wording = Wording {
     fix: &[POOL],
 };
 
-/// The summary where only some requests have a connection of their own.
+/// The summary if only some requests have a connection of their own.
 const SOME: &str = "{paying} of {whole} requests open their own connection and pay {setup} \
     (median) for it, {share} of the request time including connection setup.";
 
-/// The look-alike that handshakes rule out if no SYN was lost in any of them.
+/// The look-alike that is ruled out if no SYN was retransmitted.
 const CONNECTED: &[(Id, &str)] = &[(
     Id::SynLoss,
     "none of {handshakes} handshakes had to retransmit its SYN",
 )];
 
-/// The changes if the server closes connections.
+/// The changes if the server closes the connections.
 const OF_SERVER: &[(&str, &str)] = &[LET_LIVE];
 
-/// The changes for both ends, if it is not known which of them closes connections.
+/// The changes if it is not known which end closes the connections.
 const OF_EITHER: &[(&str, &str)] = &[
     (
         "client",
@@ -60,31 +60,32 @@ const LET_LIVE: (&str, &str) = (
 
 /// Minimum share of all exchanges that paid for a connection.
 const SHARE: f64 = 0.5;
-/// Minimum time that a server keeps an idle connection if no side asks to close it (the default of
-/// Node and Apache): after that time the connection may be gone, with nothing left to reuse.
+/// A server keeps an idle connection for at least this time if no end asks to close it (the default
+/// of Node and Apache). After that time, the connection may be gone and cannot be reused.
 const KEPT: Duration = Duration::from_secs(5);
-/// The divisor of the connections opened that gives the minimum number of needless ones: a client
-/// that opens several connections in parallel needs them, and may reuse them.
+/// A client opens connections by habit if at least one in this many was needless. A client that
+/// opens several connections in parallel needs them, and may reuse them later.
 const NEEDLESS: u64 = 2;
-/// The divisor of all exchanges that gives the minimum number of needless connections.
+/// There must also be at least one needless connection for this many exchanges.
 const NEEDLESS_OF_ALL: u64 = 3;
-/// Part of the connections closed by the server that may carry fewer requests than the others: the
-/// capture or the load began or ended in the middle of them.
+/// Maximum share of connections with fewer requests than usual, among those that the server closed.
+/// The capture or the load began or ended while they were open.
 const USUAL: f64 = 0.25;
-/// Minimum share of all exchanges that counts as every exchange.
+/// Minimum share of the exchanges that counts as all of them.
 const EACH: f64 = 0.9;
 
-/// Watches connections that carry one exchange.
+/// Watches connections that carry a single exchange.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Latencies of the exchanges that paid for a connection, including its cost.
+    /// Latencies of the exchanges that paid for a connection, including its setup.
     paid: Distribution,
     client_asked: u64,
     server_asked: u64,
-    /// TLS connections of which only the server's close was seen, not which side had requested it.
+    /// Number of TLS connections that the server closed first. TLS hides which end asked for the
+    /// close.
     veiled: u64,
-    /// Numbers of requests on connections that the server closed, stored as nanoseconds.
+    /// Numbers of requests on connections that the server closed. One nanosecond means one request.
     carried: Distribution,
 }
 
@@ -123,8 +124,11 @@ impl super::Rule for Rule {
         let spared = self.spared(case);
         let is_common = self.tally.affected as f64 >= case.ledger.whole() as f64 * SHARE;
         let is_repeated = spared > 0 && self.tally.affected >= evidence::REPEATS;
-        // A client that reuses dead connections is not told to reuse more.
+        // A client whose reused connections are stale must not be told to reuse more.
         let is_forced = case.ledger.counts.stale * 2 >= self.tally.affected;
+        if let Some(note) = self.hidden_by_spares(case) {
+            return Conclusion::Note(note);
+        }
         if !(is_common || self.is_limited(case))
             || !is_repeated
             || is_forced
@@ -140,15 +144,15 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the number of exchanges for which a connection was opened although another connection of
-/// the same client to the same origin was idle, and had been idle for at most `kept`.
+/// Returns the number of exchanges that opened a connection needlessly: another connection of the
+/// same client to the same origin was idle, for at most `kept`.
 fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
-    // A capture at the server does not show when the handshake began: only half of the setup time
-    // is certain to be before the request.
+    // A capture at the server does not show when the client began the handshake. Only half of the
+    // setup time is certainly before the request.
     let opened = |moment: &Moment| moment.begin - moment.setup.unwrap_or_default() / 2;
     let origins = origins(moments);
     let origin_of = |moment: &Moment| origins.get(&moment.client).copied().unwrap_or_default();
-    // Under several names one address represents several servers (RFC 9110 §4.3).
+    // One address with several names stands for several servers (RFC 9110 §4.3).
     let pool_of = |moment: &Moment| (moment.client.addr, origin_of(moment));
     let mut ordered = by_host(moments);
     for of_client in ordered.chunk_by_mut(|a, b| a.client.addr == b.client.addr) {
@@ -161,7 +165,7 @@ fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
             let at = opened(moment);
             let is_left =
                 |end: &Timestamp| *end <= at && kept.is_none_or(|kept| at.since(*end) <= kept);
-            // The connection that was used last, as pools choose.
+            // The client takes the most recently used connection, as pools do.
             let idle = pool.iter_mut().filter(|end| is_left(end)).max();
             match idle {
                 Some(end) => {
@@ -175,8 +179,8 @@ fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
     count
 }
 
-/// Returns the origin of each connection, as far as one was named on it: in TLS it is named only by
-/// the handshake. Empty unless at least two different origins were named.
+/// Returns the origin of each connection on which it is known. With TLS, only the handshake names
+/// it. The map is empty if all connections have the same origin.
 fn origins(moments: &[Moment]) -> BTreeMap<Endpoint, u64> {
     let named = || {
         moments
@@ -198,7 +202,7 @@ fn origins(moments: &[Moment]) -> BTreeMap<Endpoint, u64> {
         })
         .collect();
     named.sort_unstable();
-    // The first origin is inserted last and therefore stays.
+    // The first origin of a connection is inserted last, so it remains.
     let named = named.into_iter().rev();
     named.map(|(client, .., origin)| (client, origin)).collect()
 }
@@ -219,13 +223,13 @@ impl Rule {
                 Owner::Server
             }
         } else {
-            // No side asked for a close: the connections could have been reused.
+            // No end asked for a close, so the client could have reused the connections.
             Owner::Client
         }
     }
 
-    /// Returns the number of connections that a client with reuse would not open. It would need,
-    /// and pay for, as many connections as it has requests open in parallel.
+    /// Returns the number of connections that a client with a pool would not open. Such a client
+    /// still needs as many connections as it has concurrent requests.
     fn spared(&self, case: &Case<'_>) -> u64 {
         let moments = &case.rhythm.moments;
         let made = moments.iter().filter(|moment| moment.setup.is_some());
@@ -235,11 +239,28 @@ impl Rule {
         u64::try_from(spared / u128::from(made)).unwrap_or(u64::MAX)
     }
 
-    /// Returns true if a limit in the server's configuration makes it close connections after as
-    /// many requests as it does.
+    /// Returns true if the server's configuration limits the requests per connection to the number
+    /// after which the server closes.
     fn is_limited(&self, case: &Case<'_>) -> bool {
         let closes = self.closes();
         settings::supporting(case, Id::ConnectionNotReused, Owner::Server, &closes).is_some()
+    }
+
+    /// Returns the note on a server that closes our connections after a few requests, if our load
+    /// has so many open connections that hardly a request waited for a new one.
+    fn hidden_by_spares(&self, case: &Case<'_>) -> Option<Remark> {
+        let requests = self.closes().requests.filter(|_| self.is_limited(case))?;
+        let closed = self.carried.count();
+        let is_hidden = self.tally.affected * 2 < closed && closed >= evidence::REPEATS;
+        (is_hidden && case.facts.loads.is_paced(case.target)).then(|| Remark {
+            id: "spare-connections".to_owned(),
+            text: format!(
+                "The server closed {} after {requests} requests each. The load at a fixed rate has \
+                 spare open connections, so its requests rarely waited for a new one. A client \
+                 without spare connections waits for a handshake each time (-c 1 shows it).",
+                counted(closed, "connection", "connections"),
+            ),
+        })
     }
 
     /// Returns the number of requests after which the server closes connections.
@@ -252,14 +273,15 @@ impl Rule {
         }
     }
 
-    /// Returns true if either end asked to close the connections.
+    /// Returns true if either end asked to close at least half of the connections.
     fn is_asked(&self) -> bool {
         self.client_asked.max(self.server_asked) * 2 >= self.tally.affected
     }
 
-    /// Returns true if most connections were opened one after the other, where a single one would
-    /// have sufficed, and not in parallel; or if nearly all were closed after one exchange because
-    /// either end asked for it, whenever they were opened.
+    /// Returns true if the lack of reuse is a habit, in one of two cases:
+    /// - Most connections were opened one after the other, so that a single one would have
+    ///   sufficed.
+    /// - One end asked to close nearly all of them after one exchange.
     fn is_habit(&self, spared: u64, case: &Case<'_>) -> bool {
         let whole = case.ledger.whole();
         let is_each = self.is_asked() && self.tally.affected as f64 >= whole as f64 * EACH;
@@ -326,13 +348,15 @@ impl Rule {
         finding
     }
 
-    /// Returns a clause on which side asked to close the connections, and how often.
+    /// Returns a clause that says which end asked to close the connections, and how often.
     fn who_asked(&self) -> String {
         let said = self.server_asked - self.veiled.min(self.server_asked);
-        let clear = format!(
-            "closes requested: {} by the client, {said} by the server",
-            self.client_asked
-        );
+        let clear = match (self.client_asked, said) {
+            (0, 0) => "neither end asked for a close".to_owned(),
+            (client, server) => {
+                format!("the client asked for {client} of the closes, the server for {server}")
+            }
+        };
         match self.veiled {
             0 => clear,
             veiled if veiled == self.server_asked && self.client_asked == 0 => format!(
@@ -352,7 +376,7 @@ mod tests {
     use super::*;
     use crate::service::timeline::Fingerprints;
 
-    /// Returns one request per second, each on its own connection, for these origins.
+    /// Returns one request per second, each on its own connection, to `origins`.
     fn asked(origins: &[u64]) -> Vec<Moment> {
         let moment = |(second, origin): (u16, &u64)| {
             let at = Timestamp::from_nanos(i64::from(second) * 1_000_000_000);

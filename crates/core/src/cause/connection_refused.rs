@@ -1,4 +1,4 @@
-//! `connection-refused`.
+//! The rule of the cause `connection-refused`.
 
 use super::attempts::{Attempts, repeats};
 use super::evidence;
@@ -24,7 +24,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a host that is known only by its resets.
+/// The wording if the host sent nothing but resets.
 const UNCOMPARED: Wording = Wording {
     ruled_out: &[(
         Id::FirewallDrop,
@@ -34,8 +34,8 @@ const UNCOMPARED: Wording = Wording {
     ..WORDING
 };
 
-/// Counts SYNs that the host answered by a reset. A reset from a distance other than that of the
-/// host's SYN/ACKs was sent by a packet filter (`firewall-drop`).
+/// Counts SYNs that the host answered with a RST. A RST whose TTL shows another distance than the
+/// host's SYN/ACKs comes from a packet filter (`firewall-drop`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     refusals: Refusals,

@@ -1,9 +1,9 @@
-//! `cork-hold`.
+//! The rule of the cause `cork-hold`.
 //!
-//! The end of the silence distinguishes it from `server-think`: the kernel's probe timer. The timer
-//! takes the connection's retransmission timeout, 200 ms plus the round trip, and expires on the
-//! kernel's own tick, so that all releases of all connections are at the same phase of 4 ms. A
-//! program's timer is not tied to a tick.
+//! The end of the silence distinguishes it from `server-think`: it ends when the kernel's probe
+//! timer expires. The timer runs for the connection's retransmission timeout, 200 ms plus the round
+//! trip. It expires on the kernel's tick, so all connections are released at the same phase of 4
+//! ms. A program's timer is not bound to a tick.
 
 use core::time::Duration;
 
@@ -46,35 +46,35 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum time by which a measured time may fall short of the timer's.
+/// Maximum time by which a measured time may be shorter than the timer.
 const ERROR: Duration = Duration::from_micros(500);
 /// Maximum time of the timer beyond the round trip. From 64 ticks on, the kernel rounds timers up
-/// to the next eighth tick (`kernel/time/timer.c`: the second level of its wheel), 32 ms; and a
-/// varying round trip lengthens the timer.
+/// to a multiple of 8 ticks, which is 32 ms (`kernel/time/timer.c`: the second level of the timer
+/// wheel). A varying round trip lengthens the timer too.
 const UNTIL: Duration = Duration::from_millis(242);
-/// The tick of most kernels: 250 Hz.
+/// The tick of most kernels, in nanoseconds (250 Hz).
 const TICK_NS: u64 = 4_000_000;
-/// Number of parts into which a tick is divided for counting phases.
+/// Number of parts into which a tick is divided, to count the releases by phase.
 const PARTS: usize = 16;
 /// Number of adjacent parts that must contain the releases.
 const WINDOW: usize = 3;
-/// Minimum share of the releases in these parts: if a busy machine handles a tick late, several
-/// connections are released late.
+/// Minimum share of the releases in the [`WINDOW`] parts. A busy machine may handle a tick late,
+/// and then several connections are released late.
 const IN_WINDOW: f64 = 0.85;
-/// Minimum number of releases: by chance, seven of eight are in one window in less than one case of
-/// a thousand.
+/// Minimum number of releases. By chance, seven of eight fall into one window in less than one of a
+/// thousand cases.
 const LEAST_COUNT: u64 = 8;
-/// Minimum share of responses held: a cork that is never removed holds nearly all.
+/// Minimum share of held responses. A cork that is never removed holds nearly all.
 const SHARE: f64 = 0.8;
-/// Maximum size of a response that can be held whole, the size of a full segment on loopback: only
-/// a partial segment is held.
+/// Maximum size of a response that can be held as a whole, in bytes: a full segment on loopback.
+/// The kernel holds only partial segments.
 const LARGEST: u64 = 65_483;
 
 /// Watches responses that leave when a kernel timer expires.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Durations of the timers.
+    /// The durations of the timers.
     timers: Distribution,
     phases: [u64; PARTS],
 }
@@ -118,16 +118,16 @@ impl super::Rule for Rule {
     }
 }
 
-/// A response, or the end of one, that was held.
+/// A held response, or the held end of a response.
 struct Held {
-    /// Time lost.
+    /// The time lost.
     held: Duration,
     /// The part of `held` that the timer took.
     timer: Duration,
     until: Timestamp,
 }
 
-/// Returns the hold of a response that is no more than a partial segment.
+/// Returns the hold of a response that fits into a partial segment.
 fn whole(exchange: &Exchange) -> Option<Held> {
     let held = exchange.waited(WaitKind::ServerThink);
     if held < TCP_RTO_MIN || exchange.response.count > LARGEST {
@@ -144,8 +144,8 @@ fn whole(exchange: &Exchange) -> Option<Held> {
     })
 }
 
-/// Returns the hold of the partial segment at the end of a response of full ones: the timer is set
-/// when the full segments have been acknowledged, a round trip after they left.
+/// Returns the hold of the partial segment after full segments. The timer starts when the full
+/// segments are acknowledged, a round trip after they left.
 fn tail(exchange: &Exchange) -> Option<Held> {
     let pause = exchange
         .waits
@@ -171,7 +171,7 @@ fn tail(exchange: &Exchange) -> Option<Held> {
     })
 }
 
-/// Returns the minimum time of the probe timer: the timeout rounded up to ticks
+/// Returns the minimum duration of the probe timer: the timeout in whole ticks, rounded up
 /// (`usecs_to_jiffies()`), minus the first tick, which has already begun.
 fn least_timer(trip: Duration) -> Duration {
     let ticks = nanos(trip + TCP_RTO_MIN) / TICK_NS + 1;
@@ -189,7 +189,7 @@ impl Rule {
         })
     }
 
-    /// Returns true if the releases share a phase of the tick.
+    /// Returns true if the releases have the same phase within the tick.
     fn is_on_tick(&self) -> bool {
         let sum: u64 = self.phases.iter().sum();
         let turns = self.phases.iter().cycle();
@@ -200,9 +200,9 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = evidence::finding(Id::CorkHold, Owner::Server, case, &self.tally);
         let text = format!(
-            "{}, or their last parts, left {} (median) after the last other reason to hold them \
-             had gone: that is the period of the kernel's probe timer, and nearly all left at the \
-             same point of the kernel's tick",
+            "{}, or their last parts, left {} (median) after nothing else held them back any more: \
+             this is the period of the kernel's probe timer, and nearly all left at the same point \
+             of the kernel's tick",
             counted(self.tally.affected, "response", "responses"),
             median(&self.timers),
         );

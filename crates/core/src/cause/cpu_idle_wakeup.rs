@@ -1,5 +1,5 @@
-//! `cpu-idle-wakeup`: the server's kernel shows that its threads were ready, and that the
-//! processors which then ran them had been idle.
+//! `cpu-idle-wakeup`: the server's kernel shows that the program's threads were runnable. The
+//! processors that then ran them had been idle.
 
 use core::time::Duration;
 
@@ -38,7 +38,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording if the hypervisor took processor time.
+/// The wording if the hypervisor took the processor time.
 const STOLEN: Wording = Wording {
     summary: " with the program's threads runnable while an idle processor is slow to run them: \
               the hypervisor has given it to others.",

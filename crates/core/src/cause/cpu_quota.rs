@@ -1,5 +1,5 @@
-//! `cpu-quota`: the server's kernel shows that its threads were ready but that their control group
-//! was throttled.
+//! `cpu-quota`: the server's kernel shows that the program's threads were runnable, but that their
+//! control group was throttled.
 
 use super::served::{self, Place};
 use super::wording::Wording;
@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches threads that are ready but may not run before the next quota period.
+/// Watches threads that are runnable, but must wait for the next quota period.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -1,4 +1,4 @@
-//! `defer-accept`.
+//! The rule of the cause `defer-accept`.
 
 use core::time::Duration;
 
@@ -31,12 +31,13 @@ const WORDING: Wording = Wording {
     )],
 };
 
-/// Minimum share of the connections that are late: the option is the listener's and affects all.
+/// Minimum share of the connections that are late. The option belongs to the listener and affects
+/// all of its connections.
 const SHARE: f64 = 0.8;
 
-/// Watches connections on which the server should send first, but does so only after its kernel has
+/// Watches connections on which the server must send first. It does so only after its kernel has
 /// retransmitted a SYN/ACK that the client had acknowledged (`tcp_check_req()` in
-/// `net/ipv4/tcp_minisocks.c`). If the client sends first, no side waits.
+/// `net/ipv4/tcp_minisocks.c`). If the client sends first, nothing waits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,

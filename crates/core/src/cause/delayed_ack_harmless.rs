@@ -4,7 +4,7 @@ use super::evidence::median;
 use super::{Case, Conclusion, Id};
 use crate::report::{Remark, counted};
 
-/// Watches delayed ACKs that no data waited for.
+/// Watches delayed ACKs for which no data waited.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

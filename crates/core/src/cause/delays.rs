@@ -1,5 +1,5 @@
-//! Time that connections lost before their first request; used by the rules on handshakes and on
-//! lookups.
+//! Time that connections lost before their first request. The rules on handshakes and lookups use
+//! it.
 
 use core::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::stats::histogram::Distribution;
 
 /// Maximum number of packet numbers listed in a finding.
 const PACKETS: usize = 6;
-/// Minimum share of late connections that matters whatever the mean, if their median delay is at
-/// least [`LONG`].
+/// Minimum share of late connections for a finding, if their median delay is at least [`LONG`]. All
+/// delays together may then be a small part of the time.
 const SHARE: f64 = 0.01;
-/// Minimum median delay for which [`SHARE`] counts.
+/// Minimum median delay at which [`SHARE`] is enough for a finding.
 const LONG: Duration = Duration::from_millis(100);
 
-/// Delays of connections, one for each late connection.
+/// The delays of late connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delays {
     pub(crate) lost: Distribution,
@@ -26,13 +26,13 @@ pub(crate) struct Delays {
 }
 
 impl Delays {
-    /// Adds a connection that lost this much time, as these packets show.
+    /// Adds the time that a connection lost, and the packets that show it.
     pub(crate) fn add(&mut self, lost: Duration, packets: &[u64]) {
         self.lost.record(lost);
         self.show(packets);
     }
 
-    /// Adds a connection whose SYN was retransmitted, with its packets.
+    /// Adds the time that a connection lost in its setup, with the setup's first and last packet.
     pub(crate) fn add_setup(&mut self, lost: Duration, setup: &Setup) {
         self.add(lost, &setup.syns.packets.numbers());
     }
@@ -46,7 +46,7 @@ impl Delays {
         self.show(&other.packets);
     }
 
-    /// Returns the median, formatted for a sentence.
+    /// Returns the median delay, formatted for a sentence.
     pub(crate) fn median(&self) -> String {
         evidence::median(&self.lost)
     }
@@ -56,7 +56,7 @@ impl Delays {
         u64::try_from(self.lost.sum_ns()).unwrap_or(u64::MAX)
     }
 
-    /// Returns true if the delays matter: for the mean request, or severely for some requests.
+    /// Returns true if the delays matter, either for all requests on average or severely for some.
     pub(crate) fn is_material(&self, case: &Case<'_>) -> bool {
         let total = case.ledger.total().saturating_add(self.sum()).max(1);
         let mean = self.lost.mean().unwrap_or_default();
@@ -67,7 +67,7 @@ impl Delays {
         mean >= MATERIAL_TIME && (is_large || is_long && is_frequent)
     }
 
-    /// Returns the conclusion with the result of `finding`, if the delays matter.
+    /// Returns the result of `finding` if the delays matter.
     pub(crate) fn conclude(
         &self,
         case: &Case<'_>,
@@ -76,7 +76,7 @@ impl Delays {
         self.is_material(case).then(finding).into()
     }
 
-    /// Returns a finding that costs the sum of the delays.
+    /// Returns a finding whose cost is the sum of the delays.
     pub(crate) fn finding(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
         let mut finding = evidence::bare_finding(id, culprit, case);
         self.charge(&mut finding, case);
@@ -87,7 +87,7 @@ impl Delays {
         finding
     }
 
-    /// Sets the sum of the delays as the cost of a finding.
+    /// Sets the cost of `finding` to the sum of the delays.
     pub(crate) fn charge(&self, finding: &mut Finding, case: &Case<'_>) {
         let cost = self.sum();
         finding.cost_ns = cost;
@@ -98,7 +98,7 @@ impl Delays {
         finding.share = cost as f64 / total as f64;
     }
 
-    /// Returns evidence from the wire, with as many occurrences as there are delays.
+    /// Returns evidence from packets, with the number of delays as its count.
     pub(crate) fn evidence(&self, text: String) -> Evidence {
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(self.count())

@@ -1,4 +1,5 @@
-//! Segments out of order or duplicated; used by the causes of disorder.
+//! Segments that are out of order or duplicated. The rules on reordering, needless retransmissions
+//! and copies use them.
 
 use core::time::Duration;
 
@@ -10,16 +11,16 @@ use crate::service::tally::{Cost, Tally};
 /// Maximum number of packet numbers kept of each kind.
 const MAX_PACKETS: usize = 5;
 
-/// The disorder of exchanges, and its cost.
+/// The disorder in the exchanges, and its cost.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disorders {
-    /// Exchanges that waited for overtaken data, or for a window that needless retransmissions had
+    /// Exchanges that waited for reordered data, or for a window that needless retransmissions had
     /// reduced.
     pub(super) tally: Tally,
     pub(super) overtaken: u64,
     pub(super) resent: u64,
     pub(super) copied: u64,
-    /// Losses in the same exchanges: a loss may be the reason for a reduced window.
+    /// Number of losses in the exchanges of `tally`. A loss may be the reason for a reduced window.
     pub(super) losses: u64,
     packets: [Vec<u64>; 3],
 }
@@ -78,12 +79,12 @@ impl Disorders {
         }
     }
 
-    /// Returns the first packets that were overtaken by others.
+    /// Returns the numbers of the first packets that arrived late because others overtook them.
     pub(super) fn overtaken_packets(&self) -> &[u64] {
         &self.packets[0]
     }
 
-    /// Returns the first packets that were needlessly retransmitted.
+    /// Returns the numbers of the first needless retransmissions.
     pub(super) fn resent_packets(&self) -> &[u64] {
         &self.packets[1]
     }

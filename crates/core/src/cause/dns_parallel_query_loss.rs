@@ -1,4 +1,4 @@
-//! `dns-parallel-query-loss`.
+//! The rule of the cause `dns-parallel-query-loss`.
 
 use super::evidence;
 use super::wording::Wording;
@@ -35,7 +35,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches lookups that repeatedly lost the second of two queries and never the first: random loss
+/// Watches lookups that repeatedly lose the second of two queries and never the first. Random loss
 /// would affect either.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {

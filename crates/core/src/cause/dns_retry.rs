@@ -1,4 +1,4 @@
-//! `dns-retry`.
+//! The rule of the cause `dns-retry`.
 
 use super::delays::Delays;
 use super::evidence;
@@ -28,7 +28,8 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "path",
-            "find where UDP port 53 is lost: `conntrack -S`, rules, the resolver's own drops",
+            "find out where packets to UDP port 53 are lost: `conntrack -S`, filter rules, the \
+             resolver's own drops",
         ),
         (
             "client",
@@ -41,19 +42,19 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum number of lookups that lost the second of two queries but not the first for this not to
-/// be chance: with random loss, half of the cases would lose the first.
+/// Minimum number of lookups that lost only the second of two queries for
+/// `dns-parallel-query-loss`. Random loss would affect the first query in half of the cases.
 const ALWAYS_SECOND: u64 = 3;
 
 /// Watches lookups whose queries were retransmitted.
 ///
-/// The path (or the resolver) loses queries if any query may be lost. If only the second of two
-/// queries from one socket is lost, the cause is `dns-parallel-query-loss`.
+/// If first and second queries are lost alike, the path or the resolver is the reason. If only the
+/// second of two queries from one socket is ever lost, the cause is `dns-parallel-query-loss`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,
     pub(super) all: Delays,
-    /// Number of these lookups in which only the second query was lost.
+    /// The lookups in which only the second of two queries was lost.
     pub(super) second: Delays,
 }
 
@@ -87,7 +88,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns true if the losses are explained by `dns-parallel-query-loss`.
+    /// Returns true if `dns-parallel-query-loss` explains the losses.
     pub(super) fn is_parallel(&self) -> bool {
         self.second.count() >= ALWAYS_SECOND && self.second.count() == self.all.count()
     }

@@ -1,4 +1,4 @@
-//! `dns-search-list`.
+//! The rule of the cause `dns-search-list`.
 
 use super::delays::Delays;
 use super::evidence;
@@ -18,7 +18,7 @@ const WORDING: Wording = Wording {
         Id::DnsSlowResolver,
         "the time went into the number of queries; each was answered as fast as the others",
     )],
-    overturned_by: "a trailing dot after the name makes no difference",
+    overturned_by: "lookups that take equally long with a trailing dot after the name",
     fix: &[
         (
             "client",
@@ -31,13 +31,13 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches lookups that began with nonexistent names: one name with the suffixes of a search list,
-/// each queried after the previous one did not exist.
+/// Watches lookups that began with nonexistent names. The client appends each suffix of its search
+/// list to the name, one after the other, until a name exists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,
     delays: Delays,
-    /// Number of nonexistent names, stored as nanoseconds.
+    /// Numbers of nonexistent names. One nanosecond means one name.
     suffixes: Distribution,
 }
 
@@ -50,7 +50,7 @@ impl super::Rule for Rule {
         if lookup.suffixes == 0 {
             return;
         }
-        // Time lost to queries lost on the path belongs to another cause.
+        // Time for which lost queries delayed the lookup belongs to another cause.
         let searched = lookup.searched.saturating_sub(lookup.retried);
         self.delays.add(searched, &lookup.packets.numbers());
         self.suffixes
@@ -74,8 +74,8 @@ impl Rule {
         finding.affected.of = self.lookups;
         let names = nanos(self.suffixes.quantile(0.5).unwrap_or_default());
         let text = format!(
-            "{} of {} asked for {} (median) that do not exist before the existing one, which took {} \
-             (median)",
+            "{} of {} asked for {} (median) that do not exist before they asked for the existing \
+             one; this took {} (median)",
             self.delays.count(),
             counted(self.lookups, "lookup", "lookups"),
             counted(names, "name", "names"),

@@ -1,4 +1,4 @@
-//! `dns-slow-resolver`.
+//! The rule of the cause `dns-slow-resolver`.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -34,15 +34,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of lookups remembered: the first ones.
+/// Maximum number of lookups kept. These are the first ones.
 const MAX_LOOKUPS: usize = 4096;
-/// Minimum time beyond the round trip for a response to count as late: a resolver answers from its
+/// A late response takes at least this time beyond the round trip. A resolver answers from its
 /// cache within a millisecond.
 const LATE: Duration = Duration::from_millis(5);
 
-/// Watches the response times of queries that were not retransmitted. A response is late from twice
-/// the round trip to the resolver, known from its quickest response or its SYN/ACK: distance is the
-/// same for all responses.
+/// Watches the response times of queries that were not retransmitted. A response is late if it
+/// takes at least twice the round trip to the resolver, and at least [`LATE`] longer than the round
+/// trip. The resolver's quickest response or its SYN/ACK shows the round trip.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: BTreeMap<u64, Waited>,

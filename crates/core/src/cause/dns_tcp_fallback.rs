@@ -1,4 +1,4 @@
-//! `dns-tcp-fallback`.
+//! The rule of the cause `dns-tcp-fallback`.
 
 use super::delays::Delays;
 use super::evidence;
@@ -26,7 +26,8 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches lookups whose response did not fit into a datagram (TC) and that were repeated over TCP.
+/// Watches lookups that were repeated over TCP because the response did not fit into a datagram (TC
+/// bit).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,

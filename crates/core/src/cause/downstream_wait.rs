@@ -1,4 +1,4 @@
-//! `downstream-wait`.
+//! The rule of the cause `downstream-wait`.
 
 use super::evidence::{self, human, median};
 use super::served::{self, Place};
@@ -33,7 +33,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a server whose own kernel was watched.
+/// The wording if the server's own kernel was watched.
 const WATCHED: Wording = Wording {
     summary: " between its own request to {behind} and the answer: the server is late because \
               {behind} is late.",
@@ -41,7 +41,7 @@ const WATCHED: Wording = Wording {
     ..WORDING
 };
 
-/// The wording for a proxy known by its configuration.
+/// The wording for a proxy that is known from its configuration.
 const CONFIGURED: Wording = Wording {
     summary: "The server forwards these requests to {behind} and takes {took} (median) until its \
               answer begins, {share} of all request time: it is late because {behind} is late, or \
@@ -52,12 +52,12 @@ const CONFIGURED: Wording = Wording {
     ..WORDING
 };
 
-/// Watches servers whose think time is the time of their own upstream request, which the same
-/// capture contains.
+/// Watches servers whose think time is the time of their own request to an upstream. The capture
+/// contains both requests.
 ///
-/// The discriminator is the server's own request: it begins right after the client's request
-/// arrived, takes most of the client's request's time, and its upstream thinks. Without that leg in
-/// the capture the cause is `server-think`.
+/// The sign is the server's own request. It begins right after the client's request arrived, and
+/// the upstream's think time is most of the client's wait. If the capture does not contain the
+/// server's own request, the cause is `server-think`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -79,8 +79,8 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the line of the server's configuration that passes these requests on, if nothing shows
-/// that their time passes elsewhere.
+/// Returns the line of the server's configuration that forwards these requests to an upstream;
+/// `None` if the kernel shows that their time passes elsewhere.
 pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
     let target = case.target?;
     let mut lines = PASSING
@@ -92,8 +92,8 @@ pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
     (!is_elsewhere).then_some(line)
 }
 
-/// Returns the finding on a proxy known by its configuration: passing a request on takes only
-/// microseconds of work.
+/// Returns the finding on a proxy that is known from its configuration. Forwarding takes a proxy
+/// only microseconds of work, so the upstream takes the rest.
 fn configured(case: &Case<'_>) -> Option<Finding> {
     let line = passes_on(case)?;
     if rate_limit::is_configured(case) {
@@ -117,7 +117,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
         finding.evidence.push(Evidence::circumstance(kind, text));
     }
     finding.evidence.extend(served::shown(case));
-    // The setup of upstream connections is included and cannot be separated.
+    // The time includes the setup of upstream connections, which cannot be separated.
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
     CONFIGURED.tell(
         &mut finding,
@@ -126,7 +126,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Adapts the finding to a server whose own kernel showed which upstream its threads called.
+/// Changes the finding's text for a server whose kernel showed which upstream its threads called.
 fn watched(mut finding: Finding, place: Place) -> Finding {
     let behind = match place {
         Place::Asked(Some(whom)) => whom.to_string(),
@@ -141,7 +141,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     let behind = upstream.endpoint;
     let text = format!(
-        "{} traced on to {behind}, which took {} (median) of the {} that the server's clients \
+        "{} followed to {behind}, which took {} (median) of the {} that the server's clients \
          waited",
         counted(upstream.pairs.len() as u64, "request was", "requests were"),
         human(upstream.median(|pair| pair.back.think())),

@@ -1,5 +1,5 @@
-//! `duplicate-packets`: a note, because copies of packets cost nothing. A copy has the numbers of
-//! its original (IP identification, TSval); a retransmission has newer ones.
+//! `duplicate-packets`: a note, because copies of packets cost nothing. A copy has the same IP
+//! identification and TSval as its original. A retransmission has newer ones.
 
 use super::evidence::REPEATS;
 use super::{Case, Conclusion, Id};

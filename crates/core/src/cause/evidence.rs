@@ -1,4 +1,4 @@
-//! Construction of findings: evidence, materiality, verdict.
+//! Construction of findings: evidence, materiality and verdict.
 
 use core::time::Duration;
 
@@ -14,32 +14,35 @@ use crate::report::{
 use crate::service::tally::Tally;
 use crate::stats::histogram::Distribution;
 
-/// Minimum share by which removing a cause must improve the mean or the p99 for a finding.
+/// Minimum share of the mean or the p99 that removing a cause must save for a finding.
 pub(crate) const MATERIAL_SHARE: f64 = 0.05;
-/// Minimum time by which removing a cause must also improve the mean or the p99.
+/// Minimum time that removing a cause must save of the mean or the p99, in addition to
+/// [`MATERIAL_SHARE`].
 pub(crate) const MATERIAL_TIME: Duration = Duration::from_millis(1);
-/// Minimum share by which a predicted percentile must be below the measured one: less is not seen in
-/// three digits.
+/// Minimum share by which a predicted percentile must be below the measured one. Reports print
+/// three digits, which do not show a smaller change.
 const VISIBLE: f64 = 0.01;
-/// Minimum number of repeats for which one kind of evidence makes a strong verdict.
+/// One kind of evidence makes a strong verdict if it was seen at least this many times.
 pub(crate) const REPEATS: u64 = 5;
-/// Minimum number of occasions, separated in time, for a delay that is not one host's bad moment.
+/// Minimum number of distinct times at which a delay must occur. Otherwise a host that stalled once
+/// may be the reason.
 pub(crate) const OCCASIONS: u64 = 3;
 
-/// Returns true if removing the time that `tally` counted would matter.
+/// Returns true if removing the time in `tally` would improve the latency by a material share and
+/// time.
 pub(crate) fn is_material(case: &Case<'_>, tally: &Tally) -> bool {
     let without = || tally.without(&case.ledger.latency.all);
     tally.affected > 0 && case.latency.is_bettered_by(Measures::of(&without()))
 }
 
-/// Returns true if `tally` is more than one exchange's bad luck: in a small sample a single outlier
-/// is the p99.
+/// Returns true if `tally` has enough exchanges to exclude chance. In a small sample, a single
+/// outlier is the p99.
 pub(crate) fn is_repeated(case: &Case<'_>, tally: &Tally) -> bool {
     tally.affected >= REPEATS || is_common(case, tally)
 }
 
-/// Returns true if `tally` is more than one moment's bad luck: when a host stalls, every open
-/// exchange is delayed, so the stalls must recur.
+/// Returns true if `tally` has enough exchanges at enough distinct times. A host that stalls once
+/// delays all of its open exchanges.
 pub(crate) fn recurs(case: &Case<'_>, tally: &Tally) -> bool {
     let has_occasions = || tally.occasions() >= OCCASIONS;
     is_common(case, tally) || (is_repeated(case, tally) && has_occasions())
@@ -49,12 +52,12 @@ fn is_common(case: &Case<'_>, tally: &Tally) -> bool {
     tally.affected * 2 >= case.ledger.counts.count
 }
 
-/// Returns true if `after` improves on `before` by a material share and time.
+/// Returns true if `after` is shorter than `before` by a material share and time.
 pub(crate) fn betters(before: &Distribution, after: &Distribution) -> bool {
     Measures::of(before).is_bettered_by(Measures::of(after))
 }
 
-/// The measures by which a gain is judged.
+/// The figures by which an improvement is judged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Measures {
     mean: Duration,
@@ -78,7 +81,7 @@ impl Measures {
     }
 }
 
-/// Returns a finding about `service` without any content.
+/// Returns an empty finding on `service`.
 pub(crate) fn blank(id: Id, culprit: Owner, service: String) -> Finding {
     let cause = id.cause();
     Finding {
@@ -112,7 +115,7 @@ pub(crate) fn blank(id: Id, culprit: Owner, service: String) -> Finding {
     }
 }
 
-/// Returns a finding for `cause` with the cost and exchanges of `tally`, without evidence.
+/// Returns a finding with the cost and the exchanges of `tally`. It has no evidence yet.
 pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) -> Finding {
     let total = case.ledger.total().max(1);
     let predicted = tally.without(&case.ledger.latency.all);
@@ -133,16 +136,15 @@ pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) ->
     }
 }
 
-/// Returns a finding about requests that did not become exchanges.
+/// Returns a finding on requests or connections that did not become exchanges.
 pub(crate) fn bare_finding(id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
     let mut finding = finding(id, culprit, case, &Tally::default());
     finding.predicted = None;
     finding
 }
 
-/// Returns the latency to expect at the measured rate for requests that took `before` and would
-/// have taken `after`; `None` where the time may be necessary work, and where neither percentile
-/// improves.
+/// Returns the latency that is expected at the measured rate if the requests take `after` instead
+/// of `before`. `None` if the time may be necessary work, or if no percentile improves visibly.
 pub(crate) fn prediction(
     case: &Case<'_>,
     id: Id,
@@ -150,14 +152,15 @@ pub(crate) fn prediction(
     after: &Distribution,
 ) -> Option<Prediction> {
     let cause = id.cause();
-    // A request's latency excludes time lost in connection setup before it.
+    // If the time was lost in connection setup, the request's latency does not include it and
+    // cannot improve.
     if cause.may_be_work || after.sum_ns() >= before.sum_ns() {
         return None;
     }
     let (was, then) = (Figures::from(before), Figures::from(after));
     let transit = Transit::of(case);
     let floor = nanos(floor(case, cause, transit));
-    // A request that was quicker than the floor keeps its time.
+    // A request that was already quicker than the floor keeps its time.
     let bounded = |then: u64, was: u64| then.max(floor).min(was);
     let measured = PredictedLatency {
         p50: was.p50,
@@ -171,11 +174,11 @@ pub(crate) fn prediction(
     if !is_better(latency.p50, was.p50) && !is_better(latency.p99, was.p99) {
         return None;
     }
-    // The rate by our own timestamps already includes all requests.
+    // The rate from our own timestamps already includes all requests.
     let each_for = if case.has_packets { case.weight } else { 1.0 };
     let rate = case.ledger.rate() * each_for;
-    // Little's law: as many requests in flight, each taking less time. The service saturates before
-    // that, so this is the upper end.
+    // Little's law: the same number of requests is in flight, and each takes less time. A real
+    // service reaches its capacity before, so this rate is an upper bound.
     let outside = nanos(transit.outside);
     let turn = |mean: u64| mean.saturating_add(outside) as f64;
     let is_bounded = floor > 0 || outside > 0;
@@ -191,8 +194,8 @@ pub(crate) fn prediction(
     })
 }
 
-/// Returns the minimum time of a request: its transit, or, if the time is the server's, the
-/// latency of a single request to the idle server.
+/// Returns the minimum time of a request. It is the request's time on the path or, for causes on
+/// the server, the latency of a single request to the idle server.
 fn floor(case: &Case<'_>, cause: &Cause, transit: Transit) -> Duration {
     let target = case
         .target
@@ -207,8 +210,9 @@ fn floor(case: &Case<'_>, cause: &Cause, transit: Transit) -> Duration {
     transit.within.max(alone.unwrap_or_default())
 }
 
-/// The least round trip between the ends, cut at the observation point: a capture at the server
-/// sees requests arrive and responses leave, so that hardly any of it lies within the exchanges.
+/// The minimum round trip between the ends, split into its parts within and outside the exchanges.
+/// A capture at the server begins when the request arrives, so nearly all of the round trip is
+/// outside.
 #[derive(Clone, Copy)]
 struct Transit {
     within: Duration,
@@ -217,8 +221,8 @@ struct Transit {
 
 impl Transit {
     fn of(case: &Case<'_>) -> Self {
-        // A path that wakes up or loses packets delays handshakes too: an exchange's round trip may
-        // be shorter.
+        // A path with a sleeping radio or with losses delays handshakes too, so an exchange may
+        // show a shorter round trip.
         let trips = case.round_trip().into_iter();
         let least = trips.chain(case.gathered.trips.least()).min();
         let least = least.unwrap_or_default();
@@ -235,8 +239,9 @@ impl Transit {
 
 /// Returns the verdict that the evidence allows.
 ///
-/// An intervention with its control proves a cause; so do two kinds of evidence that both show the
-/// mechanism. One kind, repeated, is strong if all look-alikes are excluded.
+/// *Proven*: an intervention with its control, or two kinds of evidence that both show the
+/// mechanism. *Strong*: one kind of evidence, repeated, if all look-alikes are ruled out.
+/// *Possible*: all other cases.
 pub(crate) fn judge(evidence: &[Evidence], repeats: u64, has_look_alike: bool) -> Verdict {
     let mut kinds: Vec<EvidenceKind> = evidence
         .iter()
@@ -255,7 +260,7 @@ pub(crate) fn judge(evidence: &[Evidence], repeats: u64, has_look_alike: bool) -
 }
 
 impl Evidence {
-    /// Returns evidence that shows the mechanism itself.
+    /// Returns evidence that shows the mechanism of the cause itself.
     pub(crate) fn mechanism(kind: EvidenceKind, text: impl Into<String>) -> Self {
         Self {
             shows_mechanism: true,
@@ -263,7 +268,7 @@ impl Evidence {
         }
     }
 
-    /// Returns evidence of a circumstance that fits.
+    /// Returns evidence of a circumstance that fits the cause.
     pub(crate) fn circumstance(kind: EvidenceKind, text: impl Into<String>) -> Self {
         Self {
             kind,
@@ -306,7 +311,7 @@ impl Evidence {
     }
 }
 
-/// Returns the last packets of these exchanges, where their responses ended.
+/// Returns each example's last packet, with which its response ended.
 pub(crate) fn answers(exemplars: &[Exemplar]) -> Vec<u64> {
     exemplars
         .iter()
@@ -328,7 +333,7 @@ pub(crate) fn fix(place: impl Into<String>, change: impl Into<String>) -> Fix {
     }
 }
 
-/// Formats a duration for a sentence: three significant digits.
+/// Formats a duration for a sentence, with three significant digits.
 pub(crate) fn human(duration: Duration) -> String {
     if duration.is_zero() {
         return "0 µs".to_owned();

@@ -1,4 +1,4 @@
-//! `expect-continue`.
+//! The rule of the cause `expect-continue`.
 
 use core::time::Duration;
 
@@ -32,24 +32,24 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum wait that counts: shorter waits are a client's ordinary work, or a nearby server that
-/// answered immediately.
+/// Minimum wait that counts. A shorter wait may be ordinary work of the client, or a nearby server
+/// that answered immediately.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Maximum number of packet numbers listed as evidence.
+/// Maximum number of packet numbers in the evidence.
 const SHOWN: usize = 5;
 
-/// Watches requests with `Expect: 100-continue` in the head whose body is sent although no `100
-/// Continue` has arrived: the wait was the client's timeout.
+/// Watches requests with `Expect: 100-continue` whose body is sent although no `100 Continue`
+/// arrived. The wait before the body is the client's timeout.
 ///
-/// The discriminator is the field in the head. Without the field, a pause within the request is the
-/// client's own work; with an answer before the body, the wait is the round trip that the field
+/// The sign is the header field. Without it, a pause within the request is the client's own work.
+/// If the server answers before the body is sent, the wait is one round trip, which the field
 /// always costs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Bodies that followed a `100 Continue`.
+    /// Number of bodies that followed a `100 Continue`.
     answered: u64,
-    /// The first packets with which a body began without `100 Continue`.
+    /// The first packets in which a body began without a `100 Continue`.
     packets: Vec<u64>,
 }
 
@@ -68,7 +68,8 @@ impl super::Rule for Rule {
         if lost < NOTABLE {
             return;
         }
-        // Without the field, even the round trip for the `100 Continue` is saved.
+        // Without the header field, the client would not even wait the round trip for a `100
+        // Continue`.
         let cost = Cost {
             low: nanos(lost),
             likely: nanos(lost),
@@ -109,8 +110,8 @@ impl Rule {
             format!("; {others} got one")
         });
         let text = format!(
-            "{} with `Expect: 100-continue`, and got no answer to that: the body was sent {} \
-             (median) later than a `100 Continue` could have arrived{}",
+            "{} with `Expect: 100-continue` and got no `100 Continue`: the body was sent {} \
+             (median) later than one could have arrived{}",
             counted(
                 tally.affected,
                 "request announced its body",

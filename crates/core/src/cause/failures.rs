@@ -1,4 +1,5 @@
-//! Failed requests that a server had accepted; used by the rules on faulty servers.
+//! Requests that failed although the server had accepted them. The rules on faulty servers use
+//! them.
 
 use core::time::Duration;
 
@@ -12,27 +13,28 @@ use crate::observed::packet::PacketNumber;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::{Cost, Tally};
 
-/// Minimum share of failed requests for a finding, if there are many requests.
+/// Minimum share of failed requests for a finding, if at least `REPEATS` failed.
 const SHARE: f64 = 0.05;
-/// Minimum number of failed requests, if they are half of all requests.
+/// Minimum number of failed requests for a finding, if at least half of all requests failed.
 const FEW: u64 = 2;
 
-/// Requests that failed in one way.
+/// The requests that failed in one way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failures {
     pub(super) tally: Tally,
-    /// Number of failed requests that the capture cut; they are in no ledger.
+    /// Number of failed requests that the end of the capture cut off. No ledger counts them.
     cut: u64,
     packets: Vec<u64>,
 }
 
-/// A way of failing.
+/// A way in which requests fail.
 pub(super) struct Kind {
     pub(super) id: Id,
-    /// Selects outcomes of our own requests.
+    /// Predicates that select our own requests by their outcome.
     pub(super) is_answer: fn(ProbeAnswer) -> bool,
     pub(super) is_failure: fn(RequestFailure) -> bool,
-    /// The predicate of a sentence about the requests, in the past tense.
+    /// The end of a sentence that begins with the number of requests, such as "were closed or reset
+    /// before a complete response".
     pub(super) what: &'static str,
 }
 
@@ -48,7 +50,7 @@ impl Failures {
         self.packets.truncate(5);
     }
 
-    /// Returns the number of all requests.
+    /// Returns the number of all requests, failed or not.
     fn all(&self, case: &Case<'_>) -> u64 {
         case.ledger.uncut() + self.cut
     }
@@ -61,8 +63,8 @@ impl Failures {
         self.packets.truncate(5);
     }
 
-    /// Returns the finding with its evidence, from packets and from our own requests; `words` adds
-    /// the text.
+    /// Returns the finding with its evidence from packets and from our own requests. `words` adds
+    /// the texts.
     pub(super) fn conclude(
         &self,
         case: &Case<'_>,
@@ -72,7 +74,7 @@ impl Failures {
         self.conclude_of(case, kind, self.tally.affected, words)
     }
 
-    /// Returns the conclusion if only `failed` of the counted requests really failed.
+    /// Returns the conclusion for `failed` requests, if not all counted requests really failed.
     pub(super) fn conclude_of(
         &self,
         case: &Case<'_>,
@@ -97,7 +99,7 @@ impl Failures {
         Conclusion::Finding(Box::new(finding))
     }
 
-    /// Returns the evidence of packets, if it shows more than a single failure.
+    /// Returns the evidence from packets; empty if too few requests failed.
     fn wire(&self, case: &Case<'_>, kind: &Kind, failed: u64) -> Vec<Evidence> {
         let all = self.all(case);
         let is_many = failed >= REPEATS && failed as f64 >= all as f64 * SHARE;
@@ -119,7 +121,7 @@ impl Failures {
     }
 }
 
-/// Returns the evidence of our own requests, if none of them got a response.
+/// Returns the evidence from our own requests; empty if any of them got a response.
 fn probed(case: &Case<'_>, kind: &Kind) -> Vec<Evidence> {
     let attempts = Attempts::of(case).unwrap_or_default();
     if attempts.has_response() {

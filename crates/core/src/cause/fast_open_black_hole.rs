@@ -1,4 +1,4 @@
-//! `fast-open-black-hole`.
+//! The rule of the cause `fast-open-black-hole`.
 
 use super::delays::Delays;
 use super::evidence;
@@ -26,12 +26,12 @@ const WORDING: Wording = Wording {
 /// Minimum number of lost SYNs with data for a finding.
 const LOST: u64 = 2;
 
-/// Watches SYNs with data (TCP Fast Open, RFC 7413) that are never answered, while the same SYN
+/// Watches SYNs with data (TCP Fast Open, RFC 7413) that are never answered, although the same SYN
 /// without data is answered immediately.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,
-    /// SYNs with data that were answered.
+    /// Number of SYNs with data that were answered.
     passed: u64,
 }
 

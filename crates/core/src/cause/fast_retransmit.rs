@@ -1,5 +1,5 @@
-//! `fast-retransmit`: the retransmission came sooner than a timer, after the receiver had reported
-//! later data (SACK, or duplicate acknowledgements).
+//! `fast-retransmit`: the retransmission came before any timer expired, after the receiver had
+//! reported later data by SACK or duplicate ACKs.
 
 use super::loss::{IN_TIME, Kind, conclude_few};
 use super::wording::Wording;

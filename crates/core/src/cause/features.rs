@@ -1,5 +1,5 @@
-//! The features of an exchange by which rules select exchanges. They are determined once, so a rule
-//! does not see exchanges that cannot change its state.
+//! Features of an exchange. Rules select exchanges by them. They are determined once per exchange,
+//! so a rule never sees an exchange that cannot change its state.
 
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{Disorder, Exchange, Outcome};
@@ -8,46 +8,46 @@ use crate::exchange::{Disorder, Exchange, Outcome};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Features(u64);
 
-/// The first bit for kinds of wait.
+/// The first bit of the features for kinds of wait.
 const WAITS: u32 = 32;
 
 impl Features {
-    /// The feature of every exchange.
+    /// A feature that every exchange has.
     pub(crate) const ANY: Self = Self(1);
-    /// Losses repaired within the exchange.
+    /// The exchange contains a repaired loss.
     pub(crate) const RECOVERIES: Self = Self(1 << 1);
-    /// Segments out of order or duplicated.
+    /// Segments were out of order or duplicated.
     pub(crate) const DISORDER: Self = Self(1 << 2);
-    /// Small segments that followed small segments.
+    /// A small segment followed a small segment.
     pub(crate) const HOLDS: Self = Self(1 << 3);
-    /// Messages that stalled.
+    /// A message stalled.
     pub(crate) const DELIVERIES: Self = Self(1 << 4);
-    /// Full segments that do not get through.
+    /// Full segments were lost every time, and smaller ones arrived.
     pub(crate) const NARROW: Self = Self(1 << 5);
-    /// The first exchange of a connection.
+    /// The exchange is the first of its connection.
     pub(crate) const FIRST: Self = Self(1 << 6);
-    /// Setup time of the connection, borne by the exchange.
+    /// The exchange paid for the setup of its connection.
     pub(crate) const SETUP: Self = Self(1 << 7);
-    /// A TLS handshake before the exchange.
+    /// A TLS handshake preceded the exchange.
     pub(crate) const HANDSHAKE: Self = Self(1 << 8);
-    /// A response that began with a TLS record.
+    /// The response began with a TLS record.
     pub(crate) const FIRST_RECORD: Self = Self(1 << 9);
-    /// A request to close the connection, by either end.
+    /// One of the ends asked to close the connection.
     pub(crate) const CLOSING: Self = Self(1 << 10);
-    /// A silence of the connection before the exchange.
+    /// The connection was idle before the exchange.
     pub(crate) const IDLE: Self = Self(1 << 11);
-    /// A response whose end was shown only by the end of the connection.
+    /// Only the close of the connection showed the end of the response.
     pub(crate) const CLOSE_WAIT: Self = Self(1 << 12);
-    /// A request that announced its body and waited for permission.
+    /// The request had `Expect: 100-continue`.
     pub(crate) const EXPECTATION: Self = Self(1 << 13);
-    /// The lack of a whole response.
+    /// The exchange has no complete response.
     pub(crate) const FAILED: Self = Self(1 << 14);
-    /// A response in another protocol.
+    /// The response is in another protocol.
     pub(crate) const FOREIGN: Self = Self(1 << 15);
 
-    /// A record of dropped packets of the exchange.
+    /// The server's kernel recorded that it dropped packets of the exchange.
     pub(crate) const DROPS: Self = Self(1 << 16);
-    /// A part of the path beyond the observation point.
+    /// A part of the path is beyond the capture point.
     pub(crate) const BEYOND: Self = Self(1 << 17);
 
     /// Returns the feature of a wait of this kind.
@@ -55,17 +55,17 @@ impl Features {
         Self(1 << (WAITS + kind as u32))
     }
 
-    /// Returns the union of both sets.
+    /// Returns the set of all features of both sets.
     pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Returns the set if `is_there` is true, else the empty set.
+    /// Returns this set if `is_there` is true, and the empty set otherwise.
     const fn only_if(self, is_there: bool) -> Self {
         Self(self.0 * is_there as u64)
     }
 
-    /// Returns true if any of `others` is in the set.
+    /// Returns true if both sets have a feature in common.
     pub(crate) const fn has_any(self, others: Self) -> bool {
         self.0 & others.0 != 0
     }

@@ -1,4 +1,4 @@
-//! `firewall-drop`.
+//! The rule of the cause `firewall-drop`.
 
 use super::attempts::{Attempts, repeats};
 use super::evidence;
@@ -37,26 +37,27 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a filter that answers instead of the host.
+/// The wording for a filter that answers in the host's place.
 const TURNED_DOWN: Wording = Wording {
     summary: "A packet filter on the path, not the host itself, rejects connection attempts to \
         {service}.",
     ..WORDING
 };
 
-/// The evidence that no host refused the connections, if there were no resets.
+/// The evidence that the host itself did not refuse the connections, if no RST came.
 const NO_RESETS: &str = "no reset came";
-/// The wording of the same evidence if a device other than the host sent the resets.
+/// The evidence that the host itself did not refuse the connections, if another device sent the
+/// RSTs.
 const FOREIGN_RESETS: &str = "the resets come from a different distance (hop count) than the \
     host's packets";
 
-/// Minimum number of unanswered SYNs in one attempt for silence to be significant: a single SYN may
-/// just have been the last in the capture.
+/// An unanswered attempt counts only after this many SYNs. A single SYN may just be the last packet
+/// of the capture.
 const SILENT_SYNS: u32 = 2;
 
-/// Counts connection attempts without an answer, or with an answer that is not from the host: an
-/// ICMP error "prohibited", or a reset in the host's name from a distance other than that of the
-/// host's own SYN/ACKs.
+/// Counts connection attempts that got no answer, or an answer that is not from the host. Such an
+/// answer is an ICMP error "prohibited", or a RST whose TTL shows another distance than the host's
+/// SYN/ACKs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     silent: Seen,
@@ -119,7 +120,7 @@ impl super::Rule for Rule {
             exchanges: turned_down,
             of: turned_down + self.refusals.unreachable().count,
         };
-        // A host that is down is silent too, unless its neighbours report it.
+        // A host that is down is silent too, unless its neighbours send ICMP errors.
         let tries = repeats(&found) + attempts.repeated_syns;
         finding.verdict = evidence::judge(&found, tries, false);
         finding.evidence = found;
@@ -139,7 +140,8 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if the answer is an ICMP error of a filter (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
+/// Returns true if the answer is an ICMP error of a packet filter (RFC 1812 §5.2.7.1, RFC 4443
+/// §3.1).
 pub(crate) fn is_prohibited(answer: ProbeAnswer) -> bool {
     matches!(
         answer,

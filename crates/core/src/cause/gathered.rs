@@ -1,4 +1,4 @@
-//! State that several rules use, gathered only once.
+//! State that several rules use. It is gathered once for all of them.
 
 use super::disorder::Disorders;
 use super::features::Features;
@@ -11,7 +11,7 @@ use super::thinking::Thinking;
 use super::trips::Trips;
 use crate::exchange::{Exchange, Side};
 
-/// The shared state of one service.
+/// The shared state of the rules for one service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gathered {
     pub(super) losses: Losses,
@@ -24,7 +24,7 @@ pub(crate) struct Gathered {
     pub(crate) silences: Silences,
     pub(super) bearing: Bearing,
     pub(super) thinking: Thinking,
-    /// Connections that are never served.
+    /// Connections that the server never serves.
     pub(crate) starved: Starved,
 }
 

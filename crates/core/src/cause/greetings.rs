@@ -1,4 +1,5 @@
-//! Late greetings of servers that send first: the client may send nothing before the greeting.
+//! Late greetings of servers that must send first. The client cannot send a request before the
+//! greeting.
 
 use core::time::Duration;
 
@@ -11,9 +12,8 @@ use crate::protocol::greeting::Greeting;
 use crate::report::{Finding, Unit, counted};
 use crate::service::Counts;
 
-/// Minimum time after which a greeting is late: a program that is started for a connection has sent
-/// its greeting by then; a server that looks up the client's name, or waits on purpose, takes
-/// longer.
+/// Minimum time after which a greeting is late. A program that is started for each connection has
+/// greeted by then. A server that looks up the client's name, or waits on purpose, takes longer.
 const LATE: Duration = Duration::from_millis(100);
 
 /// The greetings of one service.
@@ -24,7 +24,7 @@ pub(super) struct Greetings {
 }
 
 impl Greetings {
-    /// Records a handshake and the server's greeting after it.
+    /// Records a connection setup with the server's greeting, if there was one.
     pub(super) fn observe(&mut self, setup: &Setup) {
         let Some((greeting, waited, packet)) = setup.greeted() else {
             return;
@@ -79,7 +79,7 @@ impl Greetings {
             fix(
                 "server",
                 "look for a pause against spam (postscreen_greet_wait), an ident query, a full \
-                 accept queue, a process started for each",
+                 accept queue, or a process that is started for each connection",
             ),
         ];
         Some(finding)

@@ -1,4 +1,4 @@
-//! `head-of-line-blocking`.
+//! The rule of the cause `head-of-line-blocking`.
 
 use core::time::Duration;
 
@@ -35,15 +35,14 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum wait that counts: shorter waits are the transmission of earlier responses.
+/// Minimum wait that counts. Shorter waits are the transmission of earlier responses.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// Watches requests that were sent while an earlier request on their connection was unanswered, and
-/// whose responses had to wait for the response to the earlier request (RFC 9112 §9.3.2).
+/// Watches requests that were sent before an earlier request on their connection was answered.
+/// Their responses had to wait for the earlier response (RFC 9112 §9.3.2).
 ///
-/// The discriminator is that the request had already been sent. If a client sends its next request
-/// only after a response, there is no such wait, and packets do not show whether the client had the
-/// request ready before.
+/// The sign is that the request had already been sent. A client that sends only after a response
+/// may also have a request ready, but packets do not show that.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule(Tally);
 

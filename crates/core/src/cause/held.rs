@@ -1,4 +1,7 @@
-//! Small segments held by Nagle's algorithm; used by three causes.
+//! Small segments that Nagle's algorithm held back. Three rules use them.
+//!
+//! A *hold* consists of a first small segment, its ACK, and a second small segment that the program
+//! may have written long before it left.
 
 use core::time::Duration;
 
@@ -11,70 +14,68 @@ use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Minimum delay of a delayed ACK: a kernel's immediate answer takes microseconds, and the shortest
-/// delayed ACK observed anywhere takes 20 ms minus a tick.
+/// Minimum delay of a delayed ACK. A kernel sends an immediate ACK within microseconds; the
+/// shortest delayed ACK ever observed took 20 ms minus a tick.
 pub(crate) const DELAYED: Duration = Duration::from_millis(5);
-/// Minimum delay of an acknowledgement that a timer, not a queue, has delayed.
+/// Minimum median delay of ACKs that a timer delays. A shorter delay may come from a queue.
 const BY_TIMER: Duration = Duration::from_millis(20);
-/// Maximum delay that a kernel may give an acknowledgement (RFC 9293 §3.8.6.3), plus or minus a
-/// tick: with a longer delay, the acknowledgement was in flight, or its timestamp is made up.
+/// Maximum delay of a delayed ACK: 0.5 s (RFC 9293 §3.8.6.3) plus a margin. An ACK with a longer
+/// delay was in flight, or its timestamp is artificial.
 const LONGEST: Duration = Duration::from_millis(600);
 /// Minimum hold that counts.
 const NOTABLE: Duration = Duration::from_millis(1);
-/// Minimum share of the waiting second segments that left with the acknowledgement. By chance, a
-/// program's own timer comes this close to the acknowledgement in one case of eight (0.5 ms in the
-/// 4 ms that a tick of 250 Hz leaves open).
+/// Minimum share of the held second segments that left with the ACK. A program's own timer expires
+/// within 0.5 ms of the ACK in one of eight cases, by chance: ticks at 250 Hz are 4 ms apart.
 const SHARE_RELEASED: f64 = 0.7;
-/// Minimum slope of the second segment's time over the acknowledgement's time that shows a release.
-/// The slope decides if a busy host reacts late, so that fewer segments leave immediately: it is 1
-/// if the acknowledgement releases the segment, and 0 if a timer does.
+/// Minimum slope that shows a release by the ACK. It is the slope of the second segment's time over
+/// the ACK's time: 1 if the ACK releases the segment, and 0 if a timer does. The slope decides if a
+/// busy host reacts late, so that fewer segments leave together with the ACK.
 const SLOPE_RELEASED: f64 = 0.75;
-/// Maximum slope at which closeness to the acknowledgement is chance.
+/// Maximum slope if segments are close to the ACK only by chance.
 const SLOPE_CHANCE: f64 = 0.4;
-/// Minimum spread of the times, in milliseconds, for a meaningful slope: a tick of 1000 Hz
-/// spreads delayed ACKs by 0.3 ms.
+/// Minimum standard deviation of the ACKs' times for a meaningful slope, in milliseconds. A tick at
+/// 1000 Hz spreads delayed ACKs by 0.3 ms.
 const SPREAD_MS: f64 = 0.3;
 const PAIRS: u64 = 20;
-/// Minimum number of segments released for each segment that left early; a few early segments are
-/// tolerated, because an ACK missing in the capture looks the same.
+/// Minimum number of released segments for each segment that left before its ACK. A few early
+/// segments are tolerated, because an ACK that is missing in the capture looks the same.
 const EAGER_TOLERATED: u64 = 20;
 
-/// Maximum time after the ACK at which a segment counts as released by it, where acknowledgements
-/// are known to release the segments: a busy host can be this slow.
+/// Maximum time from the ACK to a segment that the ACK may have released on a busy host.
 const TARDY_NS: i64 = 5_000_000;
 
-/// The small second segments of one side.
+/// The second segments of the holds of one side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
-    /// Segments that left with the acknowledgement, delayed or not.
+    /// Number of exchanges with a segment that left together with the ACK, delayed or not.
     released: u64,
-    /// The cost of the released segments, and of those that left a little later.
+    /// The cost of the released segments, and of segments that left a little later.
     pub(crate) tally: Tally,
-    /// Number of segments of `released` whose acknowledgement was delayed.
+    /// Number of released segments whose ACK was a delayed ACK.
     pub(crate) delayed: u64,
-    /// The delays of the acknowledgements of `delayed`.
+    /// The delays of the delayed ACKs.
     pub(crate) ack_delay: Distribution,
-    /// Time from the acknowledgement's arrival to the second segment.
+    /// The times from the ACK's arrival to the second segment.
     pub(crate) reaction: Distribution,
-    /// The shortest hold of any released segment, which must have been written within that time. It
-    /// limits how late the others can have been written.
+    /// The shortest hold of a released segment. The program wrote the second segment within that
+    /// time. [`Held::cost_low_ns`] assumes that it took this time in every hold.
     least_hold: Option<Duration>,
-    /// Segments that left while the first one was unacknowledged.
+    /// Number of second segments that left before the ACK of the first.
     pub(crate) eager: u64,
-    /// Segments that left some time after the acknowledgement.
+    /// Number of second segments that left some time after the ACK.
     pub(crate) late: u64,
-    /// Number of segments of `released` for which only the sender's kernel shows the release.
+    /// Number of releases that only the sender's kernel shows.
     timed: u64,
-    /// Number of segments of `delayed` whose acknowledgement is in no packet.
+    /// Number of delayed ACKs that no packet shows.
     unseen: u64,
-    /// Number of segments of `late` for which only the sender's kernel shows that they were late.
+    /// Number of late segments that the program wrote late, as only the sender's kernel shows.
     written: u64,
     pub(crate) packets: Option<HoldPackets>,
-    /// The packets of the first segment that a prompt acknowledgement released.
+    /// The packets of the first segment that an immediate ACK released.
     pub(crate) prompt: Option<HoldPackets>,
-    /// Times of acknowledgement and second segment, both measured from the first segment.
+    /// The times of the ACK and of the second segment, both since the first segment.
     line: Line,
-    /// Number of late segments that a busy host explains.
+    /// Number of late segments that may be late because the host was busy.
     tardy: u64,
 }
 
@@ -134,7 +135,7 @@ impl Held {
         self.delayed += 1;
         self.ack_delay.record(hold.ack_delay);
         if hold.release == HoldRelease::Timed {
-            // The acknowledgement that released it is in no packet.
+            // The capture does not contain the ACK that released the segment.
             self.unseen += 1;
             return;
         }
@@ -164,17 +165,17 @@ impl Held {
         self.tardy += other.tardy;
     }
 
-    /// Returns the minimum cost of the holds: no segment was written later than the shortest hold
-    /// allows.
+    /// Returns the lower bound of the holds' cost. It assumes that the program wrote each second
+    /// segment as late as the shortest hold allows.
     pub(crate) fn cost_low_ns(&self) -> u64 {
         let writing = crate::observed::time::nanos(self.least_hold.unwrap_or_default());
         let cost = self.tally.cost.likely;
         cost.saturating_sub(writing.saturating_mul(self.tally.affected))
     }
 
-    /// Returns true if the acknowledgements, and not the program, released the second segments:
-    /// hardly any left before the acknowledgement, and nearly all left with it, or a little later
-    /// at times that follow it.
+    /// Returns true if the ACKs released the second segments, and not the program. Hardly any
+    /// segment may leave before the ACK. Nearly all must leave with it, or a little later at times
+    /// that depend on the ACK.
     pub(crate) fn is_by_acknowledgement(&self) -> bool {
         let waited = (self.released + self.late) as f64;
         let soon = (self.released + self.tardy) as f64;
@@ -193,7 +194,8 @@ impl Held {
     }
 
     /// Returns the verdict of the sender's kernel on the segments that it classifies differently
-    /// than packets do: true if they were held; `None` if unclear. The other segments are alike.
+    /// than the packets: true if Nagle's algorithm held them. `None` if these are too few or
+    /// contradict each other.
     fn sample(&self) -> Option<bool> {
         let named = self.timed + self.written;
         let is_most = |part: u64| part as f64 >= named as f64 * SHARE_RELEASED;
@@ -206,8 +208,8 @@ impl Held {
         }
     }
 
-    /// Returns true if delayed acknowledgements make up much of the wait: of its time or, if the
-    /// path is long, of the number of waits.
+    /// Returns true if delayed ACKs cause much of the wait: at least a third of its time or, on a
+    /// long path, at least half of the holds.
     pub(crate) fn is_delayed(&self) -> bool {
         let delays = u64::try_from(self.ack_delay.sum_ns()).unwrap_or(u64::MAX);
         let typical = self.ack_delay.quantile(0.5).unwrap_or_default();
@@ -215,19 +217,20 @@ impl Held {
         self.delayed > 0 && (delays.saturating_mul(3) >= self.tally.cost.likely || is_common)
     }
 
-    /// Returns the number of segments that left with the acknowledgement after a notable wait.
+    /// Returns the number of exchanges in which a segment left with the ACK after a wait that
+    /// counts.
     pub(crate) fn released(&self) -> u64 {
         self.released
     }
 
-    /// Returns the numbers of segments that left with the acknowledgement and of those that left
-    /// later, by the packets alone, however the sender's kernel classifies them.
+    /// Returns two numbers as the packets alone show them, without the sender's kernel: segments
+    /// that left with the ACK, and segments that left later.
     pub(crate) fn by_packets(&self) -> [u64; 2] {
         let released = self.released.saturating_sub(self.timed);
         [released, self.late + (self.released - released)]
     }
 
-    /// Returns the evidence of the packets.
+    /// Returns the evidence from packets.
     pub(crate) fn wire(&self, sender: &str, receiver: &str) -> Evidence {
         let seen = self.delayed - self.unseen;
         let text = format!(
@@ -238,7 +241,8 @@ impl Held {
             evidence::median(&self.ack_delay),
             evidence::median(&self.reaction),
         );
-        // By the packets alone, holds that only the kernel shows are pauses.
+        // If most holds are visible only in the kernel, the packets alone show pauses of the
+        // program.
         let evidence = if self.timed * 2 > self.released {
             Evidence::circumstance(EvidenceKind::Wire, text)
         } else {
@@ -250,14 +254,14 @@ impl Held {
             .packets(&self.packets.map(HoldPackets::numbers).unwrap_or_default())
     }
 
-    /// Returns true if packets contain the acknowledgements that the segments waited for.
+    /// Returns true if the capture contains ACKs for which the segments waited.
     pub(crate) fn is_on_the_wire(&self) -> bool {
         self.timed == 0 || !self.reaction.is_empty()
     }
 }
 
-/// Returns the evidence of the sender's own kernel on the bytes that it held back, if the server's
-/// kernel was watched.
+/// Returns the evidence of the server's kernel on the bytes that it held back; `None` if it was not
+/// watched.
 pub(crate) fn kernel_trace(case: &Case<'_>) -> Option<Evidence> {
     let turns = case.facts.turns.services.get(&case.endpoint)?;
     if turns.holds == 0 {
@@ -281,13 +285,13 @@ pub(crate) fn kernel_trace(case: &Case<'_>) -> Option<Evidence> {
     Some(evidence.count(turns.held.count()).median(&turns.held))
 }
 
-/// Returns true if the server's kernel was watched and held nothing back.
+/// Returns true if the server's kernel was watched, and held nothing back.
 pub(crate) fn is_seen_not_to_hold(case: &Case<'_>) -> bool {
     let turns = case.facts.turns.services.get(&case.endpoint);
     turns.is_some_and(|turns| turns.staged >= evidence::REPEATS && turns.holds == 0)
 }
 
-/// Returns true if the second segment left with the acknowledgement or shortly after.
+/// Returns true if the second segment left with the ACK or shortly after it.
 pub(crate) fn may_be_released(hold: &Hold) -> bool {
     match hold.release {
         HoldRelease::Acknowledgement | HoldRelease::Timed => true,
@@ -296,8 +300,8 @@ pub(crate) fn may_be_released(hold: &Hold) -> bool {
     }
 }
 
-/// A regression of the second segment's time over the acknowledgement's, from sums of microseconds
-/// that do not depend on the order of the samples.
+/// A linear regression of the second segment's time over the ACK's time, in microseconds. It keeps
+/// sums, so the order of the samples does not matter.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     count: u64,
@@ -309,7 +313,7 @@ struct Line {
 
 impl Line {
     fn add(&mut self, x: Duration, y: Duration) {
-        // Times beyond a second have another reason.
+        // Holds of more than a second have another reason.
         let (x, y) = (x.as_micros(), y.as_micros());
         if x > 1_000_000 || y > 1_000_000 {
             return;
@@ -329,8 +333,8 @@ impl Line {
         self.xy += other.xy;
     }
 
-    /// Returns the slope: how far the second segment moves when the acknowledgement moves. `None`
-    /// for too few or too similar times.
+    /// Returns the slope: the change of the second segment's time per change of the ACK's time.
+    /// `None` if there are too few times, or if they are too similar.
     fn slope(&self) -> Option<f64> {
         if self.count < PAIRS {
             return None;

@@ -1,4 +1,4 @@
-//! `host-unreachable`.
+//! The rule of the cause `host-unreachable`.
 
 use super::attempts::{Attempts, repeats};
 use super::evidence;
@@ -26,7 +26,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for packets that do not open a connection.
+/// The wording for packets other than SYNs.
 const TOLD: Wording = Wording {
     fix: &[
         WORDING.fix[0],
@@ -38,14 +38,14 @@ const TOLD: Wording = Wording {
     ..WORDING
 };
 
-/// The wording for such packets if a packet filter rejected them.
+/// The wording for packets other than SYNs that a packet filter rejected.
 const REJECTED: Wording = Wording {
     summary: "A packet filter rejects packets to {host} with ICMP errors.",
     ..TOLD
 };
 
-/// Watches attempts that the network itself rejected: ICMP errors about SYNs, except those of
-/// packet filters.
+/// Watches connection attempts that the network rejected. The evidence is ICMP errors about SYNs,
+/// except those of packet filters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     refusals: Refusals,
@@ -90,9 +90,8 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the finding, under `id`, that a router or host rejected packets that do not open a
-/// connection: `said` quotes the error, and `asked` is the number of such packets sent. Errors of a
-/// packet filter have their own wording.
+/// Returns the finding that a router or host rejected packets other than SYNs, under the cause
+/// `id`. `said` quotes the ICMP error, and `asked` is the number of such packets sent.
 pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64) -> Finding {
     let mut finding = evidence::bare_finding(id, Owner::Path, case);
     finding.service = word.target.to_string();

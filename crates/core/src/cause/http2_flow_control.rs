@@ -1,4 +1,4 @@
-//! `http2-flow-control`.
+//! The rule of the cause `http2-flow-control`.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a server's windows, which delay the bodies of requests.
+/// The wording if the server's windows delay the bodies of requests.
 const OF_THE_SERVER: Wording = Wording {
     fix: &[(
         "server",
@@ -52,17 +52,17 @@ const OF_THE_SERVER: Wording = Wording {
     ..WORDING
 };
 
-/// Minimum wait for a window that counts: shorter ones are ordinary.
+/// Minimum wait for a window that counts. Shorter waits are ordinary.
 const NOTABLE: Duration = Duration::from_millis(2);
 
-/// Watches data of a stream that was sent only after a flow-control window update of HTTP/2, for
-/// the stream or for the connection, and that would not have fit into the previous window. TCP's
-/// own window is another cause, and data that a sender had not written yet does not follow an
-/// update.
+/// Watches waits for HTTP/2's flow-control window. A stream's data left only after a WINDOW_UPDATE
+/// for the stream or the connection, and would not have fit into the window before. TCP's own
+/// window is another cause. Data that its sender had not written yet does not follow a
+/// WINDOW_UPDATE.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Time lost, by the owner of the windows.
+    /// The time lost, in nanoseconds, by the end whose window was used up.
     owners: BTreeMap<Owner, u64>,
     stalls: u64,
     packets: Option<ExchangePackets>,
@@ -107,7 +107,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns the owner of the windows: the receiver.
+    /// Returns the end whose window was used up: the receiver.
     fn culprit(&self) -> Owner {
         let most = self.owners.iter().max_by_key(|&(_, &time)| time);
         most.map_or(Owner::Unknown, |(&owner, _)| owner)
@@ -123,7 +123,7 @@ impl Rule {
         };
         let text = format!(
             "{} in {} a stream's data stopped when HTTP/2's window was used up and resumed with \
-             the {receiver}'s WINDOW_UPDATE, {} (median) of each exchange",
+             the {receiver}'s WINDOW_UPDATE; this took {} (median) of each exchange",
             counted(self.stalls, "time", "times"),
             counted(self.tally.affected, "exchange", "exchanges"),
             median(&self.tally.saved),

@@ -1,4 +1,4 @@
-//! `http-error`.
+//! The rule of the cause `http-error`.
 
 use super::attempts::Attempts;
 use super::evidence;
@@ -23,10 +23,10 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum share of errors among the responses for a finding.
+/// Minimum share of error responses for a finding.
 const SHARE: f64 = 0.01;
 
-/// Counts responses that are errors.
+/// Counts error responses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -47,7 +47,7 @@ impl super::Rule for Rule {
         let mut found = Vec::new();
         if is_frequent(seen_errors, seen) && case.has_packets {
             let text = format!(
-                "{seen_errors} of {} seen were errors",
+                "{seen_errors} of {} were errors",
                 counted(seen, "response", "responses"),
             );
             found.push(Evidence::mechanism(EvidenceKind::Wire, text).count(seen_errors));
@@ -89,9 +89,9 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the number of error responses, and of all responses with a status. A challenge (401,
-/// 407) that is followed by as many successful responses is not an error: it asks the client to
-/// authenticate (RFC 9110 §11.1).
+/// Returns the number of error responses, and the number of all responses with a status. A
+/// challenge (401, 407) only asks the client to authenticate (RFC 9110 §11.1). It is no error if at
+/// least as many successful responses follow.
 fn seen(case: &Case<'_>) -> (u64, u64) {
     let count_of = |is: fn(u16) -> bool| -> u64 {
         let outcomes = case.ledger.counts.outcomes.iter();
@@ -108,8 +108,8 @@ fn seen(case: &Case<'_>) -> (u64, u64) {
     (errors, count_of(|_| true))
 }
 
-/// Returns the most frequent status of errors: of our own requests, if there are any, else of those
-/// seen.
+/// Returns the most frequent status of error responses: to our own requests if there are any,
+/// otherwise in the capture.
 fn most_frequent(case: &Case<'_>) -> Option<u16> {
     let own = Attempts::of(case).unwrap_or_default().statuses;
     let seen = case.ledger.counts.outcomes.iter();

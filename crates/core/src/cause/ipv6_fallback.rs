@@ -1,4 +1,4 @@
-//! `ipv6-fallback`.
+//! The rule of the cause `ipv6-fallback`.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -36,17 +36,17 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum number of attempts that are matched only by their similarity, without a lookup of both
-/// addresses.
+/// Minimum number of attempts for a finding without a lookup of both addresses. Only equal delays
+/// then show that the attempts belong together.
 const NAMELESS: u64 = 5;
-/// Maximum number of IPv6 addresses of one server that are distinguished.
+/// Maximum number of IPv6 addresses kept for one server.
 const MOST_ADDRESSES: usize = 64;
-/// Maximum spread of the client's wait in such attempts: the client's own timer is that constant.
+/// Maximum spread of the delays of attempts without a lookup. A client's timer varies by less.
 const SPREAD: Duration = Duration::from_millis(20);
 
 /// Watches connections to an IPv4 address that began only after a SYN to the same server's IPv6
-/// address had remained unanswered. One lookup of both addresses ties them together; without such a
-/// lookup there must be many attempts with equal delays.
+/// address had got no answer. A lookup of both addresses connects the two attempts. Without such a
+/// lookup, there must be many attempts with equal delays.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     named: Attempts,
@@ -54,11 +54,12 @@ pub(crate) struct Rule {
     syns: u32,
 }
 
-/// Attempts at IPv6 addresses and what they delayed.
+/// Attempts at IPv6 addresses, and the connections that they delayed.
 #[derive(Clone, Debug, Default)]
 struct Attempts {
     delays: Delays,
-    /// Time of each address's attempts that is in their own setups, in nanoseconds.
+    /// The part of the time, in nanoseconds, that each IPv6 address's account already contains as
+    /// SYN retransmissions.
     repeating: BTreeMap<Endpoint, u64>,
 }
 
@@ -114,7 +115,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns the attempts that connections replaced.
+    /// Returns the failed attempts that delayed connections.
     fn attempts(&self) -> Attempts {
         let mut attempts = self.named.clone();
         let spread = |d: &Delays| {
@@ -128,8 +129,8 @@ impl Rule {
         attempts
     }
 
-    /// Returns the time that connections waited for attempts at IPv6 addresses, and the part of it
-    /// that is in the setups of each address, in nanoseconds.
+    /// Returns two times in nanoseconds: the time that connections waited for attempts at IPv6
+    /// addresses, and the part of it that each address's account already contains.
     pub(crate) fn waited(&self) -> (u64, BTreeMap<Endpoint, u64>) {
         let attempts = self.attempts();
         (attempts.delays.sum(), attempts.repeating)
@@ -138,8 +139,8 @@ impl Rule {
     fn finding(&self, case: &Case<'_>, delays: &Delays) -> Finding {
         let mut finding = delays.finding(Id::Ipv6Fallback, Owner::Path, case);
         let text = format!(
-            "{} began {} (median) after an unanswered SYN to the server's IPv6 address; up to {} \
-             sent to that address first",
+            "{} began {} (median) after an unanswered SYN to the server's IPv6 address; at most {} \
+             sent to that address before",
             counted(delays.count(), "connection", "connections"),
             delays.median(),
             counted(u64::from(self.syns), "SYN was", "SYNs were"),

@@ -1,4 +1,4 @@
-//! Messages held back by a window, a buffer or a rate; used by the causes of limits.
+//! Messages that a window, a buffer or a rate held back. The rules on such limits share this file.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -13,53 +13,55 @@ use crate::exchange::{Exchange, Side};
 use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, Finding, count, counted};
 use crate::service::tally::{Cost, Tally};
 
-/// Minimum number of rounds for which a window must stay below the initial window to be low; fewer
-/// rounds are the end of a message.
+/// A low window stays below the initial window for at least this many round trips. Fewer may be the
+/// end of a message.
 const LOW_ROUNDS: u32 = 3;
-/// Minimum growth factor of a window that is not low: older systems begin with two to four segments
-/// (RFC 3390), and their windows grow.
+/// A window that grows by at least this factor is not low. Older systems begin with two to four
+/// segments (RFC 3390), but their windows grow.
 const GROWN: u64 = 2;
-/// Minimum number of stops for recognising the growth of slow start.
+/// Minimum number of stops that show whether the window grows as in slow start.
 const GROWING_STOPS: u32 = 4;
-/// Minimum growth factor over these stops for slow start. The window grows by half per round trip
-/// if each acknowledgement covers two segments, else it doubles. A constant window has another
-/// limit, and a window that grows by a segment or two is in congestion avoidance (RFC 5681 §3.1).
+/// Minimum growth factor over [`GROWING_STOPS`] stops that shows slow start. In slow start, the
+/// window doubles per round trip, or grows by half if each ACK covers two segments. A constant
+/// window has another limit. A window that grows by a segment or two is in congestion avoidance
+/// (RFC 5681 §3.1).
 const GROWING: u64 = 3;
-/// The divisor of a round trip: shorter stops of equal length are pacing, because a window that is
-/// filled in a burst opens again only a round trip later.
+/// Stops shorter than a round trip divided by this number are pacing. A window that was filled in a
+/// burst opens only a round trip later.
 const ROUND_PART: u32 = 8;
-/// Maximum number of round trips within which a full window opens on a path with varying delay.
+/// Maximum number of round trips after which a full window opens, on a path with varying delay.
 const LATE_TRIPS: u32 = 2;
-/// Minimum size of a preserved window, in percent of its earlier size.
+/// Minimum size of a window that counts as unchanged, in percent of its earlier size.
 const KEPT: u64 = 80;
-/// The divisor of a full segment: a sender's smaller segments are tiny writes.
+/// A segment smaller than a full segment divided by this number is a tiny write.
 const TINY_PART: u64 = 4;
 
-/// The index, from 0, of a connection's first exchange in which a receiver's window has been tuned:
-/// Linux tunes by the bytes read in a round trip (`tcp_rcv_space_adjust()` in
-/// `net/ipv4/tcp_input.c`), and in the first exchanges it has not seen as many bytes as they carry.
+/// The index, from 0, of a connection's first exchange in which the receive window counts as tuned.
+/// Linux tunes the window by the bytes that the program reads per round trip
+/// (`tcp_rcv_space_adjust()` in `net/ipv4/tcp_input.c`). In the first exchanges, it has not seen
+/// enough bytes yet.
 const TUNED_FROM: u32 = 2;
 
-/// The reason that the congestion window was full.
+/// The reason why the congestion window was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Congestion {
-    /// The window grows as it should.
+    /// The window is still growing, as intended.
     SlowStart,
-    /// The window was large, and the sender started again after an idle period.
+    /// The window was larger before, and the sender restarted slow start after an idle period.
     AfterIdle,
     /// The window stays below the initial window.
     Low,
-    /// The window counts segments, and the segments are tiny.
+    /// The window counts segments, and the program writes tiny ones.
     TinyWrites,
-    /// Losses made the window small: the losses are the cause.
+    /// Losses reduced the window, so the losses are the cause.
     AfterLoss,
 }
 
-/// Returns the reason that the sender's congestion window was full; `None` if there was another
-/// limit.
+/// Returns the reason why the sender's congestion window was full; `None` if it was not, or if
+/// something else was the limit.
 pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     if delivery.limit != Limit::CongestionWindow {
         return None;
@@ -78,8 +80,8 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     } else if delivery.has_losses {
         Congestion::AfterLoss
     } else if delivery.in_flight.most_segments < TCP_INIT_CWND {
-        // Data in the sender's own host's queue counts too: a socket may have two super-segments
-        // there (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
+        // Data in the queue of the sender's own host also counts as in flight. A socket may have
+        // two super-segments there (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
         let most = delivery.in_flight.most_segments * u64::from(delivery.size.mss);
         let grows = most >= delivery.in_flight.first.saturating_mul(GROWN);
         if delivery.stops >= LOW_ROUNDS && !delivery.has_queue && !grows {
@@ -98,12 +100,12 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     })
 }
 
-/// Returns the cost of a window that losses have reduced (RFC 5681 §3.1): the time for which the
-/// message stalled minus the time with the largest window that its sender had. The estimate errs
-/// downward, because without the losses the window would have grown further. The upper bound is the
-/// whole stall minus the time of slow start, the lower bound zero.
+/// Returns the cost of a window that losses have reduced (RFC 5681 §3.1). It is the time for which
+/// the message stalled, minus the time that it would have taken with the sender's largest window.
+/// The true cost is higher, because the window would have grown further without the losses. The
+/// lower bound is zero, and the upper bound is the whole stall minus the time of slow start.
 pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
-    // A full window opens within a round trip; a longer stop waited for something else.
+    // A full window opens within a round trip. A longer stop waited for something else.
     let is_by_trip = delivery.stalled.stopped <= delivery.round_trip * delivery.stops * LATE_TRIPS;
     if congestion(delivery) != Some(Congestion::AfterLoss) || !is_by_trip {
         return Cost::default();
@@ -124,11 +126,11 @@ pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
     }
 }
 
-/// Returns true if the bytes in flight at the stops stayed about the same, round after round: a
-/// buffer's size, a rate, a window that hardly grows, but not slow start.
+/// Returns true if the bytes in flight were about the same at all stops. In this case, a buffer, a
+/// rate or a window that hardly grows is the limit, and not slow start.
 fn is_level(delivery: &Delivery) -> bool {
-    // The bytes at the stops, not after the last segment, whose sender may know of fewer
-    // acknowledgements.
+    // The bytes at the stops are used, and not those after the last segment: the sender may not
+    // have seen all ACKs then.
     let most = delivery
         .in_flight
         .most_segments
@@ -137,19 +139,21 @@ fn is_level(delivery: &Delivery) -> bool {
     delivery.stops >= GROWING_STOPS && most < first.saturating_mul(GROWING)
 }
 
-/// Minimum number of round trips that a receiver's window takes to be acknowledged for a standing
-/// queue.
+/// Minimum number of round trips until a full receive window is acknowledged, if a queue on the
+/// path contains the window.
 const QUEUED_TRIPS: u32 = 3;
-/// Minimum additional time, because acknowledgements may be delayed.
+/// Minimum time beyond [`QUEUED_TRIPS`] round trips until the window is acknowledged. Delayed ACKs
+/// take less.
 const QUEUED_FOR: Duration = Duration::from_millis(100);
-/// Minimum share of the window, in percent, that must be in flight rather than unread.
+/// Minimum share of the window that must be in flight, in percent. The rest may be unread in the
+/// receiver's buffer.
 const LEAST_IN_FLIGHT: u64 = 80;
-/// Minimum share, in percent, to which the receiver must reopen the window: if a program reads at
-/// its own pace, some of the data stays in the window.
+/// Minimum share of the window that the receiver must reopen, in percent. If the program reads
+/// slowly, more of the data stays in the window.
 const OPEN: u64 = 90;
 
-/// Returns the time that a full window was in flight, if a queue on the path held the receiver's
-/// whole window: a larger window would only lengthen that queue.
+/// Returns the time until a full window was acknowledged, if a queue on the path contained the
+/// whole window. A larger window would only lengthen this queue.
 pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
     let windows = delivery.windows;
     let is_read = windows.last.saturating_mul(100) >= windows.first.saturating_mul(OPEN);
@@ -158,16 +162,15 @@ pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
     passed_late(delivery).filter(|_| is_read && is_in_flight)
 }
 
-/// Returns the time that a full window took to be acknowledged, if its receiver was slow to reopen
-/// it: the receiver, not the path, takes the time.
+/// Returns the time until a full window was acknowledged, if the receiver was slow to reopen it. In
+/// this case, the receiver takes the time, and not the path.
 pub(super) fn read_late(delivery: &Delivery) -> Option<Duration> {
     let windows = delivery.windows;
     let is_read = windows.last.saturating_mul(100) >= windows.first.saturating_mul(OPEN);
     passed_late(delivery).filter(|_| !is_read)
 }
 
-/// Returns the time that a full window took to be acknowledged, if that is far longer than the path
-/// takes.
+/// Returns the time until a full window was acknowledged, if it is far longer than the round trip.
 fn passed_late(delivery: &Delivery) -> Option<Duration> {
     let window = delivery.windows.first;
     let is_full = delivery.limit == Limit::ReceiveWindow && delivery.windows.zero == 0;
@@ -179,37 +182,38 @@ fn passed_late(delivery: &Delivery) -> Option<Duration> {
     (whole >= delivery.round_trip * QUEUED_TRIPS + QUEUED_FOR).then_some(whole)
 }
 
-/// A cause that limits messages.
+/// A cause that limits the rate of messages.
 pub(super) trait Kind: Default + Clone + fmt::Debug {
-    /// The cause.
+    /// The id of the cause.
     const ID: Id;
-    /// Minimum number of messages that is more than one message's bad luck.
+    /// Minimum number of affected messages for a finding.
     const REPEATS: u64 = evidence::REPEATS;
 
-    /// Returns the cost for this message; `None` if the cause did not limit it.
+    /// Returns the time that the cause cost this message; `None` if it did not limit the message.
     fn cost(delivery: &Delivery) -> Option<Duration>;
 
-    /// Returns the side at fault.
+    /// Returns the end that is at fault.
     fn culprit(sender: Side) -> Owner {
         owner(sender)
     }
 
-    /// Returns the evidence on the wire and the wording, given the message that lost most.
+    /// Returns the evidence in the packets, and the wording of the finding. `worst` is the message
+    /// that lost most time.
     fn words(worst: &Delivery) -> (&'static str, &'static Wording);
 
-    /// Adds the parts of the finding that only some cases have.
+    /// Adds parts to the finding that only some cases need.
     fn complete(finding: &mut Finding, case: &Case<'_>, worst: &Delivery) {
         let _ = (finding, case, worst);
     }
 
-    /// Returns true if the limit is a fault, and not intended.
+    /// Returns true if the limit is a fault, and false if it is intended.
     fn is_fault(limited: &Limited<Self>, case: &Case<'_>) -> bool {
         let _ = (limited, case);
         true
     }
 }
 
-/// The messages that one cause held back, by sender.
+/// The messages that one cause limited, by sender.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limited<K> {
     server: Messages,
@@ -217,14 +221,15 @@ pub(crate) struct Limited<K> {
     kind: PhantomData<K>,
 }
 
-/// The messages of one side.
+/// The limited messages of one side.
 #[derive(Clone, Debug, Default)]
 struct Messages {
     tally: Tally,
     stops: u64,
-    /// Messages of the first exchanges of connections.
+    /// Number of limited messages in the first exchanges of connections, when the window is still
+    /// being tuned.
     opening: u64,
-    /// The message that lost most.
+    /// The message that lost most time.
     worst: Option<Delivery>,
 }
 
@@ -233,7 +238,7 @@ impl<K: Kind> super::Rule for Limited<K> {
 
     fn observe(&mut self, exchange: &Exchange) {
         for delivery in &exchange.sending.deliveries {
-            // Slow start would have taken this time in any case, so it costs nothing.
+            // A message that lost no more time than slow start takes anyway costs nothing.
             let Some(cost) = K::cost(delivery).filter(|cost| !cost.is_zero()) else {
                 continue;
             };
@@ -274,14 +279,14 @@ impl<K: Kind> super::Rule for Limited<K> {
 }
 
 impl<K> Limited<K> {
-    /// Returns true if the cause affected at least half of the exchanges, including those whose
-    /// responses were cut short.
+    /// Returns true if the cause affected at least half of the exchanges, including those with
+    /// incomplete responses.
     pub(super) fn is_common(&self, case: &Case<'_>) -> bool {
         self.affected() * 2 >= case.ledger.uncut() + case.ledger.counts.cut
     }
 
-    /// Returns true if the cause affected only the first exchanges of connections, but not most
-    /// others: the window was still being tuned.
+    /// Returns true if the cause affected only the first exchanges of connections. In this case,
+    /// the window was still being tuned.
     pub(super) fn is_of_openings(&self, case: &Case<'_>) -> bool {
         let is_opening = |side: &Messages| side.opening >= side.tally.affected;
         let is_rare = self.affected() * 2 < case.ledger.counts.count;
@@ -293,7 +298,8 @@ impl<K> Limited<K> {
     }
 }
 
-/// Returns the time for which a message stalled minus the time that slow start would have taken.
+/// Returns the time for which the message stalled, minus the time that slow start would have taken
+/// anyway.
 pub(super) fn beyond_slow_start(delivery: &Delivery) -> Duration {
     delivery
         .stalled
@@ -302,8 +308,8 @@ pub(super) fn beyond_slow_start(delivery: &Delivery) -> Duration {
 }
 
 impl Messages {
-    /// Returns true if the cause is more than one message's bad luck: several messages stopped, or
-    /// one stopped often enough and lost most of the total time.
+    /// Returns true if the stops are no coincidence: several messages stopped, or one stopped very
+    /// often and lost most of the time.
     fn are_repeated<K: Kind>(&self, case: &Case<'_>) -> bool {
         let is_most = self.tally.cost.likely.saturating_mul(2) >= case.ledger.total();
         let is_steady = self.stops >= evidence::REPEATS * 4;
@@ -311,8 +317,8 @@ impl Messages {
         has_come_again || evidence::is_repeated(case, &self.tally) || (is_most && is_steady)
     }
 
-    /// Keeps the worse message; of equal ones the one with the lower packet numbers, whichever
-    /// closed first.
+    /// Keeps the message that stalled longest. If two are equal, the one with lower packet numbers
+    /// is kept, so the order of closing does not matter.
     fn offer(&mut self, delivery: &Delivery) {
         let key = |d: &Delivery| (core::cmp::Reverse(d.stalled.stopped), d.packets);
         if self
@@ -334,7 +340,7 @@ impl Messages {
     }
 }
 
-/// Returns the finding on the side with the larger cost.
+/// Returns the finding on the messages of `sender`, the side with the larger cost.
 fn finding<K: Kind>(
     case: &Case<'_>,
     sender: Side,
@@ -364,7 +370,7 @@ fn finding<K: Kind>(
         ("segments", &worst.size.segments),
         ("most_segments", &worst.in_flight.most_segments),
         ("first_segments", &first_segments(worst)),
-        ("bytes", &worst.size.bytes),
+        ("bytes", &count(worst.size.bytes)),
     ];
     let (seen, wording) = K::words(worst);
     let seen = filled(seen, &finding, &values);
@@ -380,7 +386,7 @@ fn finding<K: Kind>(
     finding
 }
 
-/// Returns the cost, worded as the end of a summary.
+/// Returns the cost, as the end of a summary.
 fn share(messages: &Messages, finding: &Finding) -> String {
     let [one, many] = finding.unit.words();
     format!(
@@ -392,13 +398,13 @@ fn share(messages: &Messages, finding: &Finding) -> String {
     )
 }
 
-/// Returns the number of segments in the sender's first flight.
+/// Returns the number of full segments that the sender's first flight contains.
 pub(super) fn first_segments(delivery: &Delivery) -> u64 {
     let size = u64::from(delivery.size.mss.max(1));
     delivery.in_flight.first.div_ceil(size)
 }
 
-/// Returns the side's name for a sentence.
+/// Returns the name of `side` for a sentence.
 fn name(side: Side) -> &'static str {
     match side {
         Side::Client => "client",
@@ -406,7 +412,7 @@ fn name(side: Side) -> &'static str {
     }
 }
 
-/// Returns the name of a side's messages for a sentence.
+/// Returns the name of the messages of `side` for a sentence.
 fn message(case: &Case<'_>, side: Side) -> &'static str {
     match side {
         _ if !case.ledger.unit.is_requests() => "transfer",
@@ -422,7 +428,7 @@ pub(super) fn owner(side: Side) -> Owner {
     }
 }
 
-/// Formats bytes for a sentence.
+/// Formats a number of bytes for a sentence.
 pub(super) fn bytes(count: u64) -> String {
     match count {
         0..10_000 => counted(count, "byte", "bytes"),
@@ -431,7 +437,7 @@ pub(super) fn bytes(count: u64) -> String {
     }
 }
 
-/// Formats a rate in bits per second for a sentence.
+/// Formats a rate for a sentence. `rate` is in bytes per second, and the text in bits per second.
 pub(super) fn bits(rate: f64) -> String {
     let bits = rate * 8.0;
     if bits >= 1e6 {
@@ -449,8 +455,8 @@ mod tests {
     };
     use crate::observed::packet::PacketNumber;
 
-    /// Returns a response of forty segments that stopped five times for a round trip each, with
-    /// `segments` in flight.
+    /// Returns a response of forty segments. It stopped five times for a round trip of 40 ms each,
+    /// with `segments` in flight.
     fn stopped(segments: u64) -> Delivery {
         let trip = Duration::from_millis(40);
         Delivery {
@@ -528,9 +534,10 @@ mod tests {
             delivery
         };
         let ms = |n: u64| n * 1_000_000;
-        // Five round trips of 40 ms with eight segments in flight, with and without the loss.
+        // Each response takes five round trips of 40 ms with eight segments in flight, with or
+        // without the loss.
         assert_eq!(beyond_largest_window(&cut(8)).likely, 0);
-        // With twenty segments in flight, two round trips would have sufficed.
+        // With twenty segments in flight, two round trips would have been enough.
         let cost = beyond_largest_window(&cut(20));
         assert_eq!((cost.low, cost.likely, cost.high), (0, ms(120), ms(200)));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Losses repaired within exchanges; used by the causes of that family.
+//! Losses that were repaired within exchanges. The rules on loss share this file.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -17,13 +17,13 @@ use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Unit, count, cou
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Minimum number of connections, and of losses in total, for which losses are blamed on the path:
-/// fewer may be one connection's bad luck.
+/// Minimum number of connections with losses, and minimum number of losses, before the path is
+/// blamed. Fewer may be chance.
 const SPREAD: usize = 3;
 const MANY: u64 = 10;
-/// Maximum number of connections distinguished.
+/// Maximum number of connections kept.
 const MAX_CLIENTS: usize = 64;
-/// Kernel counters of segments that arrived and were discarded.
+/// Counters of this kernel for segments that arrived and were dropped.
 const DISCARDS: [&str; 3] = [
     "TcpExt:TCPRcvQDrop",
     "TcpExt:PruneCalled",
@@ -32,16 +32,16 @@ const DISCARDS: [&str; 3] = [
 /// Maximum number of packet numbers kept as examples.
 const MAX_PACKETS: usize = 5;
 
-/// The kind of a few losses, by how most of them were repaired.
+/// The kind of repair of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Repair by the retransmission timer.
+    /// The retransmission timer expired.
     Timeout,
-    /// Repair by a tail-loss probe.
+    /// A tail-loss probe retransmitted the segment.
     Probe,
-    /// Repair after later data had arrived.
+    /// Later data arrived and revealed the loss.
     Fast,
-    /// Repair by a second retransmission: the first was lost too.
+    /// The segment was retransmitted a second time, because the first retransmission was lost too.
     Again,
 }
 
@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// The losses and their repairs.
+/// The losses of a service and their repairs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Losses {
     pub(crate) tally: Tally,
@@ -64,20 +64,21 @@ pub(crate) struct Losses {
     repairs: [(u64, Duration); 4],
     clients: BTreeSet<Endpoint>,
     packets: Vec<u64>,
-    /// The requests lost before the observation point, which are in no exchange.
+    /// Requests that were lost before the capture point. They are in no exchange.
     pub(super) requests: LostRequests,
-    /// Number of repaired losses that the receiver later reported as not lost.
+    /// Number of repaired losses that the receiver later reported as received twice (D-SACK), so
+    /// that nothing had been lost.
     taken_back: u64,
     /// Number of repaired losses that may not have been losses.
     doubtful: u64,
-    /// The time that exchanges lost to losses and to windows that losses had reduced.
+    /// The time that exchanges lost, both to losses and to windows that losses had reduced.
     whole: Tally,
-    /// The time that each exchange lost to such windows.
+    /// The time that each exchange lost to windows that losses had reduced.
     slowed: Distribution,
 }
 
-/// The divisor of all losses: if at least this part was reported by the receiver as not lost,
-/// other losses, which it cannot report on, become doubtful.
+/// If the receiver reported at least one in this many losses as received twice, the other losses
+/// become doubtful: it cannot report on all of them.
 const DOUBTED: u64 = 5;
 
 impl Losses {
@@ -103,12 +104,13 @@ impl Losses {
         }
     }
 
-    /// Records the reports on earlier exchanges, whichever exchange contains them.
+    /// Records reports that nothing was lost. They may be in a later exchange than the
+    /// retransmission.
     pub(super) fn hear(&mut self, exchange: &Exchange) {
         self.taken_back += u64::from(exchange.loss.disorder.taken_back);
     }
 
-    /// Returns true if most of the data considered lost had arrived after all.
+    /// Returns true if the receiver reported at least half of the losses as received twice.
     pub(super) fn are_taken_back(&self) -> bool {
         self.taken_back > 0 && self.taken_back * 2 >= self.events()
     }
@@ -146,8 +148,8 @@ impl Losses {
         self.settle();
     }
 
-    /// Returns all losses, including the requests lost before the observation point, each repaired
-    /// by its timer.
+    /// Returns all losses, with the requests that were lost before the capture point. A timer
+    /// repaired each lost request.
     pub(super) fn whole(&self) -> Self {
         let mut whole = self.clone();
         let count = self.requests.count();
@@ -165,7 +167,7 @@ impl Losses {
         whole
     }
 
-    /// Keeps the first packets, in whatever order their exchanges closed.
+    /// Keeps the first packets. The order in which exchanges close does not matter.
     fn settle(&mut self) {
         self.packets.sort_unstable();
         self.packets.truncate(MAX_PACKETS);
@@ -178,7 +180,7 @@ impl Losses {
         self.repairs.get(kind as usize).copied().unwrap_or_default()
     }
 
-    /// Returns one kind's share of the time of all repairs.
+    /// Returns the share of the repair time that `kind` took.
     fn share_of(&self, kind: Kind) -> f64 {
         let all: Duration = self.repairs.iter().map(|(_, took)| took).sum();
         self.repaired_by(kind).1.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE)
@@ -188,7 +190,8 @@ impl Losses {
         self.repairs.iter().map(|(count, _)| count).sum()
     }
 
-    /// Returns true if there are many losses on several connections: the path loses packets.
+    /// Returns true if there are many losses on several connections, so that the path loses
+    /// packets.
     pub(crate) fn is_widespread(&self) -> bool {
         self.clients.len() >= SPREAD && self.events() >= MANY
     }
@@ -201,7 +204,8 @@ impl Losses {
             .unwrap_or(Kind::Fast)
     }
 
-    /// Returns the finding under `id`, if there were losses and they matter.
+    /// Returns the finding on the losses under the cause `id`; `None` if there were none, or if
+    /// they do not matter.
     pub(crate) fn finding(&self, id: Id, case: &Case<'_>) -> Option<Finding> {
         let is_material =
             evidence::is_material(case, &self.whole) || self.requests.is_material(case);
@@ -222,23 +226,25 @@ impl Losses {
         Some(finding)
     }
 
-    /// Returns true if the losses may not have been losses: few connections had them, and most of
-    /// the data was neither seen twice nor seen missing, or was retransmitted too soon to decide;
-    /// or the receiver reported a large part as not lost.
+    /// Returns true if the losses may not have been losses:
+    /// - Few connections had them, and most are doubtful: the capture shows neither two copies nor
+    ///   a gap, or the retransmission came too soon to decide.
+    /// - Or the receiver reported many of them as received twice.
     fn are_doubtful(&self) -> bool {
         let all = self.events();
         let is_mostly = self.doubtful * 2 > all && !self.is_widespread();
         is_mostly || (self.taken_back > 0 && self.taken_back * DOUBTED >= all)
     }
 
-    /// Returns true if a few probes may have retransmitted data that was only late: a probe is sent
-    /// two round trips after the segment, and reordering on the path may take as long.
+    /// Returns true if the losses may be a few segments that were late when a tail-loss probe
+    /// retransmitted them. A probe is sent two round trips after the segment, and reordering on the
+    /// path may take as long.
     fn is_chance(&self, case: &Case<'_>) -> bool {
         let is_probe = self.kind() == Kind::Probe;
         is_probe && self.are_doubtful() && !evidence::is_repeated(case, &self.whole)
     }
 
-    /// Returns the evidence of the losses that are in no exchange.
+    /// Returns the evidence of the requests that were lost before the capture point.
     fn before(&self) -> Option<Evidence> {
         let count = self.requests.count();
         let text = format!(
@@ -262,7 +268,7 @@ impl Losses {
         (count > 0).then(|| Evidence::circumstance(EvidenceKind::Wire, text).count(count))
     }
 
-    /// Returns the number of losses that each kind of repair ended, in words.
+    /// Returns one phrase for each kind of repair, with its number of losses.
     fn repairs(&self) -> Vec<String> {
         let kinds = [
             (Kind::Timeout, "by a timer"),
@@ -281,7 +287,7 @@ impl Losses {
             unit => unit.words()[0],
         };
         let text = format!(
-            "{} repaired on {}: {}; in the median {one} with a loss this took {}",
+            "{} repaired on {}: {}; the median {one} with a loss waited {} for this",
             counted(self.events(), "loss was", "losses were"),
             counted(self.clients.len() as u64, "connection", "connections"),
             self.repairs().join(", "),
@@ -294,9 +300,9 @@ impl Losses {
     }
 }
 
-/// Returns the time that an exchange lost to losses on the path, until they were repaired.
+/// Returns the time for which an exchange waited until losses on the path were repaired.
 pub(crate) fn lost(exchange: &Exchange) -> Duration {
-    // Data that reached a host which ignored it was not lost on the path.
+    // If the data arrived and its host ignored it, the wait has another owner.
     exchange
         .waits
         .iter()
@@ -305,7 +311,7 @@ pub(crate) fn lost(exchange: &Exchange) -> Duration {
         .sum()
 }
 
-/// Returns the cost of windows that losses had reduced, over all messages of an exchange.
+/// Returns the cost of windows that losses had reduced, summed over the messages of an exchange.
 fn slowed(exchange: &Exchange) -> Cost {
     let deliveries = exchange.sending.deliveries.iter();
     deliveries
@@ -313,12 +319,11 @@ fn slowed(exchange: &Exchange) -> Cost {
         .fold(Cost::default(), Cost::plus)
 }
 
-/// The observation that would overturn a finding of few losses.
+/// The observation that would refute a finding on few losses.
 pub(super) const IN_TIME: &str =
     "a capture at the other end that shows these segments arriving in time";
 
-/// Returns the conclusion on few losses, most of whose time was spent waiting for one kind of
-/// repair.
+/// Returns the conclusion on a few losses, if `kind` of repair took most of their time.
 pub(super) fn conclude_few(case: &Case<'_>, id: Id, kind: Kind, wording: &Wording) -> Conclusion {
     let losses = case.gathered.losses.whole();
     if losses.is_widespread() || losses.kind() != kind {
@@ -343,8 +348,9 @@ pub(super) fn conclude_few(case: &Case<'_>, id: Id, kind: Kind, wording: &Wordin
     Conclusion::Finding(Box::new(finding))
 }
 
-/// Returns the candidate of a receiver without memory, which discards arrived segments, so that
-/// they are retransmitted as if lost: this kernel's own counters show whether it did.
+/// Returns the candidate that the receiver had no memory for the segments. A receiver without
+/// memory drops segments that have arrived, and they are retransmitted as if they had been lost.
+/// The counters of this kernel show it.
 fn discarded(case: &Case<'_>) -> Option<Candidate> {
     let counted = DISCARDS.map(|name| (name, case.facts.counter(name).unwrap_or_default()));
     let (name, count) = counted.into_iter().max_by_key(|&(_, count)| count)?;
@@ -356,7 +362,7 @@ fn discarded(case: &Case<'_>) -> Option<Candidate> {
     })
 }
 
-/// Returns the evidence of the kernel's counter of its own retransmissions.
+/// Returns the evidence of this kernel's counter of retransmissions.
 fn retransmission_counter(case: &Case<'_>) -> Option<Evidence> {
     let retransmitted = case
         .facts

@@ -1,7 +1,7 @@
-//! Requests that were lost before they reached an observation point at the server. The point sees
-//! only the retransmission; the only signs of the loss are a gap in the client's IP identifications
-//! and a silence as long as a retransmission timeout. A lost acknowledgement leaves only the gap, a
-//! pause of the client only the silence.
+//! Requests that were lost before they reached a capture point at the server. The capture contains
+//! only the retransmission. Two signs show the loss: a gap in the client's IP identifications, and
+//! a silence as long as a retransmission timeout. A lost ACK leaves only the gap, and a pause of
+//! the client only the silence.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -16,27 +16,30 @@ use crate::observed::time::nanos;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Maximum number of round trips by which the timeout exceeds its minimum: one, or more if the
-/// round trip varied; a probe of a single segment takes two (`tcp_schedule_loss_probe()`).
+/// Maximum number of round trips by which the timeout exceeds its minimum. It is one round trip, or
+/// more if the round trip varied. A tail-loss probe for a single segment takes two
+/// (`tcp_schedule_loss_probe()`).
 const ROUNDS: u32 = 4;
-/// Allowance for rounding to the kernel's tick, and for the client's own time before the request.
+/// Maximum additional time: rounding to the kernel's tick, and the client's own time before the
+/// request.
 const STRAY: Duration = Duration::from_millis(50);
-/// Maximum number of retransmissions: each waits twice as long as the previous one, and after more
-/// of them the silence cannot be distinguished from a pause.
+/// Maximum number of retransmissions. Each timeout is twice as long as the previous one. After more
+/// retransmissions, the silence cannot be distinguished from a pause.
 const MOST_COPIES: u16 = 4;
-/// Maximum number of connections distinguished.
+/// Maximum number of connections kept.
 const MAX_CLIENTS: usize = 64;
 /// Maximum number of packet numbers kept as examples.
 const MAX_PACKETS: usize = 5;
 
-/// The requests lost on the path before the observation point.
+/// Requests that were lost on the path before the capture point.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LostRequests {
     pub(super) tally: Tally,
     pub(super) took: Duration,
     pub(super) clients: BTreeSet<Endpoint>,
     pub(super) packets: Vec<u64>,
-    /// Number of silences of that length without a gap: these are the client's own.
+    /// Number of silences that are as long as a timeout, but have no gap. These are pauses of
+    /// clients.
     pauses: u64,
     /// The silences of connections before their requests.
     silences: Distribution,
@@ -55,7 +58,7 @@ impl LostRequests {
             self.pauses += 1;
             return;
         }
-        // All of the silence is before the exchange as seen at the point.
+        // The exchange as captured begins after the silence.
         self.tally.add(exchange, Cost::exactly(idle), idle);
         self.tally.add_wall(exchange.begin - idle, exchange.begin);
         self.took += idle;
@@ -75,7 +78,7 @@ impl LostRequests {
         self.settle();
     }
 
-    /// Keeps the first packets, in whatever order their exchanges closed.
+    /// Keeps the first packets. The order in which exchanges close does not matter.
     fn settle(&mut self) {
         self.packets.sort_unstable();
         self.packets.truncate(MAX_PACKETS);
@@ -84,8 +87,8 @@ impl LostRequests {
         }
     }
 
-    /// Returns the number of lost requests, if they can be distinguished from pauses of the
-    /// clients: a client that happens to be idle for as long may have lost an acknowledgement.
+    /// Returns the number of lost requests. It is 0 if pauses of the same length without a gap are
+    /// at least as frequent: then a gap may be a lost ACK, and a silence may be a pause.
     pub(super) fn count(&self) -> u64 {
         if self.pauses < self.tally.affected {
             self.tally.affected
@@ -94,14 +97,15 @@ impl LostRequests {
         }
     }
 
-    /// Returns true if the losses matter to the client: in a capture at the server they are not
-    /// visible in the exchanges.
+    /// Returns true if the losses matter to the client. The exchanges as captured at the server do
+    /// not contain their time.
     pub(super) fn is_material(&self, case: &Case<'_>) -> bool {
         let least = case.round_trip().unwrap_or_default();
         self.count() > 0 && matters_outside(case, &self.own(), least)
     }
 
-    /// Returns the cost minus the silence that is before any request.
+    /// Returns the cost without the median silence before a request, which has nothing to do with
+    /// losses.
     pub(super) fn own(&self) -> Tally {
         let usual = nanos(self.silences.quantile(0.5).unwrap_or_default());
         let usual = usual.saturating_mul(self.tally.affected);
@@ -115,8 +119,8 @@ impl LostRequests {
     }
 }
 
-/// Returns true if a request after this silence is a retransmission: if the packets missing before
-/// it had been sent immediately, they would have timed out just then.
+/// Returns true if the request after this silence may be a retransmission. The number of missing
+/// packets must be possible, and their timeouts must be at least as long as the silence.
 fn is_repetition(exchange: &Exchange, idle: Duration) -> bool {
     let missing = exchange.path.skipped;
     let trip = exchange.path.to_client + exchange.path.to_server.unwrap_or_default();

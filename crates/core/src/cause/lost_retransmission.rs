@@ -1,5 +1,5 @@
-//! `lost-retransmission`: the same bytes were sent a third time, the first retransmission having
-//! been lost like the original.
+//! `lost-retransmission`: the same bytes were sent a third time, because the first retransmission
+//! was lost like the original.
 
 use super::loss::{IN_TIME, Kind, conclude_few};
 use super::wording::Wording;

@@ -1,8 +1,8 @@
-//! `low-congestion-window`.
+//! The rule of the cause `low-congestion-window`.
 //!
-//! Its size distinguishes it from `slow-start`: fewer segments than the initial window, round after
-//! round. Full segments at each stop distinguish it from `send-buffer`, and the lack of losses from
-//! the effects of losses.
+//! The window's size distinguishes it from `slow-start`: it has fewer segments than the initial
+//! window, round trip after round trip. Full segments at each stop distinguish it from
+//! `send-buffer`. If there were losses, they would be the cause.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use super::limited::{Congestion, Kind, Limited, beyond_slow_start, congestion};
 use super::wording::Wording;
 use crate::exchange::delivery::Delivery;
 
-/// The evidence on the wire.
+/// The evidence in the packets.
 const SEEN: &str = "{stops} times the {from} stopped with no more than {most_segments} full \
     segments in flight, and resumed when their ACKs arrived; connections begin with 10";
 

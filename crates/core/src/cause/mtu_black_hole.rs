@@ -1,6 +1,6 @@
-//! `mtu-black-hole`: full segments are lost every time they are sent, small segments arrive, and no
-//! ICMP error does. Random loss affects small segments too, and lets a second or third copy
-//! through.
+//! `mtu-black-hole`: full segments are lost each time they are sent, smaller segments arrive, and
+//! no ICMP error comes. Random loss would affect small segments too, and a second or third copy
+//! would arrive.
 
 use super::evidence::{self, human};
 use super::loss::lost;
@@ -43,18 +43,19 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum number of exchanges: a single one may have lost three copies by chance.
+/// Minimum number of exchanges. A single exchange may have lost three copies by chance.
 const LEAST: u64 = 2;
 /// Maximum number of packet numbers kept as examples.
 const MAX_PACKETS: usize = 5;
 
-/// Counts exchanges whose full segments do not arrive.
+/// Counts exchanges whose full segments never arrive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Number of full segments retransmitted in vain, if their sender's side was seen.
+    /// Number of full segments retransmitted without success. It is known only for captures on the
+    /// sender's side.
     copies: u64,
-    /// The largest segment that got through instead.
+    /// The size of the largest segment that arrived instead, in bytes.
     passed: u32,
     packets: Vec<u64>,
 }
@@ -71,7 +72,7 @@ impl super::Rule for Rule {
         self.packets.push(narrow.packet);
         let cost = match exchange.outcome {
             Outcome::Complete(_) => lost(exchange),
-            // The exchange never got its response.
+            // The client never got the response, so the whole time is lost.
             _ => exchange.latency(),
         };
         self.tally

@@ -1,11 +1,12 @@
-//! `nagle-delayed-ack`: the cause that this project grew from.
+//! `nagle-delayed-ack`: the cause for which this project was started.
 
 use core::time::Duration;
 
 use super::evidence::{self, human, median, percent};
 use super::held::{self, Held};
 use super::wording::Wording;
-use super::{Case, Conclusion, Id};
+use super::{Case, Conclusion, Id, socket_options};
+use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::facts::{ExperimentResult, Facts};
 use crate::observed::event::TargetId;
@@ -61,31 +62,30 @@ const BY_EXPERIMENT: Wording = Wording {
     ..Wording::NONE
 };
 
-/// The change in the program, instead of the socket option.
+/// A change in the program that replaces the socket option.
 const IN_ONE_CALL: (&str, &str) = (
     "server",
     "or write header and body in one call (writev, MSG_MORE, a buffer{nopush})",
 );
 
-/// The change at the client.
+/// A change at the client.
 const BY_ROUTE: (&str, &str) = (
     "client",
     "if the server cannot be changed: `ip route change … quickack 1` towards it",
 );
 
-/// nginx's own directives for `{nodelay}` and `{nopush}`.
+/// nginx's directives for `{nodelay}` and `{nopush}`.
 const DIRECTIVES: [&str; 2] = [
     " (nginx: tcp_nodelay on)",
     "; nginx: sendfile with tcp_nopush on",
 ];
 
-/// Minimum shift by an experiment that cannot be chance.
+/// Minimum change by an experiment that is not chance.
 pub(crate) const LEAST_DROP: Duration = Duration::from_millis(5);
-/// The quantiles at which responses with and without an experiment are compared, the most typical
-/// one first.
+/// The quantiles at which responses with and without the experiment are compared, the median first.
 const LEVELS: [f64; 3] = [0.5, 0.75, 0.9];
 
-/// Watches small segments of responses that follow small segments.
+/// Watches small segments of responses that follow other small segments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -94,8 +94,8 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let held = &case.gathered.held_responses;
-        // A busy host blurs the times; the removal of the stall by immediate acknowledgements is
-        // clearer.
+        // On a busy host, the segments' times do not show clearly that an ACK released them. The
+        // experiment with immediate ACKs shows it more clearly.
         let is_seen =
             (held.is_by_acknowledgement() || follows_ack(case) == Some(true)) && held.is_delayed();
         if !is_seen || !evidence::is_material(case, &held.tally) || is_retracted(case) {
@@ -111,22 +111,22 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the result of [`stall_follows_ack`] for a case; `None` also if its target is unknown.
+/// Returns the result of [`stall_follows_ack`] for the target of `case`.
 pub(crate) fn follows_ack(case: &Case<'_>) -> Option<bool> {
     case.target
         .and_then(|target| stall_follows_ack(case.facts, target))
 }
 
-/// Determines from the experiment with prompt acknowledgements whether stalls within responses end
-/// with our acknowledgement. `None`: the experiment was not run, or its control did not stall as
-/// the baseline did.
+/// Returns true if our ACKs end the stalls within responses, and false if they do not. The
+/// experiment with immediate ACKs shows it. `None` if it was not run, or if its control did not
+/// stall like the baseline.
 pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool> {
     let result = quick_ack(facts, target)?;
     if removed_stall(&result).is_some() {
         return Some(true);
     }
     let baseline = facts.loads.baseline(target);
-    // With prompt acknowledgements, data that is held for a round trip is held as long.
+    // Immediate ACKs do not shorten a hold of one round trip, so the stall must be longer.
     let least = LEAST_DROP.max(facts.round_trip(target).unwrap_or_default() * 3 / 2);
     let mut stalled = LEVELS.iter().filter_map(|&level| {
         let (control, treated) = bodies(&result, level);
@@ -139,10 +139,10 @@ pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool>
 }
 
 /// Returns true if other observations contradict the cause: the server's kernel held nothing back,
-/// its sockets have Nagle's algorithm off, or immediate acknowledgements changed nothing.
+/// Nagle's algorithm is off on the server's sockets, or immediate ACKs changed nothing.
 fn is_retracted(case: &Case<'_>) -> bool {
-    // An experiment that removes the stall outweighs a kernel that shows no holds: in older
-    // kernels, not every way to write is visible.
+    // If the experiment removes the stall, it is stronger evidence than a kernel without holds: on
+    // older kernels, not all ways to write can be watched.
     if held::is_seen_not_to_hold(case) && follows_ack(case) != Some(true) {
         return true;
     }
@@ -153,10 +153,13 @@ fn is_retracted(case: &Case<'_>) -> bool {
         return true;
     }
     let nodelay = case.facts.server_sockets(target).nodelay;
+    if socket_options::has_nodelay(case, Side::Server) {
+        return true;
+    }
     nodelay.of >= evidence::REPEATS && nodelay.count * 10 >= nodelay.of * 9
 }
 
-/// Returns the experiment in which our side never delays an ACK.
+/// Returns the result of the experiment in which our side never delays ACKs.
 pub(crate) fn quick_ack(facts: &Facts, target: TargetId) -> Option<ExperimentResult<'_>> {
     facts
         .loads
@@ -165,19 +168,20 @@ pub(crate) fn quick_ack(facts: &Facts, target: TargetId) -> Option<ExperimentRes
         .find(|r| r.experiment == Experiment::QuickAck)
 }
 
-/// A stall between a response's first and last byte that immediate acknowledgements mostly removed;
-/// a round trip may remain.
+/// A stall between a response's first and last byte that immediate ACKs removed. A round trip of
+/// the stall may remain.
 pub(crate) struct RemovedStall {
-    /// The quantile of the responses, 0 to 1.
+    /// The quantile, 0 to 1, at which the responses are compared.
     level: f64,
-    /// The time from first to last byte at that quantile, without the experiment.
+    /// The time from the first to the last byte at the quantile `level`, without the intervention.
     before: Duration,
-    /// The time from first to last byte at that quantile, with the experiment.
+    /// The time from the first to the last byte at the quantile `level`, with the intervention.
     after: Duration,
 }
 
-/// Returns the most typical stall that the experiment removed. Some responses may not stall: if a
-/// client sends requests rarely, its kernel acknowledges some responses immediately.
+/// Returns the stall that the experiment removed, at the first of the [`LEVELS`] that shows one. If
+/// a client sends requests rarely, its kernel acknowledges some responses immediately, and these do
+/// not stall.
 pub(crate) fn removed_stall(result: &ExperimentResult<'_>) -> Option<RemovedStall> {
     if result.high >= 0 {
         return None;
@@ -185,7 +189,7 @@ pub(crate) fn removed_stall(result: &ExperimentResult<'_>) -> Option<RemovedStal
     LEVELS.iter().find_map(|&level| {
         let (before, after) = bodies(result, level);
         let drop = before.saturating_sub(after);
-        // The slowest responses of two samples differ by chance more than their medians do.
+        // At high quantiles, two samples differ more by chance than at the median.
         let part = if level > 0.5 { 2 } else { 4 };
         (drop >= LEAST_DROP.max(before / part)).then_some(RemovedStall {
             level,
@@ -195,7 +199,8 @@ pub(crate) fn removed_stall(result: &ExperimentResult<'_>) -> Option<RemovedStal
     })
 }
 
-/// Returns the time from first to last byte at a quantile, without the experiment and with it.
+/// Returns the time from the first to the last byte at a quantile, without the intervention and
+/// with it.
 fn bodies(result: &ExperimentResult<'_>, level: f64) -> (Duration, Duration) {
     (
         quantile(&result.control.body, level),
@@ -223,14 +228,14 @@ fn gather(held: &Held, case: &Case<'_>) -> Vec<Evidence> {
     list
 }
 
-/// Returns the evidence of a response in two parts, by the timestamps of our own requests.
+/// Returns the evidence that our own requests got the response in two parts.
 fn own_stamps(case: &Case<'_>, target: TargetId) -> Option<Evidence> {
     let body = &case.facts.loads.baseline(target)?.body;
     let text = format!(
         "our own requests got the response in two pieces, the second {} (median) after the first",
         median(body)
     );
-    // Two parts with a pause between them fit this cause, and also a server that pauses.
+    // Two parts with a pause between them also fit a server that pauses.
     Some(
         Evidence::circumstance(EvidenceKind::OwnSocket, text)
             .count(body.count())
@@ -296,7 +301,7 @@ fn counter(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence::circumstance(EvidenceKind::Counter, text).count(count))
 }
 
-/// Rules out the look-alikes.
+/// Adds the look-alikes that are ruled out to the finding.
 fn rule_out(finding: &mut Finding, held: &Held, case: &Case<'_>) {
     if case.has_packets {
         let [stalls, late] = held.by_packets();
@@ -332,7 +337,7 @@ fn tell(finding: &mut Finding, held: &Held, case: &Case<'_>) {
     );
 }
 
-/// Returns true unless the server is known to be another program.
+/// Returns true if the server is nginx, or if its program is not known.
 fn may_be_nginx(case: &Case<'_>) -> bool {
     let program = case
         .target

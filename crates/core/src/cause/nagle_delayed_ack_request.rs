@@ -1,4 +1,4 @@
-//! `nagle-delayed-ack-request`.
+//! The rule of the cause `nagle-delayed-ack-request`.
 
 use super::evidence::{self, median};
 use super::wording::Wording;
@@ -22,7 +22,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches small segments of requests that follow small segments.
+/// Watches small segments of requests that follow other small segments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -1,4 +1,4 @@
-//! `nagle-round-trip`.
+//! The rule of the cause `nagle-round-trip`.
 
 use super::evidence::{self, median};
 use super::held::Held;
@@ -13,10 +13,7 @@ const WORDING: Wording = Wording {
     summary: "The {sender} writes in small parts, and Nagle's algorithm holds each until the \
               previous one is acknowledged: this adds a round trip, {saved} (median), {share} of \
               all request time.",
-    ruled_out: &[(
-        Id::NagleDelayedAck,
-        "the acknowledgements came immediately; {delayed} were delayed",
-    )],
+    ruled_out: &[(Id::NagleDelayedAck, "the ACKs came immediately; {delayed}")],
     overturned_by: "a small segment of the {sender} leaving while an earlier small one is unacknowledged",
     fix: &[
         ("{sender}", "set TCP_NODELAY on the connection"),
@@ -24,7 +21,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches both sides' small segments.
+/// Watches small segments of both sides that follow other small segments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -37,8 +34,7 @@ impl super::Rule for Rule {
             (&case.gathered.held_requests, Side::Client),
         ];
         for (held, side) in sides {
-            // If there are delayed ACKs among the holds, the cause with delayed ACKs explains them
-            // all.
+            // If delayed ACKs cause much of the wait, `nagle-delayed-ack` explains all holds.
             let is_seen = held.is_by_acknowledgement() && !held.is_delayed();
             if is_seen && evidence::is_material(case, &held.tally) && has_round_trip(case, held) {
                 return Conclusion::Finding(Box::new(finding(case, held, side)));
@@ -48,10 +44,10 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if the round trip is long enough for a conclusion. On a very short path an ACK
-/// comes back immediately, and a segment that leaves with it may as well have been written just
-/// then. If no handshake bounds the round trip, a segment that left sooner than that may have left
-/// before the ACK arrived.
+/// Returns true if the round trip is long enough for a conclusion. On a very short path, the ACK
+/// comes back at once. A segment that leaves together with the ACK may then have been written only
+/// at that time. Without a handshake, the round trip has no upper bound. A segment that left sooner
+/// than a round trip may then have left before the ACK arrived.
 fn has_round_trip(case: &Case<'_>, held: &Held) -> bool {
     let Some(trip) = case.round_trip() else {
         return false;
@@ -80,12 +76,16 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
             .packets(&held.prompt.map(HoldPackets::numbers).unwrap_or_default()),
     );
     finding.verdict = evidence::judge(&finding.evidence, held.tally.affected, false);
+    let delayed = match held.delayed {
+        0 => "none was delayed".to_owned(),
+        delayed => counted(delayed, "was delayed", "were delayed"),
+    };
     WORDING.tell(
         &mut finding,
         &[
             ("sender", &sender),
             ("saved", &median(&held.tally.saved)),
-            ("delayed", &held.delayed),
+            ("delayed", &delayed),
         ],
     );
     finding

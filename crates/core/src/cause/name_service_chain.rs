@@ -1,6 +1,6 @@
-//! `name-service-chain`: the name is first queried on the link (multicast DNS, LLMNR), no host
-//! answers, and only then the resolver is queried. A library's work before its first packet is not
-//! visible; this is.
+//! `name-service-chain`: the client first queries the name on the link (multicast DNS, LLMNR). Only
+//! after no host has answered, it queries its resolver. Unlike other work of the name service
+//! library, these queries are visible in packets.
 
 use super::delays::Delays;
 use super::evidence::{self};
@@ -42,7 +42,7 @@ const MULTICAST: Wording = Wording {
     ..WORDING
 };
 
-/// Watches lookups that followed queries on the link.
+/// Watches lookups that came after unanswered queries on the link.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     lookups: u64,

@@ -1,4 +1,4 @@
-//! `neighbour-resolution`.
+//! The rule of the cause `neighbour-resolution`.
 
 use core::time::Duration;
 
@@ -13,7 +13,8 @@ use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: "Before the first packet to {service} can leave, the kernel has to find the hardware \
-              address of the next hop, which takes {took} (median): it asks again after a second.",
+              address of the next hop. This takes {took} (median), because the first question gets \
+              no answer and the kernel asks again after a second.",
     ruled_out: &[(Id::SynLoss, "no SYN was sent before the address was known")],
     overturned_by: "connections that begin equally late although `ip neigh` lists the next hop as \
         REACHABLE",
@@ -29,7 +30,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a host whose hardware address no host reports.
+/// The wording if no host answers for the hardware address.
 const SILENT: Wording = Wording {
     summary: "Nobody on the link of {asker} answers for {target}. The kernel gives up after three \
               tries, one second apart, and reports to the program that the host is unreachable; no \
@@ -48,12 +49,13 @@ const SILENT: Wording = Wording {
     ],
 };
 
-/// Minimum time for which a search is late: a neighbour answers within microseconds. A longer
-/// search lost its request or its answer, or waited for a host that sleeps.
+/// Minimum time after which a neighbour resolution is late. A neighbour answers within
+/// microseconds. If it takes longer, the request or the answer was lost, or the neighbour was
+/// asleep.
 const LATE: Duration = Duration::from_millis(20);
 
-/// Watches connections whose SYN left only when a late search for a hardware address ended: the
-/// kernel had queued the SYN.
+/// Watches connections whose SYN left only at the end of a late neighbour resolution. The kernel
+/// had queued the SYN until then.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,
@@ -99,8 +101,8 @@ impl Rule {
     }
 }
 
-/// Returns the finding on a host that never reported its hardware address: no packet can be sent to
-/// it. `is_missed`: a connection to the host was wanted.
+/// Returns the finding on a host whose hardware address nobody reported, so that no packet can be
+/// sent to it. `is_missed` is true if the capture contains a connection attempt to the host.
 pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Finding {
     let mut finding = evidence::bare_finding(Id::NeighbourResolution, Owner::Path, case);
     finding.service = host.target.to_string();

@@ -1,4 +1,4 @@
-//! `no-response`.
+//! The rule of the cause `no-response`.
 
 use core::time::Duration;
 
@@ -33,19 +33,19 @@ const KIND: Kind = Kind {
     what: "were accepted and not answered in the time allowed",
 };
 
-/// Minimum time that a client must wait for a response: if it leaves sooner it did not wait,
-/// because the last data before a FIN (such as a TLS alert) gets no response.
+/// Minimum time for which a client must wait for a response. A client that leaves sooner did not
+/// wait: the last data before a FIN, such as a TLS alert, gets no response.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The quantile of response times beyond which an unanswered request is late.
+/// The quantile of the response times above which an unanswered request is late.
 const NEARLY_ALL: f64 = 0.9;
 
-/// Watches requests that the server's kernel acknowledged and its program never answered, until the
-/// client gave up.
+/// Watches requests that the server's kernel acknowledged, but that its program did not answer
+/// before the client gave up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,
-    /// Ages of the requests given up, at the end of the connection or the capture.
+    /// Ages of the unanswered requests when the connection or the capture ended.
     ages: Distribution,
 }
 
@@ -78,8 +78,8 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns the number of requests given up because they were late. A client that stops sending,
-    /// as a load does at the end of its run, leaves requests whose responses were not yet due.
+    /// Returns the number of unanswered requests that were late. At the end of a load run, the
+    /// client also leaves requests whose responses were not yet due.
     fn overdue(&self, case: &Case<'_>) -> u64 {
         let all = self.failures.tally.affected;
         let cut = case.target.map_or(0, |target| case.facts.loads.cut(target));

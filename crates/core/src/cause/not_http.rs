@@ -1,4 +1,4 @@
-//! `not-http`.
+//! The rule of the cause `not-http`.
 
 use super::failures::{Failures, Kind};
 use super::wording::Wording;
@@ -7,19 +7,19 @@ use crate::exchange::{Exchange, Foreign};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 
 const WORDING: Wording = Wording {
-    summary: "The answer of {service} is not HTTP/1.x: {what}.",
+    summary: "The answer of {service} is not HTTP/1.x but {what}.",
     ruled_out: &[],
     overturned_by: "an HTTP response from the same port",
     fix: &[(
         "client",
-        "check scheme and port of the URL; a TLS port wants https",
+        "check scheme and port of the URL; for a TLS port the scheme is https",
     )],
 };
 
-/// The wording if most answers are TLS records.
-const TLS: &str = "TLS: the port wants https";
+/// The wording if most responses are TLS records.
+const TLS: &str = "TLS: the URL must begin with https";
 
-/// The wording for other answers.
+/// The wording for all other responses.
 const OTHER: &str = "another protocol, or TLS";
 
 const KIND: Kind = Kind {
@@ -29,7 +29,7 @@ const KIND: Kind = Kind {
     what: "got bytes that are not an HTTP response",
 };
 
-/// Watches HTTP requests whose answer does not begin as an HTTP response.
+/// Watches HTTP requests whose response does not begin like an HTTP response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,

@@ -1,9 +1,9 @@
-//! Servers that serve all requests with one thread, by the names of their programs: they have no
-//! setting for a larger number of workers.
+//! Servers that handle all requests in one thread, known by the names of their programs. They have
+//! no setting for more workers.
 
 use super::Case;
 
-/// The changes for such servers, by the names of their programs.
+/// The change to make at servers with a single thread, by the names of their programs.
 const KNOWN: [(&[&str], &str); 1] = [(
     &["redis-server", "valkey-server"],
     "one thread serves all commands: find the slow ones (`SLOWLOG GET`, `LATENCY LATEST`) and \
@@ -11,8 +11,8 @@ const KNOWN: [(&[&str], &str); 1] = [(
      commands on a replica",
 )];
 
-/// Returns what to change when requests wait for others to be served: the advice for this server if
-/// its program is known to be single-threaded, else `general`, which must be valid for any server.
+/// Returns the change to make if requests wait for each other. If the server is known to have one
+/// thread, the change is specific to it; otherwise it is `general`.
 pub(super) fn change_for(case: &Case<'_>, general: &'static str) -> &'static str {
     let turns = case.facts.turns.services.get(&case.endpoint);
     let mut programs = turns.into_iter().flat_map(|turns| &turns.programs);
@@ -20,7 +20,7 @@ pub(super) fn change_for(case: &Case<'_>, general: &'static str) -> &'static str
     own.unwrap_or(general)
 }
 
-/// Returns the change for the program of this name, if the program is known.
+/// Returns the change for the program with this name; `None` if the program is not known.
 fn change(program: &str) -> Option<&'static str> {
     let known = KNOWN.iter().find(|(names, _)| names.contains(&program));
     known.map(|&(_, change)| change)

@@ -1,8 +1,8 @@
-//! `pacing`.
+//! The rule of the cause `pacing`.
 //!
-//! The absence of a queue distinguishes it from `bandwidth-limit`: the time on the path stays at
-//! its minimum, as shown by the sender's own timestamps, or by the ACKs at the sender. Full
-//! segments distinguish it from a program that writes at a constant rate.
+//! The lack of a queue distinguishes it from `bandwidth-limit`: the time on the path stays at its
+//! minimum, by the sender's timestamps or by the ACKs at the sender. Full segments distinguish it
+//! from a program that writes at a constant rate.
 
 use core::time::Duration;
 
@@ -13,9 +13,10 @@ use crate::exchange::delivery::{Delivery, Limit};
 use crate::observed::time::Timestamp;
 use crate::report::{Finding, Verdict};
 
-/// The evidence on the wire.
-const SEEN: &str = "full segments of the {from} left at a constant {rate}, {stops} times although \
-    nothing forced a wait: the window was open, and no queue had built up on the path";
+/// The evidence in the packets.
+const SEEN: &str = "the {from}'s full segments left at a constant {rate}. The {from} waited \
+    {stops} times although nothing required this: the window was open, and no queue had built up \
+    on the path";
 
 const WORDING: Wording = Wording {
     summary: "The {from}'s kernel paces the segments of its {message} at {rate}, although neither \
@@ -39,25 +40,26 @@ const WORDING: Wording = Wording {
         ),
         (
             "{from}",
-            "tc qdisc show: fq's maxrate; BBR: see what made its bandwidth estimate low",
+            "look for fq's maxrate (`tc qdisc show`); with BBR, find out why its bandwidth \
+             estimate is low",
         ),
     ],
 };
 
-/// The years in which captures existed and no kernel paced: Linux paces since version 3.12, of
-/// November 2013. Older timestamps are from a clock that was not set.
+/// The period in which there were captures, but no kernel paced: from 1990 to November 2013, when
+/// Linux 3.12 introduced pacing. Earlier timestamps come from a clock that was not set.
 const BEFORE_PACING: [Timestamp; 2] = [
     Timestamp::from_nanos(631_152_000_000_000_000),
     Timestamp::from_nanos(1_383_436_800_000_000_000),
 ];
 
-/// Returns true if no kernel can have paced at this time.
+/// Returns true if no kernel paced at this time.
 fn is_before_pacing(at: Timestamp) -> bool {
     let [from, until] = BEFORE_PACING;
     (from..until).contains(&at)
 }
 
-/// Watches messages that leave at a constant rate.
+/// Watches messages that leave their sender at a constant rate.
 pub(crate) type Rule = Limited<Paced>;
 
 #[derive(Clone, Debug, Default)]
@@ -77,7 +79,7 @@ impl Kind for Paced {
     fn complete(finding: &mut Finding, case: &Case<'_>, _: &Delivery) {
         let begin = case.ledger.span.map(|(begin, _)| begin);
         if begin.is_some_and(is_before_pacing) {
-            // A slow device at the sender, or a hub, may have set the intervals.
+            // A slow device at the sender, or a hub, may be the reason instead.
             finding.verdict = Verdict::Possible;
         }
     }

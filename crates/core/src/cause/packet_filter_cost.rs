@@ -1,5 +1,5 @@
-//! `packet-filter-cost`: from outside, the time looks like the server's, or the path's; the
-//! server's kernel shows how long packets take through its network stack.
+//! `packet-filter-cost`: in packets, this time looks like the server's or the path's. The server's
+//! kernel shows how long packets take through its network stack.
 
 use super::served::{self, Place};
 use super::wording::Wording;
@@ -27,7 +27,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches requests that take long from the device to TCP.
+/// Watches requests that take long between the network device and TCP.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -1,4 +1,4 @@
-//! `packet-loss`.
+//! The rule of the cause `packet-loss`.
 
 use super::evidence::human;
 use super::wording::Wording;
@@ -6,8 +6,8 @@ use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
     summary: "The path loses packets. {part} of the exchanges had to wait for a retransmission, \
-        {typical} (median); short responses have no later data that would reveal the loss before \
-        a timer does.",
+        {typical} (median); a short response has no later data that would reveal the loss, so it \
+        waits for a timer.",
     ruled_out: &[
         (
             Id::Reordering,
@@ -24,7 +24,8 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "path",
-            "find the hop that loses packets: a policer, a full queue, a bad link or duplex",
+            "find the hop that loses packets: a policer, a full queue, a bad link or a duplex \
+             mismatch",
         ),
         (
             "path",
@@ -37,7 +38,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Counts losses that many connections share.
+/// Counts losses that affect several connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -1,4 +1,4 @@
-//! `path-distance`: a note, because distance cannot be removed.
+//! `path-distance`: a note and not a finding, because distance cannot be removed.
 
 use super::evidence::{human, percent};
 use super::{Case, Conclusion, Id};
@@ -6,7 +6,7 @@ use crate::exchange::wait::WaitKind;
 use crate::report::Remark;
 use crate::route::worth::{MATERIAL_SHARE, NOTABLE};
 
-/// Looks at the time spent travelling.
+/// Watches the time that requests spend on the path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -25,9 +25,9 @@ impl super::Rule for Rule {
         Conclusion::Note(Remark {
             id: Id::PathDistance.to_string(),
             text: format!(
-                "{}: the ends are {} apart (round trip). Each request needs one round trip, a \
-                 fresh connection one more: {} of all request time is distance. Only fewer round \
-                 trips or a nearer server shorten that.",
+                "{}: the round trip between the ends takes {}. Each request needs one round trip, \
+                 and a new connection one more: this is {} of all request time. Only fewer round \
+                 trips or a nearer server reduce it.",
                 case.endpoint,
                 human(trip),
                 percent(share)

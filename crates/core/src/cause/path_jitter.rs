@@ -1,6 +1,6 @@
-//! `path-jitter`: some round trips take far longer than the minimum, by the sender's own clock,
-//! while most do not, and without a pattern: there is no queue that load fills, no step, and no
-//! pause before the late ones.
+//! `path-jitter`: some round trips take far longer than the minimum by the sender's own clock, and
+//! most do not. There is no pattern: no queue that the load fills, no lasting step, and no pause
+//! before the late ones.
 
 use super::evidence::{self, human, median, percent};
 use super::path_queueing::grown_handshakes;
@@ -31,7 +31,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for delays that are also visible by the sender's clock.
+/// The wording if the sender's clock also shows the delays.
 const BY_CLOCK: Wording = Wording {
     ruled_out: &[
         WORDING.ruled_out[0],
@@ -44,7 +44,7 @@ const BY_CLOCK: Wording = Wording {
     ..WORDING
 };
 
-/// Watches round trips that exceed the minimum now and then.
+/// Watches round trips that are late now and then.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -53,9 +53,9 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let trips = &case.gathered.trips;
-        // Delays on the path to the server are counted as well, but only replies that came back
-        // late, by the server's clock, show that the path was the reason. A client that stalls for
-        // a moment receives all packets in flight late.
+        // Delays on the way to the server are also counted. But only a reply that is late by the
+        // server's clock shows that the path was the reason. If a client stalls, all packets that
+        // were in flight seem late, so delays must recur.
         let is_seen = trips.tally.affected >= evidence::REPEATS
             && trips.is_material(case, &trips.tally)
             && evidence::recurs(case, &trips.tally);
@@ -81,8 +81,8 @@ impl super::Rule for Rule {
             ),
             (false, true) => format!(
                 "{} came {by} (median) later than the minimum round trip of {least} explains; the \
-                 sender's timestamps show that this time passed on the path; the others were not \
-                 late",
+                 sender's timestamps show that this time passed on the path; the other answers \
+                 were not delayed on their way back",
                 counted(count, "answer", "answers"),
             ),
             (true, false) => format!(

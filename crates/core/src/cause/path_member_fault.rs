@@ -1,6 +1,5 @@
-//! `path-member-fault`: all losses are on some connections, which lose repeatedly, while the other
-//! connections to the same server lose nothing. Random loss spreads: most connections would have
-//! lost something.
+//! `path-member-fault`: some connections lose segments repeatedly, and all other connections to the
+//! same server lose none. Random loss would affect most connections.
 
 use super::evidence::{self, percent};
 use super::wording::Wording;
@@ -34,43 +33,43 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of connections distinguished: those with the lowest addresses and ports, so that
+/// Maximum number of connections kept. Those with the lowest addresses and ports are kept, so that
 /// the order of arrival does not matter.
 const MAX_CONNECTIONS: usize = 512;
-/// Minimum number of exchanges on a connection for a comparison.
+/// Minimum number of exchanges of a connection that is compared.
 const LEAST_EXCHANGES: u64 = 4;
 /// Minimum share of a bad connection's exchanges that have losses.
 const BAD_SHARE: f64 = 0.2;
-/// Minimum number of losses on a bad connection.
+/// Minimum number of exchanges with losses on a bad connection.
 const BAD_LOSSES: u64 = 2;
-/// Minimum number of bad connections: fewer may be chance.
+/// Minimum number of bad connections. Fewer may be chance.
 const LEAST_BAD: u64 = 2;
-/// Minimum number of clean connections: fewer may be chance.
+/// Minimum number of clean connections. Fewer may be chance.
 const LEAST_CLEAN: u64 = 3;
-/// Maximum percentage of connections that are neither bad nor clean.
+/// Maximum share of connections that are neither bad nor clean, in percent.
 const NEITHER: u64 = 15;
-/// Maximum probability that the clean connections are clean by chance.
+/// Maximum probability that the clean connections have no losses by chance.
 const CHANCE: f64 = 0.01;
 
-/// Compares the connections' losses.
+/// Compares the losses of the connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     /// The connections, by their client's [place](crate::observed::flow::Endpoint::place).
     connections: Few<(u128, u16), Seen, MAX_CONNECTIONS>,
 }
 
-/// The exchanges and losses of a connection.
+/// The numbers of a connection's exchanges, and of its exchanges with losses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// Number of exchanges of the connection, up to the last one seen.
+    /// The highest ordinal of the connection's exchanges, plus one.
     exchanges: u64,
     lossy: u64,
 }
 
-/// The connections sorted into bad, clean and neither.
+/// The connections, sorted into bad ones, clean ones, and others.
 #[derive(Clone, Debug, Default)]
 struct Sorted {
-    /// The ports of the bad connections' clients.
+    /// The client ports of the bad connections.
     bad: Vec<u16>,
     clean: u64,
     clean_exchanges: u64,
@@ -82,8 +81,8 @@ struct Sorted {
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let is_lossy = !exchange.loss.recoveries.is_empty();
-        // Most connections have only one exchange, and a single clean one is no evidence about its
-        // path.
+        // Many connections have a single exchange, and one exchange without loss shows nothing
+        // about a path.
         if exchange.id.ordinal == 0 && !is_lossy {
             return;
         }
@@ -167,7 +166,7 @@ impl Rule {
 }
 
 impl Sorted {
-    /// Returns the number of connections compared.
+    /// Returns the number of connections that were compared.
     fn connections(&self) -> u64 {
         self.bad.len() as u64 + self.clean + self.neither
     }
@@ -175,7 +174,7 @@ impl Sorted {
     fn is_telling(&self) -> bool {
         let bad = self.bad.len() as u64;
         let share = self.lossy as f64 / self.exchanges.max(1) as f64;
-        // The probability that so many exchanges were without loss by chance, at that loss rate.
+        // The probability that so many exchanges have no loss by chance, at the overall loss rate.
         let chance = (1.0 - share).powf(self.clean_exchanges as f64);
         bad >= LEAST_BAD
             && self.clean >= LEAST_CLEAN

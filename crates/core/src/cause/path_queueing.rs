@@ -1,4 +1,4 @@
-//! `path-queueing`.
+//! The rule of the cause `path-queueing`.
 
 use core::time::Duration;
 
@@ -29,7 +29,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for requests queued after data of the same client.
+/// The wording for requests that wait behind an upload of the same client.
 const BEHIND_UPLOAD: Wording = Wording {
     summary: "Requests wait in a queue on the path to the server, behind data that the client \
         uploads there: {saved} (median) each, {share} of all request time.",
@@ -51,10 +51,11 @@ const OUTSIDE: Wording = Wording {
     ..WORDING
 };
 
-/// Minimum share of exchanges that meet a queue: a smaller share met a momentary delay.
+/// Minimum share of exchanges that wait in the queue. If there are fewer, the delay was a short
+/// event.
 const SHARE: f64 = 0.05;
 
-/// Watches round trips that exceed the minimum.
+/// Watches round trips that are longer than the minimum.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -71,13 +72,13 @@ impl super::Rule for Rule {
         if !is_seen && probed.is_none() {
             return Conclusion::Nothing;
         }
-        // A host that stalled for a moment looks the same; a queue under load delays more
-        // exchanges, including handshakes.
+        // A host that stalls once looks like a queue. A queue under load delays more exchanges, and
+        // handshakes too.
         let share = trips.tally.affected as f64 / case.ledger.counts.count.max(1) as f64;
         if probed.is_none() && share < SHARE {
             return Conclusion::Nothing;
         }
-        // Delays that come and go, or a lasting step, are not a queue.
+        // Delays that come and go, or that begin at one time and stay, are not a queue.
         let is_queue = trips.is_queue(case.ledger.counts.count) || trips.are_beside(case.uploads);
         let is_other = !is_queue || trips.step().is_some();
         if probed.is_none() && is_other {
@@ -90,8 +91,8 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the finding on requests queued after an upload: late responses for which only the
-/// upload's own acknowledgements show the queue.
+/// Returns the finding on requests that waited behind an upload. Their responses were late, but
+/// only the ACKs of the upload show the queue.
 fn behind_upload(case: &Case<'_>, late: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, late);
     finding.waits = vec![WaitKind::ServerThink];
@@ -114,7 +115,7 @@ fn behind_upload(case: &Case<'_>, late: &Tally) -> Finding {
 
 fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     let trips = &case.gathered.trips;
-    // A handshake is also a round trip, and the first one.
+    // A handshake is a round trip too, and the connection's first one.
     let least = trips
         .least()
         .into_iter()
@@ -161,8 +162,8 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     finding
 }
 
-/// Returns the times of handshakes, which no program delays, when idle and under load, if they grew
-/// notably.
+/// Returns the median durations of handshakes without load and under load, if the load made them
+/// much longer. No program delays handshakes.
 pub(crate) fn grown_handshakes(case: &Case<'_>) -> Option<(Duration, Duration)> {
     let target = case.target.unwrap_or(TargetId::Subject);
     let median_of = |method, is_loaded| {

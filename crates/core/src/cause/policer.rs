@@ -1,7 +1,7 @@
-//! `policer`: the bytes that pass between two losses are as many as a constant rate allows, every
-//! time, although nothing spaced or queued them: a token bucket that was empty at each loss (after
-//! Flach et al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016, §3.1). Random
-//! losses keep to no rate, and a queue that overflows delays its packets and releases them evenly.
+//! `policer`: the bytes that pass between two losses match a constant rate, every time, although no
+//! queue delayed them or spaced them out. So a token bucket was empty at each loss (after Flach et
+//! al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016, §3.1). Random losses match
+//! no rate. A queue that overflows delays its packets and releases them at even intervals.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -48,45 +48,47 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of slots kept for a service: 32 s in which data was lost.
+/// Maximum number of time slots kept for a service. They cover 32 s in which data was lost.
 const MAX_SLOTS: usize = 16_384;
-/// Minimum time between the two losses of a window, so that one segment more or less does not
-/// matter.
+/// Minimum time from the first to the last loss of a window. In a longer window, one segment more
+/// or less does not matter.
 const LEAST_WINDOW: Duration = Duration::from_millis(100);
-/// Minimum number of a sender's round trips in a window, for the same reason.
+/// Minimum number of the sender's round trips in a window, and minimum number of segments. In a
+/// longer window, one segment more or less does not matter.
 const ROUNDS: u32 = 5;
 const LEAST_SEGMENTS: u64 = 10;
-/// Maximum time without a segment within which the token bucket has not filled up again.
+/// Maximum time without a segment in a window, also as a number of round trips. In a longer time,
+/// the token bucket may fill up again.
 const LONGEST_SILENCE: Duration = Duration::from_millis(60);
 const SILENT_ROUNDS: u32 = 2;
-/// Minimum number of windows for a rate that is not chance; Flach et al. require 15 losses.
+/// Minimum number of windows for a rate that is not chance. Flach et al. require 15 losses.
 const LEAST_WINDOWS: usize = 5;
-/// Maximum relative deviation from the rate of a window that keeps to it.
+/// Maximum relative deviation of a window that matches the rate.
 const OFF: f64 = 0.15;
-/// Minimum share of the windows that keep to the rate.
+/// Minimum share of the windows that match the rate.
 const AT_RATE: f64 = 0.8;
-/// Minimum share of the bytes sent that is dropped; a smaller share may be bad luck.
+/// Minimum share of the sent bytes that is dropped. A smaller share may be chance.
 const LEAST_LOST: f64 = 0.02;
-/// Minimum share of the bytes that directly follow other bytes.
+/// Minimum share of the bytes that were sent directly after other bytes.
 const AT_ONCE: f64 = 0.5;
-/// Maximum rate, in bytes per second: at higher rates, full segments follow each other just as
-/// closely behind a link that merely has that rate.
+/// Maximum rate of a policer, in bytes per second. Behind an ordinary link with a higher rate, full
+/// segments follow each other just as closely.
 const FASTEST: f64 = 10e6;
 
-/// Keeps the token bucket of the path in each direction.
+/// Watches for a token bucket on the path, in each direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     server: Account,
     client: Account,
 }
 
-/// The bytes of one side's messages that passed, and the bytes that were dropped.
+/// The bytes of one side's messages, passed and dropped.
 #[derive(Clone, Debug, Default)]
 struct Account {
     slots: BTreeMap<(PointId, i64), (u64, u64)>,
     at_once: u64,
     timed: u64,
-    /// Number of messages that queued, out of `messages`.
+    /// Number of messages that waited in a queue, out of `messages`.
     queued: u64,
     messages: u64,
     mss: u64,
@@ -94,14 +96,14 @@ struct Account {
     round_trip: Duration,
 }
 
-/// A rate that the path keeps to.
+/// The rate that a token bucket allows.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
-    /// Bytes per second.
+    /// The rate in bytes per second.
     rate: f64,
     windows: usize,
     at_rate: usize,
-    /// The share of all bytes that was dropped.
+    /// The dropped share of all bytes.
     lost: f64,
 }
 
@@ -169,14 +171,14 @@ impl Account {
         self.settle();
     }
 
-    /// Keeps the earliest slots, in whatever order their exchanges closed.
+    /// Keeps the earliest slots. The order in which exchanges close does not matter.
     fn settle(&mut self) {
         while self.slots.len() > MAX_SLOTS {
             self.slots.pop_last();
         }
     }
 
-    /// Returns the rate that the path keeps to, if there is one.
+    /// Returns the rate that the path allows; `None` if there is no such rate.
     fn allowance(&self) -> Option<Allowance> {
         let mut rates = self.rates();
         rates.sort_by(f64::total_cmp);
@@ -202,7 +204,8 @@ impl Account {
         })
     }
 
-    /// Returns the rates from one loss to the next, in bytes per second.
+    /// Returns the rate of each window, in bytes per second. A window extends from one loss to
+    /// another.
     fn rates(&self) -> Vec<f64> {
         let shortest = LEAST_WINDOW.max(self.round_trip * ROUNDS);
         let silence = LONGEST_SILENCE.max(self.round_trip * SILENT_ROUNDS);
@@ -237,9 +240,9 @@ impl Account {
 fn told(mut finding: Finding, allowance: Allowance, from: &str) -> Finding {
     let rate = bits(allowance.rate);
     let text = format!(
-        "between losses the path let {rate} of the {from}'s bytes through, in {} of {} stretches \
-         to within {}, and dropped {} of the bytes sent; the others were neither spaced out nor \
-         queued",
+        "from one loss to the next, {rate} of the {from}'s bytes got through, in {} of {} such \
+         stretches to within {}; {} of all bytes were dropped, and the others were neither spaced \
+         out nor queued",
         allowance.at_rate,
         allowance.windows,
         percent(OFF),

@@ -1,4 +1,4 @@
-//! `poll-timer`.
+//! The rule of the cause `poll-timer`.
 
 use super::evidence::{self, human, median};
 use super::rhythm::{Nature, Ticks};
@@ -28,11 +28,11 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches responses that leave on a time grid of the server's, whenever the requests arrived.
+/// Watches responses that leave on the grid of a server's timer, whenever their requests arrived.
 ///
-/// The discriminator is the distribution of the waits: uniform from zero to one period, because
-/// requests arrive at any phase. A server's own time, a delayed ACK or a client's timer give waits
-/// that are all alike.
+/// The sign is the distribution of the waits. They are spread evenly from zero to one period,
+/// because requests arrive at any phase of the timer. A server's own time, a delayed ACK or a
+/// client's timer makes all waits equal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

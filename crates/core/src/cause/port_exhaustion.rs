@@ -1,4 +1,4 @@
-//! `port-exhaustion`.
+//! The rule of the cause `port-exhaustion`.
 
 use core::net::IpAddr;
 use std::collections::BTreeSet;
@@ -22,7 +22,8 @@ const WORDING: Wording = Wording {
               are in use, connect() fails immediately (EADDRNOTAVAIL) and sends nothing. Packets \
               do not show how long the program then waits.",
     ruled_out: &[],
-    overturned_by: "the program choosing these ports itself, or `sysctl net.ipv4.ip_local_port_range` wider",
+    overturned_by: "the program choosing these ports itself, or a wider range in `sysctl \
+        net.ipv4.ip_local_port_range`",
     fix: &[
         ("client", "keep connections alive and pool them"),
         (
@@ -33,24 +34,24 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of a client's ports for a narrow range.
+/// Maximum number of ports of a client that counts as a narrow range.
 const MAX_PORTS: usize = 64;
-/// Maximum number of clients watched.
+/// Maximum number of clients kept.
 const MAX_CLIENTS: usize = 256;
-/// Minimum number of ports: if there is only one, the program itself requested that port.
+/// Minimum number of ports. A single port was requested by the program itself.
 const LEAST_PORTS: usize = 2;
-/// Minimum number of connections per port at which reuse is not chance.
+/// Minimum number of connections per port. With fewer, the reuse of ports may be chance.
 const REUSES: usize = 3;
-/// Minimum number of times that all ports were in use simultaneously.
+/// Minimum number of times at which all ports were in use.
 const FULL: u64 = 2;
 /// Maximum number of packet numbers kept as examples.
 const MAX_PACKETS: usize = 5;
-/// Maximum number of connections remembered for one client: enough for every port to be reused
-/// several times.
+/// Maximum number of connections kept for one client. They suffice to reuse each port several
+/// times.
 const MAX_CONNECTIONS: usize = MAX_PORTS * 16;
 
-/// Watches clients that reuse the same few neighbouring ports, all of which are repeatedly in use
-/// simultaneously: there are no others. The error of connect() (EADDRNOTAVAIL) is not on the wire.
+/// Watches clients that reuse a few adjacent ports, and repeatedly have all of them in use: they
+/// have no other ports. The error of connect() (EADDRNOTAVAIL) is not visible in packets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     /// The clients by their addresses.
@@ -61,9 +62,9 @@ pub(crate) struct Rule {
 struct Client {
     /// The ports in ascending order.
     ports: Vec<u16>,
-    /// The beginnings of connections, by port.
+    /// The start time of each connection, with its port.
     begun: Instants,
-    /// The end of the last exchange of each connection, by port.
+    /// The end of each exchange, with the port.
     ended: Instants,
     packets: Vec<u64>,
     is_wide: bool,
@@ -140,7 +141,7 @@ impl Client {
         }
     }
 
-    /// Keeps the first packets, in whatever order they were seen.
+    /// Keeps the first packets. The order in which they are recorded does not matter.
     fn show(&mut self, packet: u64) {
         let is_full = self.packets.len() >= MAX_PACKETS;
         if is_full && self.packets.last().is_some_and(|last| packet >= *last) {
@@ -151,7 +152,7 @@ impl Client {
         self.packets.truncate(MAX_PACKETS);
     }
 
-    /// Forgets all connections of a client with too many ports.
+    /// If the client uses too many ports, marks it as such and drops its connections.
     fn narrow(&mut self) {
         if self.is_wide || self.ports.len() > MAX_PORTS {
             *self = Self {
@@ -174,8 +175,8 @@ impl Client {
         self.narrow();
     }
 
-    /// Returns the number of times that all ports were in use, if they are a narrow range that is
-    /// reused repeatedly, and the number of connections.
+    /// Returns the number of times at which all ports were in use, and the number of connections.
+    /// `None` if the ports are not a narrow range that is reused.
     fn fullness(&self) -> Option<(u64, u64)> {
         let (first, last) = (self.ports.first()?, self.ports.last()?);
         let is_range = usize::from(last - first) < self.ports.len();
@@ -213,7 +214,8 @@ fn finding(case: &Case<'_>, addr: IpAddr, client: &Client, (full, made): (u64, u
         last.copied().unwrap_or(0)
     );
     let text = format!(
-        "{addr} made {} from {} only ({range}); {} all of them were in use at the same time",
+        "{addr} made {} from {} only ({range}); {} all of these ports were in use at the same \
+         time",
         counted(made, "connection", "connections"),
         counted(client.ports.len() as u64, "port", "ports"),
         counted(full, "time", "times"),

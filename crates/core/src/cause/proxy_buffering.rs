@@ -1,4 +1,4 @@
-//! `proxy-buffering`.
+//! The rule of the cause `proxy-buffering`.
 
 use super::evidence::{self, human, median};
 use super::upstream::{Role, Upstream, claimed};
@@ -10,7 +10,7 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "{behind} has begun to answer, but the proxy holds the answer back for {saved} \
-              (median): its client gets nothing yet of a streamed response.",
+              (median): its client gets nothing of the streamed response in that time.",
     ruled_out: &[(Id::DownstreamWait, "the upstream's answer was there")],
     overturned_by: "a proxy that must not forward it sooner, because it checks or signs the whole \
                     message",
@@ -26,10 +26,10 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a request that is received in full before it is passed on.
+/// The wording for a proxy that receives the whole request before it forwards it.
 const UPLOAD: Wording = Wording {
-    summary: "The proxy takes the whole request, {upload} (median), before it sends it to \
-        {behind}: of these two steps, {saved} (median) could have overlapped.",
+    summary: "The proxy receives the whole request, which takes {upload} (median), before it sends \
+        the request to {behind}. The two steps could have overlapped for {saved} (median).",
     ruled_out: &[(
         Id::DownstreamWait,
         "the upstream got nothing while the request was still arriving",
@@ -41,12 +41,12 @@ const UPLOAD: Wording = Wording {
     ..WORDING
 };
 
-/// Watches proxies that receive a whole upload before they send a request to their upstream, or
-/// that hold back a response that their upstream has begun.
+/// Watches proxies that receive a whole upload before they forward it, or that hold back a response
+/// that their upstream has begun.
 ///
-/// The discriminator is both legs in one capture: the upstream request begins when the client's
-/// request has ended, although that took long; or the upstream's response begins long before the
-/// response to the client.
+/// The sign is that the capture contains both sides of the proxy. Either the proxy's own request
+/// begins only at the end of the client's long request, or the upstream's response begins long
+/// before the proxy's.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -68,7 +68,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool)
     let mut finding = evidence::finding(Id::ProxyBuffering, Owner::Proxy, case, tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     if !is_upload {
-        // The first byte would arrive sooner, not the last.
+        // Without buffering, only the first byte would arrive sooner, and not the last.
         finding.cost_low_ns = 0;
         finding.predicted = None;
     }

@@ -1,13 +1,12 @@
-//! `qdisc-dwell`: in a capture at the server, with no queue of a path in between, the server's
-//! segments appear later than its own clock shows that they were made. The kernel timestamps a
-//! segment (TSval) before passing it to the device's queue, and a capture on the host sees the
-//! segment after that queue (`dev_queue_xmit_nit()` in `net/core/dev.c`). A late program writes
-//! later, so its segments have later timestamps.
+//! `qdisc-dwell`: in a capture at the server, the server's segments appear later than their
+//! timestamps. The kernel sets a segment's TSval before it passes the segment to the device's
+//! queue. A capture on the host sees the segment after that queue (`dev_queue_xmit_nit()` in
+//! `net/core/dev.c`). If the program were late, its segments would have later timestamps.
 //!
-//! If the server's kernel was watched, it shows the delay directly, also for a queue that is never
-//! empty: the time from TCP's own timestamp, which includes pacing, until the device's driver
-//! received the response's first segment. The delay of the remaining segments depends on the length
-//! of the response.
+//! If the server's kernel was watched, it shows the delay directly, even if the queue is never
+//! empty. The delay is the time from TCP's own timestamp, which includes pacing, until the device's
+//! driver received the response's first segment. The delay of the other segments depends on the
+//! length of the response.
 
 use core::time::Duration;
 
@@ -52,7 +51,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a server whose own kernel was watched.
+/// The wording if the server's own kernel was watched.
 const WATCHED: Wording = Wording {
     summary: " in the queueing disciplines of its own device, after other data: TCP has sent the \
               answer, but it has not reached the network yet.",
@@ -63,16 +62,16 @@ const WATCHED: Wording = Wording {
     ..WORDING
 };
 
-/// Maximum round-trip time of a capture on or next to the host: a kernel answers on its own host in
-/// microseconds; a switch and a wire take longer.
+/// Maximum round trip from the capture point to the host, for a capture on the host or next to it.
+/// A kernel answers on its own host within microseconds; a switch and a cable take longer.
 const BESIDE: Duration = Duration::from_micros(200);
-/// Minimum delay that counts: smaller ones may be a tick of either clock.
+/// Minimum delay that counts. A smaller delay may be a tick of either clock.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Minimum spread of the delays: if a clock was changed, all later segments are late by the same
-/// amount; a queue grows and drains.
+/// Minimum spread of the delays. A queue grows and shrinks. If a clock was changed, all later
+/// segments are late by the same amount.
 const STEADY: Duration = Duration::from_millis(1);
 
-/// Watches responses that leave later than they were made.
+/// Watches responses that leave the host later than their timestamps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule(Tally);
 

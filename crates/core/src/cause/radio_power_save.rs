@@ -1,6 +1,7 @@
-//! `radio-power-save`: packets after a pause are late by a constant time, including handshakes,
-//! which no program answers; packets that follow immediately are not. If a server were slow after a
-//! pause, its kernel would acknowledge the request first, and handshakes would not be slow.
+//! `radio-power-save`: packets after a pause are late by a constant time, and so are handshakes,
+//! which no program answers. Packets without a pause before them are not late. If a server were
+//! slow after a pause, its kernel would still acknowledge the request in time, and handshakes would
+//! not be slow.
 
 use core::time::Duration;
 
@@ -44,7 +45,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for requests that carry timestamps of the client's clock.
+/// The wording for requests with timestamps of the client's clock.
 const STAMPED: Wording = Wording {
     ruled_out: &[
         (
@@ -56,30 +57,30 @@ const STAMPED: Wording = Wording {
     ..WORDING
 };
 
-/// The shortest pause after which radios fall asleep (Wi-Fi clients after 100 ms, LTE's
-/// connected-mode DRX after 100 to 200 ms).
+/// Minimum pause after which a radio sleeps. Wi-Fi clients sleep after 100 ms, and LTE's
+/// connected-mode DRX begins after 100 to 200 ms.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The range of waking times. Below a fifth of a Wi-Fi beacon interval, the delay cannot be
-/// distinguished from a server's; above LTE's longest DRX cycle plus a margin, the reason is not a
-/// radio.
+/// The possible times until a radio is awake. Below a fifth of a Wi-Fi beacon interval, the delay
+/// looks like a server's. Above LTE's longest DRX cycle plus a margin, it is not a radio.
 const WAKING: core::ops::RangeInclusive<Duration> =
     Duration::from_millis(15)..=Duration::from_millis(400);
-/// Maximum delay of requests that follow immediately, as a share of the waking time.
+/// Maximum delay of requests without a pause, as a share of the time until the radio is awake.
 const PROMPT: f64 = 0.25;
-/// Maximum spread of waking times, as a share of their median, or 5 ms.
+/// Maximum spread of the times until the radio is awake: this share of their median, or
+/// [`LEAST_SPREAD`] if that is more.
 const SPREAD: f64 = 0.25;
 const LEAST_SPREAD: Duration = Duration::from_millis(5);
-/// The divisor of the answers that gives how many may have been acknowledged before.
+/// At most one in this many requests after a pause may be acknowledged before its response.
 const ACKED: u64 = 10;
 
-/// Compares requests after a pause with requests that follow immediately.
+/// Compares requests after a pause with requests without a pause.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
     woken: Distribution,
     prompt: Distribution,
     handshakes: Distribution,
-    /// Delays of requests after a pause on the way to the observation point, by the client's clock.
+    /// Delays of requests after a pause on their way to the capture point, by the client's clock.
     stamped: Distribution,
     least: Option<Duration>,
     acked_first: u64,
@@ -90,7 +91,8 @@ impl super::Rule for Rule {
         let (Some(reply), Some(least)) = (exchange.path.reply, exchange.path.to_server) else {
             return;
         };
-        // The delay before the point is visible in the client's timestamps, the rest in the reply.
+        // The client's timestamps show the delay before the capture point. The reply shows the
+        // delay after that point.
         let asked = if trips::is_far(exchange) {
             exchange.path.queued.request
         } else {
@@ -99,7 +101,7 @@ impl super::Rule for Rule {
         let late = reply.saturating_sub(least) + asked;
         let least = least + exchange.path.to_client;
         self.least = self.least.into_iter().chain([least]).min();
-        // The delay of the request lengthens the pause before it as seen from the point.
+        // At the capture point, the pause before a request includes the request's own delay.
         let pause = exchange.path.idle.map(|idle| idle.saturating_sub(asked));
         if pause.is_none_or(|pause| pause < PAUSE) {
             self.prompt.record(late);
@@ -133,7 +135,7 @@ impl super::Rule for Rule {
         let least = self.least.unwrap_or_default();
         let is_material = evidence::is_material(case, &self.tally)
             || self.is_stamped() && trips::matters_outside(case, &self.tally, least);
-        // A single stall delays all packets that waited in it.
+        // A single stall delays all packets that are in flight, so the delays must recur.
         let is_seen = is_material
             && self.tally.affected >= evidence::REPEATS
             && evidence::recurs(case, &self.tally);
@@ -161,8 +163,8 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns true if the client's clock shows the waking time: its requests took that long to
-    /// reach the point.
+    /// Returns true if the client's clock shows the delay: the requests took that long to reach the
+    /// capture point.
     fn is_stamped(&self) -> bool {
         let at = |of: &Distribution| of.quantile(0.5).unwrap_or_default();
         at(&self.stamped) * 2 > at(&self.woken)
@@ -189,7 +191,7 @@ impl Rule {
         }
     }
 
-    /// Returns the waking time, if the delays are constant enough to be one.
+    /// Returns the time until the radio is awake; `None` if the delays are not constant enough.
     fn waking(&self) -> Option<Duration> {
         let at = |of: &Distribution, quantile| of.quantile(quantile).unwrap_or_default();
         let waking = self.woken.quantile(0.5)?;
@@ -202,7 +204,8 @@ impl Rule {
         is_waking.then_some(waking)
     }
 
-    /// Returns true if handshakes, which no program answers, are late too.
+    /// Returns true if handshakes are late too, which no program answers. Then the delay arises
+    /// before the server.
     fn is_before_the_server(&self, waking: Duration) -> bool {
         let shook = self.handshakes.quantile(0.5).unwrap_or_default();
         shook >= self.least.unwrap_or_default() + waking / 2

@@ -1,4 +1,5 @@
-//! `rate-limit`: a limit on requests; one on bytes is in [`byte_rate`](super::byte_rate).
+//! `rate-limit`: a limit on requests per second. [`byte_rate`](super::byte_rate) finds limits on
+//! bytes per second.
 
 use super::byte_rate::ByteRate;
 use super::evidence::{self, human, median};
@@ -35,7 +36,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a limit that the configuration sets.
+/// The wording for a limit in the server's configuration.
 const CONFIGURED: Wording = Wording {
     summary: "The server's configuration lets one request through every {turn}, {rate} per second. \
               The others wait for their turn, {saved} (median), {share} of all request time.",
@@ -43,13 +44,13 @@ const CONFIGURED: Wording = Wording {
     ..WORDING
 };
 
-/// Watches for responses one at a time, at a fixed interval, by a server that answers immediately
-/// when a request meets no other: the interval is a limit, not work.
+/// Watches responses that leave one at a time, at a fixed interval, although the server answers
+/// immediately if a request meets no other. So the interval is a limit, and not work.
 ///
-/// The discriminator is the quick answer: a worker that needs a turn for each
-/// request needs it for the first one too. And its rate is a round number, as
-/// limits are: a server that takes up connections at some pace of its own shows
-/// the same turns.
+/// Two signs show a limit. A single request is quick: a worker that needs an interval for each
+/// request would need it for the first one too. And the rate is a round number, like configured
+/// limits. A server that accepts connections at its own pace also has constant intervals, but their
+/// rate is round only by chance.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     bytes: ByteRate,
@@ -95,12 +96,12 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if a limit set in the server's configuration makes requests wait.
+/// Returns true if a limit in the server's configuration makes requests wait.
 pub(super) fn is_configured(case: &Case<'_>) -> bool {
     limited(case).is_some()
 }
 
-/// Returns the turns that a limit in the server's configuration causes, and their cost.
+/// Returns the intervals that a limit in the server's configuration causes, with their cost.
 fn limited(case: &Case<'_>) -> Option<(Gate, Tally)> {
     let gate = case.rhythm.turns()?;
     let measured = Measured {
@@ -112,11 +113,11 @@ fn limited(case: &Case<'_>) -> Option<(Gate, Tally)> {
     evidence::is_material(case, &tally).then_some((gate, tally))
 }
 
-/// Returns the finding on a limit set in the server's configuration: requests are answered at even
-/// intervals, and a directive requires that.
+/// Returns the finding on a limit in the server's configuration: requests are answered at even
+/// intervals, and a directive sets this rate.
 fn configured(case: &Case<'_>) -> Option<Finding> {
     let (gate, tally) = limited(case)?;
-    // Whether the server could answer sooner was not seen; its configuration shows the limit.
+    // The packets do not show whether the server could answer sooner, but its configuration does.
     let mut finding = of_gate(case, &gate, &tally);
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
     CONFIGURED.tell(
@@ -130,7 +131,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Returns a finding with the turns as evidence.
+/// Returns a finding with the even intervals as evidence.
 fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
@@ -142,7 +143,7 @@ fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
 fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = of_gate(case, gate, tally);
     let text = format!(
-        "a request with no other open was answered in {}",
+        "a request that overlapped no other was answered in {}",
         human(gate.quickest)
     );
     finding

@@ -1,9 +1,9 @@
-//! `receive-window`.
+//! The rule of the cause `receive-window`.
 //!
 //! The window that the receiver advertises distinguishes it from a congestion window and a send
-//! buffer: the data in flight reaches the window's edge, and the next segment leaves with the ACK
-//! that moves the edge. Unlike `zero-window`, the window never closes. Its size distinguishes it
-//! from a window that is still growing.
+//! buffer. The data in flight fills the advertised window, and the next segment leaves with the ACK
+//! that moves the window's edge. Unlike in `zero-window`, the window never closes. Its constant
+//! size distinguishes it from a window that is still growing.
 
 use core::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::exchange::Side;
 use crate::exchange::delivery::{Delivery, Limit, ReceiverWindows};
 use crate::exchange::wait::Owner;
 
-/// The evidence on the wire.
+/// The evidence in the packets.
 const SEEN: &str = "{stops} times the {from} had filled the {to}'s window (of {window}) and \
     resumed as soon as an ACK moved it";
 
 const WORDING: Wording = Wording {
-    summary: "The {to} allows no more than {window} in flight, so a {message} takes a round trip \
-        ({trip}) for each such window: {cost}.",
+    summary: "The {to} allows no more than {window} in flight, so every {window} of a {message} \
+        take a round trip ({trip}): {cost}.",
     ruled_out: &[
         (
             Id::SlowStart,
@@ -50,17 +50,18 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a receiver that opens its window late.
+/// The wording for a receiver that is slow to reopen its window.
 const UNREAD: Wording = Wording {
     summary: "The {to} reads slowly: it buffers at most {window} and has room for as much again \
               only {queued} later, on a path with a round trip of {trip}: {cost}.",
     ..WORDING
 };
 
-/// Minimum number of times that a message filled the window: a single time may be a growing window.
+/// Minimum number of times that a message filled the window. A window that is filled once may still
+/// be growing.
 const LEAST_STOPS: u32 = 2;
-/// Minimum growth factor of a window that is being tuned while a message is sent
-/// (`tcp_rcv_space_adjust()` in `net/ipv4/tcp_input.c`).
+/// Minimum growth factor of a window that is being tuned during a message (`tcp_rcv_space_adjust()`
+/// in `net/ipv4/tcp_input.c`).
 const GROWING: f64 = 1.5;
 
 /// Watches messages that fill the receiver's window.
@@ -76,8 +77,8 @@ impl Kind for SmallWindow {
         is_window(delivery).then(|| beyond_slow_start(delivery))
     }
 
-    /// Returns false for a window that later exchanges do not fill: such a window is being tuned,
-    /// and filling it is how it gets its size.
+    /// Returns false if only the first exchanges of connections fill the window. The receiver tunes
+    /// such a window, and it grows because it is filled.
     fn is_fault(limited: &Limited<Self>, case: &Case<'_>) -> bool {
         !limited.is_of_openings(case)
     }

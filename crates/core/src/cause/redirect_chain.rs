@@ -1,4 +1,4 @@
-//! `redirect-chain`.
+//! The rule of the cause `redirect-chain`.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -35,27 +35,27 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum time within which a client follows a redirect by itself: later requests are a person's.
+/// Maximum time in which a client follows a redirect by itself. Later requests come from a person.
 const FOLLOWED: Duration = Duration::from_secs(1);
-/// Minimum number of successive redirects in a chain: a single redirect, from a form to its result
-/// or from a name to its page, is normal.
+/// Minimum number of redirects in a chain. A single redirect is normal, for example from a form to
+/// its result.
 const CHAIN: usize = 2;
 
-/// Watches redirects whose target was requested and led to another redirect.
+/// Watches redirects whose target is another redirect.
 ///
-/// The discriminator is that each request asks for the target of the previous response: many
-/// redirects of many clients are not a chain.
+/// The sign is that each request asks for the target of the previous response. Many redirects of
+/// many clients are no chain.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
-/// The chains that were followed to their end.
+/// The chains that a client followed to their end.
 #[derive(Default)]
 struct Chains {
-    /// Times from the first request to the last response.
+    /// Times from the first request of a chain to the last response.
     whole: Distribution,
-    /// Times of the last exchange alone.
+    /// Times of the last exchange of each chain.
     direct: Distribution,
-    /// Times from each redirect to the request that followed it.
+    /// Times from each redirected request to the request that followed it.
     turns: Distribution,
     redirects: Tally,
     count: u64,
@@ -110,7 +110,7 @@ fn chains(case: &Case<'_>) -> Chains {
     chains
 }
 
-/// Returns the exchange that followed `redirect` to its target.
+/// Returns the index of the exchange in which the client followed `redirect`.
 fn follower(
     moments: &[Moment],
     asked: &BTreeMap<(IpAddr, u64), Vec<usize>>,
@@ -149,8 +149,8 @@ impl Chains {
         }
     }
 
-    /// Returns the time of a page without its redirects, and the rate of pages in place of the
-    /// requests that they take.
+    /// Returns the expected time of a page without redirects. The rates are in pages instead of
+    /// requests.
     fn prediction(&self, case: &Case<'_>) -> Option<Prediction> {
         let mut prediction =
             evidence::prediction(case, Id::RedirectChain, &self.whole, &self.direct)?;

@@ -1,4 +1,5 @@
-//! Refused attempts by the sender of the refusal; used by the rules on refused attempts.
+//! Refused connection attempts, by the sender of the refusal. The rules on refused attempts share
+//! this file.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +9,17 @@ use crate::observed::icmp::IcmpKind;
 use crate::observed::segment::hops;
 use crate::report::{Evidence, EvidenceKind};
 
-/// Maximum number of packet numbers shown of each kind.
+/// Maximum number of packet numbers kept for each kind.
 const PACKETS: usize = 5;
 
 /// Refused attempts at one service.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Refusals {
-    /// Resets by their time to live.
+    /// RSTs by their TTL.
     resets: BTreeMap<u8, Seen>,
-    /// ICMP errors of filters.
+    /// ICMP errors of packet filters.
     prohibited: Seen,
-    /// ICMP errors other than those of filters.
+    /// All other ICMP errors.
     unreachable: Seen,
     /// Number of attempts that ended in another way.
     pub(super) others: u64,
@@ -60,8 +61,8 @@ impl Refusals {
         self.others += other.others;
     }
 
-    /// Returns the resets sent by the host itself, and the resets from a distance at which no other
-    /// packet of the host was sent: a device on the path sent the latter in the host's name.
+    /// Returns the RSTs from the host itself, and the RSTs from devices on the path. The TTL of the
+    /// latter shows a distance that no other packet of the host has.
     pub(super) fn resets(&self, case: &Case<'_>) -> (Seen, Seen) {
         let host = case.facts.hosts.ttl(case.endpoint.addr);
         let (mut own, mut foreign) = (Seen::default(), Seen::default());
@@ -101,7 +102,7 @@ impl Seen {
         self.packets.truncate(PACKETS);
     }
 
-    /// Returns the evidence of the refusals, if there were any.
+    /// Returns the evidence of the refusals; `None` if there were none.
     pub(super) fn evidence(&self, what: &str) -> Option<Evidence> {
         let text = format!("{} {what}", self.count);
         (self.count > 0).then(|| {
@@ -112,7 +113,7 @@ impl Seen {
     }
 }
 
-/// Returns true if the error is an ICMP error of a filter (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
+/// Returns true if the ICMP error comes from a packet filter (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
 fn is_prohibited(kind: IcmpKind, setup: &Setup) -> bool {
     let is_v4 = setup.ends.is_some_and(|(_, server)| server.addr.is_ipv4());
     kind.is_prohibited(is_v4)

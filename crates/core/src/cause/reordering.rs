@@ -1,7 +1,7 @@
-//! `reordering`: a hole was filled by a segment that its sender had sent before the segments that
-//! arrived first: it has an older IP identification or TSval, or came too soon for a
-//! retransmission. The sender retransmitted such segments, or the data that had arrived waited for
-//! them. A retransmission would carry newer numbers than the data it follows.
+//! `reordering`: a gap was filled by a segment that its sender had sent before the segments that
+//! arrived first. The segment has an older IP identification or TSval, or came too soon for a
+//! retransmission. A retransmission would have newer numbers. Reordering costs time if the sender
+//! retransmits the late segments, or if data that has arrived waits for them.
 
 use super::evidence::{self, human};
 use super::wording::Wording;
@@ -15,10 +15,14 @@ const WORDING: Wording = Wording {
     ruled_out: &[
         (
             Id::PacketLoss,
-            "the segments that filled the gaps have older numbers than earlier arrivals, or came \
-             sooner than the sender can have learned of the gap: they were sent first",
+            "the segments that filled the gaps have an older IP identification or TSval than \
+             segments that arrived before them, or came sooner than the sender can have learned of \
+             the gap: they were sent first",
         ),
-        (Id::FastRetransmit, "retransmissions carry newer numbers"),
+        (
+            Id::FastRetransmit,
+            "retransmissions have a newer IP identification or TSval",
+        ),
     ],
     overturned_by: "a capture at the sender that shows these segments leaving in the order they arrived",
     fix: &[
@@ -35,10 +39,10 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum percentage of losses among the late segments.
+/// Maximum share of losses among the late segments, in percent.
 const LOSSES: u64 = 20;
 
-/// Counts segments that were overtaken by others.
+/// Counts segments that others overtook.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

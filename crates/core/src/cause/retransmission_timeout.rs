@@ -1,5 +1,5 @@
 //! `retransmission-timeout`: the retransmission was sent at least a round trip plus 200 ms after
-//! the previous copy, whatever the receiver reported during that time.
+//! the previous copy, whatever the receiver reported in that time.
 
 use super::loss::{IN_TIME, Kind, conclude_few};
 use super::wording::Wording;
@@ -20,7 +20,7 @@ const WORDING: Wording = Wording {
     ..Wording::NONE
 };
 
-/// Counts losses that only a timer repaired.
+/// Counts losses that only a retransmission timer repaired.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

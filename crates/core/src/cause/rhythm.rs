@@ -1,8 +1,8 @@
-//! The pattern in which a server answers its requests, over all of its connections.
+//! The rhythm of a server: the times at which it answers its requests, over all of its connections.
 //!
-//! Each reason for making requests wait leaves its own pattern in the instants at which responses
-//! begin: on a timer's grid, one at a time, or all together after a stall. In a single exchange,
-//! the time before the response is `server-think`; only the pattern shows the reason.
+//! Each reason why a server makes requests wait has its own pattern. Responses begin on the grid of
+//! a timer, one at a time, or all together after a stall. A single exchange shows only
+//! `server-think`.
 
 mod gate;
 mod stall;
@@ -25,43 +25,43 @@ use crate::report::Candidate;
 use crate::service::tally::Tally;
 use crate::service::timeline::{self, Late, Moment};
 
-/// Minimum number of exchanges for determining a rhythm.
+/// Minimum number of exchanges for a rhythm.
 const LEAST_MOMENTS: usize = 10;
-/// Minimum think time that counts: shorter ones are a server's ordinary work.
+/// Minimum think time that counts. Shorter times are a server's ordinary work.
 pub(super) const NOTABLE: Duration = Duration::from_millis(5);
 
-/// The pattern in the instants of a server's responses.
+/// The times of a server's requests and responses, with the pattern that was found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rhythm {
-    /// The exchanges in the order in which they began.
+    /// The exchanges, in the order in which they began.
     pub(crate) moments: Vec<Moment>,
     /// Number of exchanges that each moment represents.
     pub(super) weight: f64,
-    /// The moments with the longest waits, if `moments` does not contain all exchanges.
+    /// The exchanges with the longest waits, if `moments` does not contain all exchanges.
     late: Option<Vec<Moment>>,
     pub(super) nature: Option<Nature>,
-    /// The median think time; half of the exchanges are below.
+    /// The median think time.
     pub(super) ordinary: Duration,
-    /// The moments grouped by connection.
+    /// The exchanges grouped by connection.
     by_client: OnceCell<Vec<Moment>>,
-    /// The result of [`Rhythm::claim`], cached because several rules need it.
+    /// The result of [`Rhythm::claim`]. It is cached because several rules need it.
     claimed: OnceCell<Option<Tally>>,
-    /// The candidates for the server's time, cached because several findings list them.
+    /// The candidates for the server's time. They are cached because several findings list them.
     fitting: OnceCell<Option<Vec<Candidate>>>,
 }
 
-/// The reasons for which a server makes its requests wait.
+/// The reason why a server makes its requests wait.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Nature {
-    /// The server looks for requests once in a period.
+    /// The server looks for requests at fixed intervals.
     Polls(Ticks),
-    /// The server lets one request through at a time, although it could answer sooner.
+    /// A limit lets requests through one at a time, although the server could answer sooner.
     Admits(Gate),
-    /// The server serves one request at a time, while others wait.
+    /// The server works on one request at a time, and the others wait.
     Queues(Gate),
-    /// The whole server stalled, several times.
+    /// The whole server stalled at times.
     Stops(Vec<Stall>),
-    /// The whole server was slow once, at the start.
+    /// The whole server was slow once, when it started.
     Starts(Stall),
 }
 
@@ -98,25 +98,26 @@ impl Rhythm {
         }
     }
 
-    /// Returns the moments grouped by connection, in the order in which they began.
+    /// Returns the exchanges grouped by connection, in the order in which they began.
     pub(super) fn by_client(&self) -> &[Moment] {
         self.by_client
             .get_or_init(|| timeline::by_client(&self.moments))
     }
 
-    /// Returns the gate that lets one request through at a time, whatever the reason.
+    /// Returns the gate that lets one request through at a time. The reason is a limit or the
+    /// server's work.
     pub(super) fn gate(&self) -> Option<Gate> {
         gate::gate(&self.clear_answers(), gate::LOOSE).map(|(gate, _)| gate)
     }
 
-    /// Returns the even intervals at which waiting requests are answered, for cases in which other
-    /// evidence shows the reason.
+    /// Returns the even intervals at which waiting requests are answered. They do not show the
+    /// reason, for which the caller needs other evidence.
     pub(super) fn turns(&self) -> Option<Gate> {
         gate::even(&self.clear_answers(), gate::LOOSE)
     }
 
-    /// Returns the candidates for the server's time that `find` derives from the clear moments,
-    /// computed on the first call.
+    /// Returns the candidates that `find` derives from the clear exchanges. `find` is called only
+    /// once.
     pub(super) fn fitting(
         &self,
         find: impl FnOnce(&[Moment]) -> Option<Vec<Candidate>>,
@@ -125,7 +126,7 @@ impl Rhythm {
         found.as_deref()
     }
 
-    /// Returns the moments whose times are those of the server and the path alone.
+    /// Returns the clear exchanges: their times depend only on the server and the path.
     fn clear_moments(&self) -> Vec<Moment> {
         clear(&self.moments)
     }
@@ -136,13 +137,13 @@ impl Rhythm {
         Answers::new(clear, thinks)
     }
 
-    /// Returns the savings of the exchanges, as given by `saved`.
+    /// Returns the sum of the times that `saved` gives for the exchanges.
     pub(super) fn tally(&self, saved: impl Fn(&Moment) -> Duration) -> Tally {
         tally(&self.moments, self.weight, saved)
     }
 
-    /// Returns the tally of the requests that `nature` keeps waiting; for stalls, over the longest
-    /// waits of all exchanges.
+    /// Returns the time that requests wait because of `nature`. For stalls, the longest waits of
+    /// all exchanges are used.
     fn tally_of(&self, nature: &Nature) -> Tally {
         let saved = |moment: &Moment| self.saved(nature, moment);
         match (&self.late, nature) {
@@ -153,7 +154,7 @@ impl Rhythm {
 }
 
 impl Rhythm {
-    /// Returns the time that an exchange would have saved without the reason for its wait.
+    /// Returns the time that an exchange would save without `nature`.
     fn saved(&self, nature: &Nature, moment: &Moment) -> Duration {
         match nature {
             Nature::Polls(_) => moment.think(),
@@ -176,7 +177,8 @@ impl Rhythm {
         }
     }
 
-    /// Returns the nature and its cost, if that is worth a separate finding.
+    /// Returns the server's nature and its cost; `None` if the cost does not matter, or if the
+    /// server's kernel contradicts it.
     pub(super) fn claim(&self, case: &Case<'_>) -> Option<(&Nature, &Tally)> {
         let nature = self.nature.as_ref().filter(|_| case.has_packets)?;
         if let Nature::Stops(stalls) = nature
@@ -191,7 +193,7 @@ impl Rhythm {
         Some((nature, tally.as_ref()?))
     }
 
-    /// Returns true if the server's own kernel shows that the server ran during the apparent
+    /// Returns true if the server's own kernel shows that the server worked during the apparent
     /// stalls.
     pub(super) fn has_run(&self, case: &Case<'_>) -> bool {
         match &self.nature {
@@ -202,8 +204,8 @@ impl Rhythm {
         }
     }
 
-    /// Returns true if the server did not stall, or if the reason may be a path that delayed all
-    /// packets on it.
+    /// Returns true if the server did not stall, or if a path that delayed all packets may be the
+    /// reason.
     fn stood_elsewhere(&self, stalls: &[Stall], case: &Case<'_>) -> bool {
         match self.stood(stalls, case) {
             Some(stood) if stood.is_contradicted() => return true,
@@ -215,13 +217,13 @@ impl Rhythm {
         !stall::were_acknowledged(stalls).unwrap_or_else(is_steady)
     }
 
-    /// Returns the view of the server's own kernel on stalls; `None` if the kernel was not watched.
+    /// Returns what the server's own kernel shows about the stalls; `None` if it was not watched.
     pub(super) fn stood(&self, stalls: &[Stall], case: &Case<'_>) -> Option<Stood> {
         let turns = case.facts.turns.services.get(&case.endpoint)?;
         Some(stood::stood(stalls, self.ordinary, turns))
     }
 
-    /// Returns the think time minus the time that [`Rhythm::claim`] claims.
+    /// Returns the think time that remains after [`Rhythm::claim`].
     pub(super) fn rest(&self, nature: &Nature) -> Tally {
         self.tally(|moment| {
             let rest = moment.think().saturating_sub(self.saved(nature, moment));
@@ -234,9 +236,11 @@ impl Rhythm {
     }
 }
 
-/// Returns true if the cost of `nature` matters. Of a client that waits for its responses, stalls
-/// affect only few requests; other clients keep sending, and all of their requests are affected. So
-/// the stalls' share of the requests' time counts, if their share of the elapsed time is as large.
+/// Returns true if the cost of `nature` matters.
+///
+/// A client that waits for its responses has few requests in a stall. Clients that keep sending
+/// have many. So stalls also matter if their share of the requests' time and their share of the
+/// elapsed time are both material.
 fn is_material(nature: &Nature, case: &Case<'_>, tally: &Tally) -> bool {
     if evidence::is_material(case, tally) {
         return true;
@@ -250,7 +254,8 @@ fn is_material(nature: &Nature, case: &Case<'_>, tally: &Tally) -> bool {
         && is_much(stood.as_secs_f64(), end.since(begin).as_secs_f64())
 }
 
-/// Returns the savings of the exchanges, as given by `saved`; each represents `weight` exchanges.
+/// Returns the sum of the times that `saved` gives for the clear exchanges. Each exchange stands
+/// for `weight` exchanges.
 fn tally(moments: &[Moment], weight: f64, saved: impl Fn(&Moment) -> Duration) -> Tally {
     let mut tally = Tally::default();
     for moment in moments.iter().filter(|moment| moment.is_clear) {
@@ -262,17 +267,17 @@ fn tally(moments: &[Moment], weight: f64, saved: impl Fn(&Moment) -> Duration) -
     tally
 }
 
-/// The number of exchanges of a busy server, and its late ones: all that is known of them, and the
-/// moments in the order in which they were answered.
+/// A busy server's number of exchanges, its late exchanges as the timeline kept them, and the same
+/// exchanges in the order of their responses.
 type LateOnes<'a> = (u64, &'a Late, &'a [Moment]);
 
-/// The responses from which a server's nature is determined.
+/// The responses that show a server's nature.
 struct Answers {
-    /// The moments in the order in which they began.
+    /// The exchanges, in the order in which they began.
     moments: Vec<Moment>,
-    /// The moments in the order in which they were answered.
+    /// The exchanges, in the order in which they were answered.
     by_answer: Vec<Moment>,
-    /// The think times, shortest first.
+    /// The think times in ascending order.
     thinks: Vec<Duration>,
 }
 
@@ -291,8 +296,8 @@ impl Answers {
     }
 }
 
-/// Returns the reason for waiting that responses show, and the think time of the requests that did
-/// not wait, if that is not the median of all.
+/// Returns the reason why requests wait. The second value is the think time of the requests that
+/// did not wait, if it is not the median.
 fn nature(answers: &Answers, late: Option<LateOnes<'_>>) -> Option<(Nature, Option<Duration>)> {
     if let Some(ticks) = timer::ticks(answers) {
         return Some((Nature::Polls(ticks), None));
@@ -319,21 +324,21 @@ fn nature(answers: &Answers, late: Option<LateOnes<'_>>) -> Option<(Nature, Opti
     Some((Nature::Stops(stalls), Some(course.ordinary)))
 }
 
-/// Returns the moments whose times are those of the server and the path alone. Memory is allocated
-/// once, because moments are large and most of them qualify.
+/// Returns the clear exchanges: their times depend only on the server and the path. Memory is
+/// allocated only once, because the entries are large and most are clear.
 fn clear(moments: &[Moment]) -> Vec<Moment> {
     let mut clear = Vec::with_capacity(moments.len());
     clear.extend(moments.iter().filter(|moment| moment.is_clear));
     clear
 }
 
-/// Returns the quantile of `sorted` for this share.
+/// Returns the quantile `share` (0 to 1) of the sorted durations.
 pub(super) fn quantile(sorted: &[Duration], share: f64) -> Duration {
     let at = place_of(share, sorted.len());
     sorted.get(at).copied().unwrap_or_default()
 }
 
-/// Returns the index of that quantile in a sorted list of length `len`.
+/// Returns the index of the quantile `share` in a sorted list of length `len`.
 fn place_of(share: f64, len: usize) -> usize {
     (len.saturating_sub(1) as f64 * share).round() as usize
 }
@@ -349,21 +354,21 @@ pub(super) fn median(durations: impl Iterator<Item = Duration>) -> Duration {
     Duration::from_nanos(*middle)
 }
 
-/// Returns the durations, shortest first.
+/// Returns the durations in ascending order.
 pub(super) fn sorted(durations: impl Iterator<Item = Duration>) -> Vec<Duration> {
-    // Integers are quicker to compare.
+    // Integers are quicker to compare than `Duration`s.
     let mut numbers: Vec<u64> = durations.map(nanos).collect();
     numbers.sort_unstable();
     numbers.into_iter().map(Duration::from_nanos).collect()
 }
 
-/// Returns the think times, shortest first.
+/// Returns the think times in ascending order.
 pub(super) fn thinks(moments: &[Moment]) -> Vec<Duration> {
     sorted(moments.iter().map(Moment::think))
 }
 
-/// Returns the moments in the order in which they were answered; those answered at the same instant
-/// keep their order.
+/// Returns the exchanges in the order in which they were answered. If several were answered at the
+/// same time, they keep their order.
 pub(super) fn by_answer(moments: &[Moment]) -> Vec<Moment> {
     timeline::by_time(moments, |moment| moment.answered)
 }

@@ -1,5 +1,5 @@
-//! `route-change`: at one instant the round-trip times of all connections change to another level
-//! and stay there. The delay of a queue fluctuates; that of a route does not.
+//! `route-change`: at one time, the round-trip times of all connections change to another level and
+//! stay there. The delay of a queue would vary.
 
 use super::evidence::{self, human};
 use super::wording::Wording;
@@ -33,7 +33,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches for a step in the round-trip times.
+/// Watches for a lasting step in the round-trip times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -1,15 +1,15 @@
-//! The rules of all causes that have a rule, as one accumulator.
+//! The rules of all causes, as one accumulator. Some causes have no rule.
 
-use super::{Case, Conclusion, Features, Gathered, Rule, settings};
+use super::{Case, Conclusion, Features, Gathered, Rule, settings, socket_options};
 use crate::connection::Setup;
 use crate::exchange::Exchange;
 use crate::registry::causes;
 
-/// Makes the struct that holds all rules. Their modules are declared in `cause.rs`, where rustfmt
-/// sees them.
+/// Generates the struct that contains all rules. The rules' modules are declared in `cause.rs`, so
+/// that rustfmt formats them.
 macro_rules! rules {
     ($($variant:ident: $id:literal $(by $module:ident)? { $($column:tt)* })*) => {
-        /// The accumulators of all causes for one service.
+        /// The accumulators of all rules for one service.
         #[derive(Clone, Debug, Default)]
         pub(crate) struct Rules {
             pub(crate) gathered: Gathered,
@@ -17,13 +17,14 @@ macro_rules! rules {
         }
 
         impl Rules {
-            /// Passes to each rule the exchanges that concern it, rule by rule.
+            /// Passes to each rule the exchanges that have one of its features.
             pub(crate) fn observe(&mut self, batch: &[&Exchange]) {
                 let features: Vec<_> = batch.iter().map(|each| Features::of(each)).collect();
                 self.show(batch, &features);
             }
 
-            /// Passes to each rule its exchanges, given the features of each exchange.
+            /// Passes to each rule the exchanges that have one of its features. `features` contains
+            /// the features of each exchange.
             pub(super) fn show(&mut self, batch: &[&Exchange], features: &[Features]) {
                 let batch = || batch.iter().zip(features);
                 let any = features.iter().copied().fold(Features::ANY, Features::or);
@@ -49,10 +50,13 @@ macro_rules! rules {
             }
 
             pub(crate) fn conclude(&self, case: &Case<'_>) -> Vec<Conclusion> {
-                vec![$($(settings::explained(
-                    self.$module.conclude(case),
+                vec![$($(socket_options::explained(
+                    settings::explained(
+                        self.$module.conclude(case),
+                        case,
+                        || self.$module.measured(case),
+                    ),
                     case,
-                    || self.$module.measured(case),
                 ),)?)*]
             }
         }

@@ -1,4 +1,5 @@
-//! Times including connection setup, which contains the handshakes; used by the causes on TLS.
+//! The time of requests including connection setup. TLS handshakes take place during setup. The
+//! rules on TLS share this file.
 
 use core::time::Duration;
 
@@ -11,12 +12,12 @@ use crate::report::Finding;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Whole responses, with the setup times of their connections.
+/// The latencies of exchanges including connection setup.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bearing {
-    /// Latencies, including the setup time if the exchange had one.
+    /// Latencies of complete exchanges, plus the setup time if the exchange had one.
     pub(super) whole: Distribution,
-    /// Number of exchanges that followed a handshake and waited for it.
+    /// Number of exchanges that waited for a TLS handshake.
     pub(super) handshakes: u64,
 }
 
@@ -37,18 +38,19 @@ impl Bearing {
     }
 }
 
-/// The cost of a cause for exchanges, including their setup time.
+/// The cost of a cause in exchanges, including connection setup.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Secured {
     pub(crate) tally: Tally,
-    /// Latencies of the affected exchanges, with the setup time.
+    /// Latencies of the affected exchanges, including the setup time.
     before: Distribution,
-    /// Latencies of the same exchanges without the cause.
+    /// Latencies of the affected exchanges without the cause, including the setup time.
     after: Distribution,
 }
 
 impl Secured {
-    /// Records an exchange with the cost of the cause for it; zero if it was not affected.
+    /// Records an exchange with the time that the cause cost it. Exchanges without a cost are
+    /// ignored.
     pub(crate) fn add(&mut self, exchange: &Exchange, cost: Cost) {
         if cost.likely == 0 || !matches!(exchange.outcome, Outcome::Complete(_)) {
             return;
@@ -67,8 +69,8 @@ impl Secured {
         self.after.absorb(other.after);
     }
 
-    /// Returns true if the mean request would improve: one handshake for many requests is the
-    /// normal price of TLS.
+    /// Returns true if the mean over all requests would improve. The 99th percentile does not
+    /// count: one handshake for many requests is normal.
     pub(crate) fn is_material(&self, case: &Case<'_>) -> bool {
         if self.tally.affected == 0 {
             return false;
@@ -83,7 +85,7 @@ impl Secured {
             && evidence::is_repeated(case, &self.tally)
     }
 
-    /// Returns a finding with its share of the time including the setups.
+    /// Returns a finding whose share refers to the time including connection setup.
     pub(crate) fn finding(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
         let mut finding = finding(id, culprit, case, &self.tally);
         let total = u64::try_from(case.gathered.bearing.whole.sum_ns())
@@ -94,7 +96,7 @@ impl Secured {
     }
 }
 
-/// Returns a version's name.
+/// Returns the name of a TLS version; "TLS" if the version is not known.
 pub(crate) fn version_name(version: Option<u16>) -> &'static str {
     version.map_or("TLS", tls_version_name)
 }

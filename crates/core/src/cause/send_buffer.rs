@@ -1,8 +1,8 @@
-//! `send-buffer`.
+//! The rule of the cause `send-buffer`.
 //!
-//! The place where the sender stops distinguishes it from the windows: at the end of a write, with
-//! a segment that is not full, while the receiver's window is open. A full congestion window stops
-//! the sender after a full segment, because the next data is already there.
+//! The sender stops at the end of a write, after a partial segment, while the receiver's window is
+//! open. That distinguishes it from limits by a window. If the congestion window were full, the
+//! sender would stop after a full segment, because its next data would already be there.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use super::limited::{Kind, Limited, beyond_slow_start};
 use super::wording::Wording;
 use crate::exchange::delivery::{Delivery, Limit};
 
-/// The evidence on the wire.
+/// The evidence in the packets.
 const SEEN: &str = "{stops} times the {from} stopped after a segment that was not full, with at \
     most {most} in flight and the {to}'s window open, and resumed as soon as that data was \
     acknowledged";
@@ -49,10 +49,10 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum number of stops: a single stop after a partial segment may be chance.
+/// Minimum number of stops. A single stop after a partial segment may be chance.
 const LEAST_STOPS: u32 = 2;
 
-/// Watches messages whose sender's buffer is full.
+/// Watches messages that fill their sender's buffer.
 pub(crate) type Rule = Limited<FullBuffer>;
 
 #[derive(Clone, Debug, Default)]

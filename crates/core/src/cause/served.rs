@@ -1,4 +1,4 @@
-//! The time of a server by place, as shown by its own kernel: the stages of the watched turns.
+//! The places at which a server's time passed, as its own kernel shows them.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::observed::kernel_span::{Stage, Throttling};
 use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
-/// Minimum share of the time in one place for that place to be reported.
+/// Minimum share of the time that must pass at one place for a report of the place.
 const MOST: f64 = 0.5;
 /// The stages until the response is written.
 const BEFORE_THE_ANSWER: [Stage; 7] = [
@@ -25,45 +25,45 @@ const BEFORE_THE_ANSWER: [Stage; 7] = [
     Stage::Waiting,
 ];
 
-/// The place where most of a server's time passed.
+/// The place at which most of a server's time passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Between the device's driver and the network stack.
     Backlog,
-    /// Between the network stack and TCP.
+    /// In the network stack, before TCP.
     Stack,
-    /// In the sockets' queues.
+    /// In the sockets' queues, before the program read.
     Unread,
-    /// Ready threads whose idle processor was slow to run them; holds the time that the hypervisor
-    /// took from all processors during the watch.
+    /// Runnable threads that waited for an idle processor to wake up. The value is the time that
+    /// the hypervisor took from all processors in the meantime.
     WakeUp(Option<Duration>),
-    /// Ready threads without a processor.
+    /// Runnable threads without a processor.
     RunQueue,
-    /// Ready threads without a processor, while the quota of their group was used up.
+    /// Runnable threads without a processor, because their control group's quota was used up.
     Throttled(Throttling),
-    /// Threads that waited for the upstream that they called.
+    /// Threads that waited for an upstream that they had called.
     Asked(Option<Endpoint>),
-    /// Threads that slept, for whatever reason.
+    /// Sleeping threads, for any reason.
     Asleep,
-    /// Threads at work, as far as known.
+    /// Threads at work, or no place that is known.
     Program,
     /// In the queueing disciplines after TCP.
     Qdisc,
 }
 
-/// The time that passed in one place.
+/// The time that passed at one place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passed<'a> {
     pub(super) place: Place,
-    /// Mean time of a turn in this place.
+    /// Mean time of a request at `place`.
     pub(super) there: Duration,
-    /// Mean time of a turn until its response.
+    /// Mean time of a request until its response.
     pub(super) all: Duration,
     turns: &'a ServiceTurns,
 }
 
-/// Returns the place where the time passed, if the kernel was watched, the kernel saw the time that
-/// packets show, and most of it passed in one place.
+/// Returns the place at which most of the time passed. `None` if the kernel was not watched, if it
+/// did not see most of the time that packets show, or if there is no such place.
 pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
     let turns = case.facts.turns.services.get(&case.endpoint)?;
     let mean = |stage| turns.stage(stage).mean().unwrap_or_default();
@@ -101,7 +101,8 @@ pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
     Some(passed(place, mean(stage)))
 }
 
-/// Returns the upstream that was waited for the longest time, and that time for each turn.
+/// Returns the upstream for which threads waited longest in total, and the mean of that time per
+/// request.
 fn asked_most(turns: &ServiceTurns) -> Option<(Option<Endpoint>, Duration)> {
     let times = turns
         .asked
@@ -115,27 +116,28 @@ fn asked_most(turns: &ServiceTurns) -> Option<(Option<Endpoint>, Duration)> {
     ))
 }
 
-/// Returns the throttling by the quota, if it lasted about as long as threads waited.
+/// Returns the throttling by the quota, if it lasted at least half as long as threads waited for a
+/// processor.
 fn throttled(case: &Case<'_>, turns: &ServiceTurns) -> Option<Throttling> {
     let throttling = case.facts.turns.tally.as_ref()?.throttling?;
-    // A thread's wait is counted for each of the requests that it has.
+    // If a thread has several requests, its wait is counted for each of them.
     let queued = turns.stage(Stage::RunQueue).sum_ns() as f64 / turns.side_by_side().max(1.0);
     let is_so_long = throttling.time.as_nanos() as f64 >= queued * MOST;
     (throttling.periods > 0 && is_so_long).then_some(throttling)
 }
 
-/// Returns the time that the hypervisor took from the processors during the watch.
+/// Returns the time that the hypervisor took from all processors while the kernel was watched.
 fn stolen(case: &Case<'_>) -> Option<Duration> {
     case.facts.turns.tally.as_ref()?.stolen
 }
 
 impl Passed<'_> {
-    /// Returns true if another rule reports the place.
+    /// Returns true if another rule reports this place.
     pub(super) fn is_told(&self) -> bool {
         !matches!(self.place, Place::RunQueue | Place::Asleep | Place::Program)
     }
 
-    /// Returns the kernel's view as evidence.
+    /// Returns the evidence from the kernel.
     fn evidence(&self) -> Evidence {
         let what = match self.place {
             Place::Backlog => "before its network stack processed them".to_owned(),
@@ -160,9 +162,11 @@ impl Passed<'_> {
                 "between what its threads wrote to another socket and the answer that they read"
                     .to_owned()
             }
-            Place::Qdisc => "between TCP and the device's driver, in queueing disciplines, not \
-                             counting pacing and earlier data of the same answer"
-                .to_owned(),
+            Place::Qdisc => {
+                "between TCP and the device's driver, in queueing disciplines, without \
+                             the time due to pacing or to earlier data of the same answer"
+                    .to_owned()
+            }
             Place::Asleep => "with the program's threads asleep after they had read".to_owned(),
             Place::Program => match self.turns.threaded {
                 0 => "from the program's first read to its last write".to_owned(),
@@ -184,13 +188,12 @@ impl Passed<'_> {
     }
 }
 
-/// Returns the kernel's evidence on a server that thinks.
+/// Returns the kernel's evidence of the place at which the server's time passed.
 pub(super) fn shown(case: &Case<'_>) -> Option<Evidence> {
     passed(case).map(|passed| passed.evidence())
 }
 
-/// Returns a finding about a server that thinks, if most of its time passed in a place that
-/// `is_there` selects.
+/// Returns a finding on the server's time and its place, if `is_there` selects the place.
 pub(super) fn finding(
     id: Id,
     case: &Case<'_>,
@@ -199,7 +202,7 @@ pub(super) fn finding(
     let passed = passed(case).filter(|passed| is_there(passed.place))?;
     let thinking = &case.gathered.thinking;
     let tally = match passed.place {
-        // The load itself may have caused that queue.
+        // Our own load may have caused the queue.
         Place::Unread => match thinking.claim(case)? {
             Claim::Thinks(tally) => *tally,
             Claim::Saturated(_) => return None,
@@ -235,8 +238,8 @@ pub(super) fn finding(
     Some((finding, passed.place))
 }
 
-/// Returns true if the server's kernel was watched, and its program took less than half of the
-/// pauses that `tally` counts: in the rest, it had already written.
+/// Returns true if the server's kernel was watched, and the program took less than half of the
+/// pauses in `tally`. For the rest of the time, the program had already written the data.
 pub(super) fn had_written(case: &Case<'_>, tally: &Tally) -> bool {
     let Some(turns) = case.facts.turns.services.get(&case.endpoint) else {
         return false;

@@ -1,4 +1,4 @@
-//! `server-pause`.
+//! The rule of the cause `server-pause`.
 
 use core::time::Duration;
 
@@ -31,14 +31,14 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The reason for pauses if the parts come at even intervals.
+/// The sentence for pauses between parts that come at even intervals.
 const RHYTHM: &str = "Its parts come at even intervals, which may be configured, requested, or the \
                       time of its work";
 
-/// The reason for all other pauses.
+/// The sentence for all other pauses.
 const WAITING: &str = "The delay is in the server itself or in a backend that it waits for";
 
-/// The evidence against Nagle's algorithm, if most parts waited for no acknowledgement.
+/// The evidence against Nagle's algorithm, if most parts waited for no ACK.
 const NO_NAGLE: Wording = Wording {
     ruled_out: &[(
         Id::NagleDelayedAck,
@@ -48,7 +48,17 @@ const NO_NAGLE: Wording = Wording {
     ..Wording::NONE
 };
 
-/// The wording of the same evidence if some parts left with an acknowledgement.
+/// The evidence against Nagle's algorithm, if no part left with an ACK.
+const NONE_RELEASED: Wording = Wording {
+    ruled_out: &[(
+        Id::NagleDelayedAck,
+        "none of {parts} follow-up parts left right after an acknowledgement: {late} left later \
+         and {eager} before",
+    )],
+    ..Wording::NONE
+};
+
+/// The evidence against Nagle's algorithm, if some parts left with an ACK.
 const CHANCE: Wording = Wording {
     ruled_out: &[(
         Id::NagleDelayedAck,
@@ -58,32 +68,34 @@ const CHANCE: Wording = Wording {
     ..Wording::NONE
 };
 
-/// Minimum pause that counts: shorter ones are a server's ordinary work.
+/// Minimum pause that counts. Shorter pauses are a server's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// Minimum number of stops in one response for a rhythm.
+/// Minimum number of pauses in a response that can be at even intervals.
 const BEATS: usize = 5;
-/// The divisor of a stop's length that gives how much longer other stops of a rhythm may be.
+/// The pauses of a response count as equal if they differ by at most the shortest one divided by
+/// this number.
 const EVEN_PART: u32 = 8;
-/// The maximum difference between stops of a rhythm that is allowed in any case.
+/// The pauses of a response also count as equal if they differ by at most this time.
 const UNEVEN: Duration = Duration::from_millis(2);
 
-/// Watches gaps within responses that no acknowledgement ended.
+/// Watches pauses within responses that no ACK ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    /// The certain pauses.
+    /// The pauses that are certain.
     pauses: Tally,
-    /// All pauses, including those that ended near an acknowledgement, which is chance if Nagle's
+    /// All pauses, including those that ended near an ACK. The ACK is a coincidence if Nagle's
     /// algorithm is not the reason.
     all: Tally,
-    /// Number of pauses that ended near an acknowledgement, which the server's kernel shows to be
-    /// chance.
+    /// Number of pauses that ended near an ACK, although the server's kernel shows that the program
+    /// wrote only then.
     written: u64,
-    /// Number of pauses whose second part was then held, as only the server's kernel shows.
+    /// Number of pauses after which Nagle's algorithm held the second part. Only the server's
+    /// kernel shows both times.
     then_held: u64,
     /// Number of pauses in responses whose parts came at even intervals.
     rhythmic: u64,
-    /// Pauses within responses that stream events as they happen.
+    /// Pauses in responses that stream events when they happen.
     streamed: Distribution,
 }
 
@@ -93,19 +105,21 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         if exchange.particulars.is_stream {
-            // The client requested events as they happen.
+            // The client requested events, so it does not wait for a response.
             let paused = exchange.waited(WaitKind::ServerPause);
             self.streamed.record(paused);
             return;
         }
-        // If no side owes a response, only the acknowledgement is evidence.
+        // If it is unknown which side owes a response, only an ACK that released the data is
+        // evidence of a hold.
         let held = if exchange.signs.doubts.is_unread {
             Duration::ZERO
         } else {
             exchange.waited(WaitKind::ResponseHeld)
         };
         let all = exchange.waited(WaitKind::ServerPause) + held;
-        // No data followed the pause after which the server closed the connection.
+        // The wait for the close at the end of a response is not a pause, because no data follows
+        // it.
         let all = all.saturating_sub(exchange.particulars.close_wait.unwrap_or_default());
         let released = || {
             let holds = exchange.sending.holds.iter();
@@ -146,7 +160,7 @@ impl super::Rule for Rule {
         if !is_told || !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return self.streams(case);
         }
-        // Data that the kernel held or paced is not a pause of the program.
+        // The kernel held or paced the data, so the program did not pause.
         if served::had_written(case, tally) {
             return Conclusion::Nothing;
         }
@@ -155,7 +169,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns the conclusion on streams, if there is nothing else to report.
+    /// Returns a note on streams of events, if there is no finding.
     fn streams(&self, case: &Case<'_>) -> Conclusion {
         let count = self.streamed.count();
         if count == 0 || self.streamed.max().is_none_or(|most| most < NOTABLE) {
@@ -220,7 +234,7 @@ impl Rule {
                 .evidence
                 .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
         }
-        // Without packets or the experiment, a held part looks the same.
+        // Without packets and without the experiment, data that the kernel held looks the same.
         let has_look_alike = (!case.has_packets && tried.is_none())
             || case.ledger.is_relayed()
             || self.rhythmic * 2 > self.all.affected;
@@ -242,8 +256,8 @@ impl Rule {
     }
 }
 
-/// Returns true if the server's kernel separated a pause from the hold after it: no packet ended
-/// the pause.
+/// Returns true if the server's kernel separated the pause from a hold that followed. No packet
+/// ended such a pause.
 fn is_then_held(exchange: &Exchange) -> bool {
     let pairs = exchange.waits.iter().zip(exchange.waits.iter().skip(1));
     let kinds = [WaitKind::ServerPause, WaitKind::ResponseHeld];
@@ -251,8 +265,7 @@ fn is_then_held(exchange: &Exchange) -> bool {
     held.any(|(pause, _)| pause.released_by.is_none())
 }
 
-/// Returns true if the parts of the response came at even intervals: several stops of about the
-/// same length.
+/// Returns true if the parts of the response came at even intervals.
 fn has_rhythm(exchange: &Exchange) -> bool {
     let deliveries = exchange.sending.deliveries.iter();
     let mut served = deliveries.filter(|delivery| delivery.sender == Side::Server);
@@ -266,8 +279,8 @@ fn has_rhythm(exchange: &Exchange) -> bool {
     })
 }
 
-/// Returns true if the response waited a round trip for an immediate acknowledgement. That does not
-/// happen repeatedly by chance, and a pause of the server's own would not be longer.
+/// Returns true if the response waited a round trip for an immediate ACK. This does not happen
+/// repeatedly by chance, and a pause of the server would not be longer.
 fn is_by_trip(hold: &Hold) -> bool {
     let is_released = matches!(
         hold.release,
@@ -276,7 +289,8 @@ fn is_by_trip(hold: &Hold) -> bool {
     is_released && hold.ack_delay < DELAYED
 }
 
-/// Rules out that an acknowledgement released the second segments, if any segment looked like that.
+/// Adds to the finding that ACKs did not release the second segments, if there were second
+/// segments.
 fn rule_out_nagle(finding: &mut Finding, held: &Held) {
     let released = held.released();
     let parts = released + held.late + held.eager;
@@ -285,6 +299,8 @@ fn rule_out_nagle(finding: &mut Finding, held: &Held) {
     }
     let wording = if held.eager > released {
         &NO_NAGLE
+    } else if released == 0 {
+        &NONE_RELEASED
     } else {
         &CHANCE
     };

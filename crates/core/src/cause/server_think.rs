@@ -1,4 +1,4 @@
-//! `server-think`.
+//! The rule of the cause `server-think`.
 
 use super::evidence::{self, human, median};
 use super::greetings::Greetings;
@@ -33,15 +33,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The sentence on the network and the client, if there is no look-alike.
+/// The sentence on the network and the client, if no look-alike remains.
 const NOBODY_ELSE: &str = " The network and the client do not contribute to this time.";
 
-/// The change at a server that may serve several requests in parallel.
+/// The change at a server that can handle several requests in parallel.
 const SIDE_BY_SIDE: &str = "if requests queue (compare single requests with many concurrent ones): \
                             serve more of them in parallel";
 
-/// Watches servers that answer late, wherever the time passes; evidence of the place makes a
-/// separate finding ([`served`]).
+/// Watches servers that answer late, wherever the time passes. If the kernel shows the place,
+/// another finding reports it ([`served`]).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     greetings: Greetings,
@@ -60,7 +60,7 @@ impl super::Rule for Rule {
         let greets = self.greetings.finding(case);
         match (self.thinks(case), greets) {
             (Conclusion::Finding(mut thinks), Some(mut greets)) => {
-                // The same program is late twice: only the finding with the higher cost is
+                // The same program is late in two ways. Only the finding with the higher cost is
                 // reported.
                 if greets.cost_ns > thinks.cost_ns {
                     core::mem::swap(&mut *thinks, &mut greets);
@@ -75,12 +75,13 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns the conclusion from exchanges.
+    /// Returns the conclusion from exchanges, without greetings.
     fn thinks(&self, case: &Case<'_>) -> Conclusion {
         let has_reason = || worker_saturation::has_limit(case) || rate_limit::is_configured(case);
         match case.gathered.thinking.claim(case) {
             Some(_) if has_reason() => Conclusion::Nothing,
-            // The account shows whose time it was; nothing shows that a response was owed.
+            // Packets do not show that the server owed a response. The account reports the time
+            // instead.
             Some(Claim::Thinks(_)) if case.ledger.is_unowed() => Conclusion::Nothing,
             Some(Claim::Thinks(_))
                 if served::passed(case).is_some_and(|passed| passed.is_told()) =>

@@ -1,4 +1,4 @@
-//! A server: its figures, its rules and its exchanges over time.
+//! A server with its figures, its rules and its exchanges over time.
 
 use core::time::Duration;
 
@@ -13,20 +13,20 @@ use crate::service::timeline::Timeline;
 use crate::service::{Counts, Ledger};
 use crate::stats::histogram::Distribution;
 
-/// Figures and rules of one server's address and port.
+/// The figures and rules of one server's address and port.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Service {
     pub(crate) ledger: Ledger,
     pub(crate) rules: Rules,
     pub(crate) timeline: Timeline,
-    /// Exchanges joined to their turns at the server's kernel.
+    /// Exchanges that were joined to requests that the server's kernel timed.
     pub(crate) served: Served,
-    /// The transfers outside exchanges, if there were any.
+    /// Data outside exchanges, if there was any.
     pub(crate) outside: Option<Box<Outside>>,
 }
 
-/// Figures and rules of the bytes that are in no exchange: stretches of one side's data, each
-/// treated as a message.
+/// The figures and rules of data that is in no exchange. Each run of one side's data is treated
+/// like a message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outside {
     pub(crate) ledger: Ledger,
@@ -34,17 +34,17 @@ pub(crate) struct Outside {
     pub(crate) dead_peers: DeadPeers,
 }
 
-/// The connections of a service that ended with one side never acknowledging data that the other
-/// side kept retransmitting.
+/// The connections of a service with a dead peer: one side kept retransmitting data, and the other
+/// side never acknowledged it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeadPeers {
-    /// The durations for which data was retransmitted.
+    /// The times for which data was retransmitted.
     pub(crate) lasted: Distribution,
-    /// The sides that retransmitted.
+    /// Number of connections by the side that retransmitted.
     pub(crate) senders: Counts<Side>,
     /// Maximum number of retransmissions on one connection.
     pub(crate) repeats: u32,
-    /// Duration and packets of the longest series of retransmissions.
+    /// The duration of the longest series of retransmissions, with its first and last packet.
     pub(crate) longest: Option<(Duration, PacketRange)>,
 }
 
@@ -81,7 +81,7 @@ impl Outside {
 }
 
 impl Service {
-    /// Counts exchanges in the order in which they closed.
+    /// Records exchanges in the order in which they closed.
     pub(crate) fn add_exchanges(&mut self, batch: &[&Exchange]) {
         for exchange in batch {
             self.ledger.add_exchange(exchange);
@@ -92,7 +92,7 @@ impl Service {
         self.rules.observe(batch);
     }
 
-    /// Counts connection setups in their order.
+    /// Records connection setups in the order in which they ended.
     pub(crate) fn take_setups(&mut self, batch: &[&Setup]) {
         for setup in batch {
             self.ledger.add_setup(setup);
@@ -100,18 +100,18 @@ impl Service {
         self.rules.observe_setups(batch);
     }
 
-    /// Records an exchange that began before the figures start and lasted until then. No figure
-    /// includes it, because the time since its beginning is unknown.
+    /// Records an exchange that was open when the counting of figures began. No figure includes it,
+    /// because its time before that is unknown.
     pub(crate) fn take_early(&mut self, exchange: &Exchange) {
         self.rules.gathered.starved.observe(exchange);
     }
 
-    /// Counts a stretch of data outside exchanges.
+    /// Records data outside exchanges.
     pub(crate) fn take_transfer(&mut self, transfer: &Exchange) {
         self.outside.get_or_insert_default().add_transfer(transfer);
     }
 
-    /// Counts the end of a connection on which one side became silent.
+    /// Records the end of a connection with a dead peer.
     pub(crate) fn take_dead_peer(&mut self, dead_peer: &DeadPeer) {
         self.outside
             .get_or_insert_default()

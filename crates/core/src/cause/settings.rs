@@ -1,7 +1,7 @@
-//! Settings of the server's configuration that explain findings.
+//! Settings in the server's configuration that explain findings.
 //!
-//! [`table`] has one row for each directive: the causes that it explains, and a test of its
-//! effective value against the figures of the traffic. A directive alone is no evidence:
+//! [`table`] has one row for each directive: the causes that it explains, and a test that compares
+//! its effective value with the traffic. A directive alone is no evidence. For example,
 //! `keepalive_requests 10` explains a finding on new connections only if connections were closed
 //! after ten requests.
 
@@ -21,34 +21,35 @@ pub(super) use table::PASSING;
 pub use table::directives;
 use table::{Row, TABLE};
 
-/// The figures of the traffic that settings are held against; each rule gives those that it has.
+/// The figures of the traffic with which settings are compared. Each rule provides the figures that
+/// it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Measured {
-    /// Number of requests after which the server closes a connection, if it is always the same.
+    /// Number of requests after which the server closes a connection, if this number is constant.
     pub(super) requests: Option<u64>,
-    /// Shortest silence of a connection that the server had closed by the next request.
+    /// The shortest idle time after which the server had closed a connection.
     pub(super) idle: Option<Duration>,
-    /// Length in bytes of the longest first TLS record.
+    /// Length of the longest first TLS record, in bytes.
     pub(super) record: Option<u64>,
-    /// Bytes per second at which the server sends.
+    /// The rate at which the server limits a response, in bytes per second.
     pub(super) byte_rate: Option<f64>,
-    /// Requests per second that are let through one at a time.
+    /// The rate at which requests are let through one at a time, in requests per second.
     pub(super) request_rate: Option<f64>,
-    /// Number of requests in service at a time.
+    /// Number of requests that the server handles at the same time.
     pub(super) served: Option<f64>,
-    /// The most frequent status of errors.
+    /// The most frequent status of error responses.
     pub(super) status: Option<u16>,
-    /// Handshakes in which the server chose less than the client's best version.
+    /// Number of handshakes in which the server chose a lower version than the client's best.
     pub(super) lowered: u64,
-    /// Full handshakes.
+    /// Number of full handshakes.
     pub(super) full: u64,
-    /// Handshakes with a HelloRetryRequest.
+    /// Number of handshakes with a HelloRetryRequest.
     pub(super) retried: u64,
-    /// Number of connections that our own load keeps open.
+    /// Number of connections that our own load uses.
     pub(super) connections: u64,
 }
 
-/// A setting beside the figures that it is held against.
+/// A setting, with the figures with which it is compared.
 struct Seen<'a> {
     line: &'a ConfigurationLine,
     facts: &'a Facts,
@@ -63,12 +64,12 @@ impl<'a> Seen<'a> {
         self.line.value.split_ascii_whitespace()
     }
 
-    /// Returns the first word of the value, empty for an empty value.
+    /// Returns the first word of the value; empty for an empty value.
     fn value(&self) -> &'a str {
         self.words().next().unwrap_or_default()
     }
 
-    /// Returns the values of another directive of the same server.
+    /// Returns the values of another directive in the same server's configuration.
     fn values(&self, directive: &'a str) -> impl Iterator<Item = &'a str> {
         let (target, lines) = (self.line.target, &self.facts.configuration);
         lines
@@ -82,7 +83,7 @@ impl<'a> Seen<'a> {
         self.values(directive).any(|other| other == value)
     }
 
-    /// Returns true if the server passes these requests on.
+    /// Returns true if the server forwards these requests to an upstream.
     fn is_passed_on(&self) -> bool {
         PASSING
             .iter()
@@ -90,7 +91,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// A setting that says something on a cause.
+/// A setting that supports or contradicts a cause.
 #[derive(Clone, Copy)]
 pub(super) struct Statement<'a> {
     pub(super) line: &'a ConfigurationLine,
@@ -98,8 +99,7 @@ pub(super) struct Statement<'a> {
     says: Says,
 }
 
-/// Returns the statements of the settings of the server of `case` on a cause, in the order of the
-/// table.
+/// Returns the settings that support or contradict a cause, in the order of the table.
 pub(super) fn on<'a>(
     case: &Case<'a>,
     cause: Id,
@@ -123,7 +123,7 @@ pub(super) fn on<'a>(
             culprit,
             measured,
         });
-        // A setting that may not be in force contradicts nothing.
+        // A setting that may not be in effect contradicts nothing.
         let is_told =
             says == Says::Supports || (says == Says::Contradicts && caveat(line).is_none());
         is_told.then_some(Statement { line, row, says })
@@ -143,8 +143,8 @@ pub(super) fn supporting<'a>(
     Some(found.line)
 }
 
-/// Adds what the server's settings say on a finding: as evidence and as the change to make, or
-/// against it.
+/// Adds the settings that support or contradict the finding. A setting that supports it becomes
+/// evidence, and names the change to make.
 pub(super) fn explained(
     conclusion: Conclusion,
     case: &Case<'_>,
@@ -169,7 +169,7 @@ pub(super) fn explained(
 }
 
 impl Statement<'_> {
-    /// Returns the setting and where it applies, as a clause.
+    /// Returns a clause with the setting and the place where it applies.
     fn clause(&self) -> String {
         let line = self.line;
         let default = if line.set_at.is_none() && is_set(&line.value) {
@@ -197,8 +197,8 @@ impl Statement<'_> {
         }
     }
 
-    /// Puts the change in the place of the general one that names the same directive, if there is
-    /// one, else before the others.
+    /// Adds the change to the finding. It replaces the general change that names the same directive
+    /// or, if there is none, comes before the others.
     fn put(&self, change: Fix, finding: &mut Finding, at: usize) {
         let name = name(self.line);
         let general = finding.fix.iter().position(|fix| names(&fix.change, name));
@@ -208,7 +208,7 @@ impl Statement<'_> {
         }
     }
 
-    /// Takes the finding's certainty away.
+    /// Lowers the verdict to *possible*, and records the contradiction.
     fn contradict(&self, finding: &mut Finding) {
         finding.verdict = Verdict::Possible;
         finding.witnesses.push(Witness {
@@ -216,7 +216,7 @@ impl Statement<'_> {
             says: Says::Contradicts,
         });
         let text = format!(
-            "; {} ({}), which speaks against it",
+            "; {} ({}), which contradicts this cause",
             self.clause(),
             place(self.line)
         );
@@ -224,8 +224,8 @@ impl Statement<'_> {
     }
 }
 
-/// Returns the settings of the subject that findings name as what to change, each with the cause
-/// that it explains.
+/// Returns the subject's settings that findings propose to change, each with the cause that it
+/// explains.
 pub(crate) fn accused<'a>(
     facts: &'a Facts,
     findings: &[Finding],
@@ -246,16 +246,17 @@ pub(crate) fn accused<'a>(
     accused.collect()
 }
 
-/// Returns the place of a setting: file and line, or for a default the blocks that it holds in.
+/// Returns the place of a setting: its file and line, its command line or, for a default value, the
+/// blocks in which it applies.
 pub(crate) fn place(line: &ConfigurationLine) -> String {
     match &line.set_at {
-        Some(at) => format!("{}:{}", at.file, at.line),
+        Some(at) => at.to_string(),
         None if line.scope.is_empty() => line.program.clone(),
         None => format!("{}, {}", line.program, line.scope),
     }
 }
 
-/// Returns the setting as its program's files write it.
+/// Returns the setting as its program's configuration files write it.
 fn written(line: &ConfigurationLine) -> String {
     let (directive, value) = (name(line), line.value.as_str());
     match line.directive.split_once(' ') {
@@ -263,10 +264,36 @@ fn written(line: &ConfigurationLine) -> String {
         Some(("listen", option)) if value == "on" => format!("`listen … {option}`"),
         Some(("listen", option)) if value == "off" => format!("no `{option}` in `listen`"),
         Some(("listen", option)) => format!("`listen … {option}={value}`"),
+        _ if is_assigned(line) => format!("`{} = {value}`", assigned_name(directive)),
+        _ if is_variable(directive) || directive.starts_with("-XX") && value != "on" => {
+            format!("`{directive}={value}`")
+        }
         _ if line.program == "nginx" => format!("`{directive} {value};`"),
         _ if value == "on" => format!("`{directive}`"),
         _ => format!("`{directive} {value}`"),
     }
+}
+
+/// Returns true for an option that a file sets: gunicorn's `--worker-class` is `worker_class` there.
+fn is_assigned(line: &ConfigurationLine) -> bool {
+    let is_file = line.set_at.as_ref().is_some_and(|at| at.line > 0);
+    is_file && line.directive.starts_with("--")
+}
+
+/// Returns the name of gunicorn's option in its file.
+fn assigned_name(option: &str) -> String {
+    match option {
+        "--keep-alive" => "keepalive".to_owned(),
+        _ => option.trim_start_matches('-').replace('-', "_"),
+    }
+}
+
+/// Returns true for the name of an environment variable.
+fn is_variable(directive: &str) -> bool {
+    directive.contains(|c: char| c.is_ascii_uppercase())
+        && directive
+            .chars()
+            .all(|c| c.is_ascii_uppercase() || c == '_')
 }
 
 /// Returns the name of a directive, or of an option of nginx's `listen`.
@@ -275,7 +302,7 @@ fn name(line: &ConfigurationLine) -> &str {
     option.unwrap_or(&line.directive)
 }
 
-/// Returns the reason for which a setting may not be in force.
+/// Returns the reason why the setting may not be in effect; `None` if it certainly is.
 fn caveat(line: &ConfigurationLine) -> Option<String> {
     if let Some(doubt) = &line.doubt {
         return Some(format!("; not certain: {doubt}"));
@@ -284,16 +311,16 @@ fn caveat(line: &ConfigurationLine) -> Option<String> {
     is_newer.then(|| "; the file is newer than the workers, which may not have read it".to_owned())
 }
 
-/// Returns true unless the value says that a directive is not set and has no default.
+/// Returns true if the directive has a value, set or by default.
 fn is_set(value: &str) -> bool {
     !value.is_empty() && value != "not set"
 }
 
-/// Returns true if a text names a directive as a word of its own.
-fn names(text: &str, directive: &str) -> bool {
+/// Returns true if `text` contains `directive` as a separate word.
+pub(super) fn names(text: &str, directive: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric() && c != '_')
         .any(|word| word == directive)
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

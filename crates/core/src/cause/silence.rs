@@ -1,5 +1,5 @@
-//! Times in which none of our own requests was answered, on any connection, while no packets were
-//! captured: stalls of the server, if nothing else can have stalled.
+//! Periods in which none of our own requests was answered on any connection, while no packets were
+//! captured. They are stalls of the server if nothing else can have stalled.
 
 use core::time::Duration;
 
@@ -12,36 +12,35 @@ use crate::observed::time::nanos;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 
-/// Minimum number of connections in a silence: that two wait together may be chance.
+/// Minimum number of connections. Two may wait together by chance.
 const LEAST_CONNECTIONS: u32 = 3;
 /// Minimum ratio of a silence to the median time of requests.
 const OUTSTANDING: u32 = 4;
-/// Maximum share of the time that is silent: with a larger share, the server is always like that.
+/// Maximum share of the time that is silent. Above it, the server is always slow.
 const RARE: f64 = 0.75;
-/// Maximum round trip to a server with nothing in between that may stall: a loopback or a pair of
+/// Maximum round trip to a server with nothing in between that could stall: a loopback or a pair of
 /// virtual devices.
 const NEAR: Duration = Duration::from_millis(1);
-/// The divisor of a silence that gives the maximum oversleep of our own threads: if one overslept
-/// longer, this host may have stalled.
+/// Our own threads may be late by at most a silence's length divided by this number. If a thread
+/// was later, this host may have stalled.
 const OWN_PART: u32 = 4;
 
-/// The silences for which the server is responsible.
+/// The silences that are stalls of the server.
 #[derive(Clone, Debug)]
 pub(super) struct Silences {
     pub(super) count: usize,
     connections: u32,
-    /// The lengths of the silences, shortest first.
+    /// The lengths of the silences, in ascending order.
     lengths: Vec<Duration>,
     /// Number of requests that waited in the silences.
     requests: u64,
-    /// Total wait of these requests.
+    /// The total time for which requests waited in the silences.
     waited: Duration,
 }
 
 impl Silences {
-    /// Returns the silences of the subject, if it is a server on this host: another server is at
-    /// the end of a path, which may stall too. `None` if no silences matter, or this host itself
-    /// stalled.
+    /// Returns the silences of a server on this host. Other servers are at the end of a path, which
+    /// may stall too. `None` if the silences do not matter, or if this host itself stalled.
     pub(super) fn of(case: &Case<'_>) -> Option<Self> {
         let target = case.target?;
         let loads = &case.facts.loads;
@@ -76,7 +75,7 @@ impl Silences {
         })
     }
 
-    /// Returns the evidence of our own requests.
+    /// Returns the evidence from our own requests.
     pub(super) fn evidence(&self) -> Evidence {
         let text = format!(
             "while nothing was captured, all {} waited together {} for {}; none was answered in \
@@ -88,7 +87,7 @@ impl Silences {
         Evidence::mechanism(EvidenceKind::OwnSocket, text).count(self.requests)
     }
 
-    /// Returns a finding on the silences alone; `None` if they do not matter.
+    /// Returns a finding that only the silences support; `None` if they do not matter.
     pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
         let load = case.facts.loads.baseline(case.target?)?;
         let all = u64::try_from(load.latency.sum_ns())
@@ -125,14 +124,14 @@ impl Silences {
     }
 }
 
-/// Returns true if the server is on this host and there is no path to it, not even an emulated one,
-/// which would have a delay or losses.
+/// Returns true if the server is on this host, with no path in between. An emulated path would have
+/// a delay or losses.
 fn is_near(case: &Case<'_>) -> bool {
     let is_short = case.ledger.trips.handshake.is_some_and(|trip| trip <= NEAR);
     is_short && !case.facts.kernel.listeners.is_empty() && case.ledger.losses.repaired.sum() == 0
 }
 
-/// Formats the typical length of a list, shortest first, for a sentence.
+/// Formats the median of the sorted `lengths` for a sentence.
 pub(super) fn typical(lengths: &[Duration]) -> String {
     let length = human(quantile(lengths, 0.5));
     if lengths.len() > 1 {
@@ -142,7 +141,7 @@ pub(super) fn typical(lengths: &[Duration]) -> String {
     }
 }
 
-/// Formats a number of times for a sentence.
+/// Formats a number of occurrences for a sentence.
 pub(super) fn times(count: usize) -> String {
     match count {
         1 => "once".to_owned(),

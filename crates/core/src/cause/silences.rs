@@ -1,8 +1,7 @@
-//! Silences before requests that last as long as a retransmission timeout.
+//! Silences before requests that are as long as a retransmission timeout.
 //!
-//! A capture at the server sees only the retransmission of a lost request. If the client's packets
-//! carry no identifications (IPv6), the retransmission cannot be distinguished from the request of
-//! a client that paused.
+//! A capture at the server contains only the retransmission of a lost request. If the client's
+//! packets have no IP identifications (IPv6), it looks like the request of a client that paused.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -16,35 +15,35 @@ use crate::observed::time::nanos;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Allowance for the kernel's tick and the variation of the round trip.
+/// Maximum additional time, for the kernel's tick and a varying round trip.
 const STRAY: Duration = Duration::from_millis(50);
-/// The number of timeouts that may follow each other, as multiples of one timeout: a probe and a
-/// timeout, or a timeout and its double.
+/// The lengths of two timeouts in a row, as multiples of one timeout: a probe and a timeout (2), or
+/// a timeout and its double (3).
 const TIMES: core::ops::RangeInclusive<u32> = 2..=3;
-/// Maximum spread of the middle half of a timer's silences: a kernel's tick, and the variation of
-/// the round trip. A few silences are longer because an acknowledgement was lost as well.
+/// Maximum spread of the middle half of the silences: a kernel's tick and the variation of the
+/// round trip. A few silences are longer because an ACK was lost too.
 const ALIKE: Duration = Duration::from_millis(12);
-/// Minimum ratio of silences with a timer's length to longer ones. Clients pause occasionally, and
-/// in step with their work.
+/// Minimum ratio of silences as long as a timeout to longer ones. Pauses of clients have various
+/// lengths.
 const PAUSES: u64 = 4;
-/// Minimum ratio of requests to those that follow such a silence.
+/// Minimum ratio of all requests to the requests after a silence as long as a timeout.
 const RARE: u64 = 4;
-/// Minimum number of connections with such silences.
+/// Minimum number of connections with silences as long as a timeout.
 const SPREAD: usize = 3;
-/// Maximum number of connections distinguished.
+/// Maximum number of connections kept.
 const MAX_CLIENTS: usize = 64;
 
-/// The silences before one service's requests.
+/// The silences before the requests of one service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Silences {
-    /// The silences with a timer's length.
+    /// The silences that are as long as a timeout.
     tally: Tally,
     clients: BTreeSet<Endpoint>,
-    /// Number of silences that are longer, and so not a timer's.
+    /// Number of silences that are too long for timeouts.
     pauses: u64,
-    /// All silences of clients whose packets carry no identifications.
+    /// All silences of clients whose packets have no IP identifications.
     silences: Distribution,
-    /// Number of requests whose client's identifications show which packets are missing.
+    /// Number of requests whose client's IP identifications show missing packets.
     numbered: u64,
 }
 
@@ -85,8 +84,9 @@ impl Silences {
         self.numbered += other.numbered;
     }
 
-    /// Returns the silences that look like timers rather than idle clients, minus the silence that
-    /// is before any request.
+    /// Returns the silences that look like timeouts rather than pauses of clients. The median
+    /// silence before a request is subtracted. `None` if there are too few, or if clients pause too
+    /// often.
     pub(crate) fn timers(&self) -> Option<Tally> {
         let affected = self.tally.affected;
         let all = self.silences.count();

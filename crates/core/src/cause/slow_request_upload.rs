@@ -1,4 +1,4 @@
-//! `slow-request-upload`.
+//! The rule of the cause `slow-request-upload`.
 
 use core::time::Duration;
 
@@ -22,10 +22,10 @@ const WORDING: Wording = Wording {
     )],
 };
 
-/// Minimum pause that counts: shorter ones are a client's ordinary work.
+/// Minimum pause that counts. Shorter pauses are a client's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
 
-/// Watches gaps within requests during which nothing held the data back.
+/// Watches pauses within requests in which nothing held the data back.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule(Tally);
 
@@ -33,7 +33,7 @@ impl super::Rule for Rule {
     const CONCERNS: Features = Features::wait(WaitKind::RequestPause);
 
     fn observe(&mut self, exchange: &Exchange) {
-        // The client's wait for permission to send its body is a separate cause.
+        // The wait for a `100 Continue` is a separate cause.
         let expected = exchange.particulars.expectation.filter(|e| !e.is_answered);
         let paused = exchange
             .waited(WaitKind::RequestPause)
@@ -48,7 +48,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        // The part that a proxy could have passed on during the upload is the proxy's.
+        // The time in which a proxy could already have forwarded the upload is the proxy's.
         let behind = claimed(case, &[Role::IsAskedLate]);
         let rest = behind.map(|(upstream, _, _)| upstream.upload_rest());
         let tally = rest.as_ref().unwrap_or(&self.0);

@@ -1,7 +1,8 @@
-//! `slow-start`.
+//! The rule of the cause `slow-start`.
 //!
-//! The data in flight at each stop distinguishes it from the receiver's window and a send buffer:
-//! ten segments or more, all full, twice as many in each round trip, with the window open.
+//! The data in flight at each stop distinguishes it from limits by the receive window or a send
+//! buffer. There are ten or more full segments, twice as many after each round trip, and the
+//! receive window is open.
 
 use core::time::Duration;
 
@@ -13,13 +14,14 @@ use crate::exchange::delivery::Delivery;
 use crate::observed::tcp::TCP_INIT_CWND;
 use crate::report::Finding;
 
-/// The evidence on the wire.
+/// The evidence in the packets.
 const SEEN: &str = "{stops} times the {from} had sent as many full segments as its congestion \
     window allows (from {first} up to {most}) and resumed when their ACKs arrived";
 
 const WORDING: Wording = Wording {
     summary: "A new connection may send ten segments at first and twice as many each round trip \
-        ({trip}): a {message} of {whole} waits {stops_of_worst} times for ACKs. It costs {cost}.",
+        ({trip}): a {message} of {whole} waits {stops_of_worst} times for ACKs. This costs \
+        {cost}.",
     ruled_out: &[(
         Id::ReceiveWindow,
         "the window had room for more at each stop",
@@ -42,15 +44,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for older systems, whose initial window is smaller (RFC 3390, RFC 6928).
+/// The wording for systems with a smaller initial window (RFC 3390, RFC 6928).
 const OLDER: Wording = Wording {
     summary: "The connection was sent {first_segments} segments at first and twice as many each \
-        round trip ({trip}): a {message} of {whole} waits {stops_of_worst} times for ACKs. It \
+        round trip ({trip}): a {message} of {whole} waits {stops_of_worst} times for ACKs. This \
         costs {cost}.",
     ..WORDING
 };
 
-/// Watches messages that exceed a congestion window in slow start.
+/// Watches messages that are larger than the congestion window in slow start.
 pub(crate) type Rule = Limited<Starting>;
 
 #[derive(Clone, Debug, Default)]
@@ -63,8 +65,8 @@ impl Kind for Starting {
         (congestion(delivery) == Some(Congestion::SlowStart)).then_some(delivery.stalled.stopped)
     }
 
-    /// Returns true if slow start affects most exchanges. On a reused connection only the first
-    /// message is affected, which is how the connection gets its window, and not a fault.
+    /// Returns true if slow start affects at least half of the exchanges. On a reused connection,
+    /// it affects only the first message. That is how the window grows, and not a fault.
     fn is_fault(limited: &Limited<Self>, case: &Case<'_>) -> bool {
         limited.is_common(case)
     }

@@ -1,8 +1,8 @@
-//! `slow-start-after-idle`.
+//! The rule of the cause `slow-start-after-idle`.
 //!
-//! The connection's past distinguishes it from `slow-start`: the connection had more in flight
-//! before it was idle for longer than a retransmission timeout. Otherwise, a window shrinks only
-//! after losses.
+//! The connection's past distinguishes it from `slow-start`: it had more data in flight before it
+//! was idle for longer than a retransmission timeout. The only other reason for a smaller window
+//! would be losses.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use super::limited::{Congestion, Kind, Limited, congestion};
 use super::wording::Wording;
 use crate::exchange::delivery::Delivery;
 
-/// The evidence on the wire.
+/// The evidence in the packets.
 const SEEN: &str = "after an idle time of {rested} the {from} stopped with {first} in flight to \
     wait for ACKs, although the same connection had had {earlier} in flight before";
 
@@ -29,7 +29,7 @@ const WORDING: Wording = Wording {
             "there was no retransmission that could have reduced the window",
         ),
     ],
-    overturned_by: "net.ipv4.tcp_slow_start_after_idle = 0 at the {from}",
+    overturned_by: "net.ipv4.tcp_slow_start_after_idle being 0 at the {from}",
     fix: &[
         ("{from}", "sysctl -w net.ipv4.tcp_slow_start_after_idle=0"),
         (
@@ -39,7 +39,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches messages with which slow start begins again on a reused connection.
+/// Watches messages on a reused connection with which slow start begins again.
 pub(crate) type Rule = Limited<StartingAnew>;
 
 #[derive(Clone, Debug, Default)]
@@ -48,8 +48,8 @@ pub(crate) struct StartingAnew;
 impl Kind for StartingAnew {
     const ID: Id = Id::SlowStartAfterIdle;
 
-    /// Minimum number of messages, lower than for other causes: only messages after an idle period
-    /// can be affected, and there are few. Each such message shows the same connection with a
+    /// Minimum number of affected messages for a finding. It is lower than for other causes,
+    /// because few messages follow an idle period. Each of them shows that its connection had a
     /// larger window before.
     const REPEATS: u64 = evidence::OCCASIONS;
 

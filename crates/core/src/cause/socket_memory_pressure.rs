@@ -1,5 +1,5 @@
-//! `socket-memory-pressure`: packets show that data arrived, and that it was retransmitted; only
-//! the receiver's kernel shows that it discarded the data.
+//! `socket-memory-pressure`: packets show only that data arrived and was retransmitted. The
+//! receiver's kernel shows that it dropped the data.
 
 use super::evidence::{self, human, median};
 use super::wording::Wording;
@@ -46,7 +46,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches requests with data that was retransmitted.
+/// Watches requests whose data was retransmitted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     repeated: u64,

@@ -1,9 +1,9 @@
-//! `socket-queue-dwell`: only the server's own kernel can distinguish it from a program that
-//! thinks.
+//! `socket-queue-dwell`: only the server's own kernel distinguishes it from a program that thinks.
 
 use super::served::{self, Place};
+use super::settings::Measured;
 use super::wording::Wording;
-use super::{Case, Conclusion, Id, one_thread};
+use super::{Case, Conclusion, Id, capacity, one_thread};
 use crate::report::Finding;
 
 const WORDING: Wording = Wording {
@@ -25,10 +25,10 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The change at a server that may have several workers or threads.
+/// The change at a server that can have several workers or threads.
 const MORE_WORKERS: &str = "if all workers or threads are busy: more of them";
 
-/// Watches requests that wait in the sockets' queues while the program is busy elsewhere.
+/// Watches requests that wait in the sockets' queues while the program does something else.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -38,6 +38,13 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let found = served::finding(Id::SocketQueueDwell, case, |place| place == Place::Unread);
         found.map(|(finding, _)| told(finding, case)).into()
+    }
+
+    fn measured(&self, case: &Case<'_>) -> Measured {
+        Measured {
+            served: capacity::at_limit(case).map(|capacity| capacity.served()),
+            ..Measured::default()
+        }
     }
 }
 

@@ -1,6 +1,5 @@
-//! `softirq-backlog`: from outside, the time looks like the server's. The server's kernel
-//! timestamps the arrival of a segment, and the time at which its network stack took up the
-//! segment.
+//! `softirq-backlog`: in packets, this time looks like the program's. The server's kernel shows
+//! when a segment arrived, and when its network stack began to process it.
 
 use super::served::{self, Place};
 use super::wording::Wording;
@@ -28,7 +27,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches requests that a device has handed over and the network stack has not taken up.
+/// Watches requests that have arrived, but that the network stack does not process yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

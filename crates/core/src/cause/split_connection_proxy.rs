@@ -1,4 +1,4 @@
-//! `split-connection-proxy`.
+//! The rule of the cause `split-connection-proxy`.
 
 use super::evidence::{self, human, median};
 use super::sequence::round_trip;
@@ -12,7 +12,7 @@ use crate::service::tally::Tally;
 const WORDING: Wording = Wording {
     summary: "The connection ends at a proxy {near} away, which connects to {behind}, {far} away: \
               the apparent think time is the path behind the proxy, {saved} (median), {share} of \
-              all request time. Handshakes do not show it.",
+              all request time. The client's handshakes do not show this path.",
     ruled_out: &[(
         Id::ServerThink,
         "{behind} answered within the round trip to it",
@@ -22,7 +22,7 @@ const WORDING: Wording = Wording {
     fix: &[
         (
             "path",
-            "a server nearer to the proxy, or answers cached in it",
+            "a server nearer to the proxy, or answers cached in the proxy",
         ),
         (
             "measurement",
@@ -31,11 +31,11 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches proxies near the client whose think time is the path to their upstream.
+/// Watches proxies near the client whose think time is the round trip to their upstream.
 ///
-/// The discriminator is the upstream leg in the same capture: its handshakes and responses take as
-/// long as the proxy thinks, and the upstream itself does not think. In a capture of the client's
-/// side alone the cause is `server-think`.
+/// The sign is that the capture contains the requests to the upstream. Their handshakes and
+/// responses take as long as the proxy thinks, and the upstream itself does not think. If the
+/// capture contains only the client's side, the cause is `server-think`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -55,7 +55,7 @@ impl super::Rule for Rule {
 fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::SplitConnectionProxy, Owner::Proxy, case, tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
-    // Without the proxy the path would be equally long.
+    // Without the proxy, the distance would be the same.
     finding.cost_low_ns = 0;
     finding.predicted = None;
     let behind = upstream.endpoint;
@@ -64,7 +64,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
         human(upstream.median(Pair::travel)),
     );
     let text = format!(
-        "{} traced on to {behind}: {far} of network transit (median) between proxy and {behind}, \
+        "{} followed to {behind}: network transit takes {far} (median) between proxy and {behind}, \
          and {near} between client and proxy",
         counted(upstream.pairs.len() as u64, "request was", "requests were"),
     );

@@ -1,7 +1,6 @@
-//! `spurious-retransmission`: the retransmitted data had arrived, as shown by D-SACK, by an
-//! acknowledgement that came too soon or has an older timestamp, or because both copies were seen
-//! arriving. If the sender's numbers show that segments overtook each other, that is the cause, and
-//! `reordering` reports it.
+//! `spurious-retransmission`: the retransmitted data had already arrived. A D-SACK shows it, or an
+//! ACK that came too soon or has an older timestamp, or a capture that contains both copies. If the
+//! sender's numbers show that segments overtook each other, `reordering` is the cause instead.
 
 use super::evidence::{self, human};
 use super::wording::Wording;
@@ -30,7 +29,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Counts retransmissions that were not needed.
+/// Counts needless retransmissions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -40,8 +39,8 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let seen = &case.gathered.disorders;
         let losses = &case.gathered.losses;
-        // Losses that the receiver later reported as not lost are counted as losses, with their
-        // time.
+        // If the receiver later reported most losses as received twice, they were needless
+        // retransmissions. Their number and time are still in the losses.
         let (resent, tally) = if losses.are_taken_back() {
             (seen.resent + losses.taken_back(), &losses.tally)
         } else {

@@ -1,4 +1,4 @@
-//! `stale-keep-alive`.
+//! The rule of the cause `stale-keep-alive`.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -48,32 +48,32 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of instants remembered of each kind: the first ones.
+/// Maximum number of times kept of each kind. These are the first ones.
 const MAX_INSTANTS: usize = 4096;
 /// Minimum time after which a client gives up a request.
 const SOONEST: Duration = Duration::from_millis(100);
-/// Maximum time until the client's next connection: a later connection has another purpose.
+/// Maximum time until the client's next connection. A later connection has another reason.
 const PATIENCE: Duration = Duration::from_secs(130);
-/// Minimum number of failed requests.
+/// Minimum number of failed requests for a finding.
 const REPEATS: u64 = 2;
 
-/// Watches requests on connections that had been idle and turned out to be dead: reset within a
-/// round trip, or retransmitted and never acknowledged.
+/// Watches requests on connections that had been idle and turned out to be dead. The request is
+/// reset within a round trip, or retransmitted and never acknowledged.
 ///
-/// A server that fails resets requests on busy connections too; a server that does not respond
-/// still acknowledges them.
+/// A server that fails would also reset requests on busy connections. A server that does not
+/// respond would still acknowledge them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
     idle: Distribution,
-    /// Requests on idle connections that succeeded.
+    /// Number of requests on idle connections that succeeded.
     alive: u64,
     closed: u64,
     reset: u64,
     forgotten: u64,
-    /// The clients and times of requests without any reaction.
+    /// The client and the time of each request that got no packet in return.
     ignored: Instants,
-    /// The clients and times of new connections.
+    /// The client and the time of each new connection.
     openings: Instants,
 }
 
@@ -144,19 +144,19 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns the number of requests that failed in each way, in words.
+    /// Returns one phrase for each way in which requests failed, with their number.
     fn ends(&self) -> Vec<String> {
         let ends = [
-            (self.closed, "met the server's FIN"),
-            (self.reset, "met a reset"),
-            (self.forgotten, "got no acknowledgement"),
+            (self.closed, "came after the server's FIN or crossed it"),
+            (self.reset, "were answered by a reset"),
+            (self.forgotten, "got no ACK"),
         ];
         let some = ends.into_iter().filter(|(n, _)| *n > 0);
         some.map(|(n, how)| format!("{} {how}", count(n))).collect()
     }
 
-    /// Returns the time that each client without a reaction waited before it opened another
-    /// connection.
+    /// Returns the times for which clients waited after an unanswered request until they opened
+    /// another connection.
     fn patience(&self) -> Distribution {
         let mut waited = Distribution::default();
         let mut openings: BTreeSet<_> = self.openings.sorted().into_iter().collect();
@@ -171,7 +171,8 @@ impl Rule {
         waited
     }
 
-    /// Returns the path if most connections were dead without the server's FIN.
+    /// Returns the path if most connections were dead although the server had sent no FIN, and the
+    /// client otherwise.
     fn culprit(&self) -> Owner {
         if self.forgotten + self.reset > self.closed {
             Owner::Path
@@ -183,8 +184,8 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let culprit = self.culprit();
         let mut finding = evidence::finding(Id::StaleKeepAlive, culprit, case, &self.tally);
-        // Each request must be sent again on a connection of its own. A reset that is captured
-        // where it was sent still has to reach the client.
+        // Each request must be sent again on a new connection. If a RST was captured where it was
+        // sent, its way to the client is added.
         let trip = case.round_trip().unwrap_or_default();
         let seen = self.tally.saved.quantile(0.5).unwrap_or_default();
         let unseen = if self.reset > 0 {

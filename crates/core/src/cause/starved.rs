@@ -1,5 +1,5 @@
-//! Connections that are never served while others are: each worker keeps the connection that it has
-//! accepted, request after request, and accepts no other.
+//! Connections that are never served while others are. Each worker keeps the connection that it has
+//! accepted, handles one request after the other on it, and accepts no other.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ const WORDING: Wording = Wording {
         (
             "server",
             "more workers than kept-alive connections, or workers that each serve many connections \
-             (events instead of a process for each)",
+             (an event loop instead of a process per connection)",
         ),
         (
             "server",
@@ -38,35 +38,38 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum age of an unanswered request for it to be significant.
+/// Minimum wait of an unanswered request that counts.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Minimum ratio of that age to the time that nearly all other requests take: if a server is only
-/// slow, its slowest responses are not far from the others.
+/// Minimum ratio of an unanswered request's wait to the time of nearly all other requests. If a
+/// server is only slow, its slowest responses are not far from the others.
 const OUTSTANDING: u32 = 10;
-/// The quantile of the other requests' times for that comparison.
+/// The quantile of the other requests' times with which the wait is compared.
 const NEARLY_ALL: f64 = 0.9;
-/// Minimum share of the time slices of a request's wait in which others are answered: otherwise
-/// the whole server may be stalled or starting. The share is not 1 because a server may run on
-/// after a load has ended.
+/// Minimum share of the time slices of the wait in which other requests are answered. Otherwise the
+/// whole server may stall, or may still be starting. The share is less than 1 because the server
+/// may run on after the load has ended.
 const MEANWHILE: f64 = 0.5;
-/// The length of a time slice in nanoseconds.
+/// The length of a time slice, in nanoseconds.
 const STRETCH_NS: i64 = 100_000_000;
-/// Maximum number of time slices remembered, the earliest ones: ten minutes.
+/// Maximum number of time slices kept. These are the earliest, and cover ten minutes.
 const MOST_STRETCHES: usize = 6_000;
-/// Minimum number of connections left unserved: fewer may be a single worker's mishap.
+/// Minimum number of connections that are not served. If there are fewer, a single worker may be
+/// the reason.
 const LEAST: usize = 3;
 /// Minimum number of responses to other requests.
 const LEAST_SERVED: u64 = 50;
-/// Maximum number of first requests remembered.
+/// Maximum number of waiting requests kept.
 const MOST: usize = 1024;
 
-/// Watches first requests of connections that got no response, or got one only after a long time.
+/// Watches the first requests of connections that got no response, or got it only after a long
+/// time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Starved {
-    /// The arrival of each request, and the end of its wait if that was before the capture's end.
+    /// The arrival of each waiting request, and the end of its wait. The end is `None` if the
+    /// request still waited at the end of the capture.
     waiting: Vec<(Timestamp, Option<Timestamp>)>,
     packets: Vec<u64>,
-    /// The time slices in which later requests of connections were answered.
+    /// The time slices in which requests other than the first on a connection were answered.
     served: BTreeSet<i64>,
 }
 
@@ -86,14 +89,15 @@ impl Starved {
         }
     }
 
-    /// Keeps the earliest time slices, whatever their order of arrival.
+    /// Keeps the earliest time slices. The order in which exchanges close does not matter.
     fn forget(&mut self) {
         while self.served.len() > MOST_STRETCHES {
             self.served.pop_last();
         }
     }
 
-    /// Returns true if other requests were repeatedly answered between two instants.
+    /// Returns true if other requests were answered in enough of the time slices from `begin` to
+    /// `end`.
     fn has_served(&self, begin: Timestamp, end: Timestamp) -> bool {
         let within = stretch(begin) + 1..stretch(end).max(stretch(begin) + 1);
         let all = within.end - within.start;
@@ -107,7 +111,7 @@ impl Starved {
         self.forget();
     }
 
-    /// Returns the finding, if others were served throughout.
+    /// Returns the finding, if other requests were answered during the waits.
     pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
         let served = case.ledger.whole();
         let usual = case.gathered.thinking.quantile(NEARLY_ALL)?;
@@ -117,7 +121,7 @@ impl Starved {
                 .saturating_add(1)
                 .saturating_mul(STRETCH_NS),
         );
-        // No others can be served when the load is over: a wait after that is no evidence.
+        // After the end of the load, no other requests are answered, so a later wait shows nothing.
         let ended = |&(begin, end): &(Timestamp, Option<Timestamp>)| {
             (begin, end.map_or(last, |end| end.min(last)))
         };
@@ -153,7 +157,7 @@ impl Starved {
         Some(finding)
     }
 
-    /// Returns a finding that costs the sum of `waits`.
+    /// Returns a finding whose cost is the sum of `waits`.
     fn charged(&self, case: &Case<'_>, waits: &[Duration], served: u64) -> Finding {
         let none = Tally::default();
         let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &none);
@@ -172,17 +176,17 @@ impl Starved {
     }
 }
 
-/// Returns the number of the time slice that contains an instant.
+/// Returns the number of the time slice that contains `at`.
 fn stretch(at: Timestamp) -> i64 {
     at.as_nanos() / STRETCH_NS
 }
 
-/// Returns true if the server's kernel received the exchange's request, the first of its
-/// connection, but the program did not answer it for a long time.
+/// Returns true if the server's kernel received the request, and the program did not answer it for
+/// a long time.
 fn is_left(exchange: &Exchange) -> bool {
     match exchange.outcome {
         Outcome::Complete(_) => exchange.waited(WaitKind::ServerThink) >= PATIENCE,
-        // The capture may have missed the response.
+        // The response may be missing in the capture.
         Outcome::Cut if !exchange.signs.is_left_waiting => false,
         Outcome::Cut | Outcome::TimedOut => {
             !exchange.signs.has_response && exchange.signs.is_request_acked

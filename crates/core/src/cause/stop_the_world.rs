@@ -1,4 +1,4 @@
-//! `stop-the-world`.
+//! The rule of the cause `stop-the-world`.
 
 use super::candidates::QUOTA_PERIOD;
 use super::evidence::{self, human};
@@ -31,13 +31,13 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for silences, whose summary is already written.
+/// The wording for silences, whose summary is already complete.
 const OF_SILENCES: Wording = Wording {
     summary: "",
     ..WORDING
 };
 
-/// The look-alike that stalls longer than a quota's period rule out.
+/// The look-alike that is ruled out by stalls longer than a quota's period.
 const LONG: Wording = Wording {
     ruled_out: &[(
         Id::CpuQuota,
@@ -47,17 +47,17 @@ const LONG: Wording = Wording {
     ..Wording::NONE
 };
 
-/// The change at a server that may be any program.
+/// The change at a server whose program is not known.
 const NOTHING_LONG: &str = "if a garbage collector stops it, use a concurrent one and a heap of \
                             the right size; if one thread serves everything, run no blocking or \
                             long work in it";
 
-/// Watches for times in which no request is answered on any connection, followed by responses to
-/// all of them, whenever they were sent.
+/// Watches for periods in which no request is answered on any connection, and after which all
+/// waiting requests are answered together.
 ///
-/// The discriminator is that the wait affects all connections and is rare: at least three
-/// connections wait together, no request is answered during the wait, and most requests are quick.
-/// A single slow request on one connection is another cause.
+/// The signs are that the stall affects all connections, and that it is rare: at least three
+/// connections wait together, no request is answered in the meantime, and most requests are quick.
+/// A single slow request has another cause.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -78,7 +78,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the evidence of the server's own kernel.
+/// Returns the evidence from the server's own kernel.
 fn shown(stood: Stood) -> Evidence {
     let text = format!(
         "its kernel saw {} stay unread in {} of these times, although no other request was being \
@@ -123,7 +123,7 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     finding
         .evidence
         .extend(silences.as_ref().map(Silences::evidence));
-    // Any host may stall once for a reason that does not recur.
+    // Any host may stall once or twice.
     let is_rare = stalls.len() + before < OCCASIONS;
     finding.verdict = if is_rare {
         Verdict::Possible
@@ -153,13 +153,13 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     finding
 }
 
-/// Completes a finding on silences with the rest of its wording.
+/// Adds the texts that a finding on silences does not have yet.
 fn told(mut finding: Finding, case: &Case<'_>) -> Finding {
     OF_SILENCES.tell(&mut finding, &[("change", &change(case))]);
     finding
 }
 
-/// Returns the change in the server's program.
+/// Returns the change to make in the server's program.
 fn change(case: &Case<'_>) -> &'static str {
     one_thread::change_for(case, NOTHING_LONG)
 }

@@ -1,4 +1,4 @@
-//! `syn-loss`.
+//! The rule of the cause `syn-loss`.
 
 use core::time::Duration;
 
@@ -31,14 +31,14 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for SYNs captured at a server that did not answer them.
+/// The wording if the SYNs were captured at the server, which did not answer them.
 const IGNORED: Wording = Wording {
     summary: "The server's host ignores connection attempts: on {odd} of the connections the first \
         SYN reached it and was not answered, so that they started {late} (median) late.",
     ..WORDING
 };
 
-/// The wording for attempts that were all given up.
+/// The wording if all attempts with lost SYNs were given up.
 const GIVEN_UP: Wording = Wording {
     summary: "Connection attempts are lost: {given_up} of {attempts} were retransmitted for \
         {waited} (median) and given up. From this side lost SYNs and lost answers look the same.",
@@ -46,7 +46,7 @@ const GIVEN_UP: Wording = Wording {
     ..WORDING
 };
 
-/// The wording for losses that only our own probes had.
+/// The wording if only our own probes had lost SYNs.
 const PROBED: Wording = Wording {
     summary: "Connection attempts are lost: {odd} of the connections needed a second SYN and \
         started {late} (median) late. Our own probes show it.",
@@ -54,22 +54,22 @@ const PROBED: Wording = Wording {
     ..WORDING
 };
 
-/// Minimum share of late connections that matters.
+/// Minimum share of connections with a lost SYN for a finding.
 const SHARE: f64 = 0.01;
 
 /// Watches SYNs that were answered only after a retransmission.
 ///
-/// The reason follows from all handshakes of the service together: it is loss only if no queue of
-/// the server explains it, and if the SYN was one that any path lets through.
+/// All handshakes of the service together show the reason. The reason is loss unless they show a
+/// full queue of the server or a flood of SYNs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     established: u64,
     repeated: u64,
-    /// Number of attempts whose first SYN was captured at the server, which did not answer it.
+    /// Number of attempts whose first SYN was captured at the server and not answered.
     ignored: u64,
     lost: Distribution,
     packets: Vec<u64>,
-    /// Attempts that retransmitted their SYN and were never answered, by the time that they waited.
+    /// The times for which attempts retransmitted their SYN until they were given up.
     given_up: Distribution,
 }
 
@@ -111,7 +111,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let probed = probed(case);
         let odd = self.repeated + self.given_up.count();
-        // If no attempt is answered, another cause reports that.
+        // If no attempt is answered, another rule reports that.
         let is_answered = self.established > 0;
         let is_frequent = is_answered && odd > 0 && odd as f64 >= self.attempts() as f64 * SHARE;
         let is_lost = || case.ledger.setups.handshakes.why(case.ledger) == Why::Loss;
@@ -123,7 +123,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Returns the number of attempts that led to a connection, or were given up.
+    /// Returns the number of attempts that were established or given up.
     fn attempts(&self) -> u64 {
         self.established + self.given_up.count()
     }
@@ -134,8 +134,8 @@ impl Rule {
         self.packets.truncate(5);
     }
 
-    /// Returns the evidence of attempts that were never answered while others were: a filter, or a
-    /// server that was down for a while, would look the same.
+    /// Returns the evidence of attempts that were never answered although others were. A packet
+    /// filter, or a server that was down for some time, would look the same.
     fn silence(&self) -> Option<Evidence> {
         let count = self.given_up.count();
         let text = format!(
@@ -228,7 +228,7 @@ impl Rule {
     }
 }
 
-/// Returns the evidence of our own probes that needed a second SYN.
+/// Returns the evidence of our own probes whose SYN had to be retransmitted.
 fn probed(case: &Case<'_>) -> Option<Evidence> {
     let target = case.target.unwrap_or(TargetId::Subject);
     let (mut repeated, mut open) = (0, 0);

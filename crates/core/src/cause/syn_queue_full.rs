@@ -1,4 +1,4 @@
-//! `syn-queue-full`.
+//! The rule of the cause `syn-queue-full`.
 
 use super::delays::Delays;
 use super::evidence::{self};
@@ -44,9 +44,9 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches SYNs that are ignored exactly while a certain number of handshakes are pending: a lossy
-/// path does not depend on that number. SYN cookies, the SYN/ACKs of a server whose table is full,
-/// count too if they make handshakes late.
+/// Watches SYNs that are ignored exactly while a certain number of handshakes are pending. A lossy
+/// path would not depend on this number. SYN cookies are SYN/ACKs of a server whose queue is full.
+/// Handshakes that cookies make late count too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,

@@ -1,5 +1,5 @@
-//! `tail-loss-probe`: the retransmission was sent sooner than a timer would have, and the receiver
-//! had reported nothing that requires one.
+//! `tail-loss-probe`: the retransmission came before a retransmission timer would expire, and no
+//! report of the receiver required it.
 
 use super::loss::{IN_TIME, Kind, conclude_few};
 use super::wording::Wording;
@@ -20,7 +20,7 @@ const WORDING: Wording = Wording {
     ..Wording::NONE
 };
 
-/// Counts losses that a probe revealed.
+/// Counts losses that a tail-loss probe repaired.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

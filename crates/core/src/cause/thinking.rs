@@ -1,4 +1,4 @@
-//! Think times of servers, the basis of `server-think` and its special cases.
+//! The think times of servers. `server-think` and its special cases use them.
 
 use core::time::Duration;
 
@@ -12,25 +12,26 @@ use crate::report::{Evidence, EvidenceKind, Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
-/// Minimum ratio of the tenth percentile to the median: a queue before a busy server spreads think
-/// times from zero upward, while its own work has a minimum time.
+/// Minimum ratio of the 10th percentile of think times to their median that shows a server's own
+/// work: work has a minimum time. A queue in front of a busy server spreads think times from zero
+/// upward.
 const FLOOR_SHARE: f64 = 0.3;
-/// Minimum think time that is long whatever the spread.
+/// Minimum think time that counts as long, whatever the spread.
 const LONG: Duration = Duration::from_millis(50);
-/// Maximum ratio of an idle server's think time to the loaded one at which the difference is
-/// queueing under lagtrace's own load, not thinking.
+/// Maximum ratio of the idle server's think time to the think time under load, if requests only
+/// queue behind each other. The reason is then lagtrace's own load.
 const IDLE_SHARE: f64 = 0.25;
 
-/// The percentile of think times at which a long tail begins.
+/// The quantile of think times at which a long tail begins.
 const TAIL: f64 = 0.9;
-/// Minimum ratio of that percentile to the median for a long tail: in a queue that lagtrace's own
-/// load forms, all requests wait about as long, and there is no such tail.
+/// Minimum ratio of the quantile [`TAIL`] to the median for a long tail. If the requests of
+/// lagtrace's own load queue, all requests wait for about the same time, and there is no long tail.
 const OUTSTANDING: u32 = 4;
-/// Minimum ratio of an idle server's think time to the loaded one for the time to be the server's
-/// own.
+/// Minimum ratio of the idle server's think time to the think time under load, if the load is not
+/// the reason.
 const OWN_SHARE: f64 = 0.5;
 
-/// Watches the time between a complete request and the response's first byte.
+/// Watches the time from a complete request to the first byte of the response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Thinking {
     tally: Tally,
@@ -39,9 +40,9 @@ pub(crate) struct Thinking {
 
 /// The conclusion from a server's think time.
 pub(super) enum Claim {
-    /// The server thinks: the exchanges that no other rule explains, if they matter.
+    /// The server thinks. The tally contains the think time that no other rule explains.
     Thinks(Box<Tally>),
-    /// Requests queue before a server that is quick when idle.
+    /// Requests queue in front of a server that is quick when idle.
     Saturated(Remark),
 }
 
@@ -63,12 +64,13 @@ impl Thinking {
         self.think.absorb(other.think);
     }
 
-    /// Returns all exchanges with a notable think time.
+    /// Returns all exchanges whose think time is at least [`NOTABLE`].
     pub(super) fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// Weighs the think time; `None` if it does not matter, or another party is responsible.
+    /// Returns the conclusion on the think time; `None` if it does not matter, or if another rule
+    /// explains it.
     pub(super) fn claim(&self, case: &Case<'_>) -> Option<Claim> {
         let tally = self.rest(case)?;
         if let Some(idle) = idle_think(case).filter(|&idle| self.is_queue(idle)) {
@@ -81,10 +83,10 @@ impl Thinking {
         counts.then(|| Claim::Thinks(Box::new(tally)))
     }
 
-    /// Returns the exchanges that no other rule explains, if they matter. The reason may still be
-    /// that the load which lagtrace generates itself queues at the server.
+    /// Returns the think time that no other rule explains; `None` if it does not matter. Requests
+    /// of lagtrace's own load that queue at the server are still included.
     pub(super) fn rest(&self, case: &Case<'_>) -> Option<Tally> {
-        // Time that a separate finding explains is not reported twice.
+        // Time with a finding of its own is not reported twice.
         let rest = case
             .rhythm
             .claim(case)
@@ -102,7 +104,7 @@ impl Thinking {
         self.think.mean().unwrap_or_default()
     }
 
-    /// Returns the quantile of all think times for this share.
+    /// Returns the quantile `part` (0 to 1) of all think times.
     pub(super) fn quantile(&self, part: f64) -> Option<Duration> {
         self.think.quantile(part)
     }
@@ -116,8 +118,8 @@ impl Thinking {
         self.median() >= NOTABLE && tenth.as_secs_f64() >= self.median().as_secs_f64() * FLOOR_SHARE
     }
 
-    /// Returns true if the server's kernel answers handshakes about as late as its program answers
-    /// requests: then both wait in the same queue on the path.
+    /// Returns true if the load delays handshakes about as much as responses. Both then wait in the
+    /// same queue on the path, because handshakes need no program.
     fn is_path_queue(&self, case: &Case<'_>) -> bool {
         path_queueing::grown_handshakes(case)
             .is_some_and(|(idle, loaded)| (loaded - idle) * 2 >= self.median())
@@ -129,14 +131,13 @@ impl Thinking {
             && !self.has_long_tail()
     }
 
-    /// Returns true if some of the requests take long and most others do not.
+    /// Returns true if some requests take long although most do not.
     fn has_long_tail(&self) -> bool {
         let tail = self.think.quantile(TAIL).unwrap_or_default();
         tail >= LONG && tail >= self.median() * OUTSTANDING
     }
 
-    /// Returns true if an idle server takes about as long: whatever the spread of its times, load
-    /// is not the reason.
+    /// Returns true if the idle server takes about as long, so that the load is not the reason.
     fn is_its_own(&self, idle: Duration) -> bool {
         idle >= NOTABLE && idle.as_secs_f64() >= self.median().as_secs_f64() * OWN_SHARE
     }
@@ -160,11 +161,11 @@ fn is_long(tally: &Tally) -> bool {
     long >= LONG && tally.affected >= evidence::REPEATS
 }
 
-/// Returns the evidence that the server had the requests for the whole time.
+/// Returns the evidence that the server had received the requests completely before the wait.
 pub(super) fn with_the_server(case: &Case<'_>, tally: &Tally) -> Evidence {
     let text = format!(
-        "the server had {} in full, with nothing lost or held back, for {} (median) before the \
-         first byte of the response",
+        "the server had received {} completely, and sent the first byte of the response only {} \
+         (median) later; nothing was lost or held back",
         counted(tally.affected, "request", "requests"),
         median(&tally.saved)
     );
@@ -178,11 +179,11 @@ pub(super) fn with_the_server(case: &Case<'_>, tally: &Tally) -> Evidence {
         .median(&tally.saved)
 }
 
-/// Returns the time that the server takes for a single request when it is idle.
+/// Returns the think time of the idle server for a single request.
 pub(super) fn idle_think(case: &Case<'_>) -> Option<Duration> {
     let target = case.target.unwrap_or(TargetId::Subject);
     let alone = |method| case.facts.probes_of(target, method, false);
-    // If the server closes each connection, no probe used a kept-alive one.
+    // If the server closes each connection, there is no probe on a kept-alive one.
     let alone = alone(ProbeMethod::HttpKeptAlive).or_else(|| alone(ProbeMethod::HttpFresh))?;
     let travel = case.facts.round_trip(target).unwrap_or_default();
     Some(alone.rtt.quantile(0.5)?.saturating_sub(travel))

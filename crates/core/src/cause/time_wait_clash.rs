@@ -1,4 +1,4 @@
-//! `time-wait-clash`.
+//! The rule of the cause `time-wait-clash`.
 
 use super::delays::Delays;
 use super::evidence::{self};
@@ -6,7 +6,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
-use crate::report::{Finding, counted};
+use crate::report::{Finding, count, counted};
 
 const WORDING: Wording = Wording {
     summary: "The client reuses a port whose last connection is still in TIME-WAIT at {service}. \
@@ -29,9 +29,9 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches SYNs that were answered by an ACK of an older connection, which the client reset before
-/// it started again: the server still remembered the previous connection between the same ports
-/// (RFC 9293 §3.10.7.4).
+/// Watches SYNs that were answered with an ACK of an older connection. The server still had the
+/// previous connection between the same ports in TIME_WAIT. The client had to reset that connection
+/// before it could start again (RFC 9293 §3.10.7.4).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,
@@ -64,13 +64,16 @@ impl super::Rule for Rule {
 impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = self.delays.finding(Id::TimeWaitClash, Owner::Client, case);
+        let never = match self.given_up {
+            0 => String::new(),
+            given_up => format!("; {} never succeeded", count(given_up)),
+        };
         let text = format!(
             "{} of {} answered with an ACK of an earlier connection between the same ports; the \
-             client reset it and tried again {} (median) later; {} never succeeded",
+             client reset it and tried again {} (median) later{never}",
             self.delays.count(),
             counted(case.ledger.setups.count, "SYN was", "SYNs were"),
             self.delays.median(),
-            self.given_up,
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);

@@ -1,8 +1,8 @@
-//! `tiny-writes`.
+//! The rule of the cause `tiny-writes`.
 //!
-//! Many small segments in flight simultaneously, which Nagle's algorithm forbids, distinguish it
-//! from that algorithm. The end of the stop, an ACK once ten or more segments are in flight,
-//! distinguishes it from a pause of the program.
+//! Many small segments are in flight at the same time. Nagle's algorithm forbids that, so it is not
+//! the cause. A stop begins with ten or more segments in flight and ends with an ACK. A pause of
+//! the program would not.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use super::limited::{Congestion, Kind, Limited, congestion};
 use super::wording::Wording;
 use crate::exchange::delivery::Delivery;
 
-/// The evidence on the wire.
+/// The evidence in the packets.
 const SEEN: &str = "the {from} sent {whole} in {segments} segments; with {most_segments} of them \
     in flight its congestion window was full, and the rest left with the first ACKs";
 

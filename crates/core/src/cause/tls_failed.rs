@@ -1,4 +1,4 @@
-//! `tls-failed`.
+//! The rule of the cause `tls-failed`.
 
 use super::attempts::Attempts;
 use super::failures::{Failures, Kind};
@@ -24,7 +24,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a port that speaks another protocol.
+/// The wording if the port speaks another protocol.
 const PLAIN: Wording = Wording {
     summary: "{service} does not speak TLS: it answers a handshake with other bytes.",
     fix: &[
@@ -40,7 +40,7 @@ const PLAIN: Wording = Wording {
     ..WORDING
 };
 
-/// The wording for a certificate that was rejected.
+/// The wording if the certificate was rejected.
 const UNTRUSTED: Wording = Wording {
     fix: &[
         (
@@ -68,8 +68,8 @@ const KIND: Kind = Kind {
     what: "got no TLS connection",
 };
 
-/// Reports our own failed handshakes if none succeeded. Packets do not show why other programs'
-/// handshakes failed.
+/// Reports our own failed handshakes if none succeeded. For other programs, packets do not show why
+/// a handshake failed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,
@@ -92,7 +92,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the wording for the outcomes of the handshakes.
+/// Returns the wording that fits the outcomes of our handshakes.
 fn wording(met: &Attempts) -> &'static Wording {
     if met.has_met(ProbeAnswer::NotTls, None) {
         &PLAIN

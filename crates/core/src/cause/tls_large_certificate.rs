@@ -1,4 +1,4 @@
-//! `tls-large-certificate`.
+//! The rule of the cause `tls-large-certificate`.
 
 use core::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::{Handshake, Leg, LegPackets};
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, EvidenceKind, Finding, count, counted};
 use crate::service::tally::Cost;
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The server's certificates fill {bytes} bytes, more than a new connection may have in \
-        flight: the handshake waits {stall} (median) for an acknowledgement, {share} of the \
-        request time including connection setup.",
+        flight: the handshake waits {stall} (median) for an ACK, {share} of the request time \
+        including connection setup.",
     ruled_out: &[
         (
             Id::TlsSlowHandshake,
@@ -47,15 +47,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum size of a flight that can stall: a flight below the initial window before RFC 6928 (RFC
-/// 3390) never does.
+/// Minimum size of a flight that can stall, in bytes. A smaller flight fits even into the initial
+/// window before RFC 6928 (RFC 3390).
 const LEAST_FLIGHT: u64 = 4380;
 /// Minimum stall that counts.
 const NOTABLE: Duration = Duration::from_millis(2);
 
-/// Watches server flights that stop for a round trip: the initial congestion window (ten segments,
-/// RFC 6928) was full, and the client's ACK released the rest. A lost segment is retransmitted and
-/// is not such a stall; a slow link spreads the flight evenly.
+/// Watches server flights that stop for a round trip. The initial congestion window (ten segments,
+/// RFC 6928) was full, and the client's ACK released the rest. A lost segment would be
+/// retransmitted, and a slow link would spread the flight evenly.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
@@ -95,7 +95,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the flight that waited for an ACK in the middle.
+/// Returns the leg whose flight stopped in the middle for an ACK.
 fn stalled(handshake: &Handshake) -> Option<&Leg> {
     let half = (handshake.round_trip? / 2).max(NOTABLE);
     handshake.legs.iter().find(|leg| {
@@ -126,7 +126,7 @@ impl Rule {
                 .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),
         );
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-        WORDING.tell(&mut finding, &[("bytes", &bytes), ("stall", &stall)]);
+        WORDING.tell(&mut finding, &[("bytes", &count(bytes)), ("stall", &stall)]);
         finding
     }
 }

@@ -1,4 +1,4 @@
-//! `tls-record-buffering`.
+//! The rule of the cause `tls-record-buffering`.
 
 use core::time::Duration;
 
@@ -33,15 +33,15 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum size of a long record: a shorter record, with its header, fits into an initial window
-/// before RFC 6928 (RFC 3390).
+/// Minimum size of a long record, in bytes. A smaller record and its header fit even into the
+/// initial window before RFC 6928 (RFC 3390).
 const LONG_RECORD: u64 = 4380;
 /// Minimum stall that counts.
 const NOTABLE: Duration = Duration::from_millis(2);
 
-/// Watches first records of responses that stop for a round trip in the middle: the congestion
-/// window was full, and because a record can only be read as a whole, the client's program receives
-/// nothing until the rest arrives.
+/// Watches responses whose first record stops for a round trip in the middle, because the
+/// congestion window is full. A record can be decrypted only as a whole, so the client's program
+/// receives nothing until the rest has arrived.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
@@ -87,7 +87,8 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if the window, and not the program or a loss, delayed the record's end.
+/// Returns true if the congestion window delayed the end of the record, and neither the program nor
+/// a loss did.
 fn is_stalled(exchange: &Exchange, record: &FirstRecord) -> bool {
     let Some(trip) = record.round_trip else {
         return false;

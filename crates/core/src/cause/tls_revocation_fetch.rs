@@ -1,4 +1,4 @@
-//! `tls-revocation-fetch`.
+//! The rule of the cause `tls-revocation-fetch`.
 
 use core::time::Duration;
 
@@ -40,14 +40,14 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum pause that counts: a client verifies certificates within a few milliseconds.
+/// Minimum pause that counts. A client verifies certificates within a few milliseconds.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Minimum share of the pauses during which a fetch took place.
+/// Minimum share of the pauses in which a fetch took place.
 const SHARE: f64 = 0.5;
 
-/// Watches clients that have received the server's flight and do not continue, while the same host
-/// fetches an OCSP response, a revocation list or an issuer's certificate elsewhere. Without such a
-/// fetch in the capture the pause is the client's own, and there is no accusation.
+/// Watches clients that have received the server's flight and do not continue. Meanwhile, the same
+/// host fetches an OCSP response, a revocation list or an issuer's certificate elsewhere. If the
+/// capture contains no such fetch, the pause is the client's own work, and there is no finding.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
@@ -96,9 +96,11 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns the whole pause as the cost, minus a round trip if Nagle's algorithm holds the client's
-/// request for the ACK of its Finished: without the fetch, it would have held the Finished for the
-/// ACK of the preceding ChangeCipherSpec.
+/// Returns the cost of a fetch: the whole pause, or the pause minus a round trip.
+///
+/// Without the fetch, Nagle's algorithm would hold the client's Finished for the ACK of the
+/// ChangeCipherSpec before it. With the fetch, it holds the request for the ACK of the Finished
+/// instead. If it does, the round trip is not saved.
 fn cost_of(exchange: &Exchange, leg: &Leg) -> Cost {
     let pause = leg.client_think;
     let (end, trip) = exchange

@@ -1,4 +1,4 @@
-//! `tls-round-trips`.
+//! The rule of the cause `tls-round-trips`.
 
 use core::time::Duration;
 
@@ -35,13 +35,13 @@ const WORDING: Wording = Wording {
     )],
 };
 
-/// The change at a client that does not offer anything better.
+/// The change at a client that offers nothing better.
 const OFFER: Wording = Wording {
     fix: &[("client", "offer TLS 1.3, and keep sessions for resumption")],
     ..Wording::NONE
 };
 
-/// The change at a server that no client asked for more.
+/// The change at a server, if no client offered more.
 const ASK: Wording = Wording {
     fix: &[(
         "server",
@@ -60,7 +60,7 @@ const ALLOW: Wording = Wording {
         ),
         (
             "server",
-            "until then let sessions resume: ssl_session_cache shared:SSL:10m, \
+            "until then, let sessions resume: ssl_session_cache shared:SSL:10m, \
              ssl_session_tickets on with keys that all its hosts share",
         ),
     ],
@@ -76,25 +76,25 @@ const GROUPS: Wording = Wording {
     ..Wording::NONE
 };
 
-/// The version number of TLS 1.3 on the wire (RFC 8446 §4.2.1).
+/// The version number of TLS 1.3 (RFC 8446 §4.2.1).
 const TLS_1_3: u16 = 0x0304;
 
 /// Watches handshakes of more than one round trip: full handshakes up to TLS 1.2 (RFC 5246 §7.3),
-/// and those with a HelloRetryRequest (RFC 8446 §4.1.4). The delay of a slow server, or of a long
-/// flight of certificates, is in one leg only.
+/// and handshakes with a HelloRetryRequest (RFC 8446 §4.1.4). A slow server or a long flight of
+/// certificates would delay one leg only.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
     full: u64,
     retried: u64,
-    /// Number of handshakes in which the client offered no better version and no session to resume,
-    /// and the server chose the best that was offered.
+    /// Number of handshakes in which the client is the limit. It offered no better version and no
+    /// session to resume, and the server chose the best that was offered.
     by_client: u64,
-    /// Number of handshakes in which the server chose less than the best offered.
+    /// Number of handshakes in which the server chose a lower version than offered.
     lowered: u64,
-    /// Number of handshakes of TLS 1.3, which show that the server supports it.
+    /// Number of handshakes with TLS 1.3. They show that the server supports it.
     newer: u64,
-    /// Number of sessions that were offered and not resumed.
+    /// Number of handshakes in which the client offered a session that was not resumed.
     refused: u64,
     version: Option<u16>,
     packets: Option<LegPackets>,
@@ -166,14 +166,14 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true for a full handshake of TLS 1.2 or before.
+/// Returns true for a full handshake of TLS 1.2 or earlier.
 fn is_full(handshake: &Handshake) -> bool {
     let is_older = handshake.version.is_some_and(|version| version < TLS_1_3);
     is_older && !handshake.is_resumed && handshake.round_trips() > 1
 }
 
-/// Returns the round trips that a handshake of TLS 1.3, or a resumption, would save, each with the
-/// time that the client then took for another key.
+/// Returns the legs that TLS 1.3 or a resumption would save. The time that the client then took to
+/// make another key is given with each leg.
 fn extra_legs(handshake: &Handshake) -> impl Iterator<Item = (&Leg, Duration)> {
     let is_full = is_full(handshake);
     let last = handshake.round_trips().saturating_sub(1);
@@ -190,9 +190,9 @@ fn extra_legs(handshake: &Handshake) -> impl Iterator<Item = (&Leg, Duration)> {
         })
 }
 
-/// Returns the cost of the leg, including the way back of its answer. The server's think time
-/// counts as part of the leg if the trip is longer; a server that thinks longer does work, which it
-/// would also have to do in fewer legs. The minimum cost is the time on the path.
+/// Returns the cost of a leg, including the way of its answer back to the client. The server's
+/// think time counts only if it is shorter than the rest of the leg: a longer one is work that
+/// fewer legs would also need. The lower bound is the time on the path.
 fn cost_of(leg: &Leg, new_key: Duration) -> Cost {
     let whole = leg.end.since(leg.begin) + leg.to_client;
     let trip = whole.saturating_sub(leg.server_think);
@@ -212,14 +212,14 @@ impl Rule {
         }
     }
 
-    /// Returns true if the server chose less than a client offered, and never chose TLS 1.3: it
-    /// would not choose TLS 1.3 for another client either.
+    /// Returns true if the server chose a lower version than a client offered, and never TLS 1.3.
+    /// So the server is the limit for all clients.
     fn is_servers_limit(&self) -> bool {
         self.lowered > 0 && self.newer == 0
     }
 
-    /// Returns true if the client is assumed to be the limit of a server that no client asked for
-    /// more: the server's choice in that case is not known.
+    /// Returns true if the client seems to be the limit, but no client offered more. It is then not
+    /// known whether the server supports more.
     fn is_untold(&self) -> bool {
         self.culprit() == Owner::Client && self.newer == 0
     }
@@ -255,7 +255,7 @@ impl Rule {
         finding
     }
 
-    /// Returns the number of handshakes with each reason for another round trip, in words.
+    /// Returns one phrase for each reason for another round trip, with its number of handshakes.
     fn reasons(&self) -> Vec<String> {
         let version = version_name(self.version);
         let reasons = [
@@ -270,7 +270,7 @@ impl Rule {
         some.map(|(n, why)| format!("{} {why}", count(n))).collect()
     }
 
-    /// Returns the changes that follow from the handshakes seen.
+    /// Returns the changes that the handshakes suggest.
     fn changes(&self) -> impl Iterator<Item = &'static Wording> {
         let is_client = self.culprit() == Owner::Client;
         let is_full = self.full > 0;

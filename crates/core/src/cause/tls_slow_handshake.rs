@@ -1,4 +1,4 @@
-//! `tls-slow-handshake`.
+//! The rule of the cause `tls-slow-handshake`.
 
 use core::time::Duration;
 
@@ -46,21 +46,22 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Minimum time of the server that counts: an RSA signature with 2048 bits takes a millisecond or
-/// two on any processor; a longer time is queueing or a slow key.
+/// Minimum time of the server that counts. An RSA signature with 2048 bits takes a millisecond or
+/// two on any processor. A longer time is queueing or a slow key.
 const NOTABLE: Duration = Duration::from_millis(8);
-/// Minimum ratio of the server's time for requests to that time if the server is slow in general.
+/// Minimum ratio of the server's time for requests to its time for handshakes, if the server is
+/// slow in general.
 const SHARE_OF_REQUESTS: f64 = 0.5;
 
-/// Maximum number of exchanges per loss at which the path is assumed to delay messages as well.
+/// If there is at least one loss for this many exchanges, the path may have delayed handshakes too.
 const UNSTEADY: u64 = 5;
 
-/// Watches the server's time before its answers within handshakes: its kernel has received the
-/// hello, its program has not answered.
+/// Watches the server's time within handshakes: its kernel has received the ClientHello, and its
+/// program has not answered yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
-    /// The server's time for the requests after the handshakes.
+    /// The server's think times for the requests after the handshakes.
     thinks: Distribution,
     packets: Option<LegPackets>,
 }
@@ -109,7 +110,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if the path loses so much that it may have delayed a late message.
+/// Returns true if the path loses so many segments that it may have delayed a handshake.
 fn is_unsteady(case: &Case<'_>) -> bool {
     case.ledger.losses.repaired.sum() * UNSTEADY >= case.ledger.counts.count
 }
@@ -134,8 +135,8 @@ impl Rule {
                 .median(&tally.saved)
                 .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),
         );
-        // If a relay acknowledges for the server, the path from the relay to the server is not
-        // visible.
+        // If a relay acknowledges in the server's place, the capture does not show the path from
+        // the relay to the server.
         let is_apart = is_unsteady(case) || case.ledger.is_relayed();
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, is_apart);
         WORDING.tell(&mut finding, &[("think", &think)]);

@@ -1,4 +1,4 @@
-//! `traffic-flood`.
+//! The rule of the cause `traffic-flood`.
 
 use super::delays::Delays;
 use super::evidence::{self};
@@ -34,11 +34,11 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of packet numbers shown.
+/// Maximum number of packet numbers kept.
 const PACKETS: usize = 5;
 
-/// Watches abandoned attempts that far outnumber the connections established: a genuine client
-/// retransmits its SYN or sends the last ACK.
+/// Watches abandoned attempts that far outnumber the established connections. A real client would
+/// retransmit its SYN, or send the last ACK.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,

@@ -1,4 +1,7 @@
-//! Round-trip times that exceed the minimum; used by several causes.
+//! Round trips that are longer than the minimum. The rules on the path share this file.
+//!
+//! An exchange is *late* if its round trip is longer than the minimum by [`FACTOR`] and
+//! [`NOTABLE`].
 
 use core::time::Duration;
 
@@ -16,66 +19,67 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::bounded::Least;
 use crate::stats::histogram::Distribution;
 
-/// Minimum ratio of a late round-trip time to the minimum.
+/// Minimum ratio of a late round trip to the minimum.
 pub(super) const FACTOR: u32 = 2;
-/// Minimum difference of a late round-trip time from the minimum.
+/// Minimum difference between a late round trip and the minimum.
 pub(super) const NOTABLE: Duration = Duration::from_millis(5);
-/// Minimum delay that is attributed to a path that is known to delay.
+/// Minimum delay that is attributed to the path.
 const SLIGHT: Duration = Duration::from_millis(1);
-/// The initial congestion window, ten segments (RFC 6928).
+/// The initial congestion window of ten segments, in bytes (RFC 6928).
 const FIRST_FLIGHT: u64 = 14_600;
-/// Maximum number of samples kept, in time order: the earliest.
+/// Maximum number of samples kept. These are the earliest.
 const MAX_SAMPLES: usize = 1024;
 
-/// Minimum number of exchanges on each side of a step.
+/// Minimum number of exchanges before a step, and after it.
 const LEAST_SIDE: usize = 8;
 /// Minimum height of a step, as a share of the lower level.
 const STEP_SHARE: f64 = 0.15;
-/// Maximum percentage of samples that are on the wrong side of a step.
+/// Maximum share of samples on the wrong side of a step, in percent.
 const ASTRAY: usize = 5;
 
-/// Maximum delayed ACK of Linux, or the round trip if that is longer (`tcp_send_delayed_ack()` in
-/// `net/ipv4/tcp_output.c`), and the initial TTL of Linux, which some other systems share
-/// (`ip_default_ttl`).
+/// Maximum delay of a delayed ACK of Linux, if the round trip is not longer
+/// (`tcp_send_delayed_ack()` in `net/ipv4/tcp_output.c`). The second value is the initial TTL of
+/// Linux (`ip_default_ttl`), which some other systems share.
 const LINUX_DELAYED_ACK: Duration = Duration::from_millis(40);
 const LINUX_TTL: u8 = 64;
-/// The divisor of the requests that gives how many a server's kernel may acknowledge before the
-/// response, if the wait is not for the server.
+/// If the time passed on the path, the server's kernel acknowledges at most one in this many
+/// requests before the response.
 const ACKED: u64 = 10;
 
 /// Minimum share of late exchanges for a standing queue.
 const MOSTLY: f64 = 0.5;
-/// Minimum share of late exchanges for a standing queue, if the delays are smooth.
+/// Minimum share of late exchanges for a standing queue whose delays change smoothly.
 const OFTEN: f64 = 0.25;
-/// Minimum correlation between successive delays for them to count as smooth.
+/// Minimum correlation between successive delays that change smoothly.
 const SMOOTH: f64 = 0.5;
 
-/// The round-trip times over time.
+/// The round trips of a service over time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trips {
-    /// Exchanges whose round-trip time exceeds the minimum by the factor.
+    /// The late exchanges.
     pub(super) tally: Tally,
-    /// Late exchanges with the delay that the path to the server may have added, which is only
-    /// visible as a later response.
+    /// The late exchanges, including the delay of late responses. The path to the server may have
+    /// caused this delay.
     pub(super) both_ways: Tally,
-    /// Delays outside the exchanges, whatever the duration of the exchanges themselves.
+    /// Delays outside the exchanges, however long the exchanges are.
     late_outside: Tally,
-    /// Exchanges that exceeded the minimum by at least a step's share.
+    /// Exchanges whose round trip is longer than the minimum by [`STEP_SHARE`].
     pub(super) beyond: Tally,
     least: LeastTrips,
     outside: OutsideTime,
-    /// Number of exchanges for which the time of the response's arrival is known.
+    /// Number of exchanges for which the capture shows when the response arrived at the client.
     told: u64,
-    /// Number of exchanges for which the time of the response's arrival is not known.
+    /// Number of exchanges for which the capture does not show when the response arrived.
     untold: u64,
-    /// Number of late round trips that passed mostly on the path, by a sender's clock.
+    /// Number of late round trips that a sender's clock shows to be mostly on the path.
     clocked: u64,
     samples: Vec<Sample>,
-    /// The time of the latest sample kept; later samples are not added. `None` while there is room.
+    /// The time of the latest sample, if no later samples fit; `None` otherwise.
     until: Option<Timestamp>,
-    /// Number of exchanges whose request the server's kernel acknowledged before the response.
+    /// Number of exchanges whose request was acknowledged before the response.
     acked_first: u64,
-    /// The earliest passages, which include exchanges whose way back is not known.
+    /// The earliest passages. They include those of exchanges for which the arrival of the response
+    /// is not known.
     passages: Least<Passage, MAX_SAMPLES>,
 }
 
@@ -102,7 +106,7 @@ struct OutsideTime {
     heard_slightly: u64,
 }
 
-/// The minimum round-trip time of some exchanges, and the number of these exchanges.
+/// The number of some exchanges, and their minimum round trip.
 #[derive(Clone, Copy, Debug, Default)]
 struct LeastTrip {
     count: u64,
@@ -116,8 +120,8 @@ impl LeastTrip {
     }
 }
 
-/// The time of a request on the path, as far as visible, and whether it exceeded its own
-/// connection's minimum.
+/// The visible time of an exchange on the path. It is late if it is far above the minimum of the
+/// connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Passage {
     at: Timestamp,
@@ -128,20 +132,20 @@ struct Passage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Sample {
     at: Timestamp,
-    /// The round-trip time in nanoseconds; a small type, because there are many samples.
+    /// The round trip in nanoseconds. The type is small because there are many samples.
     trip: u64,
     /// The client's port, which identifies the connection.
     port: u16,
     ttl: u8,
 }
 
-/// A step of the round-trip times at an instant, from one level to another.
+/// A step of the round trips from one level to another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) at: Timestamp,
     pub(super) before: Duration,
     pub(super) after: Duration,
-    /// The time to live of the answers before and after, if it changed.
+    /// The TTL of the responses before and after the step, if it changed.
     pub(super) ttl: Option<(u8, u8)>,
 }
 
@@ -150,12 +154,13 @@ impl Trips {
 
     pub(super) fn observe(&mut self, exchange: &Exchange) {
         let seen = exchange.waited(WaitKind::RoundTrip);
-        // At the server, its reply may arrive within a tick of the capture's clock.
+        // The capture point is at the server, whose reply came within a tick of the capture's
+        // clock.
         if seen + exchange.path.to_client == Duration::ZERO {
             return;
         }
-        // It is not known when the request reached the server: the rest is on the client's side of
-        // the path.
+        // It is not known when the request reached the server. The known time covers only the
+        // client's side of the path.
         if seen.is_zero()
             && exchange
                 .path
@@ -170,8 +175,8 @@ impl Trips {
         self.acked_first += u64::from(exchange.path.is_acked_first);
         self.told += u64::from(is_whole);
         self.untold += u64::from(!is_whole);
-        // The minimum of its own connection: the service's minimum depends on which client came
-        // first.
+        // The minimum of the exchange's own connection is used. The service's minimum would depend
+        // on which client came first.
         let least = exchange.path.to_server.unwrap_or(seen) + beyond;
         self.note_least(exchange, trip, least);
         let late = trip.saturating_sub(least);
@@ -223,16 +228,17 @@ impl Trips {
         }
     }
 
-    /// Returns true if senders' clocks show that the path was late: without the clocks, a host
-    /// whose kernel acknowledges late looks the same.
+    /// Returns true if senders' clocks show the delay on the path. Without the clocks, a host whose
+    /// kernel acknowledges late would look the same.
     pub(super) fn is_by_clock(&self) -> bool {
         self.clocked * CLOCKED_PART >= self.tally.affected
     }
 
-    /// Returns the minimum round-trip time that late ones are compared with: the service's, or that
-    /// of the late ones' own connections if another host is far nearer to the server.
+    /// Returns the minimum round trip with which late ones are compared. It is the service's
+    /// minimum. If another host is far nearer to the server, it is the minimum of the late
+    /// connections themselves.
     pub(super) fn least_of_late(&self, case: &Case<'_>) -> Duration {
-        // A handshake is also a round trip.
+        // A handshake is a round trip too.
         let least = self.least();
         let least = least.into_iter().chain(case.ledger.trips.handshake).min();
         let least = least.unwrap_or_default();
@@ -240,8 +246,8 @@ impl Trips {
         if own >= least * FACTOR { own } else { least }
     }
 
-    /// Records delays before and after the exchange. If the path is narrow, the end of a long
-    /// response waits for the rest of the response: that is transmission, not delay.
+    /// Records delays before and after the exchange. For a long response, the time after it does
+    /// not count: on a slow link, the response's end waits until the rest is transmitted.
     fn note_outside(&mut self, exchange: &Exchange, outside: Duration) {
         let asked = exchange.path.queued.request;
         let asked = asked.min(outside);
@@ -260,8 +266,8 @@ impl Trips {
             .add_wall(exchange.begin - asked, exchange.end + heard);
     }
 
-    /// Records the minimum round-trip time. In a capture at the server every reply of the client
-    /// may be late, so the minimum already known for the exchange's connection is recorded instead.
+    /// Records the minimum round trip. In a capture at the server, every reply of the client may be
+    /// late, so the connection's known minimum is recorded instead.
     fn note_least(&mut self, exchange: &Exchange, trip: Duration, least: Duration) {
         let (known, trip) = if is_far(exchange) {
             (&mut self.least.afar, least)
@@ -272,8 +278,9 @@ impl Trips {
         known.least = known.least.into_iter().chain([trip]).min();
     }
 
-    /// Returns the minimum round-trip time, by the position from which most exchanges were seen:
-    /// for a client that was already connected, its distance is not known before its first reply.
+    /// Returns the minimum round trip, for the side of the path on which most exchanges were
+    /// captured. If a client was already connected when the capture began, its distance is not
+    /// known before its first reply.
     pub(crate) fn least(&self) -> Option<Duration> {
         if self.least.afar.count > self.least.near.count {
             self.least.afar.least
@@ -283,7 +290,7 @@ impl Trips {
     }
 
     fn note_both_ways(&mut self, exchange: &Exchange, late: Duration, outside: Duration) {
-        // At the server, the time until its response is its own.
+        // In a capture at the server, the time until the response is the server's own.
         let answered_late = if exchange.path.is_acked_first || is_far(exchange) {
             Duration::ZERO
         } else {
@@ -327,8 +334,8 @@ impl Trips {
         self.settle();
     }
 
-    /// Returns the delays outside the exchanges, by clients' clocks and acknowledgements, if they
-    /// are most of the total and not those of a single moment.
+    /// Returns the delays outside the exchanges, by clients' clocks and ACKs. `None` if they are
+    /// not most of the delay, or occur at one time only.
     pub(crate) fn late_outside(&self) -> Option<&Tally> {
         let late = &self.late_outside;
         let longest = late.saved.quantile(1.0)?;
@@ -336,8 +343,8 @@ impl Trips {
         (late.affected >= evidence::REPEATS && self.is_outside() && recurs()).then_some(late)
     }
 
-    /// Returns true if replies that mostly took so much longer than a minimum of `least` were in
-    /// flight: if its program thinks for as long, a Linux kernel acknowledges first.
+    /// Returns true if the time beyond the minimum `least` passed on the path. If the program of a
+    /// Linux server thought for that long, its kernel would send an ACK first.
     pub(crate) fn are_on_way(&self, least: Duration) -> bool {
         let Some((_, typical, _)) = level(&self.in_order()) else {
             return false;
@@ -351,7 +358,7 @@ impl Trips {
         is_linux && is_silent && typical.saturating_sub(least) * 2 >= delayed_ack * 3
     }
 
-    /// Returns true if the late exchanges are those that met an upload to their server on the path.
+    /// Returns true if the late exchanges are those that met an upload to the same server.
     pub(super) fn are_beside(&self, uploads: &Uploads) -> bool {
         let mut meetings = Meetings::default();
         for passage in self.passages.sorted() {
@@ -368,14 +375,14 @@ impl Trips {
         self.until = self.samples.last().filter(|_| is_full).map(|last| last.at);
     }
 
-    /// Returns true if the time that `tally` counted matters to the requests as their clients
-    /// experience them: in a capture at the server most of that time is not visible.
+    /// Returns true if the time in `tally` matters to clients. In a capture at the server, most of
+    /// this time is outside the exchanges.
     pub(super) fn is_material(&self, case: &Case<'_>, tally: &Tally) -> bool {
         if evidence::is_material(case, tally) {
             return true;
         }
         let least = self.least().unwrap_or_default();
-        // A momentary stall of a host delays all packets in flight.
+        // A host that stalls once delays all packets in flight.
         let typical = self.tally.saved.quantile(0.5).unwrap_or_default();
         let recurs = self.tally.times(typical) >= OCCASIONS;
         self.outside.all > 0 && recurs && matters_outside(case, tally, least)
@@ -386,14 +393,15 @@ impl Trips {
         self.outside.all.saturating_mul(2) > self.both_ways.cost.likely
     }
 
-    /// Sets the finding's cost as a share of the requests' total time.
+    /// If the delay is mostly outside the exchanges, sets the finding's share of the requests' time
+    /// including that delay.
     pub(super) fn share(&self, case: &Case<'_>, tally: &Tally, finding: &mut Finding) {
         if self.is_outside() {
             finding.share = share_outside(case, tally, self.least().unwrap_or_default());
         }
     }
 
-    /// Returns the round trips in time order.
+    /// Returns the samples in the order of their times.
     fn in_order(&self) -> Vec<Sample> {
         let mut samples = self.samples.clone();
         samples.sort_unstable();
@@ -402,20 +410,20 @@ impl Trips {
     }
 
     /// Returns true if there is a standing queue on the path: most exchanges are late, or many are
-    /// and with delays that change smoothly.
+    /// and their delays change smoothly.
     pub(super) fn is_queue(&self, count: u64) -> bool {
         let share = self.tally.affected as f64 / count.max(1) as f64;
         share >= MOSTLY || (share >= OFTEN && self.smoothness() >= SMOOTH)
     }
 
-    /// Returns the cost of a standing queue, which affects all alike: exchanges with an unknown
-    /// time of the response's arrival waited as long as the others.
+    /// Returns the cost of a standing queue. The queue affects all exchanges, so exchanges with an
+    /// unknown arrival of the response count like the others.
     pub(super) fn queued(&self) -> Tally {
         self.with_untold(&self.tally, self.outside.heard_late)
     }
 
-    /// Returns the cost of jitter. For exchanges with an unknown time of the response's arrival,
-    /// the same is only the upper bound, because the arrival is known more often if it was late.
+    /// Returns the cost of jitter. Exchanges for which the arrival of the response is not known
+    /// count only in the upper bound: the arrival is known more often if it was late.
     pub(super) fn jittered(&self) -> Tally {
         let likely = self.both_ways.cost.likely;
         let mut tally = self.with_untold(&self.both_ways, self.outside.heard_slightly);
@@ -433,7 +441,7 @@ impl Trips {
         tally
     }
 
-    /// Returns the correlation of each round-trip time with the next one.
+    /// Returns the correlation between each round trip and the next one.
     fn smoothness(&self) -> f64 {
         let trips: Vec<f64> = self
             .in_order()
@@ -451,7 +459,7 @@ impl Trips {
         if variance > 0.0 { both / variance } else { 0.0 }
     }
 
-    /// Returns the step at which all round-trip times changed to another level, if there was one.
+    /// Returns the step at which all round trips changed to another level; `None` if there is none.
     pub(super) fn step(&self) -> Option<Step> {
         let samples = self.in_order();
         let mut sorted: Vec<u64> = samples.iter().map(|sample| sample.trip).collect();
@@ -461,7 +469,7 @@ impl Trips {
         let middle = low + high.saturating_sub(low) / 2;
         let is_high = |sample: &Sample| sample.trip > middle;
         let highs = samples.iter().filter(|sample| is_high(sample)).count();
-        // As the split advances, the samples before it change sides.
+        // While the split moves forward, samples pass from its right side to its left.
         let (mut astray, mut best) = (samples.len() - highs, (usize::MAX, 0));
         for (index, sample) in samples.iter().enumerate() {
             let wrong = astray.min(samples.len() - astray);
@@ -484,14 +492,14 @@ impl Trips {
     }
 }
 
-/// Returns true if the time that `tally` counted outside of exchanges matters to the client.
+/// Returns true if the time in `tally`, which is outside the exchanges, matters to clients.
 pub(super) fn matters_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> bool {
     let mean = Duration::from_nanos(tally.cost.likely / case.ledger.counts.count.max(1));
     mean >= MATERIAL_TIME && share_outside(case, tally, least) >= MATERIAL_SHARE
 }
 
-/// Returns the share of `tally` in the requests' time including their way from and to the client,
-/// which takes each at least this round-trip time.
+/// Returns `tally` as a share of the requests' time. This time includes the way from and to the
+/// client, which takes at least the round trip `least` for each request.
 pub(super) fn share_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> f64 {
     let ways = nanos(least).saturating_mul(case.ledger.counts.count);
     let whole = case
@@ -502,12 +510,12 @@ pub(super) fn share_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> 
     tally.cost.likely as f64 / whole.max(1) as f64
 }
 
-/// The divisor of the late round trips that gives how many must be confirmed by a clock: round
-/// trips that were late on the way to the server never are.
+/// A sender's clock must show at least one in this many of the late round trips. Clocks never show
+/// delays on the way to the server.
 const CLOCKED_PART: u64 = 4;
 
-/// Returns true if the point is nearer to the server: most of a round trip is outside the exchange
-/// as seen at the point.
+/// Returns true if the capture point is nearer to the server than to the client. Most of each round
+/// trip is then outside the exchange.
 pub(super) fn is_far(exchange: &Exchange) -> bool {
     exchange
         .path
@@ -515,9 +523,9 @@ pub(super) fn is_far(exchange: &Exchange) -> bool {
         .is_some_and(|least| exchange.path.to_client > least)
 }
 
-/// Returns the delay with which the request reached a point at the server, by its sender's clock,
-/// plus the delay with which the client received the response's end. Zero at the client, where the
-/// exchange includes both. The flag is true if both are known.
+/// Returns the delay outside the exchange as captured. It is the request's delay before the capture
+/// point, by the sender's clock, plus the delay of the response's end after that point. It is zero
+/// if the capture point is nearer to the client. The second value is true if both delays are known.
 fn outside(exchange: &Exchange) -> (Duration, bool) {
     if !is_far(exchange) {
         return (Duration::ZERO, true);
@@ -527,7 +535,7 @@ fn outside(exchange: &Exchange) -> (Duration, bool) {
     (asked + heard.unwrap_or_default(), heard.is_some())
 }
 
-/// Returns the step from one side to the other, if each side is at a constant level.
+/// Returns the step between the two sides, if each side has a constant level.
 fn step_between(before: &[Sample], after: &[Sample]) -> Option<Step> {
     let (low, high) = (level(before)?, level(after)?);
     let (from, to) = (low.1, high.1);
@@ -550,7 +558,7 @@ fn step_between(before: &[Sample], after: &[Sample]) -> Option<Step> {
     })
 }
 
-/// Returns the 10th, 50th and 90th percentile of a side.
+/// Returns the 10th, 50th and 90th percentile of the round trips of a side.
 fn level(side: &[Sample]) -> Option<(Duration, Duration, Duration)> {
     let mut trips: Vec<Duration> = side
         .iter()

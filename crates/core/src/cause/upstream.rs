@@ -1,9 +1,8 @@
-//! The upstream of a proxy: if one capture contains the proxy's client side and its upstream side,
-//! each client request is matched with the upstream request that it caused.
+//! The upstream of a proxy. If the capture contains both sides of the proxy, each client request is
+//! matched with the upstream request that it caused.
 //!
-//! Most proxies send upstream requests from the address at which they receive client requests. A
-//! proxy with different addresses towards its clients and its upstream is recognised by the times
-//! of its requests, if these match more closely than chance allows.
+//! Most proxies send upstream requests from the address at which they receive client requests. If
+//! the addresses differ, the times of the requests must match more closely than chance allows.
 
 use core::cell::OnceCell;
 use core::time::Duration;
@@ -16,48 +15,48 @@ use crate::observed::flow::Endpoint;
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
-/// Minimum number of matched requests for recognising a service's upstream.
+/// Minimum number of matched requests that show an upstream.
 const LEAST_PAIRS: usize = 5;
-/// Maximum number of services considered as the upstream of one service.
+/// Maximum number of services that are tried as the upstream of one service.
 const MAX_CANDIDATES: usize = 64;
-/// Minimum share of a service's requests that are matched with upstream requests.
+/// Minimum share of a service's requests that have a matching upstream request.
 const FOLLOWED: f64 = 0.8;
-/// Minimum ratio of the round-trip time to a far upstream to the round-trip time to its proxy.
+/// Minimum ratio of the round trip to a distant upstream to the round trip to its proxy.
 const FARTHER: u32 = 4;
-/// Allowance for the variation of one host's timestamps.
+/// Maximum variation of one host's timestamps.
 const JITTER: Duration = Duration::from_millis(1);
-/// Minimum share of a wait that is spent upstream of the proxy.
+/// Minimum share of the think time for which the proxy waits for its upstream.
 const MAINLY: f64 = 0.5;
-/// Minimum share of the pairs that must agree for a statement about all pairs.
+/// A statement about the upstream must be true for at least this share of the pairs.
 const MOST: f64 = 0.9;
 
-/// Minimum number of pairs if no address links the two sides.
+/// Minimum number of pairs if the proxy has different addresses on its two sides.
 const LEAST_BY_TIMES: usize = 10;
-/// Minimum share of the client request's wait that its upstream request must fill, if no address
-/// links the two sides.
+/// Minimum share of the client request's think time that the upstream request takes, if the
+/// addresses differ.
 const FILLED: f64 = 0.8;
 /// Maximum expected number of upstream requests that fit a client request by chance.
 const BY_CHANCE: f64 = 0.1;
-/// Maximum ratio of the spread of the client side's times after subtracting the upstream time to
-/// the spread before: parallel requests to two servers vary independently.
+/// Maximum ratio of two spreads. The first is that of the clients' times without the upstream's
+/// time. The second is that of the clients' whole times. If a client sent requests to two servers
+/// in parallel, the times would vary independently.
 const LEFT: f64 = 0.5;
-/// Maximum number of upstream requests tried for each client request if no address links the two
-/// sides.
+/// Maximum number of upstream requests that are tried for each client request, if the addresses
+/// differ.
 const MAX_TRIED: usize = 16;
 
-/// The upstream of a service, with the waits on both sides.
+/// The upstream of a service, with the matched requests on both sides.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(super) endpoint: Endpoint,
-    /// Pairs of a client request and the upstream request that it caused.
+    /// The pairs of a client request and the upstream request that it caused.
     pub(super) pairs: Vec<Pair>,
     /// Number of requests that each pair represents.
     weight: f64,
-    /// The limit through which requests pass one after the other to the upstream, if they wait for
-    /// one.
+    /// The gate of the upstream, if requests pass it one after the other.
     pub(super) gate: Option<Gate>,
     pub(super) role: Option<Role>,
-    /// The result of [`Upstream::claim`], cached because several rules need it.
+    /// The result of [`Upstream::claim`]. It is cached because several rules need it.
     claimed: OnceCell<Option<(Role, Tally)>>,
 }
 
@@ -68,36 +67,34 @@ pub(super) struct Pair {
     pub(super) back: Moment,
 }
 
-/// The upstream's role in its proxy's time.
+/// The reason why the proxy waits for its upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The upstream's own think time.
+    /// The upstream thinks.
     Thinks,
-    /// The distance to the upstream.
+    /// The upstream is distant.
     IsFar,
-    /// New connections to the upstream, one for each request.
+    /// The proxy opens a new connection to the upstream for each request.
     IsConnectedAnew,
-    /// Upstream requests that begin only when the proxy has the whole client request.
+    /// The proxy sends its request only when it has received the client's whole request.
     IsAskedLate,
-    /// Responses of the upstream that the proxy holds back.
+    /// The proxy holds back the upstream's response.
     IsHeldBack,
 }
 
 impl Pair {
-    /// Returns the time at which the upstream response's first byte arrives at the proxy.
+    /// Returns the time at which the first byte of the upstream's response arrives at the proxy.
     fn first_byte(&self) -> crate::observed::time::Timestamp {
         self.back.answered + self.back.asked.since(self.back.sent)
     }
 
-    /// Returns the time for which the client request waited for the upstream request, until the
-    /// response to the client began.
+    /// Returns the time for which the complete client request waited for the upstream's response.
     fn waited(&self) -> Duration {
         let from = self.back.begin.max(self.front.asked);
         self.first_byte().min(self.front.answered).since(from)
     }
 
-    /// Returns the time until the response to the client began, minus the time of the upstream
-    /// request.
+    /// Returns the time of the client request without the time of the upstream request.
     fn room(&self) -> Duration {
         let took = self.first_byte().since(self.back.begin);
         self.front
@@ -111,21 +108,20 @@ impl Pair {
         self.back.asked.since(self.back.sent) * 2
     }
 
-    /// Returns the time for which the upstream request could have overlapped with the arrival of
-    /// the client request.
+    /// Returns the time that would be saved if the upstream request began with the upload.
     fn overlap(&self) -> Duration {
         let upload = self.front.sent.since(self.front.begin);
         upload.min(self.front.answered.since(self.back.begin))
     }
 
-    /// Returns the time for which the proxy held back the available response.
+    /// Returns the time for which the proxy held back the response.
     fn held(&self) -> Duration {
         self.front.answered.since(self.first_byte())
     }
 }
 
 impl Upstream {
-    /// Returns the upstream of `front`, if another service in the capture is its upstream.
+    /// Returns the upstream of `front`; `None` if no service in the capture is its upstream.
     pub(crate) fn of(front: Endpoint, rhythms: &BTreeMap<Endpoint, Rhythm>) -> Option<Self> {
         let own = rhythms.get(&front)?;
         if own.moments.len() < LEAST_PAIRS || !own.moments.iter().any(is_slow) {
@@ -155,7 +151,7 @@ impl Upstream {
         })
     }
 
-    /// Returns the time that one pair would have saved.
+    /// Returns the time that this pair would save without the upstream's `role`.
     fn saved(&self, role: Role, pair: &Pair) -> Duration {
         match role {
             Role::Thinks | Role::IsFar | Role::IsConnectedAnew => {
@@ -167,7 +163,7 @@ impl Upstream {
         }
     }
 
-    /// Returns the role and the savings of the exchanges, if they are worth a finding.
+    /// Returns the upstream's role and its cost; `None` if the cost does not matter.
     pub(super) fn claim(&self, case: &Case<'_>) -> Option<(Role, &Tally)> {
         let claimed = self.claimed.get_or_init(|| self.weigh(case)).as_ref();
         claimed.map(|(role, tally)| (*role, tally))
@@ -189,12 +185,12 @@ impl Upstream {
         (is_repeated && evidence::is_material(case, &tally)).then_some((role, tally))
     }
 
-    /// Returns the proxy's think time in which it did not wait for the upstream.
+    /// Returns the proxy's think time without the time that it waited for the upstream.
     pub(super) fn rest(&self, role: Role) -> Tally {
         let mut tally = Tally::default();
         for pair in &self.pairs {
             let saved = match role {
-                // The upstream's own time is needed, whether it overlaps or not.
+                // The upstream's own time is necessary, even if it overlaps with the upload.
                 Role::IsAskedLate => pair.waited(),
                 role => self.saved(role, pair),
             };
@@ -206,7 +202,8 @@ impl Upstream {
         tally
     }
 
-    /// Returns the time of uploads to the proxy that did not also wait for the upstream.
+    /// Returns the time of uploads to the proxy, without the part that could overlap with the
+    /// upstream request.
     pub(super) fn upload_rest(&self) -> Tally {
         let mut tally = Tally::default();
         for pair in &self.pairs {
@@ -219,14 +216,14 @@ impl Upstream {
         tally
     }
 
-    /// Returns the median of `of` over the pairs.
+    /// Returns the median of `of` over all pairs.
     pub(super) fn median(&self, of: impl Fn(&Pair) -> Duration) -> Duration {
         median(&self.pairs, of)
     }
 }
 
-/// Returns the claim of [`Upstream::claim`] if its role is one of `roles`, for the rules that share
-/// it.
+/// Returns the result of [`Upstream::claim`] if its role is one of `roles`. Several rules share the
+/// claim.
 pub(super) fn claimed<'a>(
     case: &'a Case<'_>,
     roles: &[Role],
@@ -265,7 +262,7 @@ fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {
     if !is_main(median(pairs, Pair::waited)) {
         return None;
     }
-    // The clients' connections are reused, the upstream's carry one request each.
+    // The clients reuse their connections, and each upstream connection carries one request.
     let reused = pairs.iter().filter(|pair| pair.front.ordinal > 0).count();
     let is_anew = most(&|pair| pair.back.ordinal == 0) && reused * 2 >= pairs.len();
     let travel = median(pairs, Pair::travel);
@@ -279,7 +276,7 @@ fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {
     }
 }
 
-/// Pairs each client request with the earliest upstream request within its time.
+/// Matches each client request with the first upstream request that is sent and answered within it.
 fn pairs(front: Endpoint, asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
     let mut taken = vec![false; behind.len()];
     let mut pairs = Vec::new();
@@ -305,8 +302,8 @@ fn pairs(front: Endpoint, asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
     pairs
 }
 
-/// Returns the service that another address calls for each request of `front`, and for nothing
-/// else: the upstream of a proxy that uses another address towards it.
+/// Returns the upstream of a proxy that uses another address towards it. This service gets one
+/// request for each request to `front`, and no other requests.
 fn by_times<'a>(
     front: Endpoint,
     own: &Rhythm,
@@ -326,14 +323,16 @@ fn by_times<'a>(
         let is_all = pairs.len() >= LEAST_BY_TIMES && pairs.len() as f64 >= all as f64 * FOLLOWED;
         (is_all && is_driven(&pairs, &rhythm.moments)).then_some((back, rhythm, pairs))
     });
-    // If several services match, nested in each other, the proxy calls the one that takes longest.
+    // If several services match, their requests are nested. The proxy calls the one that takes
+    // longest.
     found.max_by_key(|(back, _, pairs)| {
         let waited: Duration = pairs.iter().map(Pair::waited).sum();
         (waited, core::cmp::Reverse(*back))
     })
 }
 
-/// Pairs each client request with an upstream request of another client that fills its wait.
+/// Matches each client request with an upstream request from another address that takes nearly all
+/// of its think time.
 fn pairs_by_times(asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
     let mut taken = vec![false; behind.len()];
     let mut pairs = Vec::new();
@@ -355,8 +354,8 @@ fn pairs_by_times(asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
     pairs
 }
 
-/// Returns true if the upstream request is within the client request and takes nearly all of its
-/// time.
+/// Returns true if the upstream request is within the client request, and takes nearly all of its
+/// think time.
 fn is_filled(pair: &Pair) -> bool {
     let Pair { front, back } = pair;
     let think = front.think();
@@ -368,8 +367,8 @@ fn is_filled(pair: &Pair) -> bool {
         && pair.waited().as_secs_f64() >= think.as_secs_f64() * FILLED
 }
 
-/// Returns true if the client side's time is the upstream time: requests like those of `behind`
-/// would not fit by chance, and both times vary together.
+/// Returns true if the upstream determines the time of the client requests. Requests like those in
+/// `behind` must not fit by chance, and both times must vary together.
 fn is_driven(pairs: &[Pair], behind: &[Moment]) -> bool {
     let (Some(first), Some(last)) = (behind.first(), behind.last()) else {
         return false;
@@ -389,20 +388,20 @@ fn is_driven(pairs: &[Pair], behind: &[Moment]) -> bool {
         && spread(&room).as_secs_f64() <= spread(&thinks).as_secs_f64() * LEFT
 }
 
-/// Returns true if the host of `front` sent enough requests to a service.
+/// Returns true if the host of `front` sent enough requests to the service.
 fn may_be_behind(front: Endpoint, rhythm: &Rhythm) -> bool {
     let is_there = |moment: &Moment| is_same_host(front, moment.client);
     rhythm.moments.len() >= LEAST_PAIRS && rhythm.moments.first().is_some_and(is_there)
 }
 
-/// Returns true if the client may be the server `front`: at the same address, or over its host's
-/// loopback.
+/// Returns true if the client may be on the same host as the server `front`: at the same address,
+/// or over loopback.
 fn is_same_host(front: Endpoint, client: Endpoint) -> bool {
     client.addr == front.addr || client.addr.is_loopback() || front.addr.is_loopback()
 }
 
-/// Returns true if the proxy may have called `back` for `moment`: from the same host, or over its
-/// loopback, with a response that came no later.
+/// Returns true if the proxy may have sent `back` for the client request `moment`: from the same
+/// host, and with a response that came no later.
 fn is_within(front: Endpoint, moment: &Moment, back: &Moment) -> bool {
     is_same_host(front, back.client)
         && back.point == moment.point

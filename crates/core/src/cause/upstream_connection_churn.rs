@@ -1,4 +1,4 @@
-//! `upstream-connection-churn`.
+//! The rule of the cause `upstream-connection-churn`.
 
 use super::evidence::{self, human, median};
 use super::upstream::{Role, Upstream, claimed};
@@ -29,13 +29,13 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Watches proxies that open a connection to their upstream for every request, with an upstream
-/// that accepts connections more slowly than requests.
+/// Watches proxies that open a new connection to their upstream for each request, if the upstream
+/// is slower to accept connections than to answer requests.
 ///
-/// The discriminator is both together: each upstream request is the first of its connection while
-/// client requests share theirs; and new connections are served one at a time at even intervals,
-/// although a connection that meets no other is served immediately. A slow upstream with new
-/// connections is `downstream-wait`.
+/// Two signs must come together. Each upstream request is the first of its connection, while client
+/// requests share theirs. And new connections are served one at a time at even intervals, although
+/// a single connection is served immediately. If the upstream is just slow, the cause is
+/// `downstream-wait`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 

@@ -1,4 +1,4 @@
-//! The prose of findings: constants of each rule, separate from its detection.
+//! The texts of findings. They are constants of each rule, separate from its detection.
 
 use core::fmt::Display;
 
@@ -6,22 +6,23 @@ use super::Id;
 use super::evidence::{fix, percent, ruled_out};
 use crate::report::Finding;
 
-/// The sentences of a finding other than its evidence. `{name}` is replaced by a value that the
-/// rule provides; `{share}`, `{part}` (of the exchanges) and `{service}` are values of the finding.
+/// All texts of a finding except its evidence. `{name}` in a text is replaced by a value of the
+/// rule. `{share}`, `{part}` (the affected share of the exchanges) and `{service}` are replaced by
+/// values of the finding.
 pub(super) struct Wording {
     pub(super) summary: &'static str,
-    /// The look-alikes, and the evidence that excludes each.
+    /// The look-alikes, each with the evidence that excludes it.
     pub(super) ruled_out: &'static [(Id, &'static str)],
     pub(super) overturned_by: &'static str,
-    /// The changes, each with the place to make it.
+    /// The changes to make, each with its place.
     pub(super) fix: &'static [(&'static str, &'static str)],
 }
 
-/// Values by the names that they replace.
+/// Names with the values that replace them.
 pub(super) type Values<'a> = [(&'a str, &'a dyn Display)];
 
 impl Wording {
-    /// The empty wording.
+    /// The wording without any text.
     pub(super) const NONE: Self = Self {
         summary: "",
         ruled_out: &[],
@@ -29,7 +30,7 @@ impl Wording {
         fix: &[],
     };
 
-    /// Adds the wording to a finding, after its present text.
+    /// Adds the texts to the finding, after the texts that it already has.
     pub(super) fn tell(&self, finding: &mut Finding, values: &Values<'_>) {
         finding.summary += &filled(self.summary, finding, values);
         for &(cause, because) in self.ruled_out {
@@ -46,7 +47,7 @@ impl Wording {
     }
 }
 
-/// Returns a text with its values filled in.
+/// Returns `text` with all names replaced by their values.
 pub(super) fn filled(text: &str, finding: &Finding, values: &Values<'_>) -> String {
     let mut pieces = text.split('{');
     let mut filled = pieces.next().unwrap_or_default().to_owned();
@@ -63,7 +64,7 @@ pub(super) fn filled(text: &str, finding: &Finding, values: &Values<'_>) -> Stri
     filled
 }
 
-/// Returns one of the finding's own values.
+/// Returns the value of a name that stands for a value of the finding.
 fn own(finding: &Finding, name: &str) -> String {
     let affected = finding.affected;
     match name {
@@ -168,7 +169,7 @@ mod tests {
         );
     }
 
-    /// Returns a finding without any text.
+    /// Returns a finding without texts.
     fn finding() -> Finding {
         Finding {
             share: 0.25,

@@ -1,4 +1,4 @@
-//! `worker-saturation`.
+//! The rule of the cause `worker-saturation`.
 
 use super::evidence::{self, human, median};
 use super::rhythm::{Gate, Nature};
@@ -26,17 +26,17 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for turns that may be caused by a limit.
+/// The wording if either work or a limit causes the even intervals.
 const IN_TURNS: Wording = Wording {
     summary: "The server answers one request at a time, {turn} after the previous one; the others \
               wait for {saved} (median), {share} of all request time. Either each request takes \
-              that much work, or a rate limit applies: no request reached an idle server, which \
-              would show which it is.",
+              that much work, or a rate limit applies: no request reached an idle server; such a \
+              request would show which of the two it is.",
     ruled_out: &[],
     ..WORDING
 };
 
-/// The wording for a server that serves several requests in parallel.
+/// The wording for a server that handles several requests in parallel.
 const SEVERAL: Wording = Wording {
     summary: "The server serves about {served} at a time and needs {alone} for each; the others \
               wait for {saved} (median), {share} of all request time. Each \
@@ -59,20 +59,20 @@ const FEWER: (&str, &str) = (
     "fewer requests in parallel: more of them only wait longer",
 );
 
-/// The change at a server that may have more than one worker.
+/// The change at a server that can have more than one worker.
 const MORE_WORKERS: &str = "more workers, threads or processes; a higher limit if a proxy queues \
                             the requests; a shorter time under a common lock";
 
-/// The change at a server that serves a few requests in parallel.
+/// The change at a server that handles a few requests in parallel.
 const SHARED: &str = "find the limited resource: workers, connections of a pool, a lock, a proxy's \
                       limit; then add more of it, or hold it for a shorter time";
 
-/// Watches requests on several connections that are answered one at a time, one turn after the
-/// other, while a request that meets an idle server also takes one turn.
+/// Watches requests on several connections that are answered one at a time, at even intervals.
 ///
-/// The turn of a request that did not wait distinguishes this from a limit: the turn is work. With
-/// several workers, or uneven work, there is no pattern of turns; the time of a single request and
-/// the rate of responses under load show how many are served in parallel ([`capacity`]).
+/// A request that meets the server idle also takes one interval. So the interval is work, and not a
+/// limit. With several workers or uneven work, there are no even intervals. The time of a single
+/// request and the rate under load then show how many requests are handled in parallel
+/// ([`capacity`]).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
@@ -107,20 +107,20 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if requests wait because of the server's own limit on how many it serves in
-/// parallel. If the server passes requests on, its upstream is the limit.
+/// Returns true if the server's own limit of parallel requests makes requests wait. If the server
+/// forwards requests, the limit is its upstream's.
 pub(super) fn has_limit(case: &Case<'_>) -> bool {
     let is_own = || downstream_wait::passes_on(case).is_none();
     capacity::of(case).is_some_and(|capacity| capacity.tally(case).is_some() && is_own())
 }
 
-/// Returns true if a limit on requests, or the upstream of a proxy, makes requests wait.
+/// Returns true if a rate limit or the upstream of a proxy makes requests wait.
 fn is_of_others(case: &Case<'_>) -> bool {
     rate_limit::is_configured(case) || downstream_wait::passes_on(case).is_some()
 }
 
-/// Returns the finding on a server that serves several requests in parallel, whatever the turns
-/// look like.
+/// Returns the finding on a server that handles several requests in parallel. Even intervals are
+/// not needed.
 fn several(case: &Case<'_>) -> Option<Finding> {
     let capacity = capacity::of(case).filter(|_| !is_of_others(case))?;
     let tally = capacity.tally(case)?;
@@ -159,8 +159,8 @@ fn several(case: &Case<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Returns the finding on requests that wait for each other. Whether work or a limit is the reason
-/// is not known, because no request met the server idle.
+/// Returns the finding on requests that wait for each other. No request met the server idle, so the
+/// reason may be work or a limit.
 fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = of_gate(case, gate, tally);
     finding.verdict = Verdict::Possible;
@@ -190,7 +190,7 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     finding
 }
 
-/// Returns a finding with the turns as evidence.
+/// Returns a finding with the even intervals as evidence.
 fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
@@ -199,7 +199,7 @@ fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     finding
 }
 
-/// Fills in a wording of turns.
+/// Adds a wording for even intervals to the finding.
 fn tell(wording: &Wording, finding: &mut Finding, case: &Case<'_>, gate: &Gate, tally: &Tally) {
     wording.tell(
         finding,

@@ -1,7 +1,7 @@
-//! `zero-window`.
+//! The rule of the cause `zero-window`.
 //!
-//! A window of zero distinguishes it from `receive-window`: the receiver had no room at all,
-//! because its program read nothing. The end of the silence, the receiver's window update,
+//! The window of zero distinguishes it from `receive-window`: the receiver has no room at all,
+//! because its program does not read. The silence ends with the receiver's window update, which
 //! distinguishes it from `server-pause`.
 
 use core::time::Duration;
@@ -13,7 +13,7 @@ use crate::exchange::Side;
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
 
-/// The evidence on the wire.
+/// The evidence in the packets.
 const SEEN: &str = "the {to} advertised a window of zero; the {from} stalled ({stopped} in the \
     worst {message}) until the {to} opened it again";
 
@@ -37,7 +37,7 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// The wording for a request, which the client sends.
+/// The wording if the client sends, so that the message is a request.
 const OF_A_REQUEST: Wording = Wording {
     ruled_out: &[(Id::ClientThink, WORDING.ruled_out[0].1)],
     ..WORDING

@@ -1,10 +1,10 @@
-//! The account of time: the claims of findings, and the places of the remaining time.
+//! The account of time: the claims of the findings, and the places of the remaining time.
 //!
 //! Each nanosecond of the exchanges, handshakes and lookups of a service is in one booking. A
-//! finding claims up to its cost from the bookings of the waits that it lengthens; time that
-//! several findings count goes to the first of them. Of the remaining time, the part that no change
-//! removes is inherent, and the rest is unexplained. Where unexplained time matters, a separate
-//! finding locates it.
+//! finding claims up to its cost from the bookings of the waits that it lengthens. If several
+//! findings count the same time, the first of them claims it. The remaining time is inherent if no
+//! change removes it, and otherwise unexplained. If unexplained time matters, a separate finding
+//! names its place.
 
 mod beyond;
 mod certainty;
@@ -18,6 +18,7 @@ mod witnesses;
 use crate::cause::service::Service;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::flow::Endpoint;
+use crate::registry::Id;
 use crate::report::{Account, Booking, Claim, Finding, Location, Unit};
 use crate::service::{Place, Shares};
 
@@ -26,21 +27,23 @@ pub(super) use locate::{locate, resolution, unknown};
 pub(super) use tried::tried;
 pub(super) use witnesses::witnesses;
 
-/// The booking of the time for which a connection waited for an attempt at another address: its
-/// SYNs, and the client's patience after the last of them.
+/// The booking of the time for which a connection waited for an attempt at another address. It
+/// includes the attempt's SYNs and the client's timeout after the last SYN.
 const FALLBACK: (WaitKind, Owner) = (WaitKind::Recovery, Owner::Path);
 
 /// A service with its account.
 pub(super) struct Booked<'a> {
     pub(super) service: &'a Service,
-    /// Number of requests that each exchange of the ledger represents.
+    /// Number of requests that each exchange of the ledger represents. It is more than 1 if the
+    /// exchanges are a sample.
     pub(super) weight: f64,
     pub(super) account: Account,
 }
 
 impl<'a> Booked<'a> {
-    /// Books the time of `service`, unclaimed as yet, except for the time of attempts `elsewhere`
-    /// that connections to another service waited for, in nanoseconds.
+    /// Books the time of `service`, all of it unclaimed. `elsewhere` is left out: the time of
+    /// attempts that connections to another service waited for, in nanoseconds. The other service
+    /// books it.
     pub(super) fn new(
         endpoint: Endpoint,
         service: &'a Service,
@@ -71,8 +74,8 @@ impl<'a> Booked<'a> {
         }
     }
 
-    /// Returns the sum of the bookings, in nanoseconds: for timestamps that are centuries apart,
-    /// the sum exceeds 64 bits.
+    /// Returns the sum of the bookings, in nanoseconds. If timestamps are centuries apart, the sum
+    /// exceeds 64 bits.
     pub(super) fn total(&self) -> u128 {
         let booked = self.bookings().map(|booking| u128::from(booking.booked_ns));
         booked.sum()
@@ -82,8 +85,8 @@ impl<'a> Booked<'a> {
         self.account.exchanges.iter().chain(&self.account.setups)
     }
 
-    /// Lets the findings of this service claim their cost, in their order, and returns the time
-    /// claimed by each.
+    /// Lets the findings of this service claim their cost one after the other, and returns the time
+    /// that each claimed.
     fn allocate(&mut self, findings: &[Finding]) -> Vec<u64> {
         let name = self.account.service.clone();
         let claims = findings.iter().map(|finding| {
@@ -98,28 +101,24 @@ impl<'a> Booked<'a> {
         claims
     }
 
-    /// Claims the cost of `finding`: first from the waits that it lengthens, then from the most
-    /// closely related ones, because one delay may appear as several kinds of wait.
+    /// Claims the cost of `finding` from the bookings, and returns the claimed time. The waits that
+    /// the finding lengthens are taken first, then related waits, because one delay may appear as
+    /// several kinds of wait.
     fn claim(&mut self, finding: &Finding) -> u64 {
         let mut want = finding.cost_ns;
-        let account = &mut self.account;
-        let exchanges = &mut account.exchanges;
-        let lengthened = |booking: &Booking| finding.waits.contains(&booking.kind);
-        let mut got = claim(exchanges, finding, &mut want, lengthened);
-        if finding.waits.is_empty() {
-            // The whole time of a failed attempt is lost, although no request took longer because
-            // of it.
-            if finding.cost_ns == 0 && finding.affected.exchanges > 0 {
-                want = u64::MAX;
-            }
-            // A handshake's round trip is inherent.
-            let is_own = |b: &Booking| b.owner == finding.culprit && b.kind != WaitKind::Connect;
-            got += claim(&mut account.setups, finding, &mut want, is_own);
-            got += claim(&mut account.setups, finding, &mut want, |_| true);
-            if finding.cost_ns == 0 {
+        let mut got = 0;
+        if finding.cause.cause().waits.is_empty() {
+            got = self.claim_setups(finding, &mut want);
+            // A connection's setup may be claimed already, for example by a slow TLS handshake. The
+            // finding on the number of connections must not claim the requests' time instead.
+            if finding.cost_ns == 0 || finding.cause == Id::ConnectionNotReused {
                 return got;
             }
         }
+        let account = &mut self.account;
+        let exchanges = &mut account.exchanges;
+        let lengthened = |booking: &Booking| finding.waits.contains(&booking.kind);
+        got += claim(exchanges, finding, &mut want, lengthened);
         let place = Place::of(WaitKind::Unknown, finding.culprit);
         let is_near = |booking: &Booking| Place::of(booking.kind, booking.owner) == place;
         got += claim(exchanges, finding, &mut want, is_near);
@@ -127,6 +126,24 @@ impl<'a> Booked<'a> {
         got += claim(exchanges, finding, &mut want, is_unknown);
         got += claim(&mut account.setups, finding, &mut want, |_| true);
         got + claim(exchanges, finding, &mut want, |_| true)
+    }
+
+    /// Claims the cost of a finding whose time lies before the exchanges.
+    fn claim_setups(&mut self, finding: &Finding, want: &mut u64) -> u64 {
+        let account = &mut self.account;
+        // All time of a failed attempt is lost, although the finding costs no request any time.
+        if finding.cost_ns == 0 && finding.affected.exchanges > 0 {
+            *want = u64::MAX;
+        }
+        // A handshake's round trip is inherent, so the other waits are taken first.
+        let is_own = |b: &Booking| b.owner == finding.culprit && b.kind != WaitKind::Connect;
+        let mut got = claim(&mut account.setups, finding, want, is_own);
+        // A consequence that was merged into the finding has its time in these waits.
+        if finding.cost_ns > 0 {
+            let merged = |booking: &Booking| finding.waits.contains(&booking.kind);
+            got += claim(&mut account.exchanges, finding, want, merged);
+        }
+        got + claim(&mut account.setups, finding, want, |_| true)
     }
 
     /// Moves the time that no change removes from unclaimed to inherent.
@@ -164,9 +181,9 @@ impl<'a> Booked<'a> {
         self.doubt_trips();
     }
 
-    /// Marks as unowned the time by which all exchanges took longer than the round trip that the
-    /// FINs show, if no handshake bounds the round trip: either the path took it, or a server that
-    /// is equally slow each time.
+    /// Removes the owner of time that may be the server's. Without a handshake, the exchanges alone
+    /// do not bound the round trip. The time beyond the FINs' round trip may be the path's, or that
+    /// of a server that is equally slow each time.
     fn doubt_trips(&mut self) {
         let ledger = &self.service.ledger;
         let of_exchange = ledger.places.of(Place::Path).min();
@@ -190,7 +207,7 @@ impl<'a> Booked<'a> {
         }
     }
 
-    /// Returns the minimum time on the path of all exchanges: one round trip each.
+    /// Returns the minimum time that all exchanges spent on the path: one round trip for each.
     fn least_trips(&self) -> u64 {
         let ledger = &self.service.ledger;
         self.scaled(ledger.latency.all.count())
@@ -209,7 +226,7 @@ fn nanos(duration: Option<core::time::Duration>) -> u64 {
 fn bookings(shares: &Shares, weight: f64) -> Vec<Booking> {
     let booking = |((kind, owner), time): ((WaitKind, Owner), u64)| {
         let booked_ns = (time as f64 * weight).round() as u64;
-        // Without scaling, the exact integer is kept.
+        // Without scaling, the exact integer is kept; a float would round it.
         let booked_ns = if weight == 1.0 { time } else { booked_ns };
         Booking {
             kind,
@@ -224,8 +241,8 @@ fn bookings(shares: &Shares, weight: f64) -> Vec<Booking> {
     shares.sorted().into_iter().map(booking).collect()
 }
 
-/// Takes up to `want` of the unclaimed time from the bookings that `is_meant` selects, and returns
-/// the amount taken.
+/// Claims up to `want` of the unclaimed time from the bookings that `is_meant` selects, and returns
+/// the claimed time.
 fn claim(
     bookings: &mut [Booking],
     finding: &Finding,
@@ -250,7 +267,7 @@ fn claim(
     got
 }
 
-/// Takes up to `at_most` of unclaimed time out of a booking, and books it without an owner.
+/// Moves up to `at_most` of unclaimed time out of a booking into a new booking without an owner.
 fn take_out(booking: &mut Booking, at_most: u64) -> Option<Booking> {
     let parted = booking.unclaimed_ns.min(at_most);
     booking.booked_ns -= parted;
@@ -273,7 +290,7 @@ fn set_aside(booking: &mut Booking, at_most: u64) -> u64 {
     inherent
 }
 
-/// Returns a sum over bookings, in nanoseconds.
+/// Returns the sum of `of` over the bookings, in nanoseconds.
 pub(super) fn sum<'a>(
     bookings: impl Iterator<Item = &'a Booking>,
     of: impl Fn(&Booking) -> u64,
@@ -281,8 +298,8 @@ pub(super) fn sum<'a>(
     bookings.fold(0, |sum, booking| sum.saturating_add(of(booking)))
 }
 
-/// Lets all findings claim their time, and notes for each the place of its time and how certain the
-/// place is.
+/// Lets all findings claim their time. Records for each finding the place of its time and the
+/// certainty of this place.
 pub(super) fn settle(
     booked: &mut [Booked<'_>],
     findings: &mut [Finding],
@@ -307,8 +324,8 @@ pub(super) fn settle(
     }
 }
 
-/// Returns the weight of a finding: the time that it claims, or its cost if no time of it is
-/// booked.
+/// Returns the weight of a finding in the ranking: the time that it claims or, if the account does
+/// not book its time, its cost.
 pub(super) fn weight(finding: &Finding, booked: &[Booked<'_>]) -> u64 {
     let has_account = booked
         .iter()
@@ -319,8 +336,8 @@ pub(super) fn weight(finding: &Finding, booked: &[Booked<'_>]) -> u64 {
     }
 }
 
-/// Returns true if the account books the time of `finding`: it books exchanges and what comes
-/// before them, and neither transfers nor the time between exchanges.
+/// Returns true if the account books the time of `finding`. The account books exchanges and the
+/// time before them, but neither transfers nor the time between exchanges.
 fn is_booked(finding: &Finding) -> bool {
     finding.unit != Unit::Transfers && !finding.cause.cause().is_between_exchanges
 }
@@ -340,7 +357,7 @@ pub(super) fn claims_most(finding: &Finding, booked: &[Booked<'_>]) -> bool {
     claimed * 2 > whole
 }
 
-/// Returns the time of all services.
+/// Returns the booked time of all services, in nanoseconds.
 pub(super) fn whole(booked: &[Booked<'_>]) -> u128 {
     booked.iter().map(Booked::total).sum()
 }

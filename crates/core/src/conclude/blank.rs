@@ -1,4 +1,4 @@
-//! A case of a service without any counts, for findings that rest on other evidence.
+//! A case of a service without any figures, for findings that other evidence supports.
 
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
@@ -7,7 +7,7 @@ use crate::facts::Facts;
 use crate::observed::flow::Endpoint;
 use crate::service::{Ledger, Stretches, Uploads};
 
-/// The empty measurements that a blank case refers to.
+/// The empty figures that a blank case refers to.
 #[derive(Debug, Default)]
 pub(super) struct Blank {
     ledger: Ledger,
@@ -18,7 +18,7 @@ pub(super) struct Blank {
 }
 
 impl Blank {
-    /// Returns the case of the service at the given endpoint.
+    /// Returns the case of the service at `endpoint`.
     pub(super) fn case<'a>(&'a self, endpoint: Endpoint, facts: &'a Facts) -> Case<'a> {
         Case {
             endpoint,

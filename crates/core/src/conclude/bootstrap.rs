@@ -1,32 +1,32 @@
 //! Confidence intervals by resampling clusters.
 //!
-//! Requests in the same second share its disturbances, and requests in the same group share their
-//! connections, so they are not independent draws; treating them as independent makes intervals
-//! absurdly narrow. So whole seconds and whole groups are drawn again with replacement,
-//! independently of each other, and a cluster weighs the product of both draws (the pigeonhole
-//! bootstrap: Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007). The
-//! method errs towards wide intervals. Differences between whole runs (another hour, another
-//! neighbour on the host) are beyond any resampling.
+//! Requests are not independent of each other: those in one second share its disturbances, and
+//! those of one group share their connections. Intervals that treat them as independent are far too
+//! narrow. So whole seconds and whole groups are drawn with replacement, independently of each
+//! other. The weight of a cluster is the product of both draws (the pigeonhole bootstrap: Owen,
+//! "The pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007). The intervals are rather
+//! too wide than too narrow. Resampling cannot show differences between whole runs (another hour,
+//! another neighbour on the host).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::generator::SplitMix64;
 use crate::report::Cluster;
 
-/// Minimum number of clusters for an interval: resampling of fewer would only seem precise.
+/// Minimum number of clusters for an interval. Resampling fewer clusters would suggest a precision
+/// that does not exist.
 pub(crate) const LEAST_CLUSTERS: usize = 10;
-/// Maximum number of `(bucket, count)` pairs that a resample adds up, to bound the work for a
-/// report of any size.
+/// Maximum number of `(bucket, count)` pairs that a resample adds up. It bounds the work for
+/// reports of any size.
 const MOST_ENTRIES: usize = 60_000;
-/// Maximum number of seconds and of groups, also to bound the work: those beyond are pooled with
-/// their neighbours.
+/// Maximum numbers of seconds and of groups, which also bound the work. If there are more,
+/// neighbours are merged.
 const MOST_SECONDS: usize = 600;
 const MOST_GROUPS: usize = 64;
-/// Minimum degrees of freedom: if the load lasted fewer seconds than that, intervals are not
-/// widened further.
+/// Minimum degrees of freedom. If the load lasted fewer seconds, intervals are not widened further.
 const LEAST_FREEDOM: usize = 4;
 
-/// The figures of one (re)sample.
+/// The figures of a sample or a resample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Estimate {
     /// Mean latency in nanoseconds.
@@ -35,23 +35,23 @@ pub(crate) struct Estimate {
     pub(crate) quantiles: [f64; 3],
     /// Number of requests in the sample.
     pub(crate) requests: f64,
-    /// Failed share of all requests, 0 to 1.
+    /// Number of failed requests divided by the number of all requests, 0 to 1.
     pub(crate) failed: f64,
 }
 
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
-/// A run's clusters, laid out for fast weighing.
+/// The clusters of a run, in a layout that is quick to weigh.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
-    /// Latencies that occur, ascending, in nanoseconds.
+    /// The distinct latencies in ascending order, in nanoseconds.
     values: Vec<f64>,
     cells: Vec<Cell>,
     seconds: usize,
     groups: usize,
 }
 
-/// A cluster, as indices into its sample's axes.
+/// A cluster. `second`, `group` and the first part of each entry are indices into its sample.
 #[derive(Clone, Debug)]
 struct Cell {
     second: usize,
@@ -60,7 +60,7 @@ struct Cell {
     entries: Vec<(usize, f64)>,
 }
 
-/// A cluster while it is gathered.
+/// A cluster while its requests are added up.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     failures: f64,
@@ -79,7 +79,7 @@ impl From<((usize, usize), Tally)> for Cell {
     }
 }
 
-/// The places along one axis; several neighbours share one when there are too many.
+/// The indices along one axis. If there are too many items, neighbours share an index.
 struct Axis<T> {
     items: Vec<T>,
     pooled: usize,
@@ -102,7 +102,7 @@ impl<T: Ord> Axis<T> {
 }
 
 impl Sample {
-    /// Makes the sample of these clusters; `None` when they are too few.
+    /// Makes the sample of these clusters; `None` if they are fewer than [`LEAST_CLUSTERS`].
     pub(crate) fn new(clusters: &[Cluster]) -> Option<Self> {
         let clusters: Vec<&Cluster> = clusters
             .iter()
@@ -165,12 +165,13 @@ impl Sample {
             .collect()
     }
 
-    /// Returns the factor by which percentile intervals are widened: a few seconds vary less among
-    /// themselves than all seconds do. Student's t over the normal quantile, and n over n - 1.
+    /// Returns the factor by which percentile intervals are widened, because few seconds
+    /// underestimate the variance. It is the quantile of Student's t divided by the normal
+    /// quantile, times the square root of n / (n - 1).
     pub(crate) fn widening(&self) -> f64 {
         let freedom = self.seconds.saturating_sub(1).max(LEAST_FREEDOM) as f64;
         let (z, z3, z5) = (1.96, 1.96_f64.powi(3), 1.96_f64.powi(5));
-        // Abramowitz and Stegun 26.7.5, within 0.5 % from 4 degrees on.
+        // Abramowitz and Stegun 26.7.5; the error is within 0.5 % from 4 degrees of freedom on.
         let t = z
             + (z3 + z) / (4.0 * freedom)
             + (5.0 * z5 + 16.0 * z3 + 3.0 * z) / (96.0 * freedom.powi(2));
@@ -198,7 +199,7 @@ impl Sample {
     }
 }
 
-/// Returns how often each of `len` items is drawn in `len` draws.
+/// Returns the number of times that each of `len` items is drawn in `len` draws.
 fn draw(len: usize, generator: &mut SplitMix64) -> Vec<f64> {
     let mut weights = vec![0.0; len];
     for _ in 0..len {
@@ -240,8 +241,9 @@ fn summarise(values: &[f64], counts: &[f64], failures: f64) -> Estimate {
     }
 }
 
-/// Returns the 95 % interval of `after - before`, by percentiles of the resampled differences;
-/// widened, and extended to include `difference` itself.
+/// Returns the 95 % interval of the difference `after - before`, from the percentiles of the
+/// resampled differences. It is widened by the factor `widening`, and extended to include
+/// `difference` itself.
 pub(crate) fn interval(difference: f64, mut resampled: Vec<f64>, widening: f64) -> (f64, f64) {
     resampled.retain(|d| d.is_finite());
     resampled.sort_by(f64::total_cmp);
@@ -258,8 +260,8 @@ pub(crate) fn interval(difference: f64, mut resampled: Vec<f64>, widening: f64) 
     (low.min(difference), high.max(difference))
 }
 
-/// Returns the number of low bits of a latency's mantissa to drop so that the pairs stay few
-/// enough.
+/// Returns the number of leading bits of a latency to drop, so that at most [`MOST_ENTRIES`] pairs
+/// remain.
 fn coarseness(clusters: &[&Cluster]) -> u32 {
     (0..u64::BITS)
         .find(|&bits| {
@@ -278,7 +280,8 @@ fn coarseness(clusters: &[&Cluster]) -> u32 {
         .unwrap_or(u64::BITS)
 }
 
-/// Returns `value` in a bucket that keeps 11 - `dropped` leading bits.
+/// Returns the upper end of the bucket that contains `value`. The values in a bucket agree in their
+/// 11 - `dropped` leading bits.
 fn coarse(value: u64, dropped: u32) -> u64 {
     let length = u64::BITS - value.leading_zeros();
     let low = (length.saturating_sub(11) + dropped).min(length.saturating_sub(1));

@@ -1,8 +1,8 @@
-//! Exchanges built from the timestamps of our own requests, where no packets were captured.
+//! Exchanges made from the timestamps of our own requests, if no packets were captured.
 //!
-//! A program knows when it sent the request and when the response's first and last byte arrived.
-//! The round trip comes from handshakes. The reason that a response stalled between its first and
-//! last byte is not visible to the program; an experiment can find it.
+//! The program knows when it sent a request, and when the first and the last byte of the response
+//! arrived. The round trip comes from probes. The timestamps do not show why a response stalled
+//! between its first and last byte; an experiment can find out.
 
 use core::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::observed::event::{PointId, RequestFailure, RequestSample, TargetId};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 
-/// Maximum gap between reads within one continuous run of bytes.
+/// Maximum gap between two reads that is not a stall.
 const FLOW: Duration = Duration::from_micros(500);
 
-/// Returns the target's sampled requests as exchanges.
+/// Returns the target's recorded requests as exchanges.
 pub(crate) fn exchanges(facts: &Facts, target: TargetId, server: Endpoint) -> Vec<Exchange> {
     let travel = facts.round_trip(target);
     let stall = match stall_follows_ack(facts, target) {
@@ -135,8 +135,8 @@ fn tile(sample: &RequestSample, travel: Option<Duration>, stall: (WaitKind, Owne
     waits
 }
 
-/// Returns the stall in the form that the rules use, if an experiment showed that the stall ends
-/// with our acknowledgement.
+/// Returns the stall in the form that the rules use, if an experiment showed that our ACK ends the
+/// stall.
 fn hold(sample: &RequestSample, waits: &[Wait]) -> Option<Hold> {
     let wait = waits
         .iter()

@@ -1,4 +1,4 @@
-//! A connection's facts as its record in the report.
+//! The record of a TCP connection in the report.
 
 use crate::attribution::rtt::RoundTrip;
 use crate::connection;
@@ -15,7 +15,7 @@ use crate::report::{
     Vantage, WindowFigures,
 };
 
-/// Returns the record of a connection that is no longer followed.
+/// Returns the record of a connection that has ended or is no longer tracked.
 pub(crate) fn connection_record(watched: &Watched) -> ConnectionRecord {
     let facts = &watched.facts;
     let client = watched.client.unwrap_or(Direction::Forward);
@@ -52,7 +52,8 @@ pub(crate) fn connection_record(watched: &Watched) -> ConnectionRecord {
     }
 }
 
-/// Returns true if both ends offer an option, which is then in use; false if one of them does not.
+/// Returns true if both ends offer an option, so that it is in use; false if one of them does not;
+/// `None` if an offer is not known.
 fn both_offer(one: &End, other: &End, offers: impl Fn(&End) -> Option<bool>) -> Option<bool> {
     match (offers(one), offers(other)) {
         (Some(true), Some(true)) => Some(true),
@@ -70,8 +71,8 @@ fn sack(one: &End, other: &End) -> Option<bool> {
     }
 }
 
-/// Returns the position of the observation point: determined by the parts of the round trip, or
-/// else by the end whose packets have passed no router.
+/// Returns the position of the capture point. The round trips to both ends show it. If they are not
+/// known, it is at the end whose packets have passed no router (by their TTL).
 fn vantage(watched: &Watched, client: &End, server: &End) -> Vantage {
     let by = |place: &str, what: &str| Vantage {
         place: Some(place.to_owned()),
@@ -152,7 +153,7 @@ fn side(watched: &Watched, direction: Direction) -> ConnectionSide {
         mss: own.syn.and_then(|syn| syn.mss),
         window_scale: own.syn.and_then(|syn| syn.window_scale),
         in_flight_max: in_flight,
-        // Data of the opposite direction is addressed to this end.
+        // Data in the opposite direction is addressed to this end.
         round_trip: round_trip(own, watched.trip(direction.reverse())),
         window: own.window.map(|(min, max)| WindowFigures {
             min: u64::from(min),
@@ -206,7 +207,7 @@ fn round_trip(end: &End, trip: RoundTrip) -> Option<RoundTripFigures> {
 fn retransmissions(end: &End, facts: &Facts) -> Retransmissions {
     let rare = end.rare();
     let count = |which: fn(&Rare) -> u32| rare.map_or(0, |rare| u64::from(which(rare)));
-    // How a loss was detected is only known for losses within exchanges.
+    // Packets show how a loss was detected only within exchanges.
     let told = |which: fn(&Rare) -> u32| (facts.exchanges > 0).then(|| count(which));
     Retransmissions {
         repeated: u64::from(end.sent.repeats),

@@ -1,16 +1,15 @@
-//! Consequences of a cause, which become its evidence instead of separate findings.
+//! Consequences of a cause. They become evidence of the cause instead of separate findings.
 
 use crate::registry::{Id, SharedTime};
 use crate::report::Finding;
 
-/// Minimum share of a consequence's time that its cause must account for, if both count the same
-/// time.
+/// Minimum ratio of a cause's cost to its consequence's cost, if both count the same time.
 const EXPLAINED: f64 = 0.5;
-/// Minimum number of exchanges that a cause affects, as a share of those that its consequence
-/// affects, if both count the same time.
+/// Minimum ratio of the exchanges that a cause affects to those that its consequence affects, if
+/// both count the same time.
 const SAME: f64 = 0.1;
 
-/// Folds each consequence into the first of its causes that was found and mostly explains it.
+/// Merges each consequence into the first of its causes that has a finding and explains it.
 pub(super) fn fold(findings: &mut Vec<Finding>) {
     drop_abandoned(findings);
     for consequence in consequences() {
@@ -24,8 +23,8 @@ pub(super) fn fold(findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the causes that follow from others, each before the causes that it follows from:
-/// evidence must be folded into a consequence before the consequence itself is folded.
+/// Returns the causes that can be consequences, each before its own causes. A consequence must have
+/// received all evidence of its own consequences before it is merged itself.
 fn consequences() -> Vec<Id> {
     let mut rest: Vec<Id> = Id::ALL.to_vec();
     rest.retain(|id| !id.cause().follows.is_empty());
@@ -35,8 +34,8 @@ fn consequences() -> Vec<Id> {
         let (bound, free): (Vec<Id>, Vec<Id>) = rest
             .iter()
             .partition(|&&id| rest.iter().any(|other| follows(other, id)));
-        // The registry has no cycle. If there were one, its causes would be taken in their listed
-        // order.
+        // The registry has no cycle. If it had one, the causes of the cycle would keep the
+        // registry's order.
         let (next, left) = if free.is_empty() {
             (bound, free)
         } else {
@@ -48,8 +47,8 @@ fn consequences() -> Vec<Id> {
     ordered
 }
 
-/// Returns the indices of a consequence and of its cause in the list, for one service, and whether
-/// both count the same time.
+/// Returns the indices of a consequence and of its cause in `findings`, for one service, and the
+/// relation of their times.
 fn pair(findings: &[Finding], consequence: Id) -> Option<(usize, usize, SharedTime)> {
     let origins = consequence.cause().follows;
     let consequences = findings.iter().enumerate();
@@ -67,9 +66,9 @@ fn pair(findings: &[Finding], consequence: Id) -> Option<(usize, usize, SharedTi
         })
 }
 
-/// Returns true if `cause` explains most of `consequence`. If both count the same time, the
-/// cause must also affect enough exchanges: a cause of one exchange explains little of a wait that
-/// many exchanges had.
+/// Returns true if `cause` explains `consequence`. If both count the same time, the cause must
+/// account for most of it, and must affect enough exchanges: a cause of one exchange does not
+/// explain a wait of many.
 fn explains(cause: &Finding, consequence: &Finding, time: SharedTime) -> bool {
     let is_mostly = |cause: u64, consequence: u64| cause as f64 >= consequence as f64 * EXPLAINED;
     time == SharedTime::Besides
@@ -82,12 +81,17 @@ fn take_in(root: &mut Finding, folded: Finding, time: SharedTime) {
         root.cost_ns = root.cost_ns.saturating_add(folded.cost_ns);
         root.cost_low_ns = root.cost_low_ns.saturating_add(folded.cost_low_ns);
         root.cost_high_ns = root.cost_high_ns.saturating_add(folded.cost_high_ns);
+        for wait in folded.waits {
+            if !root.waits.contains(&wait) {
+                root.waits.push(wait);
+            }
+        }
     }
     root.evidence.extend(folded.evidence);
 }
 
-/// Drops the finding on an IPv6 address that clients turned away from: its silence is the
-/// fallback's evidence, not a second cause.
+/// Drops the finding on an IPv6 address if clients fell back from it to IPv4. The silence of the
+/// address is evidence of `ipv6-fallback`, not a second cause.
 fn drop_abandoned(findings: &mut Vec<Finding>) {
     let port = |service: &str| service.rsplit_once(':').map(|(_, port)| port.to_owned());
     let is_fallback = |f: &&Finding| f.cause == Id::Ipv6Fallback;

@@ -1,4 +1,4 @@
-//! Connections that end in silence: one side retransmits its data until it gives up, or the capture
+//! Connections with a dead peer: one side retransmits its data until it gives up or the capture
 //! ends, and the other side never acknowledges the data.
 
 use core::time::Duration;
@@ -13,7 +13,7 @@ use crate::observed::flow::Endpoint;
 use crate::registry::Id;
 use crate::report::{Evidence as Shown, EvidenceKind, Finding, Unit, Verdict, counted};
 
-/// Causes whose findings report the same silence in more detail.
+/// Causes whose findings describe a dead peer in more detail.
 const TOLD: [Id; 4] = [
     Id::StaleKeepAlive,
     Id::MtuBlackHole,
@@ -21,8 +21,7 @@ const TOLD: [Id; 4] = [
     Id::HostUnreachable,
 ];
 
-/// Adds a finding for each service whose connections ended in silence, unless another finding
-/// reports that silence.
+/// Adds a finding for each service with dead peers, unless another finding describes them.
 pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
     for (&endpoint, service) in &evidence.services {
         let Some(outside) = &service.outside else {
@@ -106,7 +105,7 @@ fn finding(
     Some(finding)
 }
 
-/// Returns the sides that retransmitted, in words.
+/// Returns a clause on the side that was silent.
 fn senders(dead_peers: &DeadPeers) -> String {
     let [client, server] = [Side::Client, Side::Server].map(|side| dead_peers.senders.of(side));
     match (client, server) {

@@ -4,11 +4,11 @@ use core::net::SocketAddr;
 
 use crate::report::{EvidenceKind, Exemplar, Finding};
 
-/// Number of exchanges that the filter selects in full.
+/// Number of exchanges that the filter shows in full.
 const EXCHANGES: usize = 3;
 
-/// Returns the filter that selects the packets of the finding's best examples (whole exchanges of
-/// their connections) and the packets that its evidence names; `None` if there are no such packets.
+/// Returns the filter that selects the finding's best examples (all packets of an exchange) and the
+/// packets that its evidence names; `None` if there are no packets to select.
 pub(super) fn display_filter(finding: &Finding) -> Option<String> {
     let exchanges = finding.exemplars.iter().filter_map(of_exchange);
     let mut parts: Vec<String> = exchanges.take(EXCHANGES).collect();
@@ -33,8 +33,8 @@ pub(super) fn display_filter(finding: &Finding) -> Option<String> {
     }
 }
 
-/// Returns a filter such as `ip.addr == 10.0.0.1 && tcp.port == 40212 && tcp.port == 80 &&
-/// frame.number in {5..9}`.
+/// Returns a filter for one exchange, such as `ip.addr == 10.0.0.1 && tcp.port == 40212 && tcp.port
+/// == 80 && frame.number in {5..9}`.
 fn of_exchange(exemplar: &Exemplar) -> Option<String> {
     let (first, last) = (exemplar.first_packet?, exemplar.last_packet?);
     let client: SocketAddr = exemplar.client.parse().ok()?;

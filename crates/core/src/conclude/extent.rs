@@ -1,17 +1,17 @@
-//! The extent of a finding: its cost per request, and the time that this is a share of.
+//! The extent of a finding: its cost per request, and the time of which its share is a part.
 
 use crate::report::{Exchanges, Extent, Finding};
 
-/// Affected share of the requests from which on a cause concerns all of them.
+/// A cause counts as affecting all requests if it affects at least this share of them.
 const NEARLY_ALL: f64 = 0.99;
-/// Spread of the bounds of the cost, as a part of the cost, above which the cost is a range.
+/// The cost is printed as a range if its bounds are further apart than this share of the cost.
 const WIDE: f64 = 0.05;
-/// Ratio of the cost to its share of the mean latency above which the share is taken to be of
-/// more time than the latency.
+/// Minimum ratio of a finding's cost to the mean latency times its share. Above it, the share
+/// refers to more than the latency.
 const BESIDES: f64 = 1.05;
 
-/// Returns the extent of a finding; `None` if it costs no time. `exchanges` are those of the whole
-/// report.
+/// Returns the extent of a finding; `None` if it costs no time. `exchanges` are the exchanges of
+/// the whole report.
 pub(super) fn extent(finding: &Finding, exchanges: &Exchanges) -> Option<Extent> {
     let affected = finding.affected;
     if finding.cost_ns == 0 || affected.exchanges == 0 {
@@ -31,8 +31,8 @@ pub(super) fn extent(finding: &Finding, exchanges: &Exchanges) -> Option<Extent>
     })
 }
 
-/// Returns the mean time that the finding's share refers to: more than the `mean` latency if the
-/// cause is in connection setup, which the latency does not include.
+/// Returns the mean time to which the finding's share refers. It is more than the `mean` latency if
+/// the cause is in connection setup, which the latency does not include.
 fn whole_request(finding: &Finding, mean: u64) -> u64 {
     let cost = finding.cost_ns as f64 / finding.affected.exchanges.max(1) as f64;
     let is_longer = cost > mean as f64 * finding.share * BESIDES;
@@ -53,7 +53,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Returns a finding that costs each of `exchanges` requests, of 100, 4 ms.
+    /// Returns a finding on `exchanges` of 100 requests, with a cost of 4 ms for each of them.
     fn finding(exchanges: u64, share: f64) -> Finding {
         let cost = 4 * MS * exchanges;
         Finding {

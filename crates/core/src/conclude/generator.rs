@@ -1,13 +1,12 @@
-//! Pseudo-random numbers with a fixed seed, so that equal input gives equal bytes.
+//! Pseudo-random numbers with a fixed seed, so that equal input gives an equal report.
 
-/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014):
-/// one 64-bit state advanced by the golden ratio, its value scrambled. Period 2^64: far more than
-/// resampling needs. Not cryptographically secure.
+/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
+/// Its period of 2^64 is more than enough for resampling. It is not cryptographically secure.
 #[derive(Clone, Debug)]
 pub(crate) struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// Makes the generator with this seed; any seed is suitable.
+    /// Makes a generator from a seed. Any seed is suitable.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -21,8 +20,8 @@ impl SplitMix64 {
         bits ^ (bits >> 31)
     }
 
-    /// Returns an index below `len`, or 0 for an empty range. The bias of taking the high half of a
-    /// product is below `len / 2^64`, which is negligible here.
+    /// Returns an index below `len`; 0 if `len` is 0. The index is the high half of a product,
+    /// whose bias is below `len / 2^64` and negligible here.
     pub(crate) fn index(&mut self, len: usize) -> usize {
         let product = u128::from(self.next()) * len as u128;
         (product >> 64) as usize

@@ -1,7 +1,7 @@
-//! Findings and notes from ICMP: hosts that cannot be reached, packets that are too big, and
-//! pings.
+//! Findings and notes from ICMP: unreachable hosts, packets that are too big, and pings.
 //!
-//! A message about a host that the capture is about becomes a finding; any other becomes a note.
+//! An error about a host that the capture is about becomes a finding. All other errors become
+//! notes.
 
 use core::net::IpAddr;
 
@@ -16,10 +16,12 @@ use crate::observed::icmp::IcmpKind;
 use crate::registry::Id;
 use crate::report::{Finding, Remark, Unit, counted};
 
-/// Maximum number of notes of one kind: the messages of a traced route or a scan belong together.
+/// Maximum number of notes of one kind. A traced route or a scan causes many errors that belong
+/// together.
 const MAX_NOTES: usize = 8;
 
-/// Adds findings and notes from the ICMP messages of a capture made without a load run.
+/// Adds findings and notes from the ICMP errors and pings of a capture. Investigations, which run a
+/// load, get none.
 pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut Vec<Remark>) {
     if !evidence.targets.is_empty() {
         return;
@@ -45,8 +47,8 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut 
     notes.extend(pings.take(MAX_NOTES).map(ping_remark));
 }
 
-/// Returns true if the message reports that a host cannot be reached, a host in the capture tries
-/// to reach that host, and that host never sends anything.
+/// Returns true if the error makes a finding: it says that a host is unreachable, the capture is
+/// about that host, and the host never sends anything.
 fn is_about(evidence: &Evidence, word: &Word) -> bool {
     let is_v4 = word.target.is_ipv4();
     let is_meant = matches!(word.kind, IcmpKind::Unreachable(_));
@@ -59,7 +61,7 @@ fn is_about(evidence: &Evidence, word: &Word) -> bool {
         .filter(|(at, _)| at.addr == word.target)
         .peekable();
     let is_missed = evidence.tallied.connections > 0;
-    // If there are connections, the capture is about their servers.
+    // If there are connections, the capture is about their servers only.
     if services.peek().is_none() && is_missed {
         return false;
     }
@@ -71,7 +73,7 @@ fn is_about(evidence: &Evidence, word: &Word) -> bool {
     })
 }
 
-/// Returns true if a rule already reported the target for a connection attempt.
+/// Returns true if a rule has already reported the host for a connection attempt.
 fn is_known(findings: &[Finding], finding: &Finding, target: IpAddr) -> bool {
     let services = |known: &Finding| {
         known
@@ -108,7 +110,7 @@ fn unreachable(evidence: &Evidence, word: &Word) -> Finding {
     finding
 }
 
-/// Returns the meaning of the ICMP message, and its senders.
+/// Returns a clause on the senders of the ICMP error and its meaning.
 fn said(word: &Word) -> String {
     let who = reporters(word);
     let what = meaning(word.kind, word.target.is_ipv4());
@@ -129,8 +131,8 @@ fn reporters(word: &Word) -> String {
     }
 }
 
-/// Returns the meaning of type and code (RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1, RFC 4443
-/// §3).
+/// Returns the meaning of an ICMP type and code (RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1, RFC
+/// 4443 §3).
 fn meaning(kind: IcmpKind, is_v4: bool) -> String {
     let told = match (kind, is_v4) {
         (IcmpKind::TooBig(0), _) => "too big, and fragmentation is not allowed",

@@ -1,5 +1,5 @@
-//! Comparison of findings with the view of the server's own kernel on the same exchanges, and
-//! remarks where the two disagree.
+//! Comparison of findings from packets with the server's own kernel, which timed the same
+//! exchanges. Remarks say where the two disagree.
 
 use crate::cause::Case;
 use crate::cause::evidence::{self, REPEATS, human, judge, median, percent};
@@ -13,15 +13,15 @@ use crate::report::{
 use crate::service::kernel_join::{KINDS, Served, Split};
 use crate::service::tally::Tally;
 
-/// Minimum share of a wait shown by packets that stages must cover to explain the wait.
+/// Stages explain a wait if they cover at least this part of the packets' wait.
 const EXPLAINED: f64 = 0.8;
-/// The host's share of a wait shown by packets below which the host did not cause the wait: most of
-/// the wait passed elsewhere.
+/// A finding is contradicted if the server's kernel timed less than this part of the packets' wait
+/// as its own. Most of the wait then passed elsewhere.
 const CONTRADICTED: f64 = 0.5;
-/// Minimum share of a wait that is worth mentioning.
+/// A stage is mentioned only if it takes at least this share of the wait.
 const WORTH_SAYING: f64 = 0.02;
 
-/// Returns the joined exchanges for the report; `None` where none was joined.
+/// Returns the figures of the joined exchanges for the report; `None` if no exchange was joined.
 pub(super) fn joined(served: &Served) -> Option<JoinedTurns> {
     (served.exchanges > 0).then(|| JoinedTurns {
         exchanges: Count {
@@ -59,23 +59,24 @@ fn disagreement(tally: &Tally, of: u64) -> Disagreement {
     }
 }
 
-/// Adds to a finding the kernel's view of the waits that the finding is about.
+/// Adds the kernel's times of the finding's waits to the finding.
 ///
 /// # Errors
-/// The remark to make instead, where the kernel shows that the waits were not the server's.
+/// Returns a remark instead of the finding, if the kernel shows that the waits were not the
+/// server's.
 pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Remark> {
     let meant = |(kind, _): &(WaitKind, &Split)| finding.waits.contains(kind);
     let many = |(_, split): &(WaitKind, &Split)| split.packets.count() >= REPEATS;
     let splits = || {
         let named = served.named().filter(meant).filter(many);
-        // If the kernel renames all waits of these kinds, the splits are selected by the packets'
-        // kinds.
+        // If the kernel renames all waits of these kinds, the waits are selected by the kind that
+        // the packets show.
         let is_gone = named.clone().next().is_none();
         let shown = served.splits().filter(meant).filter(many);
         named.chain(shown.filter(move |_| is_gone))
     };
-    // A queue of the device, after the network stack, is the server's too, and the finding on it
-    // reports that: such a finding is also about the path.
+    // Only a finding whose waits are all the server's own can be contradicted. `qdisc-dwell` is
+    // also about the round trip: its queue is the server's, but comes after the network stack.
     let is_stacks = finding.waits.iter().all(|kind| KINDS.contains(kind));
     let is_servers = finding.culprit == Owner::Server && is_stacks;
     let is_contradicted = |split: &Split| split.host_share() < CONTRADICTED;
@@ -106,12 +107,12 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
     }
     finding.evidence.extend(shown);
     if is_servers && finding.waits.iter().any(|&kind| is_renamed(kind, served)) {
-        // The remaining exchanges were not joined; they may well have waited for the same reason.
+        // The other exchanges were not joined, and may have waited for the same reason.
         finding.verdict = Verdict::Possible;
         return Ok(finding);
     }
     match unseen {
-        // The server's kernel took the time, but not its program.
+        // The time passed in the server's kernel, but not in its program.
         Some(candidate) => {
             finding.verdict = Verdict::Possible;
             finding.candidates.insert(0, candidate);
@@ -124,8 +125,7 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
     Ok(finding)
 }
 
-/// Returns true if most of the joined waits of this kind have another name according to the
-/// server's kernel.
+/// Returns true if the server's kernel gives most of the joined waits of this kind another kind.
 fn is_renamed(kind: WaitKind, served: &Served) -> bool {
     let [shown, named] = served.counts(kind);
     shown >= REPEATS && named * 2 < shown
@@ -140,8 +140,8 @@ fn withheld(finding: &Finding, said: &str) -> Remark {
     remark("host-contradicts", text)
 }
 
-/// Returns the stages that are the mechanism of a server's cause; empty if the stages would only
-/// fit the cause.
+/// Returns the stages in which a cause on the server spends its time. Empty if time in a stage does
+/// not show that this cause is the reason.
 fn mechanism(finding: &Finding) -> &'static [TurnStage] {
     if finding.culprit == Owner::Server {
         finding.cause.cause().stages
@@ -150,8 +150,8 @@ fn mechanism(finding: &Finding) -> &'static [TurnStage] {
     }
 }
 
-/// Returns the candidate for responses that the program wrote and the server's kernel held back for
-/// a reason other than Nagle's algorithm.
+/// Returns the candidate for responses that the program had written and the server's kernel held
+/// back, for a reason other than Nagle's algorithm.
 fn unsent(split: &Split) -> Option<Candidate> {
     (split.share(&[TurnStage::Sending]) >= EXPLAINED).then(|| Candidate {
         cause: Id::CorkHold,
@@ -161,8 +161,8 @@ fn unsent(split: &Split) -> Option<Candidate> {
     })
 }
 
-/// Returns the text on one kind of wait as measured by packets and by the kernel: means over the
-/// same exchanges.
+/// Returns a sentence that compares the mean of one kind of wait in the packets with the kernel's,
+/// over the same exchanges.
 fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
     let what = match kind {
         WaitKind::ServerThink => "silent",
@@ -187,7 +187,7 @@ fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
     };
     let count = split.packets.count();
     let [shown, named] = served.counts(kind);
-    // Packets do not show waits that only the kernel assigns to this kind.
+    // The packets do not show waits to which only the kernel gives this kind.
     let who = if count == named && named > shown {
         format!(
             ", {} of them by its kernel alone{}) that the server was",
@@ -204,7 +204,7 @@ fn text(kind: WaitKind, split: &Split, served: &Served) -> String {
     )
 }
 
-/// Returns the share of requests that were joined, in words; empty if all were.
+/// Returns a clause on the part of the requests that was joined; empty if all were.
 fn sample(served: &Served) -> String {
     if served.exchanges < served.offered {
         format!(
@@ -233,7 +233,7 @@ fn meaning(stage: &str) -> &str {
 }
 
 /// Returns the remarks on disagreements between packets and kernel, and on exchanges that could not
-/// be matched to turns.
+/// be joined to turns.
 pub(super) fn remarks(case: &Case<'_>, served: &Served) -> Vec<Remark> {
     let is_told =
         |tally: &Tally| evidence::is_material(case, tally) && evidence::recurs(case, tally);

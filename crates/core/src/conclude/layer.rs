@@ -1,8 +1,8 @@
-//! One layer of a report.
+//! Construction of one layer of the report.
 
 use crate::report::{Layer, LayerState};
 
-/// Returns a layer with its state, and the reason for it.
+/// Returns a layer with its state and the reason for this state.
 pub(super) fn layer(
     name: &str,
     state: LayerState,

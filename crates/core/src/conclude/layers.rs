@@ -1,4 +1,4 @@
-//! The state of each layer: cleared, accused, suspected, not measured.
+//! The state of each layer: cleared, accused, suspected or not measured.
 
 mod part;
 
@@ -13,13 +13,14 @@ use crate::connection::table::Tallied;
 use crate::exchange::wait::WaitKind;
 use crate::facts::Facts;
 use crate::observed::event::{ConfigurationLine, ListenerSample, ProbeMethod, TargetId};
+use crate::observed::time::Timestamp;
 use crate::preconnect::Asked;
 use crate::registry::{Id, LayerId};
 use crate::report::{Account, Finding, Layer, LayerState, counted, part_of};
 use crate::service::Ledger;
 use part::Part;
 
-/// Counters that accuse no layer when they rise, but clear their layer when they do not change.
+/// Counters whose rise accuses no layer. If they do not rise, they clear their layer.
 const QUEUE_COUNTERS: [&str; 4] = [
     "TcpExt:ListenOverflows",
     "TcpExt:ListenDrops",
@@ -27,21 +28,25 @@ const QUEUE_COUNTERS: [&str; 4] = [
     "TcpExt:TCPReqQFullDoCookies",
 ];
 
-/// The basis of the verdict on most layers of a capture.
+/// The basis of most layers' states in a capture.
 const SEEN: &str = "from the packets";
-/// The divisor of the connection attempts up to which failures do not make the layer suspect.
+/// The connection layer becomes suspect if more than one in this many connection attempts failed.
 const MOST_FAILED: u64 = 200;
-/// The divisor of the data segments, or connections, up to which irregular ones do not make the
-/// layer suspect.
+/// A layer becomes suspect if more than one in this many of its data segments or connections is
+/// irregular.
 const MOST_ODD: u64 = 200;
-/// Minimum duration of a handshake that distance cannot explain: the longest cables take some 300
-/// ms there and back.
+/// Minimum duration of a handshake that distance alone cannot explain: the longest cables have a
+/// round trip of about 300 ms.
 const FAR: Duration = Duration::from_millis(400);
-/// Minimum duration of a lookup that the path to a nearby resolver cannot explain.
+/// Minimum duration of a lookup that the round trip to a nearby resolver cannot explain.
 pub(super) const LONG_LOOKUP: Duration = Duration::from_millis(100);
+/// Minimum age of a SYN whose answer is overdue.
+const OVERDUE: Duration = Duration::from_millis(20);
+/// Minimum ratio of this age to the 99th percentile of the durations of handshakes.
+const OVERDUE_RATIO: u32 = 10;
 /// The server's own waits.
 const SERVERS: [WaitKind; 2] = [WaitKind::ServerThink, WaitKind::ServerPause];
-/// Minimum think time before responses that the capture cuts off for the layer to be suspect.
+/// Minimum think time that makes the server suspect if the capture contains no complete response.
 const NOTABLE: Duration = Duration::from_millis(5);
 /// The waits of the transport: for windows, acknowledgements and retransmissions.
 const TRANSPORTS: [WaitKind; 7] = [
@@ -54,7 +59,7 @@ const TRANSPORTS: [WaitKind; 7] = [
     WaitKind::Recovery,
 ];
 
-/// Returns one line for each layer that the run has any evidence on. `ledger` holds the subject's
+/// Returns one line for each layer on which the run has evidence. `ledger` contains the subject's
 /// figures.
 pub(super) fn layers(
     evidence: &Evidence,
@@ -95,7 +100,7 @@ pub(super) fn layers(
     layers
 }
 
-/// Returns the accounts of the subject: of a capture, those of all services.
+/// Returns the accounts of the subject or, for a capture, of all services.
 fn of_subject<'a>(
     evidence: &Evidence,
     account: &'a [Account],
@@ -124,10 +129,12 @@ fn accuse(layer: &mut Layer, findings: &[Finding]) {
         } else {
             LayerState::Suspected
         };
-        let ids: Vec<&str> = accusers
-            .iter()
-            .map(|finding| finding.cause.as_str())
-            .collect();
+        let mut ids: Vec<&str> = Vec::new();
+        for finding in &accusers {
+            if !ids.contains(&finding.cause.as_str()) {
+                ids.push(finding.cause.as_str());
+            }
+        }
         layer.line = worst.title.clone();
         layer.because = format!("findings: {}", ids.join(", "));
     }
@@ -221,8 +228,8 @@ fn round_trip(facts: &Facts) -> Layer {
     layer("round-trip", LayerState::Cleared, line, because)
 }
 
-/// Returns the layer of packet filters. A filter rule that could match is not responsible if
-/// connections are established.
+/// Returns the layer of packet filters. If connections are established, a filter rule that could
+/// match them is not responsible.
 fn firewall(facts: &Facts, ledger: &Ledger) -> Layer {
     let load = facts.loads.all(TargetId::Subject);
     let is_connected =
@@ -299,9 +306,9 @@ fn backlog(facts: &Facts) -> Layer {
     )
 }
 
-/// Returns the state of an accept queue. The overflows are those of all listeners of the host: they
-/// may be another's, unless this queue was full. An overflow delays a connection by a second or
-/// more, often longer than packets are captured: only a finding can accuse the queue.
+/// Returns the state of an accept queue. The overflow counter is the sum over all listeners of the
+/// host, so it concerns this queue only if the queue was full. An overflow delays a connection by a
+/// second or more, and the capture often ends before. So only a finding can accuse the queue.
 fn of_queue(listener: &ListenerSample, overflows: u64) -> LayerState {
     if overflows > 0 && listener.queued >= listener.limit {
         LayerState::Suspected
@@ -332,10 +339,12 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
         let line = "most connections were seen in one direction only".to_owned();
         return layer("connection", LayerState::NotMeasured, line, SEEN);
     }
-    // A SYN that was just sent may still be answered, but this cannot be so for all SYNs.
-    if (setups.unheard + refused) * MOST_FAILED > setups.count || (has_none && unanswered > 0) {
+    // A SYN that was sent just before the end may still be answered. If no SYN at all was answered,
+    // this is not the reason.
+    let failed = setups.unheard + overdue(evidence, ledger) + refused;
+    if failed * MOST_FAILED > setups.count || (has_none && unanswered > 0) {
         let line = format!(
-            "connection attempts: {}, unanswered: {unanswered}, refused: {refused}",
+            "of {} connection attempts, {unanswered} got no answer and {refused} were refused",
             setups.count
         );
         return layer("connection", LayerState::Suspected, line, SEEN);
@@ -361,10 +370,24 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
             median(&setups.latency),
         ),
     };
-    layer("connection", LayerState::Cleared, line, "handshakes")
+    layer("connection", LayerState::Cleared, line, "from handshakes")
 }
 
-/// Returns the layer of name resolution from a capture's DNS messages, if a lookup got no answer.
+/// Returns the number of SYNs that were sent only once, long before the capture's end, and never
+/// answered.
+fn overdue(evidence: &Evidence, ledger: &Ledger) -> u64 {
+    let setups = &ledger.setups;
+    let usual = setups.latency.quantile(0.99).unwrap_or_default();
+    let end = evidence.capture.as_ref().and_then(|capture| capture.end_ns);
+    end.map_or(0, |end| {
+        let longest = OVERDUE.max(usual * OVERDUE_RATIO);
+        let end = Timestamp::from_nanos(end);
+        setups.handshakes.waiting(end, longest)
+    })
+}
+
+/// Returns the layer of name resolution from the capture's DNS messages; `None` if each lookup was
+/// answered.
 fn lookups(asked: &Asked) -> Option<Layer> {
     let worst = asked
         .unanswered
@@ -388,8 +411,8 @@ fn lookups(asked: &Asked) -> Option<Layer> {
     Some(layer("name", LayerState::Suspected, line, because))
 }
 
-/// Returns true if irregular items are too many to clear a layer; a single retransmission in a long
-/// download is not too many.
+/// Returns true if a layer has too many irregular items to be cleared. A single retransmission in a
+/// long download is not too many.
 fn is_more_than(odd: u64, all: u64) -> bool {
     odd.saturating_mul(MOST_ODD) > all
 }
@@ -444,7 +467,7 @@ fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
         let line = seen.map(|(_, text)| text).collect::<Vec<_>>().join(", ");
         return layer("transport", LayerState::Suspected, line, SEEN);
     }
-    // The kernel shows the segments of a watched server only from time to time.
+    // The kernel of a watched server passes only a sample of the segments.
     let is_whole = tallied.unseen_bytes.saturating_mul(MOST_ODD) <= tallied.bytes;
     if !is_whole && !super::is_only_watched(evidence) {
         let line = format!(
@@ -480,10 +503,11 @@ fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
         counted(ledger.counts.count, "exchange", "exchanges"),
         part.words()
     );
-    layer("transport", state, line, "packets")
+    layer("transport", state, line, SEEN)
 }
 
-/// Returns the state of a layer that nothing but its time speaks against.
+/// Returns the state of a layer that no evidence accuses: suspect only if it has most of the
+/// avoidable time.
 fn cleared(part: &Part) -> LayerState {
     if part.is_most() {
         LayerState::Suspected
@@ -492,8 +516,8 @@ fn cleared(part: &Part) -> LayerState {
     }
 }
 
-/// Returns the transport layer of a capture without a whole exchange, by the data outside
-/// exchanges.
+/// Returns the transport layer of a capture without a complete exchange. It is judged by the data
+/// outside exchanges.
 fn transport_of_data(evidence: &Evidence, part: &Part) -> Layer {
     let mut services = evidence.services.values();
     let has_transfers = services.any(|service| {
@@ -508,7 +532,7 @@ fn transport_of_data(evidence: &Evidence, part: &Part) -> Layer {
         return layer("transport", LayerState::NotMeasured, line, SEEN);
     }
     let line = repeated(evidence.tallied);
-    layer("transport", LayerState::Cleared, line, "packets")
+    layer("transport", LayerState::Cleared, line, SEEN)
 }
 
 fn repeated(tallied: Tallied) -> String {
@@ -556,13 +580,14 @@ fn server(ledger: &Ledger, part: &Part) -> Layer {
     )
 }
 
-/// Revokes states that contradict a finding on unexplained time: the layer of its place becomes
-/// suspect, and if the place is not known, no layer stays cleared.
+/// Changes layer states that contradict a finding on unexplained time. The layer of the finding's
+/// place becomes suspect. If the place is not known, the server and transport layers do not stay
+/// cleared.
 fn suspect(layers: &mut Vec<Layer>, findings: &[Finding]) {
     for place in findings.iter().filter(|finding| finding.locates) {
         let because = format!("{} at {}", place.cause, place.service);
         let Some(name) = layer_of_place(place) else {
-            // Any of the waits within exchanges may contain the unexplained time.
+            // The unexplained time may be in any wait within exchanges.
             let open = layers.iter_mut().filter(|layer| {
                 layer.state == LayerState::Cleared
                     && matches!(layer.layer.as_str(), "server" | "transport")
@@ -587,7 +612,7 @@ fn suspect(layers: &mut Vec<Layer>, findings: &[Finding]) {
     }
 }
 
-/// Returns the layer of a finding on unexplained time; `None` if the place is not known.
+/// Returns the layer in which a finding locates unexplained time; `None` if the place is not known.
 fn layer_of_place(place: &Finding) -> Option<&'static str> {
     let layer = place.cause.cause().layer;
     (place.cause != Id::TimeUnknown).then(|| layer.as_str())
@@ -659,6 +684,7 @@ mod tests {
                 limit: 5,
                 embryonic: 0,
                 syn_backlog: None,
+                somaxconn: None,
             };
             of_queue(&listener, overflows)
         };

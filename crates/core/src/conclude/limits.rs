@@ -1,8 +1,7 @@
-//! Kernel settings, compared with the counters of their effect.
+//! Kernel settings, compared with the counters that show their effect.
 //!
-//! A setting is accused only by a change: by a counter that rises when the limit is reached,
-//! between the first sample and the last. With a single sample, the settings are listed without a
-//! judgement.
+//! A setting is accused only if a counter rises between the first and the last sample because its
+//! limit is reached. With a single sample, the settings are listed without a judgement.
 
 use crate::facts::Facts;
 use crate::observed::sockets::{KernelLimits, KernelSetting, LiveSocket, Protocol};
@@ -11,21 +10,21 @@ use crate::report::{Bearing, Limit};
 /// The counters of one setting.
 struct Rule {
     setting: &'static str,
-    /// The counters' names (`net/ipv4/proc.c`, `net/core/net-procfs.c`), and the meaning of one
+    /// Each counter's name (`net/ipv4/proc.c`, `net/core/net-procfs.c`), and the meaning of one
     /// count.
     counted: &'static [(&'static str, &'static str)],
     proof: Proof,
 }
 
-/// The condition under which a count accuses the setting.
+/// The condition under which a risen counter accuses the setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Proof {
-    /// Always: no other event makes the counter rise.
+    /// A risen counter is enough: nothing else makes it rise.
     Count,
-    /// If a socket whose queue was as large as the setting allows lost data: most limits are the
-    /// program's own.
+    /// A socket that lost data must also have a queue as long as the setting allows. Otherwise the
+    /// limit comes from the program.
     Socket,
-    /// Never: other events make the counter rise, too.
+    /// The counter never accuses the setting, because other events make it rise too.
     None,
 }
 
@@ -44,7 +43,7 @@ const RULES: [Rule; 9] = [
         )],
         proof: Proof::Socket,
     },
-    // The listener's backlog also limits this queue (`inet_csk_reqsk_queue_is_full()`).
+    // The listener's backlog limits this queue too (`inet_csk_reqsk_queue_is_full()`).
     Rule {
         setting: "net.ipv4.tcp_max_syn_backlog",
         counted: &[
@@ -64,7 +63,7 @@ const RULES: [Rule; 9] = [
         counted: &[("TcpExt:TCPMemoryPressures", "times TCP's memory was short")],
         proof: Proof::Count,
     },
-    // A program may have set the buffer size itself.
+    // A program can also set the buffer size itself.
     Rule {
         setting: "net.ipv4.tcp_rmem",
         counted: &[(
@@ -91,7 +90,7 @@ const RULES: [Rule; 9] = [
         )],
         proof: Proof::Count,
     },
-    // A polling round also ends after its time limit, and then the next round follows.
+    // A polling round also ends at its time limit, and the next round takes the remaining packets.
     Rule {
         setting: "net.core.netdev_budget",
         counted: &[(
@@ -113,7 +112,7 @@ const RULES: [Rule; 9] = [
     },
 ];
 
-/// Returns the settings in the order in which they were read.
+/// Returns the settings with their assessment, in the order in which they were read.
 pub(super) fn limits(facts: &Facts) -> Vec<Limit> {
     let Some(limits) = &facts.kernel.limits else {
         return Vec::new();
@@ -175,8 +174,8 @@ fn words((count, what): &(u64, &str)) -> String {
     format!("{count} {what}")
 }
 
-/// Judges a setting by the sockets that lost something, out of those sampled in the namespace of
-/// the setting and of the risen counters.
+/// Judges a setting by the sampled sockets that lost something. Only sockets in the setting's
+/// network namespace count, because the counters are of that namespace.
 fn at_sockets(
     facts: &Facts,
     (setting, namespace): (&KernelSetting, Option<u64>),
@@ -205,8 +204,8 @@ fn at_sockets(
     }
 }
 
-/// Returns true if the limit of the socket's queue is the setting's; `None` if the socket has no
-/// such queue.
+/// Returns true if the size of the socket's queue is the setting's value; `None` if the socket has
+/// no queue that the setting limits.
 fn limit_of(setting: &KernelSetting, socket: &LiveSocket) -> Option<bool> {
     let value: u32 = setting.value.parse().ok()?;
     let is_listener = socket.state == "LISTEN" && socket.protocol == Protocol::Tcp;
@@ -215,7 +214,7 @@ fn limit_of(setting: &KernelSetting, socket: &LiveSocket) -> Option<bool> {
     match setting.name.as_str() {
         ACCEPT => is_listener.then_some(socket.queues.send == value),
         RECEIVE_DEFAULT => Some(receive? == value),
-        // The kernel doubles the value that a program sets.
+        // The kernel doubles the size that a program requests with `SO_RCVBUF`.
         RECEIVE_MOST => Some(receive? == value.saturating_mul(2)),
         _ => None,
     }
@@ -281,8 +280,7 @@ mod tests {
         assert_eq!(list[1].text.as_deref(), Some("262143 in use"));
     }
 
-    /// Returns a listener whose queue is as long as the setting allows, and which drops
-    /// connections.
+    /// Returns a listener that drops connections, and whose queue is as long as the setting allows.
     fn losing(namespace: Option<u64>, drops: u32) -> LiveSocket {
         let address = Endpoint::new([127, 0, 0, 1].into(), 80);
         LiveSocket {

@@ -1,5 +1,5 @@
-//! Lookups that no connection followed. Slow or lost lookups become findings on their resolver if
-//! the capture is about nothing else, and notes otherwise.
+//! DNS lookups without a connection after them. If the capture is about nothing else, slow or lost
+//! lookups become findings on their resolver. Otherwise they become notes.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -16,18 +16,18 @@ use crate::registry::Id;
 use crate::report::{Affected, Evidence as Shown, EvidenceKind, Finding, Remark, Unit, counted};
 use crate::stats::histogram::Distribution;
 
-/// Minimum time beyond the round trip for which a lookup is slow: to resolve a name that is not
-/// cached, a resolver needs some round trips to other servers.
+/// A slow lookup takes at least this time beyond the round trip. For a name that is not cached, a
+/// resolver needs some round trips to other servers.
 const SLOW: Duration = Duration::from_millis(200);
-/// Minimum share of the time of late answers that the names of one domain must have to blame that
-/// domain.
+/// Minimum share of the late answers' time that one domain must have to be blamed.
 const ONE_DOMAIN: f64 = 0.8;
-/// Minimum time lost to retries over TCP that is reported.
+/// Minimum median time lost to retries over TCP that is reported.
 const STREAMED: Duration = Duration::from_millis(20);
 /// Maximum number of resolvers reported.
 const MAX_TOLD: usize = 8;
 
-/// Adds findings and notes on lookups without a connection, of a capture made without a load run.
+/// Adds findings and notes on lookups without a connection. Investigations, which run a load, get
+/// none.
 pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut Vec<Remark>) {
     if !evidence.targets.is_empty() {
         return;
@@ -55,14 +55,14 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut 
     }
 }
 
-/// Returns true if the capture holds only lookups: no request to any other service.
+/// Returns true if the capture contains only lookups, and no data of any other service.
 fn is_all(evidence: &Evidence) -> bool {
     let services = evidence.services.iter();
     let mut others = services.filter(|(at, _)| at.port != dns::PORT);
     others.all(|(_, service)| !service.ledger.has_exchanges() && service.outside.is_none())
 }
 
-/// Returns a finding as a remark, for captures with other findings.
+/// Returns the remark that replaces a finding in a capture that is not only about lookups.
 fn remark(finding: &Finding) -> Remark {
     Remark {
         id: "lookups-apart".to_owned(),
@@ -73,7 +73,7 @@ fn remark(finding: &Finding) -> Remark {
     }
 }
 
-/// Returns a finding about some of a resolver's lookups, if the time that they lost matters.
+/// Returns a finding on some of a resolver's lookups, if the time that they lost matters.
 fn finding(
     (evidence, resolver, resolved): (&Evidence, IpAddr, &Resolved),
     id: Id,
@@ -99,7 +99,7 @@ fn finding(
     Some(finding)
 }
 
-/// Returns the finding on queries that had to be retransmitted.
+/// Returns the finding on queries that were retransmitted.
 fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
     let (retried, unanswered) = (&resolved.retried, &resolved.unanswered);
     let mut all = retried.lost.clone();
@@ -126,7 +126,8 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
             unanswered.name,
         ),
     ));
-    // A resolver that gets no result in time does not answer either.
+    // A resolver that gets no answer from its own upstream servers looks the same: it does not
+    // answer either.
     let has_look_alike = unanswered.count() > retried.count() && !resolved.took.is_empty();
     finding.verdict = evidence::judge(&finding.evidence, all.count(), has_look_alike);
     finding.summary = format!(
@@ -145,7 +146,8 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     finding.fix = vec![
         fix(
             "path",
-            "find where UDP port 53 is lost: rules, conntrack, the resolver's own drops",
+            "find out where packets to UDP port 53 are lost: filter rules, conntrack, the \
+             resolver's own drops",
         ),
         fix(
             "client",
@@ -155,7 +157,7 @@ fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     Some(finding)
 }
 
-/// Returns the finding on answers that took long although nothing was lost.
+/// Returns the finding on answers that were slow although no packet was lost.
 fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
     let nearest = evidence.facts.hosts.nearest(resolver)?;
     let (mut late, mut packets) = (Distribution::default(), Vec::new());
@@ -170,8 +172,8 @@ fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
             names.insert(waited.name);
         }
     }
-    // If several names of one domain account for nearly all of the time, that domain's own servers
-    // may be slow, or slow on purpose, as servers at the end of a DNS tunnel are.
+    // If nearly all of the time belongs to several names of one domain, that domain's own servers
+    // may be slow. The server at the end of a DNS tunnel is slow on purpose.
     let several = domains.values().filter(|(_, names)| names.len() > 1);
     let most = several.map(|(sum, _)| sum.as_nanos()).max();
     let is_one_domain = most.unwrap_or_default() as f64 >= late.sum_ns() as f64 * ONE_DOMAIN;
@@ -204,7 +206,7 @@ fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
     Some(finding)
 }
 
-/// Returns the finding on answers that did not fit into a datagram.
+/// Returns the finding on answers that did not fit into a UDP datagram.
 fn streamed(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
     let streamed = &resolved.streamed;
     let typical = streamed

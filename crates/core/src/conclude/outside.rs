@@ -1,9 +1,9 @@
-//! Transfers outside exchanges: stretches of data that no request asked for or that were not
-//! answered. The transport rules weigh them like messages. If exchanges show the same finding, the
-//! finding outside exchanges becomes further evidence.
+//! Transfers outside exchanges: data that no request asked for, or that was not answered. The
+//! transport rules treat this data like messages. If exchanges show the same cause, the finding
+//! outside exchanges becomes further evidence of it.
 //!
-//! The kernel of a watched server still shows its exchanges, but only from time to time if there is
-//! much traffic: a pause in between is a hole in the view, and the time next to it has no owner.
+//! At a high rate, the kernel of a watched server passes only a sample of the segments. A gap
+//! between the samples is not a pause, and the time next to it has no owner.
 
 use core::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::registry::Id;
 use crate::report::{Finding, LayerState};
 use crate::service::Ledger;
 
-/// The causes that hold back data whatever the data means. Causes that depend on which side owes a
-/// response, or on what a program meant to send, are not among them.
+/// The causes that can hold back any data. Causes that need to know which side owes a response, or
+/// what a program meant to send, are not among them.
 const SPEAKS: [Id; 10] = [
     Id::ZeroWindow,
     Id::ReceiveWindow,
@@ -33,7 +33,7 @@ const SPEAKS: [Id; 10] = [
     Id::BandwidthLimit,
 ];
 
-/// Adds the findings outside exchanges to those within exchanges.
+/// Adds the findings outside exchanges to the other findings.
 pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
     let services = evidence.services.iter();
     let outside =
@@ -65,9 +65,8 @@ fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Find
         .collect()
 }
 
-/// Returns the reason that transfers outside exchanges prevent clearing the transport: time for
-/// which data stalled, or time in which nothing shows what set the pace. `within`: the figures of
-/// the exchanges.
+/// Returns the reason why transfers outside exchanges prevent a cleared transport layer: data
+/// stalled, or nothing shows what limited it. `within` contains the figures of the exchanges.
 pub(super) fn doubt(evidence: &Evidence, within: &Ledger) -> Option<(LayerState, String)> {
     let mut sum = Ledger::default();
     let services = evidence.services.values();
@@ -104,8 +103,8 @@ pub(super) fn doubt(evidence: &Evidence, within: &Ledger) -> Option<(LayerState,
     })
 }
 
-/// Weighs a finding against the time of the whole service: a lost segment of a greeting is
-/// negligible next to a thousand requests.
+/// Computes the finding's share of the service's whole time, and drops the finding if the share is
+/// too small: a lost segment of a greeting is negligible next to a thousand requests.
 fn weigh(mut finding: Finding, service: &Service, outside: &Outside) -> Option<Finding> {
     let all = service
         .ledger
@@ -116,8 +115,8 @@ fn weigh(mut finding: Finding, service: &Service, outside: &Outside) -> Option<F
     (finding.share >= MATERIAL_SHARE).then_some(finding)
 }
 
-/// Merges the findings for one cause of one service: the one with the higher cost stays, and gets
-/// the evidence of the other.
+/// Merges two findings on the same cause of the same service. The one with the higher cost stays,
+/// and gets the other's evidence.
 fn join(findings: &mut Vec<Finding>, mut finding: Finding) {
     let same = findings
         .iter_mut()

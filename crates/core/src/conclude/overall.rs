@@ -1,18 +1,18 @@
-//! The overall result of a report, and the limits of what it claims.
+//! The overall result of a report, and the limits of its claims.
 
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{
     Caveat, Exchanges, Finding, LayerState, Overall, OverallResult, Report, Shape, Unclaimed,
 };
 
-/// Number of requests below which the tail of the latency is not known.
+/// Minimum number of requests that show the tail of the latency.
 const FEW_REQUESTS: u64 = 1_000;
-/// Share of the time that may stay unexplained without being mentioned.
+/// Maximum unexplained share of the time that the report does not mention.
 const UNEXPLAINED: f64 = 0.01;
-/// Unexplained share of the time above which no claim is made on the rest.
+/// Above this unexplained share of the time, the report draws no conclusion about the rest.
 const MUCH_UNEXPLAINED: f64 = 0.1;
 
-/// Returns the overall result of a report that is complete otherwise.
+/// Returns the overall result of a report whose other parts are complete.
 pub(super) fn overall(report: &Report) -> Overall {
     let unexplained_share = unexplained(&report.exchanges);
     Overall {
@@ -33,7 +33,9 @@ fn result(report: &Report, unexplained_share: f64) -> OverallResult {
         (0, false) => OverallResult::NoRequest,
         (0, true) => OverallResult::AllFailed,
         (_, true) => OverallResult::SomeFailed,
-        _ if unexplained_share > MUCH_UNEXPLAINED => OverallResult::Unexplained,
+        _ if unexplained_share > MUCH_UNEXPLAINED || captured_part_differs(report) => {
+            OverallResult::Unexplained
+        }
         _ if report.places().next().is_none() => {
             let mut layers = report.layers.iter();
             if layers.any(|layer| layer.state == LayerState::Suspected) {
@@ -47,21 +49,29 @@ fn result(report: &Report, unexplained_share: f64) -> OverallResult {
     }
 }
 
-/// Returns true if the time is the server's, and about the same in each request.
+/// Returns true if the unexplained time at `place` is the server's, and about the same in each
+/// request.
 fn is_servers_own(place: &Finding) -> bool {
     let shape = place.location.as_ref().and_then(|location| location.shape);
     place.culprit == Owner::Server && shape == Some(Shape::Constant)
 }
 
-/// Returns the share of the time that no known wait explains.
+/// Returns true if the captured packets do not explain the rest of the load.
+fn captured_part_differs(report: &Report) -> bool {
+    let part = report.load.as_ref().and_then(|load| load.captured_part);
+    part.is_some_and(|part| part.differs)
+}
+
+/// Returns the share of the time in waits of unknown kind.
 fn unexplained(exchanges: &Exchanges) -> f64 {
     let unknown = exchanges.waits.iter();
     let unknown = unknown.filter(|wait| wait.kind == WaitKind::Unknown);
-    // The sum of no numbers is -0.0, which JSON would show.
+    // The sum of an empty list is -0.0, which JSON would show.
     unknown.map(|wait| wait.share).sum::<f64>() + 0.0
 }
 
-/// Returns the unclaimed time; `None` if nothing was booked, or if findings locate it.
+/// Returns the unclaimed time; `None` if no time was booked, or if findings locate the unclaimed
+/// time.
 fn unclaimed(report: &Report) -> Option<Unclaimed> {
     let bookings = report.account.iter().flat_map(|account| &account.exchanges);
     let (mut unclaimed, mut booked) = (0_u64, 0_u64);
@@ -88,6 +98,7 @@ fn caveats(report: &Report, unexplained_share: f64) -> Vec<Caveat> {
         (Caveat::UnexplainedTime, unexplained_share > UNEXPLAINED),
         (Caveat::PacketsDropped, dropped.unwrap_or_default() > 0),
         (Caveat::RequestsCut, exchanges.cut > 0),
+        (Caveat::CapturedPartDiffers, captured_part_differs(report)),
     ];
     let due = all.into_iter().filter(|(_, is_due)| *is_due);
     due.map(|(caveat, _)| caveat).collect()
@@ -100,7 +111,7 @@ mod tests {
     use crate::registry::Id;
     use crate::report::{Capture, Location, Verdict, WaitShare};
 
-    /// Returns a report on this many requests, of whose time a share is unexplained.
+    /// Returns a report on `count` requests, in which `share` of the time is unexplained.
     fn report(count: u64, share: f64) -> Report {
         let mut report = Report::default();
         report.exchanges.count = count;

@@ -1,9 +1,9 @@
-//! Reports of live observations: their packets are in no file, so packet numbers refer to nothing.
-//! Examples can be found by their time and connection instead.
+//! Packet numbers in reports of live observations. They would refer to nothing, because no file
+//! contains these packets. Examples can be found by their time and connection instead.
 
 use crate::report::{Exchanges, Exemplar, Report};
 
-/// Removes the packet numbers, and the filters by packet number, from the report.
+/// Removes packet numbers, and display filters with packet numbers, from the report.
 pub(super) fn forget_packets(report: &mut Report) {
     for finding in &mut report.findings {
         finding.display_filter = None;

@@ -1,12 +1,12 @@
-//! The order of particular findings, which come before the general findings that they belong to.
+//! The order of findings on special cases, which come before the findings on the general cause.
 
 use crate::registry::Id;
 use crate::report::Finding;
 
-/// Moves particular findings right before the general finding that they belong to. If connection
-/// setup is slow for a specific reason, the finding on the number of connections comes after that
-/// reason, whatever all connections cost together. Likewise, slow start comes after the finding
-/// that makes it matter.
+/// Moves each finding on a special case before the finding on its general cause. Example: if
+/// connection setup is slow for a known reason, this reason comes before the number of connections,
+/// even if all connections together cost more. Likewise, slow start comes after the finding that
+/// makes it matter.
 pub(super) fn put_first(findings: &mut Vec<Finding>) {
     let mut at = 0;
     while let Some(general) = findings.get(at) {
@@ -26,9 +26,9 @@ pub(super) fn put_first(findings: &mut Vec<Finding>) {
     }
 }
 
-/// Moves the finding on requests that wait in the client right behind the cause of most of the
-/// exchanges' time: requests find no free connection because that cause keeps the connections
-/// busy. Work that has to be done is no such cause: only more connections help against it.
+/// Moves the finding on requests that wait in the client behind the cause that takes most of the
+/// exchanges' time. That cause keeps the connections busy, so requests find none free. Causes that
+/// may be necessary work do not count: against them, only more connections help.
 pub(super) fn put_queue_behind(findings: &mut Vec<Finding>, is_most: impl Fn(&Finding) -> bool) {
     let is_queue = |finding: &Finding| finding.cause == Id::ClientQueue;
     let Some(from) = findings.iter().position(is_queue) else {

@@ -1,11 +1,11 @@
-//! The results of probes, one row for each method, target and load.
+//! The results of probes, with one row for each method, target and load.
 
 use crate::cause::secured::version_name;
 use crate::facts::{Facts, ProbeGroup, ProbeKey};
 use crate::observed::event::{ProbeAnswer, ProbeMethod, ProbePhases, Stamp};
 use crate::report::{Probe, ProbeFigures, ProbePhase, ProbeTlsFacts, Remark, StatusCount, counted};
 
-/// Returns the rows.
+/// Returns one row for each group of probes.
 pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
     facts
         .probes
@@ -54,7 +54,7 @@ pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
         .collect()
 }
 
-/// Returns the time by phase of the probes of a group.
+/// Returns the time of a group's probes in each phase.
 fn spent(group: &ProbeGroup) -> Vec<ProbePhase> {
     let named = ProbePhases::NAMES.iter().zip(&group.phases);
     named
@@ -81,7 +81,8 @@ fn method_name(method: ProbeMethod) -> &'static str {
     }
 }
 
-/// Returns the remark that silence between ICMP errors is not packet loss.
+/// Returns the remark that unanswered probes may not be losses, because hosts limit their ICMP
+/// errors.
 pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
     let limited = |(key, group): (&ProbeKey, &ProbeGroup)| {
         let count = |answer| group.answers.get(&answer).copied().unwrap_or_default();
@@ -121,7 +122,7 @@ mod tests {
             ),
             (ProbeMethod::Udp, [refused, datagram], false),
             (ProbeMethod::Udp, [datagram, silent], false),
-            // A router's answer to a SYN.
+            // A router answered the SYN.
             (ProbeMethod::TcpSyn, [refused, silent], false),
         ] {
             let mut facts = Facts::default();

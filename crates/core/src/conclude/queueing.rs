@@ -1,7 +1,7 @@
 //! Queues in which probes waited only under load, and the places of these queues.
 //!
-//! Probes of one kind are sent to an idle and to a loaded target: the difference is queueing. The
-//! kernel's timestamps, and the phases of a request, show where the queue is.
+//! The same probes are sent without load and under load, and the difference is queueing. The
+//! kernel's timestamps and the phases of a request show where the queue is.
 
 use core::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::observed::event::{ProbeMethod, Stamp};
 use crate::report::Remark;
 use crate::stats::histogram::Distribution;
 
-/// Minimum number of answers, idle and under load each, for a remark.
+/// Minimum number of answers without load, and also under load, for a remark.
 const LEAST_ANSWERS: u64 = 5;
-/// Minimum rise of a median, together with the minimum ratio: jitter and a busy processor cause
-/// less. By the program's own clock, a late wake-up looks the same, and scheduling slices last some
-/// milliseconds.
+/// Minimum rise of the median under load. It must also rise by the factor [`RISES_TO`]. Jitter and
+/// a busy processor cause less. Times by the program's own clock include late wake-ups, which last
+/// some milliseconds, so the rise must be larger.
 const RISES_BY: Duration = Duration::from_millis(1);
 const RISES_BY_OWN_CLOCK: Duration = Duration::from_millis(5);
 const RISES_TO: f64 = 1.5;
 
-/// Returns a remark on the rises, one sentence for each kind of probe.
+/// Returns the remarks on rises, at most one for each kind of probe and place.
 pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
     let generator = facts.loads.generator.as_ref();
     let is_limit = generator.is_some_and(|generator| generator.is_limit());
@@ -37,14 +37,15 @@ pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
         .collect()
 }
 
-/// A group of probes without load and under load.
+/// One kind of probe, without load and under load.
 struct Both<'a> {
     idle: &'a ProbeGroup,
     loaded: &'a ProbeGroup,
 }
 
 impl Both<'_> {
-    /// Returns the medians of the durations that `of` selects, if the load raised them.
+    /// Returns the median of the durations that `of` selects, without load and under load; `None`
+    /// if the load did not raise it.
     fn rise(
         &self,
         by: Duration,
@@ -66,13 +67,13 @@ impl Both<'_> {
 fn beyond(key: &ProbeKey, both: &Both<'_>, is_limit: bool) -> Option<Remark> {
     let by = match both.idle.stamp.max(both.loaded.stamp) {
         Some(Stamp::Kernel) => RISES_BY,
-        // Our own processors were busy: a rise by our clock may be our own delay.
+        // This host's processors were busy: it may itself have delayed what its own clock shows.
         _ if is_limit => return None,
         _ => RISES_BY_OWN_CLOCK,
     };
     let whole = both.rise(by, |group| &group.rtt);
     let phase = |at: usize| both.rise(by, move |group| &group.phases[at]);
-    // The order is that of `ProbePhases::NAMES`.
+    // The indices follow the order of `ProbePhases::NAMES`.
     let (connect, handshake, first_byte) = (phase(1), phase(2), phase(4));
     let place = match (connect, handshake, first_byte) {
         (Some(rise), ..) => format!(
@@ -106,7 +107,7 @@ fn beyond(key: &ProbeKey, both: &Both<'_>, is_limit: bool) -> Option<Remark> {
     Some(remark("probe-queueing", key, &place))
 }
 
-/// Returns the remark on queues of this host's own, by the kernel's timestamps.
+/// Returns the remark on a queue of this host's own device. The kernel's timestamps show it.
 fn within(key: &ProbeKey, both: &Both<'_>) -> Option<Remark> {
     let rise = both.rise(RISES_BY, |group| &group.queued)?;
     let place = format!(
@@ -146,7 +147,8 @@ mod tests {
         Duration::from_secs_f64(millis / 1e3)
     }
 
-    /// Times of a probe in ms: the whole, its own queue, its connect and first byte.
+    /// The times of a probe in ms: the whole, in this host's queue, until connected, and until the
+    /// first byte.
     type Took = (f64, f64, f64, f64);
 
     fn said(method: ProbeMethod, idle: &[Took], loaded: &[Took]) -> Vec<String> {
@@ -251,7 +253,7 @@ mod tests {
         let idle = (20.0, 0.1, 0.5, 19.9);
         for (method, idle, loaded) in [
             (syn, vec![idle; 6], vec![idle; 6]),
-            // Little, in time or in share.
+            // The rise is too small, in time or as a ratio.
             (
                 syn,
                 vec![(0.1, 0.0, 0.0, 0.0); 6],
@@ -263,7 +265,7 @@ mod tests {
                 vec![(1.0, 0.0, 0.2, 0.8); 6],
                 vec![(5.0, 0.0, 3.2, 3.8); 6],
             ),
-            // Few answers, and a tail that was there before.
+            // There are too few answers, or the idle times have the same tail.
             (syn, vec![idle; 4], vec![(90.0, 9.0, 0.5, 0.0); 6]),
             (
                 syn,

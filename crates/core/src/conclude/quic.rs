@@ -1,4 +1,4 @@
-//! A QUIC flow as its record in the report. Encrypted fields stay unknown.
+//! The record of a QUIC flow in the report. Encrypted fields stay unknown.
 
 use core::time::Duration;
 
@@ -35,7 +35,7 @@ pub(crate) fn quic_record(flow: &Flow) -> ConnectionRecord {
             to_client_ns: flow.to_client().map(nanos),
             syn_retransmissions: Some(u64::from(flow.repeated_initials())),
         }),
-        // CONNECTION_CLOSE is encrypted, so the end cannot be seen.
+        // CONNECTION_CLOSE is encrypted, so the capture does not show how the connection ended.
         end: ConnectionEnd {
             how: "unknown".to_owned(),
             by: None,
@@ -78,8 +78,8 @@ fn side(seen: Sent, round_trip: Option<RoundTripFigures>) -> ConnectionSide {
     }
 }
 
-/// Returns the round-trip times by the spin bit if it can be used to measure, else the handshake's
-/// round-trip time.
+/// Returns the round-trip times from the spin bit or, if the spin bit cannot be used, the
+/// handshake's round-trip time.
 fn trips(handshake: Option<Duration>, spin: &Sample, spins: bool) -> Option<RoundTripFigures> {
     let least = handshake.map(nanos);
     if !spins || spin.count() == 0 {

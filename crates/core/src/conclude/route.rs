@@ -1,4 +1,4 @@
-//! The layer of a traced route.
+//! The layer of the traced route.
 
 use core::time::Duration;
 
@@ -11,16 +11,17 @@ use crate::report::{
 };
 use crate::route::alike;
 
-/// Minimum share of the path's delay that must begin at one place for that place to be reported.
+/// Minimum share of the path's delay that must arise between two hops for these hops to be
+/// reported.
 const MOST: f64 = 0.5;
-/// Minimum round trip of a path for which the place of its delay matters.
+/// Minimum delay between two hops that are reported.
 const FAR: Duration = Duration::from_millis(1);
-/// Minimum number, and minimum share, of losses at the target among an investigation's few probes:
-/// a single loss may happen anywhere.
+/// Minimum number and minimum share of lost probes to the target. An investigation sends few
+/// probes, and a single lost one shows nothing.
 const LOSSES: u64 = 3;
 const LOST: f64 = 0.1;
 
-/// Returns the traced route's layer; `None` where none was traced.
+/// Returns the layer of the traced route; `None` if no route was traced.
 pub(super) fn traced(facts: &Facts) -> Option<Layer> {
     let route = facts.route.route()?;
     let hops = facts.route.hops();
@@ -39,7 +40,7 @@ pub(super) fn traced(facts: &Facts) -> Option<Layer> {
     })
 }
 
-/// Returns the method of the trace, in words.
+/// Returns a phrase on the method of the trace.
 fn means(route: &Route) -> String {
     let rights = if route.is_raw {
         "raw sockets"
@@ -49,7 +50,7 @@ fn means(route: &Route) -> String {
     format!("{}, {rights}", route.method)
 }
 
-/// Returns the obstacle that keeps probes from reaching the target.
+/// Returns a sentence on the obstacle that keeps probes from the target; `None` if there is none.
 fn verdict(route: &Route) -> Option<String> {
     let target = &route.target;
     let port = route
@@ -68,7 +69,7 @@ fn verdict(route: &Route) -> Option<String> {
     })
 }
 
-/// Returns the loss of probes, and the hop from which on they are lost.
+/// Returns a sentence on the number of lost probes, and on the hop from which on they are lost.
 fn loss(route: &Route, hops: &[Hop]) -> Option<String> {
     let from = route.loss_from?;
     let last = hops.last().filter(|hop| hop.state == HopState::Lossy)?;
@@ -103,8 +104,8 @@ fn reached(route: &Route, hops: &[Hop]) -> String {
     )
 }
 
-/// Returns the path as a layer of an investigation that traced it: where its delay begins, and
-/// whether it loses packets. Delay accuses nobody: it cannot be removed.
+/// Returns the layer of the path for an investigation that traced it: the place of its delay, and
+/// its losses. The layer is not accused of delay, because delay cannot be removed.
 pub(super) fn path(facts: &Facts) -> Option<Layer> {
     let route = facts.route.route()?;
     let hops = facts.route.hops();
@@ -125,10 +126,10 @@ fn echoes(facts: &Facts) -> Option<(u64, u64)> {
     Some((silent.copied().unwrap_or_default(), group.counts.sent))
 }
 
-/// Returns the state of the path and its line, if handshakes are lost at the target. The target
-/// causes the loss if it drops SYNs (a full backlog, a limit). The path causes it if echo requests,
-/// which the target's kernel answers whatever port is open, are lost as often. Routers are no
-/// evidence: a router that limits its answers looks like one that drops packets.
+/// Returns the state and the line of the path if probes to the target are lost. The target causes
+/// the loss if it drops SYNs (a full backlog, a rate limit). The path causes it if echo requests
+/// are lost as often: the target's kernel answers echo requests whatever port is open. Routers are
+/// no evidence: one that limits its answers looks like one that drops packets.
 fn whose(route: &Route, hops: &[Hop], echoes: Option<(u64, u64)>) -> (LayerState, String) {
     let last = hops.last();
     let last = last.map_or((0, 0), |hop| {
@@ -158,7 +159,7 @@ fn whose(route: &Route, hops: &[Hop], echoes: Option<(u64, u64)>) -> (LayerState
     }
 }
 
-/// Adds evidence from the trace to findings on loss or delay of the path.
+/// Adds evidence from the trace to findings on loss or delay on the path.
 pub(super) fn support(findings: &mut [Finding], facts: &Facts) {
     let Some(route) = facts.route.route() else {
         return;
@@ -207,7 +208,8 @@ fn way(route: &Route, hops: &[Hop]) -> String {
     }
 }
 
-/// Returns the two hops between which most of the path's delay arises, if there are such hops.
+/// Returns a sentence on the two hops between which most of the path's delay arises; `None` if
+/// there are none.
 fn step(hops: &[Hop]) -> Option<String> {
     let answering: Vec<&Hop> = hops.iter().filter(|hop| hop.received > 0).collect();
     let whole = answering.last()?.kept_ns;
@@ -264,7 +266,7 @@ mod tests {
         );
         let even = [hop(1, 10, 8, 8), hop(2, 20, 8, 8), hop(3, 30, 8, 8)];
         assert_eq!(step(&even), None);
-        // For a path of microseconds, the place of the delay does not matter.
+        // If the delay is microseconds, its place does not matter.
         let near = [hop(1, 0, 8, 8), hop(2, 0, 8, 8)];
         assert_eq!(step(&near), None);
     }
@@ -286,8 +288,8 @@ mod tests {
         );
         let once = [hop(1, 1, 8, 8), hop(2, 2, 8, 7)];
         assert_eq!(heavy_loss(&route(Some(2)), &once), None);
-        // The target causes the loss, as its kernel's answers to echo requests show. A router with
-        // as much loss is no evidence: it may limit its answers.
+        // The target causes the loss: its kernel answers echo requests. A router with as many
+        // losses is no evidence, because it may limit its answers.
         let lossy = [hop(1, 1, 24, 16), hop(2, 2, 24, 16)];
         for (echoes, state) in [
             (Some((7, 24)), LayerState::Accused),
@@ -301,7 +303,7 @@ mod tests {
             let whose = whose(&route(Some(1)), &lossy, echoes);
             assert_eq!(whose.0, state, "{echoes:?}");
         }
-        // A router that limits its answers, and a target that loses nothing.
+        // A router that limits its answers, and a target without losses.
         let limited = [hop(1, 1, 8, 3), hop(2, 2, 8, 8)];
         assert_eq!(heavy_loss(&route(None), &limited), None);
     }

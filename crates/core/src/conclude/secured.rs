@@ -1,4 +1,4 @@
-//! The layers of TLS: the time of handshakes, and the resumption of sessions.
+//! The layers of TLS: the duration of handshakes, and session resumption.
 
 use super::layer::layer;
 use crate::cause::evidence::{human, median};
@@ -9,7 +9,7 @@ use crate::registry::LayerId;
 use crate::report::{Finding, Layer, LayerState, counted};
 use crate::stats::histogram::Distribution;
 
-/// Returns the layers `tls` and `resumption`, if TLS was used or is accused.
+/// Returns the layers `tls` and `resumption`, if TLS was used or if a finding accuses it.
 pub(super) fn layers(facts: &Facts, findings: &[Finding]) -> Vec<Layer> {
     let transport = facts.loads.transports.get(&TargetId::Subject);
     let tls = transport.and_then(|transport| transport.tls.as_ref());
@@ -29,15 +29,15 @@ pub(super) fn layers(facts: &Facts, findings: &[Finding]) -> Vec<Layer> {
     vec![seen.handshake(), seen.resumption()]
 }
 
-/// Returns the times of single handshakes if there were any, because only the server and the path
-/// delay them; else the times of the load's handshakes.
+/// Returns the durations of probed handshakes, which only the server and the path delay. Without
+/// probes, it returns the durations of the load's handshakes.
 fn gathered(facts: &Facts, method: ProbeMethod, load: Option<&Distribution>) -> Distribution {
     let probed = facts.probes_of(TargetId::Subject, method, false);
     let probed = probed.map(|group| &group.rtt).filter(|rtt| !rtt.is_empty());
     probed.or(load).cloned().unwrap_or_default()
 }
 
-/// The times of handshakes.
+/// The TLS handshakes that were measured.
 struct Seen<'a> {
     tls: Option<&'a LoadTls>,
     full: Distribution,
@@ -87,8 +87,8 @@ impl Seen<'_> {
             }
         };
         let because = "own handshakes that offer earlier sessions";
-        // A lack of resumption costs only clients that connect often; a separate finding reports
-        // that.
+        // Without resumption, only clients that connect often lose time, and a separate finding
+        // reports this.
         layer("resumption", LayerState::Cleared, line, because)
     }
 }

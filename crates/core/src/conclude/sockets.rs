@@ -1,4 +1,4 @@
-//! Live sockets: both ends joined, with remarks on states that cost time.
+//! Live sockets, each with the socket at the other end, and remarks on states that cost time.
 
 mod lost;
 mod tcp;
@@ -11,7 +11,8 @@ use crate::facts::{LiveSockets, SeenSocket};
 use crate::observed::sockets::{Holder, LiveSocket, Place, Protocol};
 use crate::report::{self, Remark, counted};
 
-/// Returns the sockets, ours first, listeners before connections.
+/// Returns the chosen sockets, sorted by network namespace (our own first) and protocol, with
+/// listeners before connections.
 pub(super) fn sockets(facts: &LiveSockets) -> Vec<report::LiveSocket> {
     let ends = Ends::of(facts);
     let chosen = facts.list.values().filter(|seen| seen.socket.is_chosen);
@@ -29,7 +30,7 @@ pub(super) fn sockets(facts: &LiveSockets) -> Vec<report::LiveSocket> {
     list.into_iter().map(row).collect()
 }
 
-/// Returns the remark on sockets that could not be kept for lack of room.
+/// Returns the remark that further sockets were left out after the limit was reached.
 pub(super) fn left_out(facts: &LiveSockets) -> Option<Remark> {
     (facts.left_out > 0).then(|| Remark {
         id: "sockets-left-out".to_owned(),
@@ -40,7 +41,7 @@ pub(super) fn left_out(facts: &LiveSockets) -> Option<Remark> {
     })
 }
 
-/// The sockets of connections, by their two ends.
+/// The sockets of connections, by the addresses of both ends.
 struct Ends<'a>(BTreeMap<Place, Vec<&'a LiveSocket>>);
 
 impl<'a> Ends<'a> {
@@ -53,8 +54,8 @@ impl<'a> Ends<'a> {
         Self(ends)
     }
 
-    /// Returns the socket at the other end, if it can be identified: other namespaces may use the
-    /// same addresses.
+    /// Returns the socket at the other end. `None` if it is ambiguous, because other network
+    /// namespaces may use the same addresses.
     fn peer(&self, socket: &LiveSocket) -> Option<&'a LiveSocket> {
         let mirrored = self.0.get(&socket.peer_place()?)?;
         let own = self.0.get(&socket.place())?;
@@ -98,12 +99,12 @@ fn row(seen: &SeenSocket, peer: Option<&LiveSocket>) -> report::LiveSocket {
     }
 }
 
-/// Returns the remark on connections in the accept queue, and on the fate of connections for which
-/// the queue has no room.
+/// Returns the remark on connections in the accept queue. `of_further` says what happens to
+/// connections that do not fit into the queue.
 fn backlog(socket: &LiveSocket, of_further: &str) -> Option<String> {
     let (waiting, most) = (socket.queues.receive, socket.queues.send);
-    // The queue is full when it holds one more than its limit
-    // (`sk_acceptq_is_full()`, `unix_recvq_full()`).
+    // The queue is full if it contains one connection more than its limit (`sk_acceptq_is_full()`,
+    // `unix_recvq_full()`).
     let what = match waiting {
         0 => return None,
         _ if waiting > most => format!("its accept queue is full: {of_further}"),
@@ -115,7 +116,7 @@ fn backlog(socket: &LiveSocket, of_further: &str) -> Option<String> {
     ))
 }
 
-/// Returns the remark on bytes that wait for the process to read them.
+/// Returns the remark on bytes that the process has not read yet.
 fn unread(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
     let bytes = socket.queues.receive;
     (bytes > 0).then(|| {
@@ -127,7 +128,7 @@ fn unread(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
     })
 }
 
-/// Returns the holder of the socket, in a few words.
+/// Returns the name and the process id of the socket's holder, such as `nginx[123]`.
 fn names(socket: Option<&LiveSocket>) -> Option<String> {
     let Holder { pid, name, .. } = socket?.owner.holders.first()?;
     Some(format!("{name}[{pid}]"))
@@ -159,7 +160,7 @@ mod tests {
         }
     }
 
-    /// Returns a connection that holds a small write back.
+    /// Returns a connection whose own stack holds a small write back.
     fn holding() -> LiveSocket {
         LiveSocket {
             protocol: Protocol::Tcp,
@@ -219,7 +220,7 @@ mod tests {
         assert!(
             remarks[0].contains("at this instant") && remarks[0].contains("TCP_NODELAY is off")
         );
-        // Without the option's value a single sample is not enough; many samples are.
+        // Without the value of TCP_NODELAY, a single sample is not enough, but many samples are.
         let unread = || with(|socket| socket.options = None);
         assert!(told([unread()]).concat().is_empty());
         let often = told((0..10).map(|_| unread())).concat();
@@ -315,7 +316,8 @@ mod tests {
         assert!(two([(0, 9), (0, 9)]).contains("none of them"));
     }
 
-    /// Returns a UDP socket with `used` of 100,000 bytes in use and this number of drops.
+    /// Returns a UDP socket with `drops` drops, and `used` of 100,000 bytes of its receive buffer
+    /// in use.
     fn udp(used: u32, drops: u32) -> LiveSocket {
         with(|socket| {
             (socket.protocol, socket.state, socket.tcp) = (Protocol::Udp, "UNCONN", None);
@@ -353,7 +355,7 @@ mod tests {
         );
     }
 
-    /// Returns one end of a stream between two processes.
+    /// Returns one end of a Unix stream between two processes.
     fn unix(inode: u32, peer: u32, pid: u32) -> LiveSocket {
         with(|socket| {
             (socket.protocol, socket.cookie, socket.tcp) =

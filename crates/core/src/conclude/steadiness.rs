@@ -1,4 +1,4 @@
-//! The steadiness of the quantiles of one run, from one second to another.
+//! Confidence intervals of one run's quantiles, from the differences between its seconds.
 
 use core::time::Duration;
 
@@ -6,10 +6,10 @@ use super::bootstrap::{self, Estimate, Sample};
 use super::generator::SplitMix64;
 use crate::report::{Cluster, Interval, Intervals};
 
-/// Number of resamples of one run: enough for the ends of a 95 % interval to be steady to a tenth
-/// of its width.
+/// Number of resamples of one run. With this number, the ends of a 95 % interval vary by a tenth of
+/// its width.
 const RESAMPLES: usize = 300;
-/// The seed of the generator, fixed to give the same intervals for the same clusters.
+/// The seed of the generator. It is fixed, so that equal clusters give equal intervals.
 const SEED: u64 = 0x1a67;
 
 /// Returns the 95 % intervals of a run's median and 99th percentile; `None` for too few clusters.

@@ -1,5 +1,5 @@
-//! Conclusions from probes that differ only in one parameter: the bad member of parallel paths, the
-//! size above which packets are lost, the kind of filter.
+//! Conclusions from probes that differ only in one parameter: a faulty member of parallel paths,
+//! the size above which packets are lost, and the kind of packet filter.
 
 mod flags;
 mod ports;
@@ -32,7 +32,7 @@ pub(super) fn rows(sweep: &Sweep) -> Vec<ProbeStepRow> {
     sweep.steps.iter().map(row).collect()
 }
 
-/// Returns the remarks on the sweeps, a sentence each.
+/// Returns the remarks on the sweeps, one sentence each.
 pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
     let groups = facts.probes.iter();
     groups

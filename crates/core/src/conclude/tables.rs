@@ -1,9 +1,9 @@
-//! The report's tables, from facts.
+//! The tables of the report, made from the facts.
 
 use super::Evidence;
 use core::time::Duration;
 
-use super::steadiness;
+use super::{captured_part, steadiness};
 use crate::cause::evidence::{human, median};
 use crate::cause::secured::version_name;
 use crate::decode::LinkType;
@@ -14,13 +14,13 @@ use crate::observed::event::{
 use crate::observed::experiment::Experiment;
 use crate::observed::time::Timestamp;
 use crate::report::{
-    Cluster, Counter, ExperimentOutcome, Figures, Generator, LoadRun, PhaseSpan, Remark, Setting,
-    SocketGroup, Stage, Stages, StatusCount, Tally, TlsUse, Transport, UrlRun, counted,
+    Cluster, Counter, ExperimentOutcome, Figures, Finding, Generator, LoadRun, PhaseSpan, Remark,
+    Setting, SocketGroup, Stage, Stages, StatusCount, Tally, TlsUse, Transport, UrlRun, counted,
 };
 use crate::stats::histogram::Distribution;
 
-/// Minimum share of the due responses with which a service keeps up; the requests in flight at the
-/// end are a smaller share.
+/// Minimum share of the due responses that a service must return to keep up. The requests in flight
+/// at the end are less than the missing share.
 const KEEPS_UP: f64 = 0.97;
 
 pub(super) fn phases(facts: &Facts) -> Vec<PhaseSpan> {
@@ -40,8 +40,9 @@ pub(super) fn phases(facts: &Facts) -> Vec<PhaseSpan> {
         .collect()
 }
 
-/// Returns the subject's baseline as a load run.
-pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
+/// Returns the load run of the subject's baseline.
+pub(super) fn load(evidence: &Evidence, findings: &[Finding]) -> Option<LoadRun> {
+    let facts = &evidence.facts;
     let sum = facts.loads.baseline(TargetId::Subject)?;
     let seconds = facts.loads.baseline_seconds(TargetId::Subject);
     let is_baseline = |(_, phase, start): &&(_, Phase, PhaseStart)| {
@@ -74,6 +75,7 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
         intervals: steadiness::intervals(&subject_clusters(facts)),
         stages: facts.loads.stages.as_ref().map(stages),
         urls: urls(facts),
+        captured_part: captured_part::captured_part(evidence, findings),
         warm_up_seconds: warm_up(facts, at),
         generator: facts.loads.generator.map(|sample| Generator {
             busiest_share: sample.busiest_share,
@@ -85,8 +87,9 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
     })
 }
 
-/// Returns the latencies that requests at an even pace would have met, in closed loop: a connection
-/// sent one request per mean interval, and so did each of its streams or pipeline slots.
+/// Returns the latencies of a closed-loop run as if the requests had been sent at an even pace. The
+/// pace is one request per mean interval for each connection, and for each of its streams or
+/// pipeline slots.
 fn even_pace(
     start: &PhaseStart,
     at_once: u32,
@@ -102,21 +105,21 @@ fn even_pace(
     })
 }
 
-/// Returns true if two distributions differ in p50, p99 or maximum by more than 5 % and 50 µs,
-/// which is more than their buckets are wide.
+/// Returns true if two distributions differ in p50, p99 or maximum by more than 5 % and by more
+/// than 50 µs. A bucket of the distributions is narrower.
 fn differs(one: &Figures, other: &Figures) -> bool {
     let apart = |a: u64, b: u64| a.abs_diff(b) > a.max(b) / 20 && a.abs_diff(b) > 50_000;
     apart(one.p50, other.p50) || apart(one.p99, other.p99) || apart(one.max, other.max)
 }
 
-/// Returns true if the latencies at an even pace are markedly longer than those seen: by half and by
-/// 1 ms, in p50 or p99 of at least 100 requests.
+/// Returns true if the latencies at an even pace are much longer than the measured ones: more than
+/// 1.5 times as long and more than 1 ms longer, in p50 or p99 of at least 100 requests.
 fn hides_stalls(seen: &Figures, met: &Figures) -> bool {
     let apart = |seen: u64, met: u64| met > seen.saturating_mul(3) / 2 && met - seen > 1_000_000;
     met.count >= 100 && (apart(seen.p50, met.p50) || apart(seen.p99, met.p99))
 }
 
-/// Returns the time of requests by stage, and the largest stage.
+/// Returns the time that requests spent in each stage, and the stage with the most time.
 fn stages(told: &LoadStages) -> Stages {
     let sum = |(_, times): &&(String, Distribution)| times.sum_ns();
     let largest = told.stages.iter().max_by_key(sum);
@@ -172,7 +175,7 @@ fn subject_clusters(facts: &Facts) -> Vec<Cluster> {
     of_subject.map(|(_, cluster)| cluster.clone()).collect()
 }
 
-/// Returns how long the load had been running when counting began at `at`.
+/// Returns the length of the warm-up before the counting began at `at`, in seconds.
 fn warm_up(facts: &Facts, at: &Timestamp) -> f64 {
     let before = facts.loads.phases.iter();
     let mut before = before.filter(|(_, phase, _)| *phase == Phase::WarmUp);
@@ -198,8 +201,8 @@ fn transport(facts: &Facts) -> Option<Transport> {
     })
 }
 
-/// Returns true if this many responses per second are fewer than were due although the generator
-/// was on time.
+/// Returns true if the service returned fewer responses per second (`rate`) than were due, although
+/// the generator was on time.
 fn falls_behind(facts: &Facts, start: &PhaseStart, rate: f64) -> bool {
     let generator = facts.loads.generator;
     generator.is_none_or(|generator| generator.is_on_time())
@@ -208,8 +211,8 @@ fn falls_behind(facts: &Facts, start: &PhaseStart, rate: f64) -> bool {
             .is_some_and(|offered| rate < offered * KEEPS_UP)
 }
 
-/// Returns the remark that the generator may have limited the figures; a single remark for all
-/// runs.
+/// Returns the remark that the generator may have limited the figures. There is a single remark for
+/// all runs.
 pub(super) fn generator_note(facts: &Facts) -> Option<Remark> {
     let sample = facts.loads.generator.filter(GeneratorSample::is_limit)?;
     let text = format!(
@@ -294,10 +297,7 @@ pub(super) fn configuration(facts: &Facts) -> Vec<Setting> {
             program: line.program.clone(),
             directive: line.directive.clone(),
             value: line.value.clone(),
-            set_at: line
-                .set_at
-                .as_ref()
-                .map(|at| format!("{}:{}", at.file, at.line)),
+            set_at: line.set_at.as_ref().map(ToString::to_string),
             scope: line.scope.clone(),
             is_newer_than_process: line.is_newer_than_process,
             doubt: line.doubt.clone(),
@@ -356,7 +356,7 @@ fn meaning(result: &ExperimentResult<'_>) -> &'static str {
     }
 }
 
-/// Returns the notes on the captures that a reader needs to know.
+/// Returns the notes on damaged or incomplete captures, and on the cost of capturing.
 pub(super) fn capture_notes(evidence: &Evidence) -> Vec<Remark> {
     let mut notes = Vec::new();
     for (_, summary) in &evidence.facts.captures {
@@ -384,8 +384,7 @@ pub(super) fn capture_notes(evidence: &Evidence) -> Vec<Remark> {
     notes
 }
 
-/// Returns the remark on the part of a capture that could not be decoded and was therefore not
-/// judged.
+/// Returns the remark on the part of a capture that could not be decoded. This part was not judged.
 fn undecoded(summary: &CaptureSummary) -> Option<Remark> {
     let CaptureSummary { name, packets, .. } = summary;
     let links: Vec<String> = summary
@@ -423,8 +422,8 @@ fn undecoded(summary: &CaptureSummary) -> Option<Remark> {
     })
 }
 
-/// Returns the remark on the service's latency while packets were captured, compared with the
-/// latency before.
+/// Returns the remark that compares the service's latency during packet capture with its latency
+/// before.
 fn disturbance(facts: &Facts) -> Option<Remark> {
     let alone = facts.loads.baseline(TargetId::Subject)?;
     let observed = facts.loads.observed_baseline(TargetId::Subject)?;
@@ -457,7 +456,7 @@ mod tests {
             active: Duration::from_secs(10),
             is_observed: false,
         };
-        // Ten streams on each of two connections, each response taking 10 ms.
+        // There are two connections with ten streams each, and each response takes 10 ms.
         let mut seen = Distribution::default();
         seen.record_many(Duration::from_millis(10), 20_000);
         let met = even_pace(&start, 10, &seen, 10.0).expect("figures");

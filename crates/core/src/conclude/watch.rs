@@ -1,4 +1,4 @@
-//! The results of watching the kernel, for the report.
+//! The results of watching the server's kernel, for the report.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::report::{
     AskedService, Dropped, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService, counted,
 };
 
-/// Returns the watched services; `None` where nothing was watched.
+/// Returns the watched services; `None` if nothing was watched.
 pub(super) fn watch(turns: &Turns, services: &BTreeMap<Endpoint, Service>) -> Option<Watch> {
     let tally = turns.tally.as_ref()?;
     Some(Watch {
@@ -46,7 +46,8 @@ pub(super) fn watch(turns: &Turns, services: &BTreeMap<Endpoint, Service>) -> Op
     })
 }
 
-/// Returns the latency of all watched turns, or of those recorded one by one.
+/// Returns the latency of all watched requests or, if that is not known, of the requests recorded
+/// in detail.
 fn latency(turns: &Turns, tally: &WatchTally) -> Figures {
     let mut all = tally.latency.clone();
     if all.is_empty() {
@@ -90,7 +91,7 @@ fn service(at: Endpoint, turns: &ServiceTurns, whole: Option<&Service>) -> Watch
     }
 }
 
-/// Returns the remarks on lost observations.
+/// Returns the remarks on observations that were lost or left out.
 pub(super) fn remarks(turns: &Turns) -> Vec<Remark> {
     let Some(tally) = &turns.tally else {
         return Vec::new();

@@ -8,9 +8,9 @@ use super::{Damage, Fault, Record};
 
 /// The incremental reader of a pcap, pcapng or snoop file.
 ///
-/// The caller owns a buffer, offers it to [`next`](Self::next), drops the bytes that were consumed
-/// and appends more when more are needed. The records do not depend on how the file is split into
-/// buffers.
+/// The caller owns a buffer and offers it to [`next`](Self::next). It then drops the consumed
+/// bytes, and appends more when more are needed. The records do not depend on how the file is split
+/// into buffers.
 #[derive(Debug, Default)]
 pub struct Container {
     format: Format,
@@ -23,7 +23,8 @@ pub struct Container {
 /// A step of [`Container::next`] in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step<'a> {
-    /// Number of the buffer's bytes that are finished with, including the record found.
+    /// Number of bytes at the beginning of the buffer that are no longer needed, including the
+    /// record found.
     pub consumed: usize,
     /// The content found.
     pub found: Found<'a>,
@@ -34,8 +35,9 @@ pub struct Step<'a> {
 pub enum Found<'a> {
     /// A packet.
     Record(Record<'a>),
-    /// Nothing whole is there. The total number of bytes needed, counted from the first unconsumed
-    /// one: at most [`Container::LONGEST`]. At the end of the input see [`Container::finish`].
+    /// The buffer does not contain a complete record or block. The number is the total number of
+    /// bytes needed, counted from the first unconsumed one: at most [`Container::LONGEST`]. At the
+    /// end of the input see [`Container::finish`].
     NeedMore(usize),
     /// Damage: nothing can be read from here on.
     Damaged(Damage),
@@ -46,17 +48,17 @@ enum Format {
     #[default]
     Unknown,
     Pcap(Pcap),
-    /// A pcap file before its first record, which shows how long record headers are.
+    /// A pcap file before its first record. The first record shows how long record headers are.
     NewPcap(Pcap),
-    /// A pcap file of an old version, kept separate so that the current version is read without a
-    /// check.
+    /// A pcap file of an old version. It is a separate variant so that the current version is read
+    /// without a check.
     OldPcap(Pcap),
     Pcapng(Pcapng),
     Snoop(Snoop),
 }
 
 impl Container {
-    /// Maximum number of bytes that are ever needed at a time.
+    /// Maximum number of bytes that are needed at one time.
     pub const LONGEST: usize = super::pcapng::MAX_HELD_BLOCK as usize;
 
     /// Creates a reader positioned before the first byte of a file.
@@ -90,9 +92,9 @@ impl Container {
         }
     }
 
-    /// Returns the record at the beginning of `buffer`, and the number of bytes it occupies, if
-    /// that is immediately known; otherwise use [`next`](Self::next). A caller that reads many
-    /// records tries this first: a result returned in one place need not be copied.
+    /// Returns the record at the beginning of `buffer` and the number of bytes that it occupies.
+    /// `None` if finding the record takes more work; then use [`next`](Self::next). A caller that
+    /// reads many records tries this function first, because its result is not copied.
     #[inline(always)]
     pub fn next_plain<'a>(&mut self, buffer: &'a [u8]) -> Option<(usize, Record<'a>)> {
         let (Format::Pcap(pcap), None) = (&self.format, self.damage) else {
@@ -166,8 +168,8 @@ impl Container {
         self.records
     }
 
-    /// Returns the number of decryption-secrets blocks in the file so far, such as the keys of TLS
-    /// sessions.
+    /// Returns the number of blocks with decryption secrets, such as the keys of TLS sessions, in
+    /// the file so far.
     pub fn secrets(&self) -> u64 {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.secrets(),
@@ -175,7 +177,7 @@ impl Container {
         }
     }
 
-    /// Returns the number of system-call blocks, as written by sysdig, in the file so far.
+    /// Returns the number of blocks with system calls, as written by sysdig, in the file so far.
     pub fn calls(&self) -> u64 {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.calls(),
@@ -183,9 +185,9 @@ impl Container {
         }
     }
 
-    /// Returns the number of packets that the capturing program reports as dropped, from the
-    /// interface statistics and packets of pcapng and the packets of snoop; `None` if the file does
-    /// not contain it.
+    /// Returns the number of packets that the capturing program reports as dropped. In pcapng it is
+    /// in the interface statistics and in packets, in snoop in the packets. `None` if the file does
+    /// not contain the number.
     pub fn dropped(&self) -> Option<u64> {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.dropped(),

@@ -1,22 +1,22 @@
-//! Damage: the place and the reason where a container could not be read further.
+//! The place and the reason of damage in a capture file.
 
 use core::fmt;
 
 /// The position at which reading a container ended early, and the reason.
 ///
-/// A damaged capture is read up to this position and never resynchronised: guessing where the next
-/// record begins could invent packets.
+/// A damaged capture is read up to this position. The reader does not search for the next record,
+/// because a wrong guess would invent packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Byte offset in the file of the record or block that could not be read.
     pub offset: u64,
-    /// The number that the next record would have had, from 1.
+    /// The number of the record that could not be read, from 1.
     pub record: u64,
-    /// The fault at that place.
+    /// The fault at that position.
     pub fault: Fault,
 }
 
-/// A fault of a container.
+/// A fault in a capture file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {

@@ -1,7 +1,7 @@
 //! Reassembly of fragmented IP packets.
 //!
-//! As in a kernel (RFC 791 §3.2, RFC 8200 §4.5) a packet counts when its last missing fragment has
-//! arrived, in any order; packets with overlapping fragments are dropped as a whole (RFC 5722).
+//! As in a kernel (RFC 791 §3.2, RFC 8200 §4.5), a packet counts when all its fragments have
+//! arrived, in any order. A packet with overlapping fragments is dropped as a whole (RFC 5722).
 //! Memory is bounded: [`MAX_PACKETS`] packets of at most [`MAX_LEN`] bytes each, for [`PATIENCE`].
 
 use core::net::IpAddr;
@@ -15,22 +15,23 @@ use crate::observed::event::PointId;
 use crate::observed::segment::TcpFlags;
 use crate::observed::time::Timestamp;
 
-/// Maximum number of incomplete packets kept at a time: usually the other fragments follow soon.
+/// Maximum number of incomplete packets kept at one time. Few are incomplete at once, because the
+/// fragments of a packet usually arrive together.
 const MAX_PACKETS: usize = 64;
-/// Maximum payload of an IP packet; no fragment may extend beyond it.
+/// Maximum payload of an IP packet in bytes; no fragment may extend beyond it.
 pub(super) const MAX_LEN: u32 = 65_535;
-/// Maximum number of fragments of one packet: a network with an MTU this small has no packets of 64
-/// KiB.
+/// Maximum number of fragments of one packet. A packet of 64 KiB exceeds it only if the MTU is
+/// below 300 bytes, where such packets do not occur.
 const MAX_PIECES: usize = 256;
-/// The time to wait for missing fragments: Linux's `ipfrag_time`.
+/// The time for which missing fragments are awaited: Linux's `ipfrag_time`.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The packets with missing fragments.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     partial: VecDeque<Partial>,
-    /// True if fragments other than first ones were seen: a capture filter for ports passes none of
-    /// them.
+    /// True if later fragments were seen. A capture filter for ports passes only first fragments,
+    /// because later ones have no ports.
     has_later: bool,
 }
 
@@ -68,13 +69,13 @@ struct Piece {
     captured_to: u32,
 }
 
-/// The result of taking in a fragment.
+/// The result of processing a fragment.
 #[derive(Debug)]
 pub(super) enum Progress {
     /// Other fragments of the packet are still missing.
     Waiting,
-    /// Other fragments are missing and may never come, so the first fragment is used alone; holds
-    /// the index of its packet.
+    /// Other fragments are missing and may never come, so the first fragment is used alone.
+    /// Contains the index of its packet.
     Alone(usize),
     /// The packet is complete.
     Whole(Whole),
@@ -87,7 +88,8 @@ pub(super) struct Whole {
     payload_len: u32,
     /// The captured payload up to the first hole.
     pub(super) bytes: Vec<u8>,
-    /// The length of payload in the first fragment, if that fragment was counted on its own.
+    /// The length of payload in the first fragment, if that fragment was already counted on its
+    /// own.
     told: Option<u32>,
 }
 
@@ -96,7 +98,7 @@ impl Whole {
         self.head.with_payload(&self.bytes, self.payload_len)
     }
 
-    /// Returns the range of a slice within the bytes.
+    /// Returns the position of the slice `part` within the bytes.
     pub(super) fn place(&self, part: &[u8]) -> Range<usize> {
         let begin = part
             .as_ptr()
@@ -109,7 +111,7 @@ impl Whole {
         }
     }
 
-    /// Returns the part of the packet that was not counted with its first fragment: the whole
+    /// Returns the part of the packet that was not yet counted with its first fragment: the whole
     /// packet, the rest of a segment, or nothing.
     pub(super) fn untold<'a>(&self, packet: Packet<'a>) -> Option<Packet<'a>> {
         let Some(told) = self.told else {
@@ -135,7 +137,7 @@ impl Whole {
 }
 
 impl Fragments {
-    /// Takes in a fragment. `None` if it is malformed or does not match the others.
+    /// Processes a fragment. `None` if it is malformed or does not match the others.
     pub(super) fn add_fragment(
         &mut self,
         at: Timestamp,
@@ -204,8 +206,8 @@ impl Piece {
     fn new(datagram: &Datagram<'_>, part: Fragment) -> Option<Self> {
         let (begin, len) = (part.offset, datagram.payload_len);
         let end = begin.checked_add(len)?;
-        // All but the last are multiples of eight bytes; if there are extension headers, which were
-        // skipped already, the ends are.
+        // The end of every fragment but the last is a multiple of eight bytes. The length need not
+        // be, because extension headers have been skipped.
         if len == 0 || end > MAX_LEN || !part.is_last && end % 8 != 0 {
             return None;
         }
@@ -223,7 +225,7 @@ enum Added {
     Fits,
     /// A duplicate of a fragment.
     Again,
-    /// A fragment that overlaps another, or extends beyond the end.
+    /// A fragment that overlaps another, or extends beyond the end of the packet.
     Conflicts,
 }
 

@@ -8,13 +8,14 @@ use crate::observed::flow::{Endpoint, FlowKey, Transport};
 use crate::observed::icmp::{Echo, EchoStep, IcmpError, IcmpKind};
 use crate::observed::segment::TcpFlags;
 
-/// Length of the header: type, code, checksum and four bytes whose meaning depends on the type.
+/// Length of the header in bytes: type, code, checksum and four bytes whose meaning depends on the
+/// type.
 const HEADER: usize = 8;
 
-/// Reads the error or the ping that `datagram` holds. `None` if it holds neither (redirects,
-/// neighbour discovery), or an error about neither TCP nor UDP nor a ping.
+/// Reads the ICMP error or the ping in `datagram`. `None` for other messages (redirects, neighbour
+/// discovery), and for an error about a packet that is neither TCP nor UDP nor a ping.
 ///
-/// Kept out of line, because segments never take this path.
+/// `#[cold]`, because segments never take this path.
 #[cold]
 pub(super) fn read<'a>(
     record: &Record<'_>,
@@ -47,7 +48,7 @@ pub(super) fn read<'a>(
         return Some(echo(ping, from, to, step));
     }
     let kind = kind(datagram.protocol, header)?;
-    // The length of the quoted packet is in its own header.
+    // The length of the quoted packet is in the quoted header.
     let quoted = ip::read((rest, u32::try_from(rest.len()).unwrap_or(u32::MAX)))?;
     let (transport, seq) = match quoted.protocol {
         protocol::TCP => (Transport::Tcp, ByteOrder::Big.u32(quoted.payload, 4)),
@@ -83,7 +84,7 @@ pub(super) fn read<'a>(
     }))
 }
 
-/// Returns, for a ping, true if it is a reply, then its identifier and its sequence number.
+/// For a ping, returns true if it is a reply, then its identifier and its sequence number.
 fn ping(protocol: u8, header: &[u8; HEADER]) -> Option<(bool, u16, u16)> {
     let [kind, code, _, _, i0, i1, s0, s1] = *header;
     let is_reply = match (protocol, kind, code) {

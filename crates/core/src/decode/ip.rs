@@ -21,8 +21,8 @@ pub(super) mod protocol {
     pub(in crate::decode) const DESTINATION_OPTIONS: u8 = 60;
 }
 
-/// Maximum number of extension headers: RFC 8200 §4.1 allows each once and destination options
-/// twice, so that real chains are shorter than this.
+/// Maximum number of extension headers. Real chains are shorter: RFC 8200 §4.1 allows each header
+/// once, and destination options twice.
 const MAX_EXTENSIONS: usize = 8;
 
 /// An IP packet, or a fragment of one.
@@ -49,7 +49,7 @@ pub(super) struct Fragment {
     pub(super) offset: u32,
     /// True if the payload begins with the transport's header.
     pub(super) is_first: bool,
-    /// True if no fragment follows after it.
+    /// True if this is the last fragment of its packet.
     pub(super) is_last: bool,
 }
 
@@ -60,7 +60,7 @@ impl Datagram<'_> {
         self.fragment.is_none_or(|fragment| fragment.is_first)
     }
 
-    /// Returns this packet as a whole one, with a payload of `payload_len` bytes.
+    /// Returns this packet as an unfragmented one, with a payload of `payload_len` bytes.
     pub(super) fn with_payload<'b>(&self, payload: &'b [u8], payload_len: u32) -> Datagram<'b> {
         Datagram {
             protocol: self.protocol,
@@ -77,9 +77,10 @@ impl Datagram<'_> {
 /// Reads the packet at the beginning of `bytes`; `wire_len` is the packet's length on the wire
 /// according to the frame. `None` if it is not an IP packet.
 ///
-/// The length in the IP header takes precedence over the frame's: frames are padded, and some
-/// capturing programs do not record how long a cut frame was. The length in the IP header is zero
-/// in packets above 64 KiB that a sender hands to its segmentation offload.
+/// The length in the IP header takes precedence over the frame's length, because frames are padded,
+/// and some capturing programs do not record the original length of a cut frame. If the length in
+/// the IP header is zero, the frame's length is used: a packet above 64 KiB has a zero there before
+/// segmentation offload splits it.
 pub(super) fn read((bytes, wire_len): (&[u8], u32)) -> Option<Datagram<'_>> {
     match bytes.first()? >> 4 {
         4 => read_v4(bytes, wire_len),
@@ -101,7 +102,7 @@ fn read_v4(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
         return None;
     }
     let payload_len = total_len.checked_sub(header_len)?;
-    // Three flags and the offset in units of eight bytes.
+    // The field contains three flags, then the offset in units of eight bytes.
     let part = half(6)?;
     let fragment = (part & 0x3fff != 0).then_some(Fragment {
         id: u32::from(half(4)?),
@@ -130,7 +131,7 @@ fn read_v6(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
     let (header, rest) = bytes.split_first_chunk::<40>()?;
     let [_, class, _, _, _, _, next, hop_limit, addresses @ ..] = header;
     let body_len = match u32::from(ByteOrder::Big.u16(header, 4)?) {
-        // A jumbogram (RFC 2675), or one that offload still has to split.
+        // Zero in a jumbogram (RFC 2675), and in a packet that offload has not split yet.
         0 => wire_len.checked_sub(40)?,
         len => len,
     };
@@ -180,7 +181,7 @@ fn pass_extensions(next: u8, bytes: &[u8]) -> Option<Chain> {
         let [following, units, o0, o1, i0, i1, i2, i3] = *header;
         let begin = chain.len;
         chain.len += match chain.protocol {
-            // RFC 4302 §2.2 counts in words, without the first two.
+            // RFC 4302 §2.2 counts the length in words of four bytes, without the first two words.
             protocol::AUTHENTICATION => 8 + usize::from(units) * 4,
             protocol::FRAGMENT => 8,
             _ => 8 + usize::from(units) * 8,
@@ -200,7 +201,7 @@ fn pass_extensions(next: u8, bytes: &[u8]) -> Option<Chain> {
                 return Some(chain);
             }
         } else if let Some(fragment) = &mut chain.fragment {
-            // An extension header that was fragmented with the rest.
+            // The extension header itself was fragmented together with the payload.
             fragment.offset += chain.len as u32 - begin as u32;
         }
         chain.protocol = following;

@@ -1,7 +1,7 @@
 //! Link layers: finds the IP packet in a frame.
 //!
-//! Source: the link-layer header types that libpcap registers; for VLAN tags
-//! IEEE 802.1Q, for PPPoE RFC 2516, for MPLS RFC 3032.
+//! Sources: the link-layer header types that libpcap registers; IEEE 802.1Q for VLAN tags, RFC 2516
+//! for PPPoE, and RFC 3032 for MPLS.
 
 mod llc;
 mod names;
@@ -33,7 +33,7 @@ impl LinkType {
     pub const RAW: Self = Self(101);
     /// OpenBSD loopback: the address family in network byte order.
     pub(crate) const LOOP: Self = Self(108);
-    /// Linux cooked capture, as of the `any` device.
+    /// Linux cooked capture, from the `any` device.
     pub(crate) const LINUX_SLL: Self = Self(113);
     /// An IPv4 packet.
     pub const IPV4: Self = Self(228);
@@ -58,18 +58,18 @@ impl LinkType {
 }
 
 const VLAN_TAG: usize = 4;
-/// Maximum number of VLAN tags: no real network has more.
+/// Maximum number of VLAN tags. No real network has more.
 const MAX_VLAN_TAGS: usize = 4;
 const MPLS_LABEL: usize = 4;
-/// Maximum number of MPLS labels: no real network has more.
+/// Maximum number of MPLS labels. No real network has more.
 const MAX_MPLS_LABELS: usize = 8;
-/// Maximum value of the field that is a length instead of an EtherType.
+/// Maximum value of the EtherType field that is a length and not an EtherType (IEEE 802.3).
 const MAX_802_3: u16 = 1500;
-/// Length of the PPPoE header: version, type, code, session, length.
+/// Length of the PPPoE header in bytes: version, type, code, session, length.
 const PPPOE_HEADER: usize = 6;
 
-/// Returns the IP packet of a frame, and its length according to the frame, link-layer padding
-/// included; `None` if the frame holds no IP packet.
+/// Returns the IP packet of a frame, and its length according to the frame, including link-layer
+/// padding. `None` if the frame contains no IP packet.
 #[inline(always)]
 pub(super) fn network<'a>(record: &Record<'a>) -> Option<(&'a [u8], u32)> {
     let bytes = record.bytes;
@@ -81,7 +81,7 @@ pub(super) fn network<'a>(record: &Record<'a>) -> Option<(&'a [u8], u32)> {
     behind(bytes, header, record.original_len)
 }
 
-/// Returns the offset of IP in a frame of any type.
+/// Returns the offset of the IP packet in a frame of any type.
 #[inline(never)]
 fn header(link: LinkType, bytes: &[u8]) -> Option<usize> {
     match usual_header(link, bytes) {
@@ -90,8 +90,8 @@ fn header(link: LinkType, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the offset of IP in a frame of one of the usual types; the inner `None` means that the
-/// frame holds no IP.
+/// Returns the offset of the IP packet in a frame of one of the usual types. `None` for all other
+/// types; `Some(None)` if the frame contains no IP packet.
 #[inline]
 fn usual_header(link: LinkType, bytes: &[u8]) -> Option<Option<usize>> {
     Some(match link {
@@ -102,23 +102,23 @@ fn usual_header(link: LinkType, bytes: &[u8]) -> Option<Option<usize>> {
         LinkType::NULL | LinkType::LOOP => family_header(bytes),
         LinkType::PPP | LinkType::PPP_HDLC => ppp_header(bytes, 0),
         LinkType::PPP_ETHER => ppp_header(bytes, PPPOE_HEADER),
-        // 12 and 14 are what some systems call raw IP in their own files.
+        // Some systems use 12 and 14 for raw IP in their own files.
         LinkType(12 | 14) | LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => Some(0),
         _ => return None,
     })
 }
 
-/// Returns the IP packet of an Ethernet frame of `wire_len` bytes within a tunnel.
+/// Returns the IP packet of an Ethernet frame of `wire_len` bytes in a tunnel.
 pub(super) fn ethernet(bytes: &[u8], wire_len: u32) -> Option<(&[u8], u32)> {
     behind(bytes, ethertype_header(bytes, 12, 14)?, wire_len)
 }
 
-/// Returns the IP packet of a PPP frame of `wire_len` bytes within a tunnel.
+/// Returns the IP packet of a PPP frame of `wire_len` bytes in a tunnel.
 pub(super) fn ppp(bytes: &[u8], wire_len: u32) -> Option<(&[u8], u32)> {
     behind(bytes, ppp_header(bytes, 0)?, wire_len)
 }
 
-/// Returns the IP packet after the MPLS labels that a tunnel carries.
+/// Returns the IP packet after the MPLS labels in a tunnel.
 pub(super) fn mpls(bytes: &[u8], wire_len: u32) -> Option<(&[u8], u32)> {
     behind(bytes, mpls_header(bytes, 0)?, wire_len)
 }
@@ -143,8 +143,8 @@ pub(super) fn arp<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
     (ethertype == [0x08, 0x06]).then(|| bytes.get(len..))?
 }
 
-/// Returns the EtherType at `at`, or after the VLAN tags there, and the length of the header of
-/// `len` bytes with those tags.
+/// Returns the EtherType at `at`, or the one after the VLAN tags at `at`. Also returns the length
+/// of the header: `len` plus the length of these tags.
 fn ethertype(bytes: &[u8], at: usize, mut len: usize) -> Option<([u8; 2], usize)> {
     let mut ethertype = *bytes.get(at..)?.first_chunk()?;
     for _ in 0..MAX_VLAN_TAGS {
@@ -157,8 +157,8 @@ fn ethertype(bytes: &[u8], at: usize, mut len: usize) -> Option<([u8; 2], usize)
     Some((ethertype, len))
 }
 
-/// Returns the length of a header of `len` bytes with the protocol's EtherType at `at`, including
-/// the headers between it and IP.
+/// Returns the length of a header whose EtherType is at `at`: `len` plus the length of the headers
+/// between it and the IP packet.
 #[inline]
 fn ethertype_header(bytes: &[u8], at: usize, len: usize) -> Option<usize> {
     match *bytes.get(at..)?.first_chunk()? {
@@ -173,20 +173,21 @@ fn is_ip(ethertype: [u8; 2]) -> bool {
     matches!(ethertype, [0x08, 0x00] | [0x86, 0xdd])
 }
 
-/// Returns the length of such a header if the EtherType is that of a header in between.
+/// Returns the same length as [`ethertype_header`] if the EtherType is that of a header before the
+/// IP packet.
 fn tagged_header(bytes: &[u8], mut ethertype: [u8; 2], mut len: usize) -> Option<usize> {
     for _ in 0..=MAX_VLAN_TAGS {
         match ethertype {
             ip if is_ip(ip) => return Some(len),
-            // 802.1Q, 802.1ad, and two older ones.
+            // 802.1Q, 802.1ad, and two older EtherTypes of VLAN tags.
             [0x81 | 0x91 | 0x92, 0x00] | [0x88, 0xa8] => {
                 ethertype = *bytes.get(len + 2..)?.first_chunk()?;
                 len += VLAN_TAG;
             }
-            // A PPPoE session; MPLS, unicast and multicast.
+            // 0x8864 is a PPPoE session; 0x8847 and 0x8848 are MPLS unicast and multicast.
             [0x88, 0x64] => return ppp_header(bytes, len + PPPOE_HEADER),
             [0x88, 0x47 | 0x48] => return mpls_header(bytes, len),
-            // IEEE 802.3: this is the frame's length.
+            // IEEE 802.3: the field is the frame's length.
             [high, low] if u16::from_be_bytes([high, low]) <= MAX_802_3 => {
                 return llc::header(bytes, len);
             }
@@ -196,8 +197,8 @@ fn tagged_header(bytes: &[u8], mut ethertype: [u8; 2], mut len: usize) -> Option
     None
 }
 
-/// Returns the offset of the packet after the MPLS labels at `at`; whether it is IP is determined
-/// from its own version field.
+/// Returns the offset of the packet after the MPLS labels at `at`. The packet's own version field
+/// shows if it is IP.
 fn mpls_header(bytes: &[u8], at: usize) -> Option<usize> {
     let mut labels = bytes.get(at..)?.chunks_exact(MPLS_LABEL);
     let bottom = labels
@@ -217,8 +218,8 @@ fn family_header(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns true if an address family is one of IP: 2 is IPv4 everywhere; IPv6 is 10 on Linux,
-/// 23 on Windows, 24 on NetBSD and OpenBSD, 28 on FreeBSD, 30 on Darwin.
+/// Returns true if an address family is IP. IPv4 is 2 everywhere. IPv6 is 10 on Linux, 23 on
+/// Windows, 24 on NetBSD and OpenBSD, 28 on FreeBSD, and 30 on Darwin.
 #[inline]
 fn is_family(family: u8) -> bool {
     matches!(family, 2 | 10 | 23 | 24 | 28 | 30)

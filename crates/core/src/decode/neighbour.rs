@@ -1,4 +1,4 @@
-//! Searches for hardware addresses: ARP (RFC 826) and the solicitations and advertisements of
+//! Resolution of hardware addresses: ARP (RFC 826), and the solicitations and advertisements of
 //! neighbour discovery (RFC 4861 §4.3, §4.4).
 
 use core::net::{IpAddr, Ipv4Addr};
@@ -8,12 +8,12 @@ use super::{Record, link};
 use crate::observed::datagram::Neighbour;
 use crate::observed::event::PointId;
 
-/// The first bytes of every ARP packet of interest: Ethernet's hardware type, IPv4's protocol type,
-/// and the lengths of their addresses.
+/// The first bytes of an ARP packet for IPv4 over Ethernet: Ethernet's hardware type, IPv4's
+/// protocol type, and the lengths of their addresses.
 const ETHERNET_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
 
-/// Reads the ARP packet of a frame. `None` for anything else, and for announcements of a host's own
-/// address, for which nobody waits (RFC 5227).
+/// Reads the ARP packet of a frame. `None` for anything else, and for a host's announcement of its
+/// own address (RFC 5227), because nobody waits for it.
 #[cold]
 pub(super) fn arp(record: &Record<'_>, point: PointId) -> Option<Neighbour> {
     let bytes: &[u8; 28] = link::arp(record)?.first_chunk()?;
@@ -50,8 +50,8 @@ pub(super) fn arp(record: &Record<'_>, point: PointId) -> Option<Neighbour> {
     })
 }
 
-/// Reads a solicitation or advertisement. `None` for other ICMPv6, for duplicate address detection
-/// (sent from the unspecified address) and for unsolicited advertisements.
+/// Reads a solicitation or advertisement. `None` for other ICMPv6 messages, for duplicate address
+/// detection (sent from the unspecified address) and for unsolicited advertisements.
 #[cold]
 pub(super) fn ndp(
     record: &Record<'_>,

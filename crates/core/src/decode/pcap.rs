@@ -1,8 +1,8 @@
 //! The classic capture format of libpcap.
 //!
-//! Source: the `pcap-savefile(5)` page. The 24-byte record headers of the "modified" format, the
-//! 20-byte ones of Nokia's, which has the usual file header, and the order of the lengths in older
-//! versions follow libpcap's `sf-pcap.c`.
+//! Sources: the `pcap-savefile(5)` page, and libpcap's `sf-pcap.c` for three variants. The
+//! "modified" format has record headers of 24 bytes. Nokia's format has record headers of 20 bytes
+//! after the usual file header. Older versions have the two lengths in another order.
 
 use super::byte_order::ByteOrder;
 use super::frame::{Advance, Frame, MAX_CAPTURED};
@@ -17,15 +17,15 @@ const NANOS: u32 = 0xa1b2_3c4d;
 /// header.
 const MODIFIED: u32 = 0xa1b2_cd34;
 
-/// Length of the fields that all record headers have.
+/// Length in bytes of the fields that all record headers have.
 const FIELDS: usize = 16;
 
-/// Number of bytes that Nokia's firewalls append to the fields, all zero.
+/// Number of zero bytes that Nokia's firewalls append to the fields.
 const NOKIAS: usize = 4;
-/// Length of an Ethernet header and an IPv4 header without options.
+/// Length in bytes of an Ethernet header and an IPv4 header without options.
 const FRAME: usize = 14 + 20;
 
-/// The major version written by all programs but one.
+/// The major version that all programs but DG/UX's tcpdump write.
 const MAJOR: u16 = 2;
 /// The version of DG/UX's tcpdump.
 const DG_UX: (u16, u16) = (543, 0);
@@ -63,8 +63,7 @@ impl Lengths {
         }
     }
 
-    /// Returns the captured length, then the length on the wire, of a record with both in this
-    /// order.
+    /// Sorts the two lengths of a record: returns the captured length, then the length on the wire.
     pub fn in_order(self, [first, second]: [u32; 2]) -> [u32; 2] {
         match self {
             Self::Either if first <= second => [first, second],
@@ -103,14 +102,14 @@ impl Pcap {
         self.lengths == Lengths::Usual
     }
 
-    /// Returns true if this file header could also be one of Nokia's format.
+    /// Returns true if a file of Nokia's format could have this file header.
     pub(super) fn may_be_nokias(&self) -> bool {
         let is_usual = self.nanos_per_tick == 1_000 && self.record_header == FIELDS;
         self.is_current() && is_usual && self.link == LinkType::ETHERNET
     }
 
-    /// Returns this header with the length of record headers that is found in `bytes`, the first
-    /// record; `Err`: the number of bytes needed.
+    /// Returns this file header with the length of the record headers, which is determined from
+    /// `bytes`, the first record. `Err` contains the number of bytes needed.
     pub(super) fn fitted(mut self, bytes: &[u8]) -> Result<Self, usize> {
         let captured = bytes.get(..FIELDS).ok_or(FIELDS)?;
         let [captured, original_len] = [8, 12].map(|at| self.order.u32(captured, at));
@@ -134,7 +133,8 @@ impl Pcap {
         self.advance_by(bytes, |lengths| self.lengths.in_order(lengths))
     }
 
-    /// Returns the next record; `in_order` puts the captured length before the length on the wire.
+    /// Returns the next record; `in_order` sorts its two lengths: first the captured length, then
+    /// the length on the wire.
     #[inline(always)]
     fn advance_by<'a>(
         &self,
@@ -167,12 +167,12 @@ impl Pcap {
     }
 }
 
-/// Returns true if a frame of `len` bytes, assumed to start with `bytes`, contains an Ethernet/IPv4
-/// packet at offset four but not at offset zero.
+/// Returns true if a record's bytes show Nokia's format: an Ethernet frame with IPv4 begins at
+/// offset four, and none begins at offset zero. `len` is the captured length of the record.
 fn is_nokias(bytes: &[u8], len: usize) -> bool {
     const IPV4: [u8; 2] = [8, 0];
-    /// Bytes that may precede the IPv4 packet at that offset: VLAN tags are four bytes long as
-    /// well.
+    /// EtherTypes of VLAN tags. A frame with a VLAN tag also has the EtherType of IPv4 four bytes
+    /// later than usual.
     const TAGS: [[u8; 2]; 3] = [[0x81, 0], [0x88, 0xa8], [0x91, 0]];
     let Some((&[0, 0, 0, 0], frame)) = bytes.split_first_chunk::<NOKIAS>() else {
         return false;

@@ -12,11 +12,11 @@ use super::byte_order::ByteOrder;
 use super::frame::{Advance, Frame, MAX_CAPTURED};
 use super::{Fault, LinkType};
 
-/// Maximum length of a block that is held in memory because its content is read.
+/// Maximum length in bytes of a block that is held in memory because its content is read.
 pub(super) const MAX_HELD_BLOCK: u32 = MAX_CAPTURED + 128 * 1024;
-/// Maximum length of a block that is skipped.
+/// Maximum length of a block that is skipped, in bytes.
 const MAX_PASSED_BLOCK: u32 = 16 * 1024 * 1024;
-/// The length of an empty block: type, length, length.
+/// The length of an empty block in bytes: its type, and its length twice.
 const LEAST_BLOCK: u32 = 12;
 /// Maximum number of interfaces of one section that are kept.
 const MAX_INTERFACES: usize = 1 << 16;
@@ -28,10 +28,9 @@ const SIMPLE_PACKET: u32 = 3;
 const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 const DECRYPTION_SECRETS: u32 = 10;
-/// The block types that sysdig, in all its versions, uses for system calls (libscap's
-/// `scap_savefile.h`).
+/// The block types that the versions of sysdig use for system calls (libscap's `scap_savefile.h`).
 const SYSTEM_CALLS: [u32; 6] = [0x204, 0x208, 0x216, 0x217, 0x221, 0x222];
-/// The drop count of an obsolete packet block if it is unknown.
+/// The drop count in an obsolete packet block that means "unknown".
 const UNKNOWN_DROPS: u16 = u16::MAX;
 
 /// The state of reading one pcapng file.
@@ -53,7 +52,7 @@ pub(super) struct Pcapng {
     comments: Option<Comments>,
 }
 
-/// A block that is skipped as its bytes come.
+/// A block that is skipped while its bytes arrive.
 #[derive(Clone, Copy, Debug)]
 struct Passing {
     total: u32,
@@ -80,7 +79,7 @@ impl Pcapng {
         u32::from_le_bytes(bytes) == SECTION_HEADER
     }
 
-    /// Returns how many bytes of the block being skipped have passed.
+    /// Returns the number of bytes that have been skipped of the block being skipped.
     pub(super) fn passed_of_block(&self) -> u64 {
         self.passing
             .map_or(0, |block| u64::from(block.total - block.left))
@@ -120,8 +119,8 @@ impl Pcapng {
 
     #[inline]
     fn begin_block<'a>(&mut self, bytes: &'a [u8]) -> Result<Advance<'a>, Fault> {
-        // The byte order of a section header's length is known only from its third word; no block
-        // is shorter than three words.
+        // The byte order of a section header's length is known only from its third word. No block
+        // is shorter than three words, so three words are always read.
         let Some(head) = bytes.get(..LEAST_BLOCK as usize) else {
             return Ok(Advance::NeedMore(LEAST_BLOCK as usize));
         };
@@ -208,7 +207,7 @@ impl Pcapng {
         Ok(None)
     }
 
-    /// Reads the enhanced packet block; the obsolete packet block differs only in the width of its
+    /// Reads the enhanced packet block. The obsolete packet block differs only in the width of its
     /// interface field.
     #[inline]
     fn packet<'a>(&mut self, block: &Block<'a>, id: u32) -> Result<Frame<'a>, Fault> {
@@ -229,8 +228,8 @@ impl Pcapng {
         Ok(frame)
     }
 
-    /// Reads a packet's options; invalid ones are skipped, because no option is worth losing a
-    /// packet.
+    /// Reads a packet's options. Invalid options are skipped, because the packet itself is still
+    /// valid.
     #[cold]
     fn read_packet_options(&mut self, block: &Block<'_>, id: u32, data_end: usize) {
         let options = block.body.get(data_end..).unwrap_or_default();
@@ -248,7 +247,7 @@ impl Pcapng {
         }
     }
 
-    /// Reads the simple packet block, which belongs to the first interface and has no time.
+    /// Reads the simple packet block. It belongs to the first interface and has no time.
     fn simple_packet<'a>(&mut self, block: &Block<'a>) -> Result<Frame<'a>, Fault> {
         self.packets += 1;
         let (number, interface) = self.interface(0)?;
@@ -276,7 +275,7 @@ impl Pcapng {
 
     fn begin_section(&mut self, block: &Block<'_>) -> Result<(), Fault> {
         let (major, minor) = (block.u16(4)?, block.u16(6)?);
-        // Some writers give minor version 2 for the same format.
+        // Some writers use minor version 2 for the same format.
         if major != 1 || !matches!(minor, 0 | 2) {
             return Err(Fault::Version(major, minor));
         }

@@ -1,10 +1,9 @@
 //! Recognition of a capture file that continues another one.
 //!
-//! Capture programs that start a new file from time to time create pieces of one capture:
-//! connections that are open at the end of one piece continue in the next. A file that was recorded
-//! on another day, or elsewhere, is not a continuation, although its packets are later too. If it
-//! counted as the same capture, a connection that happens to have the same ports would be mistaken
-//! for the same connection.
+//! Capture programs that regularly start a new file create pieces of one capture. Connections that
+//! are open at the end of one piece continue in the next. A file that was recorded on another day
+//! or elsewhere is not a continuation, although its packets are later too. If it counted as the
+//! same capture, two connections that happen to have the same ports would be mistaken for one.
 
 use core::time::Duration;
 
@@ -15,18 +14,20 @@ use crate::observed::flow::{self, Direction, FlowKey};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// Maximum number of flows remembered per file. Only flows near the end of the file matter, and if
-/// more than this many are active, each of them will be seen again before the end.
+/// Maximum number of flows remembered per file. Only flows near the end of the file matter. If more
+/// than this many are active, all are forgotten, and each flow that is still active is seen again
+/// before the end.
 const MAX_FLOWS: usize = 1 << 16;
 /// Maximum difference between a segment's sequence number and the end of the previous segment for
-/// the segment to continue the flow: the size of a window (RFC 7323 §2.3 allows more, but no sender
-/// fills it). An unrelated flow is within this distance in one of 1000 cases.
+/// the segment to continue the flow: the size of a window. RFC 7323 §2.3 allows larger windows, but
+/// no sender fills them. An unrelated flow is within this distance in one of 1,000 cases.
 const MAX_WINDOW: u32 = 1 << 21;
-/// Maximum pause between two files that count as pieces because of their names, even if no
-/// connection continued between them, for example at night.
+/// Maximum pause between two files with similar names for them to count as pieces of one capture.
+/// No connection needs to continue between them: at night, for example, perhaps no connection is
+/// open.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// Maximum time by which timestamps may be out of order at the boundary between two files, because
-/// several processors timestamp packets.
+/// Maximum time by which timestamps may be out of order at the boundary between two files. They can
+/// be, because several processors take timestamps.
 const MAX_DISORDER: Duration = Duration::from_millis(1);
 
 /// The next sequence number of each flow of a capture file, per direction.
@@ -52,7 +53,7 @@ impl OpenFlows {
             let end = segment.seq.wrapping_add(segment.sequence_len());
             self.next.insert(key, end);
         } else {
-            // Flows that are still under way come again.
+            // Flows that are still active are seen again.
             self.next.clear();
         }
     }
@@ -69,14 +70,14 @@ impl OpenFlows {
     }
 }
 
-/// Returns true if a file that begins at `begin` is late enough to continue one that ends at `end`.
+/// Returns true if a file that begins at `begin` can continue one that ends at `end`.
 pub fn may_follow(end: Timestamp, begin: Timestamp) -> bool {
     end <= begin + MAX_DISORDER
 }
 
-/// Returns true if two file names look like pieces that one program created, and the second file
-/// begins at most a minute after the end of the first: `x.pcap`, `x.pcap1` and
-/// `x_00002_20260102.pcapng` differ only in their digits.
+/// Returns true if one program probably created both files as pieces: their names differ only in
+/// digits, as in `x.pcap` and `x.pcap1`, or in `x_00002_20260102.pcapng`. The pause between them
+/// must not exceed a minute.
 pub fn are_named_alike(one: &str, other: &str, pause: Duration) -> bool {
     let without_digits = |path: &str| -> String {
         let name = path.rsplit('/').next().unwrap_or_default();

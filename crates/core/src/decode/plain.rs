@@ -1,4 +1,4 @@
-//! The most common kind of segments, read in one go.
+//! The most common kind of segment, read without a loop over headers.
 
 use core::net::Ipv4Addr;
 
@@ -12,12 +12,13 @@ use crate::observed::time::Timestamp;
 
 /// First byte of a plain header: version 4 and a length of five words, without options.
 const PLAIN_V4: u8 = 0x45;
-/// The bits of flags and offset that are set in a fragment.
+/// The bits that are set only in a fragment, in the field of flags and offset.
 const FRAGMENT: u16 = 0x3fff;
-/// The flag "don't fragment" in the upper byte of flags and offset.
+/// The flag "don't fragment", in the upper byte of the field of flags and offset.
 const DONT_FRAGMENT: u8 = 0x40;
 
-/// Unfragmented TCP over IPv4 without options, with its headers captured completely.
+/// A segment in an unfragmented IPv4 packet without IP options, whose headers were captured
+/// completely.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plain<'a> {
     ip: &'a [u8; 20],
@@ -29,8 +30,8 @@ pub(super) struct Plain<'a> {
 }
 
 impl<'a> Plain<'a> {
-    /// Returns the IP packet at the beginning of `bytes`; `None` for all other kinds, which are
-    /// read field by field.
+    /// Returns the segment in the IP packet at the beginning of `bytes`. `None` for all other kinds
+    /// of packets, which are read header by header.
     #[inline]
     fn of(bytes: &'a [u8]) -> Option<Self> {
         let (ip, rest): (&[u8; 20], _) = bytes.split_first_chunk()?;
@@ -40,7 +41,7 @@ impl<'a> Plain<'a> {
         let (tcp, rest): (&[u8; 20], _) = rest.split_first_chunk()?;
         let header_len = usize::from(tcp[12] >> 4) * 4;
         let (options, rest) = rest.split_at_checked(header_len.checked_sub(20)?)?;
-        // A length of zero still has to be filled in by offload.
+        // A zero length field fails here: segmentation offload has not filled it in yet.
         let payload_len = usize::from(u16::from_be_bytes([l0, l1])).checked_sub(20 + header_len)?;
         let is_whole = u16::from_be_bytes([f0, f1]) & FRAGMENT == 0;
         let payload = rest.get(..payload_len).unwrap_or(rest);
@@ -55,8 +56,8 @@ impl<'a> Plain<'a> {
         })
     }
 
-    /// Returns the packet in a record that holds this IP packet, if it is of this kind, and the
-    /// record's time.
+    /// Returns the segment in a record's IP packet `network`, and the record's time. `None` for all
+    /// other kinds of packets.
     #[inline(always)]
     pub(super) fn of_record(
         record: &Record<'a>,
@@ -66,8 +67,8 @@ impl<'a> Plain<'a> {
         Self::of(bytes).zip(record.at)
     }
 
-    /// Returns the packet. It is written once, directly where the caller wants it: each copy takes
-    /// as long as reading all the headers.
+    /// Returns the packet. Each copy would take as long as reading all the headers, so it is
+    /// written once, directly where the caller wants it.
     #[inline(always)]
     pub(super) fn packet(&self, record: &Record<'_>, at: Timestamp, point: PointId) -> Packet<'a> {
         match self.usual_segment(record, at, point) {
@@ -76,10 +77,11 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Returns the segment, if its options are the usual ones. The distinction is made here and not
-    /// where options are read: a value written by either of two branches is stored in small parts
-    /// and copied in large ones, and a load of what several stores have just written waits for all
-    /// of them.
+    /// Returns the segment if its options are the usual ones.
+    ///
+    /// The distinction is made here and not where options are read. The compiler stores a value
+    /// that two branches can write in small parts, and copies it in large ones. The processor
+    /// delays a load of several recent stores until all of them are complete.
     #[inline]
     fn usual_segment(&self, record: &Record<'_>, at: Timestamp, point: PointId) -> Option<Segment> {
         let options = tcp::usual_options(self.options, self.is_syn())?;

@@ -1,4 +1,4 @@
-//! The headers within a record, from the outermost inwards.
+//! The headers in a record, from the outermost to the innermost.
 
 use super::ip::{self, protocol};
 use super::{Packet, Record, icmp, neighbour, tcp, tunnel, udp};
@@ -8,12 +8,12 @@ use crate::observed::segment::{Segment, TcpFlags};
 /// The content of a record.
 pub(super) enum Read<'a> {
     Packet(Packet<'a>),
-    /// A fragment of an IP packet, within any tunnels.
+    /// A fragment of an IP packet; tunnels are already removed.
     Part(ip::Datagram<'a>),
 }
 
-/// Reads the headers of any record independently of others; `network` is the IP packet that it
-/// holds, if it holds one.
+/// Reads the headers of any record independently of others; `network` is the IP packet in the
+/// record, if there is one.
 #[inline(never)]
 pub(super) fn alone<'a>(
     record: &Record<'a>,
@@ -48,7 +48,7 @@ pub(super) fn read<'a>(
     transport(record, point, &datagram).map(Read::Packet)
 }
 
-/// Returns the transport packet within a whole IP packet.
+/// Returns the transport packet in an unfragmented IP packet.
 #[inline]
 pub(super) fn transport<'a>(
     record: &Record<'a>,
@@ -66,7 +66,7 @@ pub(super) fn transport<'a>(
     }
 }
 
-/// Returns a first fragment as a packet with its own content.
+/// Returns a first fragment as a packet with the payload of that fragment.
 #[cold]
 pub(super) fn first_part<'a>(
     record: &Record<'a>,
@@ -80,7 +80,7 @@ pub(super) fn first_part<'a>(
     let packet = transport(record, point, &inner)?;
     Some(match packet {
         Packet::Tcp(mut segment, payload) if inner.fragment.is_some_and(|part| !part.is_last) => {
-            // Flags that concern the segment's end come with its last fragment.
+            // FIN and PSH concern the segment's end, so they are added with its last fragment.
             let of_end = TcpFlags::FIN.with(TcpFlags::PSH);
             segment.flags = TcpFlags(segment.flags.0 & !of_end.0);
             Packet::Tcp(segment, payload)

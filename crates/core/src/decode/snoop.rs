@@ -1,5 +1,5 @@
-//! The capture format of Solaris' snoop (RFC 1761): everything is in network
-//! byte order, and records are padded.
+//! The capture format of Solaris' snoop (RFC 1761). All its numbers are in network byte order, and
+//! records are padded.
 
 use super::byte_order::ByteOrder;
 use super::frame::{Advance, Frame, MAX_CAPTURED};
@@ -8,10 +8,10 @@ use crate::observed::time::Timestamp;
 
 const MAGIC: [u8; 8] = *b"snoop\0\0\0";
 const VERSION: u32 = 2;
-/// Length of a record's header: lengths on the wire, captured and of the record, losses, seconds
-/// and microseconds.
+/// Length of a record's header in bytes: length on the wire, captured length, length of the record,
+/// drops, seconds and microseconds.
 const RECORD_HEADER: usize = 24;
-/// Maximum padding of a record; writers align to at most eight bytes.
+/// Maximum padding of a record in bytes; writers align records to at most eight bytes.
 const MAX_PADDING: usize = 64;
 
 /// Datalink types in the file header whose frames begin like Ethernet.

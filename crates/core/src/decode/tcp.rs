@@ -16,10 +16,10 @@ mod kind {
     pub(super) const TIMESTAMPS: u8 = 8;
 }
 
-/// Maximum window scale: a greater one is treated as this (RFC 7323 §2.3).
+/// Maximum window scale: a greater one is read as this one (RFC 7323 §2.3).
 const MAX_WINDOW_SCALE: u8 = 14;
 
-/// Minimum length of a datagram in an Ethernet frame, without the IP header.
+/// Minimum payload of an IPv4 packet in an Ethernet frame, in bytes: shorter frames are padded.
 const LEAST_FRAME: u32 = 46 - 20;
 
 /// A TCP header's fields.
@@ -46,8 +46,8 @@ impl Header {
 }
 
 /// Reads the header at the beginning of a datagram, and the captured part of the payload. `None` if
-/// the window, the last of the fixed fields that are read, was not captured, or if the header does
-/// not fit into the datagram.
+/// the header does not fit into the datagram, or was not captured up to the window, the last of the
+/// fixed fields that are read.
 pub(super) fn read<'a>(datagram: &Datagram<'a>) -> Option<(Header, &'a [u8])> {
     let fixed: &[u8; 16] = datagram.payload.first_chunk()?;
     let half = |at| ByteOrder::Big.u16(fixed, at);
@@ -81,8 +81,8 @@ pub(super) fn read<'a>(datagram: &Datagram<'a>) -> Option<(Header, &'a [u8])> {
 
 /// Returns true if the apparent payload of a segment in IPv4 is padding: the sender's network card
 /// padded a short frame, and a device on the path then included the padding in the datagram's
-/// length. Padding is all zeros, on a segment without PSH: a sender sets PSH on so little data (RFC
-/// 9293 §3.9.1.2), and a probe carries at most one byte.
+/// length. Real payload differs. A sender sets PSH on so little data (RFC 9293 §3.9.1.2), and a
+/// window probe has at most one byte. Padding has no PSH and is all zeros.
 #[inline]
 pub(super) fn is_padded(
     header_len: u32,
@@ -98,7 +98,7 @@ pub(super) fn is_padded(
 }
 
 /// Returns the options of nearly every segment of an established connection: timestamps and nothing
-/// else. `None` if there are others, or in a SYN.
+/// else. `None` if there are other options, or in a SYN.
 #[inline]
 pub(super) fn usual_options(bytes: &[u8], is_syn: bool) -> Option<TcpOptions> {
     #[rustfmt::skip]
@@ -116,7 +116,7 @@ pub(super) fn usual_options(bytes: &[u8], is_syn: bool) -> Option<TcpOptions> {
     })
 }
 
-/// Reads the options. Options that belong into a SYN count only there, as in every kernel.
+/// Reads the options. Options that belong only in a SYN are ignored elsewhere, as in every kernel.
 #[inline(never)]
 pub(super) fn read_options(mut bytes: &[u8], is_syn: bool) -> TcpOptions {
     let mut options = TcpOptions::default();
@@ -145,8 +145,8 @@ pub(super) fn read_options(mut bytes: &[u8], is_syn: bool) -> TcpOptions {
     options
 }
 
-/// Returns the bits of the next option for [`TcpOptions::layout`]; `order` counts the options so
-/// far.
+/// Returns the bits of the next option for [`TcpOptions::layout`]; `order` is the number of options
+/// before it.
 fn layout(kind: u8, order: &mut u32) -> u32 {
     let code = match kind {
         kind::END..=kind::SACK_PERMITTED | kind::TIMESTAMPS => u32::from(kind) + 1,

@@ -1,4 +1,4 @@
-//! Containers and packets built byte by byte, and arbitrary ones.
+//! Tests with containers and packets that are built byte by byte, and with arbitrary bytes.
 
 mod container;
 mod fragments;

@@ -1,7 +1,7 @@
 //! Tunnels: finds the innermost packet.
 //!
-//! The input is an IP packet that is not TCP; the output is the packet within it, if its protocol
-//! carries other packets. The innermost flow is the one that counts.
+//! The input is an IP packet that is not TCP. The output is the packet in it, if its protocol
+//! carries other packets. Only the innermost flow counts.
 
 mod gre;
 mod gtp;
@@ -12,7 +12,7 @@ use super::fragment::MAX_LEN;
 use super::ip::{self, Datagram, protocol};
 use super::link::{behind, ethernet, mpls, ppp};
 
-/// Maximum depth of nested tunnels: an overlay within IPsec-less site links needs two.
+/// Maximum depth of nested tunnels. An overlay network over a site-to-site tunnel needs two.
 pub(super) const MAX_NESTING: usize = 4;
 
 /// UDP ports that identify the content of a datagram.
@@ -24,11 +24,11 @@ mod port {
     pub(super) const GENEVE: u16 = 6081;
     /// Port of GTP-U (3GPP TS 29.281 §4.4.2).
     pub(super) const GTP_U: u16 = 2152;
-    /// Port of L2TP (RFC 2661 §8.1); the answering side may choose any port for itself.
+    /// Port of L2TP (RFC 2661 §8.1). The answering side may choose another port for its own end.
     pub(super) const L2TP: u16 = 1701;
 }
 
-/// EtherTypes with which tunnels identify their content.
+/// EtherTypes with which tunnels name their content.
 mod content {
     pub(super) const IPV4: u16 = 0x0800;
     pub(super) const IPV6: u16 = 0x86dd;
@@ -50,14 +50,14 @@ const GENEVE_HEADER: usize = 8;
 /// A packet's bytes and its length on the wire.
 type Bytes<'a> = (&'a [u8], u32);
 
-/// Returns the packet within all the tunnels of `outer`: `outer` itself if it is not a tunnel, or
-/// the first fragment encountered. `None` if the tunnel's content is not IP.
+/// Returns the packet in the innermost tunnel of `datagram`: `datagram` itself if it is not a
+/// tunnel, or the first fragment encountered. `None` if the tunnel's content is not IP.
 #[inline]
 pub(super) fn innermost(datagram: Datagram<'_>) -> Option<Datagram<'_>> {
     for_each_tunnel(datagram, |datagram| datagram.fragment.is_some())
 }
 
-/// Returns the innermost packet of a first fragment that is read without the other fragments.
+/// Returns the innermost packet in a first fragment, which is read without the other fragments.
 pub(super) fn innermost_of_first(datagram: Datagram<'_>) -> Option<Datagram<'_>> {
     for_each_tunnel(datagram, |datagram| !datagram.has_header())
 }
@@ -79,9 +79,9 @@ fn for_each_tunnel<'a>(
     Some(datagram)
 }
 
-/// Returns the IP packet within `outer`; `None` if it is not a known tunnel.
+/// Returns the IP packet in `outer`; `None` if `outer` is not a known tunnel.
 fn inner<'a>(outer: &Datagram<'a>) -> Option<Bytes<'a>> {
-    // The remaining length of a fragmented packet is known only from its last fragment.
+    // The length of a fragmented packet is known only from its last fragment.
     let len = match outer.fragment {
         Some(_) => MAX_LEN,
         None => outer.payload_len,
@@ -134,8 +134,9 @@ fn of_kind<'a>(kind: u16, (bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     }
 }
 
-/// Returns the bytes of a packet that is certainly IP: its header is complete and states no greater
-/// length than its container has. A port alone does not prove a tunnel.
+/// Returns `bytes` if they are certainly an IP packet: the header is complete, and its length field
+/// does not exceed the container's length. This check is needed because a port alone does not prove
+/// a tunnel.
 fn certain((bytes, wire_len): Bytes<'_>) -> Option<Bytes<'_>> {
     let half = |at| ByteOrder::Big.u16(bytes, at).map(u32::from);
     let (least, len) = match bytes.first()? {

@@ -7,7 +7,7 @@ use crate::observed::datagram::Datagram;
 use crate::observed::event::PointId;
 use crate::observed::flow::{Endpoint, FlowKey, Transport};
 
-/// Length of the header: ports, length and checksum.
+/// Length of the header in bytes: ports, length and checksum.
 const HEADER: u16 = 8;
 
 /// Reads the header at the beginning of `packet`, and the captured part of the payload. `None` if

@@ -1,19 +1,21 @@
-//! The assessment of a load generator: whether it may have set the figures itself.
+//! The assessment of a load generator: whether the generator itself determined the measured
+//! figures.
 
 use core::time::Duration;
 
 use crate::observed::event::GeneratorSample;
 
-/// Minimum share of one processor at which a thread counts as saturated.
+/// Minimum share of one processor at which a generator thread counts as saturated.
 const BUSY_SHARE: f64 = 0.9;
-/// Minimum length of a run for which the share is evaluated: a shorter run consists mostly of its
-/// beginning and end.
+/// The processor share is evaluated only for runs of at least this length. A shorter run is mostly
+/// setup and teardown.
 const SHORTEST: Duration = Duration::from_millis(50);
-/// The 99th percentile of the generator's lateness from which its results are distorted.
+/// Minimum lateness of the generator (99th percentile) that distorts its results.
 const LATE: Duration = Duration::from_millis(2);
 
 impl GeneratorSample {
-    /// Returns true if the generator, and not the service, may have determined the figures.
+    /// Returns true if the generator may have determined the measured figures instead of the
+    /// service.
     pub(crate) fn is_limit(&self) -> bool {
         let is_judged = self.wall.is_none_or(|wall| wall >= SHORTEST);
         let is_busy = self.busiest_share >= BUSY_SHARE && is_judged;

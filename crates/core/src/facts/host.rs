@@ -1,4 +1,4 @@
-//! Facts about hosts as a whole rather than about their services.
+//! Facts about whole hosts rather than single services.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -10,7 +10,7 @@ use crate::observed::flow::Endpoint;
 /// Maximum number of hosts remembered.
 const MAX_HOSTS: usize = 4096;
 
-/// Hosts that answered anything.
+/// The hosts that answered something.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hosts {
     servers: BTreeMap<IpAddr, Server>,
@@ -18,17 +18,17 @@ pub(crate) struct Hosts {
     pub(crate) resolvers: BTreeMap<IpAddr, Duration>,
 }
 
-/// Facts known from a host's SYN/ACKs and data.
+/// A host's figures from its SYN/ACKs and data segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Server {
     /// Minimum time from a SYN to its SYN/ACK.
     nearest: Option<Duration>,
-    /// The minimum and the maximum time to live.
+    /// The minimum and the maximum TTL of the host's packets.
     ttl: (u8, u8),
 }
 
 impl Hosts {
-    /// Records a handshake.
+    /// Records the SYN/ACK of a handshake.
     pub(crate) fn add_setup(&mut self, setup: &Setup, server: Endpoint) {
         let is_answered = matches!(
             setup.outcome,
@@ -46,7 +46,7 @@ impl Hosts {
         }
     }
 
-    /// Records the time to live of a host's packets.
+    /// Records the TTL of one of a host's packets.
     pub(crate) fn take_ttl(&mut self, server: IpAddr, ttl: u8) -> Option<&mut Server> {
         if self.servers.len() >= MAX_HOSTS && !self.servers.contains_key(&server) {
             return None;
@@ -59,7 +59,7 @@ impl Hosts {
         Some(host)
     }
 
-    /// Adds the facts gathered from another shard of the flows.
+    /// Adds the hosts of another shard of the analyzer.
     pub(crate) fn merge(&mut self, other: Self) {
         for (address, server) in other.servers {
             let (least, most) = server.ttl;
@@ -70,7 +70,7 @@ impl Hosts {
         }
     }
 
-    /// Returns the minimum time in which the host answered anything.
+    /// Returns the minimum time in which the host answered a SYN or a DNS query.
     pub(crate) fn nearest(&self, host: IpAddr) -> Option<Duration> {
         let server = self.servers.get(&host).and_then(|server| server.nearest);
         server
@@ -79,7 +79,7 @@ impl Hosts {
             .min()
     }
 
-    /// Returns the minimum and the maximum time to live of the host's packets.
+    /// Returns the minimum and the maximum TTL of the host's packets.
     pub(crate) fn ttl(&self, host: IpAddr) -> Option<(u8, u8)> {
         self.servers.get(&host).map(|server| server.ttl)
     }

@@ -1,8 +1,8 @@
-//! ICMP errors of routers and hosts, about packets of any kind, and pings with their answers.
+//! ICMP errors about packets of any kind, and pings with their replies.
 //!
-//! Both are taken in the order in which they were seen. The result is which senders reported which
-//! error about which host, and the ping answers between each pair of hosts. The numbers of kinds,
-//! hosts and unanswered pings that are kept are bounded.
+//! Both are processed in the order of their packets. The totals say which sender reported which
+//! error about which host, and how each host's pings were answered. The numbers of kinds, hosts and
+//! unanswered pings that are kept are bounded.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -14,20 +14,21 @@ use crate::observed::icmp::{Echo, EchoStep, IcmpError, IcmpKind};
 use crate::observed::time::Timestamp;
 use crate::stats::histogram::Distribution;
 
-/// Maximum number of kinds of errors kept; each kind concerns one host.
+/// Maximum number of combinations of target host and kind of error.
 const MAX_WORDS: usize = 256;
-/// Maximum number of senders kept for one kind of error.
+/// Maximum number of senders kept for each combination of target host and kind of error.
 const MAX_REPORTERS: usize = 8;
-/// Maximum number of packet numbers kept for each kind.
+/// Maximum number of packet numbers kept for each combination of target host and kind of error.
 const MAX_PACKETS: usize = 5;
 /// Maximum number of pairs of hosts whose pings are followed.
 const MAX_PAIRS: usize = 256;
-/// Maximum number of a pair's unanswered pings; the oldest beyond that are counted as lost.
+/// Maximum number of unanswered pings kept for each pair of hosts. If there are more, the oldest
+/// are forgotten and count as lost.
 const MAX_OPEN: usize = 256;
 /// Maximum number of hosts remembered as alive.
 const MAX_ALIVE: usize = 4096;
-/// The time before the last packet within which a ping may have been sent too late to be answered
-/// in the capture.
+/// A ping sent within this time before the capture's last packet does not count as lost: its reply
+/// may come after the end of the capture.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The ICMP errors and pings of a whole capture.
@@ -45,22 +46,23 @@ pub(crate) struct Word {
     pub(crate) target: IpAddr,
     pub(crate) kind: IcmpKind,
     pub(crate) count: u64,
-    /// The first few senders of the error.
+    /// The first senders of the error.
     pub(crate) reporters: BTreeSet<IpAddr>,
     /// The first packets that report the error.
     pub(crate) packets: Vec<u64>,
-    /// The number of these errors that are about pings.
+    /// The number of errors that are about pings.
     pub(crate) pings: u64,
 }
 
-/// Pings of one host to another, at one point.
+/// The pings of one host to another, at one capture point.
 #[derive(Clone, Debug)]
 pub(crate) struct Pings {
     pub(crate) asker: IpAddr,
     pub(crate) target: IpAddr,
     pub(crate) sent: u64,
     pub(crate) rejected: u64,
-    /// Pings that were neither answered nor rejected nor sent just before the end.
+    /// Number of pings that were neither answered nor rejected, without those sent just before the
+    /// capture's end.
     pub(crate) lost: u64,
     pub(crate) round_trips: Distribution,
 }
@@ -80,9 +82,10 @@ struct Pair {
     rejected: u64,
     lost: u64,
     round_trips: Distribution,
-    /// The time at which each unanswered ping was sent.
+    /// The unanswered pings by identifier and sequence number, with the time at which each was
+    /// sent.
     open: BTreeMap<(u16, u16), Timestamp>,
-    /// The latest ping sent, for recognising copies.
+    /// The identifier and sequence number of the latest ping, for recognizing copies.
     latest: Option<(u16, u16)>,
 }
 
@@ -110,7 +113,7 @@ impl Words {
         }
     }
 
-    /// Records a datagram: its sender is alive.
+    /// Records a datagram. It shows that its sender is alive.
     pub(crate) fn datagram(&mut self, datagram: &Datagram) {
         self.last = self.last.max(datagram.at);
         if self.alive.len() < MAX_ALIVE {
@@ -157,7 +160,7 @@ impl Words {
     pub(crate) fn totals(&self) -> IcmpTotals {
         let mut seen = BTreeSet::new();
         let pairs = self.pairs.iter();
-        // A ping that two points saw counts once.
+        // A ping that two capture points saw counts once.
         let pairs = pairs.filter(|((_, asker, target), _)| seen.insert((*asker, *target)));
         let pings = pairs.map(|(&(_, asker, target), pair)| Pings {
             asker,
@@ -193,11 +196,12 @@ impl Pair {
 
     fn send(&mut self, key: (u16, u16), at: Timestamp) {
         if self.latest.replace(key) == Some(key) {
-            // A copy: captures on the `any` interface and on mirror ports contain them.
+            // The packet is a copy, as in captures on the `any` interface and on mirror ports.
             return;
         }
         self.sent += 1;
-        // Ping numbers repeat: if one is reused, the earlier ping was lost.
+        // Sequence numbers repeat. If the number of an unanswered ping is used again, that ping was
+        // lost.
         self.lost += u64::from(self.open.insert(key, at).is_some());
         while self.open.len() > MAX_OPEN {
             let oldest = self.open.iter().min_by_key(|&(key, at)| (*at, *key));
@@ -239,7 +243,8 @@ mod tests {
         }
     }
 
-    /// Forty pings, one per second: every fifth is lost, the last one is still unanswered.
+    /// Returns the totals of forty pings, one per second: every fifth is lost, and the last one is
+    /// still unanswered.
     fn pinged(trip: i64, points: u16) -> Pings {
         let mut words = Words::default();
         for seq in 0..40 {

@@ -1,4 +1,5 @@
-//! Turns as timed by the kernel, folded by service.
+//! Request spans by service. A span is one request and its response, timed by the server's kernel;
+//! `turn` means the same.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,17 +10,17 @@ use crate::observed::time::Timestamp;
 use crate::service::tally::Tally;
 use crate::stats::histogram::Distribution;
 
-/// Maximum number of services that are distinguished.
+/// Maximum number of services kept.
 const MAX_SERVICES: usize = 512;
 /// Maximum number of programs recorded for each service.
 const MAX_PROGRAMS: usize = 16;
-/// Maximum number of upstream services distinguished for each service.
+/// Maximum number of upstream services kept for each service.
 const MAX_ASKED: usize = 32;
 
-/// Maximum number of turns kept for each service, for comparing them in time.
+/// Maximum number of [`Act`]s kept for each service. Rules compare their times.
 const MAX_ACTS: usize = 8192;
 
-/// A thread's work on one request, with its times.
+/// The times of one request in the thread that handled it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Act {
     pub(crate) delivered: Timestamp,
@@ -27,9 +28,11 @@ pub(crate) struct Act {
     pub(crate) written: Timestamp,
     pub(crate) written_last: Timestamp,
     pub(crate) tid: u32,
-    /// Time ready without a processor before the read; `None`: not observed.
+    /// Time for which the thread was runnable without a processor before the read; `None` if that
+    /// was not observed.
     pub(crate) queued_unread: Option<Duration>,
-    /// Time asleep between the read and the write; `None`: not observed.
+    /// Time for which the thread slept between the read and the write; `None` if that was not
+    /// observed.
     pub(crate) slept: Option<Duration>,
 }
 
@@ -48,45 +51,48 @@ impl Act {
     }
 }
 
-/// Turns observed by watching the kernel.
+/// The requests that the kernel timed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Turns {
     pub(crate) services: BTreeMap<Endpoint, ServiceTurns>,
     pub(crate) tally: Option<WatchTally>,
 }
 
-/// The turns of one service that were recorded one by one.
+/// The recorded turns of one service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServiceTurns {
     pub(crate) turns: u64,
     /// Number of turns whose stages are known.
     pub(crate) staged: u64,
     pub(crate) latency: Distribution,
-    /// Number of turns whose thread was observed.
+    /// Number of turns for which the thread's times are known.
     pub(crate) threaded: u64,
     /// Times at each stage, in the order of [`RequestSpan::STAGES`].
     pub(crate) stages: [Distribution; RequestSpan::STAGES.len()],
-    /// Times that the responses' first segments spent in queueing disciplines, where that was
+    /// The times for which the first segments of responses waited in queueing disciplines, if
     /// observed.
     pub(crate) first_queued: Distribution,
-    /// The turns in which the kernel dropped data for lack of socket memory.
+    /// The turns in which the kernel dropped a part of the request because the socket was out of
+    /// memory.
     pub(crate) refused: Tally,
-    /// The first turns, one by one.
+    /// The first turns, as single entries.
     pub(crate) acts: Vec<Act>,
-    /// Upstream services called during the turns, and the durations of these calls.
+    /// The durations of calls to other services during the turns, by the called service.
     pub(crate) asked: BTreeMap<Option<Endpoint>, Distribution>,
-    /// Times for which Nagle's algorithm held data, over the turns in which it did.
+    /// The total time for which Nagle's algorithm held data in a turn, for the turns in which it
+    /// did.
     pub(crate) held: Distribution,
-    /// Number of times that Nagle's algorithm held data, and number of times that something had
-    /// arrived when it released the data.
+    /// Number of times that Nagle's algorithm held data, and number of those holds during which a
+    /// packet arrived before the data was sent.
     pub(crate) holds: u64,
     pub(crate) after_arrival: u64,
-    /// Name (`comm`) and process id of the programs that read the requests.
+    /// Name (`comm`) and process id of each program that read requests.
     pub(crate) programs: BTreeSet<(String, u32)>,
 }
 
 impl Turns {
-    /// Returns the number of requests that each recorded turn represents.
+    /// Returns the number of requests that each recorded turn represents: 1 divided by the sampled
+    /// share.
     pub(crate) fn each_for(&self) -> f64 {
         let share = self.tally.as_ref().map(|tally| tally.sampled_share);
         share
@@ -104,15 +110,15 @@ impl Turns {
 }
 
 impl ServiceTurns {
-    /// Returns the times that the turns spent in a stage.
+    /// Returns the times that the turns spent in `stage`.
     pub(crate) fn stage(&self, stage: Stage) -> &Distribution {
-        // The array has one entry for each variant.
+        // The array has one entry for each variant of `Stage`.
         #[allow(clippy::indexing_slicing)]
         &self.stages[stage as usize]
     }
 
-    /// Returns the mean number of requests that the server had in parallel while it had any; at
-    /// least 1.
+    /// Returns the server's mean number of concurrent requests over the time in which it had any.
+    /// It is at least 1.
     pub(crate) fn side_by_side(&self) -> f64 {
         let mut spans: Vec<_> = self
             .acts

@@ -1,4 +1,4 @@
-//! Measurements of our own load, by target and phase.
+//! The results of our own load, by target and phase.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -12,13 +12,13 @@ use crate::observed::time::Timestamp;
 use crate::report::{Cluster, StatusCount};
 use crate::stats::histogram::Distribution;
 
-/// Maximum number of phases remembered.
+/// Maximum number of phases kept.
 const MAX_PHASES: usize = 1024;
-/// Maximum number of clusters kept for comparing runs.
+/// Maximum number of clusters kept. Clusters are for comparing two runs.
 const MAX_CLUSTERS: usize = 4096;
-/// Maximum number of seconds of a phase that are evaluated: more than the longest load lasts.
+/// Maximum number of seconds of a phase that are evaluated. The longest load is shorter.
 const MAX_SECONDS: u64 = 2 * 24 * 3600;
-/// Maximum number of load URLs kept.
+/// Maximum number of URLs kept.
 const MAX_URLS: usize = 1024;
 /// Maximum number of silences kept.
 const MAX_SILENCES: usize = 1024;
@@ -30,30 +30,29 @@ const MAX_SAMPLES: usize = 8192;
 pub(crate) struct Loads {
     /// Phases in the order in which they began.
     pub(crate) phases: Vec<(Timestamp, Phase, PhaseStart)>,
-    /// Sums by target, phase and whether packets were captured during the phase.
+    /// Sums by target, phase and `is_observed` (true if packets were captured during the phase).
     sums: BTreeMap<(TargetId, Phase, bool), LoadSum>,
-    /// Clusters of the part of the baseline without packet capture.
+    /// Clusters of the baseline without packet capture.
     pub(crate) clusters: Vec<(TargetId, Cluster)>,
-    /// Single baseline requests.
+    /// Single requests of the baseline.
     pub(crate) samples: Vec<RequestSample>,
-    /// Times in which none of our requests was answered, in the part of the baseline without packet
-    /// capture.
+    /// Periods in which none of our requests was answered, in the baseline without packet capture.
     pub(crate) silences: Vec<Silence>,
-    /// Maximum lateness of a thread that sent nothing and only measured its own lateness; `None`
-    /// where it was not measured.
+    /// Maximum lateness of a generator thread that sends nothing and only measures how late it
+    /// runs; `None` if that was not measured.
     pub(crate) standstill: Option<Duration>,
-    /// Transports of the baseline's connections, by target; the times of their handshakes
-    /// accumulate.
+    /// Transports of the baseline's connections, by target. The handshake times of all runs are
+    /// added up.
     pub(crate) transports: BTreeMap<TargetId, LoadTransport>,
-    /// Resource use of the generator in the run that was hardest for it.
+    /// The generator's resource use in the run in which it was most overloaded.
     pub(crate) generator: Option<GeneratorSample>,
-    /// Stages of the time of the subject's baseline, where they were requested.
+    /// Stages of the subject's requests in the baseline, if they were requested.
     pub(crate) stages: Option<LoadStages>,
-    /// Results of each of the baseline's URLs, where there are several.
+    /// Results of each URL of the baseline, if there are several.
     pub(crate) urls: Vec<LoadUrl>,
 }
 
-/// Requests of one target in one phase.
+/// The requests to one target in one phase.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoadSum {
     pub(crate) latency: Distribution,
@@ -64,18 +63,19 @@ pub(crate) struct LoadSum {
     pub(crate) statuses: BTreeMap<u16, u64>,
     pub(crate) connects: u64,
     pub(crate) received_bytes: u64,
-    /// Mean latency and count of each second, for the spread of differences.
+    /// The sum of the latencies in nanoseconds and the number of requests, by phase run and second.
+    /// The spread over the seconds gives the intervals of means.
     seconds: BTreeMap<(usize, u32), (f64, u64)>,
 }
 
-/// An experiment next to its control.
+/// The result of an experiment, compared with its control.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome<'a> {
     pub(crate) experiment: Experiment,
     pub(crate) control: &'a LoadSum,
     pub(crate) treated: &'a LoadSum,
-    /// The mean latency with the intervention minus that without it, in nanoseconds, with its 95 %
-    /// interval.
+    /// The mean latency with the intervention minus the mean latency without it, in nanoseconds.
+    /// `low` and `high` are the bounds of its 95 % interval.
     pub(crate) difference: i64,
     pub(crate) low: i64,
     pub(crate) high: i64,
@@ -84,7 +84,7 @@ pub(crate) struct Outcome<'a> {
 
 impl Loads {
     pub(crate) fn begin(&mut self, at: Timestamp, phase: Phase, start: PhaseStart) {
-        // A run that ended early is announced again with its actual end.
+        // A run that ended early is announced a second time, with its actual end.
         let same = |known: &&mut (Timestamp, Phase, PhaseStart)| {
             known.0 == at && known.1 == phase && known.2.target == start.target
         };
@@ -95,7 +95,7 @@ impl Loads {
         }
     }
 
-    /// Returns true if a run of `phase` was in progress at this instant, or if no run was
+    /// Returns true if a run of `phase` was in progress at `at`, or if no run of `phase` was
     /// announced.
     pub(crate) fn covers(&self, phase: Phase, at: Timestamp) -> bool {
         let mut runs = self
@@ -106,21 +106,21 @@ impl Loads {
         runs.peek().is_none() || runs.any(|(begin, _, start)| *begin <= at && at <= start.end)
     }
 
-    /// Returns true if a run of `phase` began between two instants.
+    /// Returns true if a run of `phase` began between `from` and `until`.
     pub(crate) fn begins_within(&self, phase: Phase, from: Timestamp, until: Timestamp) -> bool {
         self.phases
             .iter()
             .any(|(begin, p, _)| *p == phase && from < *begin && *begin < until)
     }
 
-    /// Returns true if a load was running at this instant.
+    /// Returns true if any load was running at `at`.
     pub(crate) fn is_running(&self, at: Timestamp) -> bool {
         self.phases
             .iter()
             .any(|(begin, _, start)| *begin <= at && at <= start.end)
     }
 
-    /// Returns true if a load with packet capture was running at this instant.
+    /// Returns true if a load with packet capture was running at `at`.
     pub(crate) fn is_observed(&self, at: Timestamp) -> bool {
         let mut observed = self.phases.iter().filter(|(_, _, start)| start.is_observed);
         observed.any(|(begin, _, start)| *begin <= at && at <= start.end)
@@ -148,7 +148,7 @@ impl Loads {
         }
     }
 
-    /// Records a run's generator sample: of several runs the hardest one counts.
+    /// Records a run's generator sample. The sample of the most overloaded run is kept.
     pub(crate) fn generator(&mut self, sample: GeneratorSample) {
         self.standstill = self.standstill.max(sample.standstill);
         let lag = |sample: &GeneratorSample| {
@@ -163,8 +163,8 @@ impl Loads {
         }
     }
 
-    /// Records a run's transport: all runs of a target use the same settings; the times of their
-    /// handshakes accumulate.
+    /// Records a run's transport. All runs of a target use the same settings, so only the handshake
+    /// times are added up.
     pub(crate) fn transport(&mut self, phase: Phase, transport: LoadTransport) {
         if phase != Phase::Baseline {
             return;
@@ -207,7 +207,8 @@ impl Loads {
         }
     }
 
-    /// Returns the phase run that this target is in: its index, and true if packets are captured.
+    /// Returns the index of the target's latest run of `phase`, and true if packets are captured in
+    /// that run.
     fn current(&self, target: TargetId, phase: Phase) -> (usize, bool) {
         self.phases
             .iter()
@@ -219,19 +220,25 @@ impl Loads {
             })
     }
 
-    /// Returns the target's baseline: the part without packet capture if there is one.
+    /// Returns the target's baseline without packet capture or, if there is none, the one with
+    /// packet capture.
     pub(crate) fn baseline(&self, target: TargetId) -> Option<&LoadSum> {
         let of = |is_observed| self.sums.get(&(target, Phase::Baseline, is_observed));
         of(false).or_else(|| of(true))
     }
 
-    /// Returns the part of the baseline during which packets were captured.
+    /// Returns the target's baseline without packet capture.
+    pub(crate) fn unobserved_baseline(&self, target: TargetId) -> Option<&LoadSum> {
+        self.sums.get(&(target, Phase::Baseline, false))
+    }
+
+    /// Returns the target's baseline with packet capture.
     pub(crate) fn observed_baseline(&self, target: TargetId) -> Option<&LoadSum> {
         self.sums.get(&(target, Phase::Baseline, true))
     }
 
-    /// Returns the number of a target's requests in flight that the end of a captured run cut: at
-    /// most one for each connection.
+    /// Returns the number of a target's requests that were still in flight when a captured run
+    /// ended. It is at most the number of connections.
     pub(crate) fn cut(&self, target: TargetId) -> u64 {
         let observed = self
             .sums
@@ -252,7 +259,7 @@ impl Loads {
         cut.sum()
     }
 
-    /// Returns the most connections that a phase of a target's load keeps open.
+    /// Returns the largest number of connections that any phase of the target's load uses.
     pub(crate) fn connections(&self, target: Option<TargetId>) -> u64 {
         let phases = self.phases.iter().map(|(_, _, start)| start);
         let own = phases.filter(|start| Some(start.target) == target);
@@ -261,7 +268,13 @@ impl Loads {
             .unwrap_or_default()
     }
 
-    /// Returns the total of a target's load over all phases.
+    /// Returns true if a phase of a target's load has a fixed rate.
+    pub(crate) fn is_paced(&self, target: Option<TargetId>) -> bool {
+        let mut phases = self.phases.iter().map(|(_, _, start)| start);
+        phases.any(|start| Some(start.target) == target && start.offered_rate.is_some())
+    }
+
+    /// Returns the sum of a target's load over all phases.
     pub(crate) fn all(&self, target: TargetId) -> LoadSum {
         let mut all = LoadSum::default();
         for ((t, _, _), sum) in &self.sums {
@@ -272,7 +285,8 @@ impl Loads {
         all
     }
 
-    /// Returns the seconds of the target's baseline without packet capture, or else with it.
+    /// Returns the length in seconds of the target's baseline without packet capture or, if there
+    /// is none, of the one with packet capture.
     pub(crate) fn baseline_seconds(&self, target: TargetId) -> f64 {
         let length = |observed: bool| -> f64 {
             let mut seconds = 0.0;
@@ -294,9 +308,9 @@ impl Loads {
         }
     }
 
-    /// Returns half the width of the 95 % interval of the requests per second of the target's
-    /// baseline, from the spread over its whole seconds, including those without any request;
-    /// `None` for fewer than three seconds.
+    /// Returns half the width of the 95 % interval of the baseline's requests per second. It
+    /// follows from the spread over the whole seconds, including those without any request. `None`
+    /// for fewer than three seconds.
     pub(crate) fn rate_margin(&self, target: TargetId) -> Option<f64> {
         let sum = self.baseline(target)?;
         let of = |is_observed| self.sums.get(&(target, Phase::Baseline, is_observed));
@@ -322,8 +336,8 @@ impl Loads {
         Some(2.0 * (squares / (n - 1.0) / n).sqrt())
     }
 
-    /// Returns the experiments of which both sides were measured, in the order in which they were
-    /// run.
+    /// Returns the experiments for which both the control and the treated requests were measured,
+    /// in the order in which they were run.
     pub(crate) fn outcomes(&self, target: TargetId) -> Vec<Outcome<'_>> {
         let mut outcomes = Vec::new();
         for number in 0..=u8::MAX {
@@ -399,8 +413,8 @@ impl LoadSum {
         self.received_bytes += other.received_bytes;
     }
 
-    /// Returns the number of requests that failed other than by timeout, plus the number of
-    /// responses with status 500 or more.
+    /// Returns the number of failed requests, plus the number of responses with a status of 500 or
+    /// more. Timeouts and requests cut by the end of the run do not count.
     pub(crate) fn errors(&self) -> u64 {
         let is_error = |failure: RequestFailure| {
             !matches!(failure, RequestFailure::Timeout | RequestFailure::Cut)
@@ -423,7 +437,7 @@ impl LoadSum {
             .unwrap_or_default()
     }
 
-    /// Returns the number of responses by status and of failures by name.
+    /// Returns the number of responses for each status, and of failures for each name.
     pub(crate) fn outcomes(&self) -> Vec<StatusCount> {
         let statuses = self
             .statuses
@@ -439,17 +453,17 @@ impl LoadSum {
             .collect()
     }
 
-    /// Returns the number of whole responses.
+    /// Returns the number of complete responses.
     pub(crate) fn whole(&self) -> u64 {
         self.statuses.values().sum()
     }
 
-    /// Returns the number of requests without a whole response.
+    /// Returns the number of requests without a complete response.
     pub(crate) fn failed(&self) -> u64 {
         self.failures.values().sum()
     }
 
-    /// Returns the mean latency of each slice of time, in nanoseconds.
+    /// Returns the mean latency of each second, in nanoseconds.
     fn means(&self) -> Vec<f64> {
         self.seconds
             .values()
@@ -460,8 +474,8 @@ impl LoadSum {
 }
 
 impl<'a> Outcome<'a> {
-    /// Returns the difference of means. Its interval is from the spread of the slices' means
-    /// (Welch), or twice the pooled standard error of single requests if there are too few slices.
+    /// Returns the difference between the mean latencies, with an interval of twice its standard
+    /// error.
     fn of(
         experiment: Experiment,
         control: &'a LoadSum,
@@ -484,7 +498,8 @@ impl<'a> Outcome<'a> {
     }
 }
 
-/// Returns the standard error of the mean.
+/// Returns the standard error of the mean latency. It follows from the spread of the seconds' means
+/// (Welch) or, for fewer than three seconds, from the spread of the single requests.
 fn error(sum: &LoadSum) -> f64 {
     let means = sum.means();
     if means.len() >= 3 {
@@ -544,7 +559,7 @@ mod tests {
         };
         assert_eq!(margin(|_| false), Some(0.0));
         let frozen = margin(|second| (3..6).contains(&second));
-        // Three of nine seconds without any request, the others with 100.
+        // Three of nine seconds have no request; the others have 100 each.
         assert!(
             frozen.is_some_and(|margin| (33.0..34.0).contains(&margin)),
             "{frozen:?}"

@@ -1,4 +1,4 @@
-//! Samples of live sockets, counted.
+//! Sums over the samples of live sockets.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use crate::observed::flow::Endpoint;
 use crate::report::Tally;
 use crate::stats::histogram::Distribution;
 
-/// The report's name for our own sockets.
+/// The name that reports use for our own sockets.
 pub(crate) const OWN: &str = "own";
-/// Maximum number of distinct sockets that are distinguished.
+/// Maximum number of distinct sockets that are counted.
 const MAX_SOCKETS: usize = 4096;
 
-/// Sums of the samples of one owner's sockets.
+/// Sums over the samples of one owner's sockets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SocketFacts {
     pub(crate) samples: u64,
@@ -20,10 +20,10 @@ pub(crate) struct SocketFacts {
     pub(crate) nodelay: Tally,
     pub(crate) cork: Tally,
     pub(crate) quickack: Tally,
-    /// The samples with a small segment in flight and more data written: held by the socket's own
-    /// stack.
+    /// The samples in which the socket's own stack held data back: a small segment is in flight,
+    /// and the program has written more.
     pub(crate) holding: Tally,
-    /// Number of bytes held, over the samples in which bytes were held.
+    /// The largest number of bytes held back in one sample.
     pub(crate) held_bytes: u64,
     pub(crate) retransmissions: u64,
     pub(crate) rtt: Distribution,
@@ -40,8 +40,8 @@ impl SocketFacts {
         count(&mut self.cork, sample.cork);
         count(&mut self.quickack, sample.quickack);
         let Some(tcp) = sample.tcp else { return };
-        // Less than one segment unsent, few in flight, windows open: neither congestion nor the
-        // receive window explains the hold (`tcp_nagle_check()`).
+        // Less than one segment is unsent, few segments are in flight, and the windows are open. So
+        // the windows do not hold the data back. Nagle's algorithm does (`tcp_nagle_check()`).
         let window_is_open = tcp.snd_wnd.is_none_or(|window| window > 2 * tcp.snd_mss);
         let is_holding = tcp.notsent_bytes > 0
             && tcp.notsent_bytes < tcp.snd_mss
@@ -81,7 +81,7 @@ impl SocketFacts {
     }
 }
 
-/// Returns the owner's name as used in the report.
+/// Returns the name that reports use for the owner.
 pub(crate) fn owner_name(owner: &SocketOwner) -> String {
     match owner {
         SocketOwner::Own => OWN.to_owned(),

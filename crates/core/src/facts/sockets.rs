@@ -1,4 +1,4 @@
-//! Live sockets, with the state of their latest sample.
+//! Live sockets, each with its latest sample.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use crate::report::Tally;
 /// Maximum number of sockets kept.
 const MAX_SOCKETS: usize = 8192;
 
-/// Live sockets by namespace and cookie.
+/// Live sockets by network namespace and socket cookie.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LiveSockets {
     pub(crate) list: BTreeMap<(Option<u64>, u64), SeenSocket>,
-    /// Number of samples of sockets for which there was no room.
+    /// Number of samples of further sockets after the limit was reached.
     pub(crate) left_out: u64,
 }
 
-/// The samples of one socket, folded.
+/// The samples of one socket, summed up.
 #[derive(Clone, Debug)]
 pub(crate) struct SeenSocket {
     /// The socket in the latest sample.
@@ -30,7 +30,7 @@ pub(crate) struct SeenSocket {
 }
 
 impl SeenSocket {
-    /// Returns the number of packets dropped at the socket from the first sample to the last;
+    /// Returns the number of packets dropped at the socket between the first and the last sample;
     /// `None` if there was only one sample.
     pub(crate) fn dropped(&self) -> Option<u32> {
         let drops = self.socket.buffers?.drops;

@@ -1,16 +1,17 @@
-//! Probes that differ in one parameter, grouped by its value.
+//! A sweep: probes that differ in one parameter, such as their size, grouped by the parameter's
+//! value.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::observed::event::{Coming, ProbeAnswer, ProbeSample, ProbeStep};
 
-/// Maximum number of values of a sweep that are distinguished.
+/// Maximum number of parameter values kept in a sweep.
 const MAX_STEPS: usize = 4_096;
-/// Maximum number of kinds of answers that are distinguished for each value.
+/// Maximum number of kinds of answers kept for each value.
 const MAX_ANSWERS: usize = 8;
 
-/// The answers to the probes of each value.
+/// The answers to a sweep's probes, by the parameter's value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sweep {
     pub(crate) steps: BTreeMap<ProbeStep, StepTally>,
@@ -18,18 +19,18 @@ pub(crate) struct Sweep {
     pub(crate) headers: u16,
 }
 
-/// The answers to the probes of one value.
+/// The answers to the probes with one value of the parameter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StepTally {
     pub(crate) sent: u64,
-    /// Number of probes by kind of answer; silence is also a kind.
+    /// Number of probes by kind of answer. Silence counts as a kind.
     pub(crate) answers: BTreeMap<ProbeAnswer, u64>,
-    /// Minimum round trip of the target's own answers.
+    /// Minimum round trip of the answers from the target itself.
     pub(crate) least: Option<Duration>,
 }
 
 impl StepTally {
-    /// Returns the number of probes that any host answered.
+    /// Returns the number of probes that any host answered, the target or a router.
     pub(crate) fn answered(&self) -> u64 {
         self.sent - self.silent()
     }
@@ -39,7 +40,8 @@ impl StepTally {
         silent.copied().unwrap_or_default().min(self.sent)
     }
 
-    /// Returns the most frequent answer to the probes; of equally frequent ones, the smallest.
+    /// Returns the most frequent answer. If several are equally frequent, the smallest in their
+    /// order is returned.
     pub(crate) fn usual(&self) -> Option<ProbeAnswer> {
         let usual = self.answers.iter().rev().max_by_key(|(_, count)| **count);
         usual.map(|(answer, _)| *answer)
@@ -47,7 +49,7 @@ impl StepTally {
 }
 
 impl Sweep {
-    /// Folds a probe, or the late answer to a probe that was counted as unanswered.
+    /// Records a probe, or a late answer to a probe that was counted as unanswered.
     pub(crate) fn add_probe(&mut self, sample: &ProbeSample) {
         let Some(step) = sample.step else {
             return;

@@ -1,378 +1,355 @@
-//! Calls that set up sockets, folded by socket; and by service, for sockets that are no longer
-//! remembered one by one.
+//! System calls by which programs set up their TCP connections: who set which option, and whether
+//! before the connection's first data.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use core::fmt;
 use core::time::Duration;
+use std::collections::BTreeMap;
 
-use crate::observed::syscall::{CallTally, CalledSocket, SocketCall, SocketKind};
+use crate::exchange::Side;
+use crate::observed::flow::Endpoint;
+use crate::observed::syscall::{
+    Accepted, Argument, CallTally, CalledSocket, Caller, Request, SOL_SOCKET, SOL_TCP, SocketCall,
+    SocketKind,
+};
 use crate::observed::time::Timestamp;
-use crate::report::Tally;
+use crate::stats::histogram::Distribution;
 
-/// Maximum number of sockets remembered one by one: those with the most recent calls.
+/// Maximum number of sockets and of listeners that are remembered: the earliest.
 const MAX_SOCKETS: usize = 4096;
-/// Maximum number of settings remembered for one socket.
-const MAX_SETTINGS: usize = 64;
-/// Maximum number of settings remembered for the sockets of services.
-const MAX_GROUPS: usize = 1024;
-/// Maximum number of callers and values remembered for each setting.
-const MAX_NAMED: usize = 8;
 
-/// The key of a socket: its inode, and for descriptors that are not sockets the process.
-type SocketKey = (u64, u32);
-/// The key of a service's setting: program, place and setting.
-pub(crate) type GroupKey = (String, String, String);
+/// An option that explains a cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum SocketOption {
+    NoDelay,
+    Cork,
+    SendBuffer,
+    ReceiveBuffer,
+    WindowClamp,
+    PacingRate,
+    Linger,
+}
 
-/// All system calls on sockets.
+impl SocketOption {
+    /// All options, with their level and number in the kernel.
+    const ALL: [(i32, i32, Self); 9] = [
+        (SOL_TCP, 1, Self::NoDelay),
+        (SOL_TCP, 3, Self::Cork),
+        (SOL_TCP, 10, Self::WindowClamp),
+        (SOL_SOCKET, 7, Self::SendBuffer),
+        (SOL_SOCKET, 32, Self::SendBuffer),
+        (SOL_SOCKET, 8, Self::ReceiveBuffer),
+        (SOL_SOCKET, 33, Self::ReceiveBuffer),
+        (SOL_SOCKET, 13, Self::Linger),
+        (SOL_SOCKET, 47, Self::PacingRate),
+    ];
+
+    fn of(level: i32, option: i32) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        let found = all.find(|&(of, number, _)| (of, number) == (level, option));
+        found.map(|(_, _, option)| option)
+    }
+
+    /// Returns the option's name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::NoDelay => "TCP_NODELAY",
+            Self::Cork => "TCP_CORK",
+            Self::SendBuffer => "SO_SNDBUF",
+            Self::ReceiveBuffer => "SO_RCVBUF",
+            Self::WindowClamp => "TCP_WINDOW_CLAMP",
+            Self::PacingRate => "SO_MAX_PACING_RATE",
+            Self::Linger => "SO_LINGER",
+        }
+    }
+
+    /// Returns the number that a call sets; 0 if the call switches the option off.
+    fn value(self, argument: &Argument) -> Option<i64> {
+        let first = argument.number()?;
+        let second = argument.bytes.get(4..).and_then(<[u8]>::first_chunk::<4>);
+        let second = second.map(|bytes| i32::from_ne_bytes(*bytes));
+        Some(match self {
+            // Only a timeout of 0 makes `close` reset the connection.
+            Self::Linger => i64::from(first != 0 && second == Some(0)),
+            // The largest number is no limit.
+            Self::PacingRate if first == -1 => 0,
+            Self::SendBuffer | Self::ReceiveBuffer => 1.max(first),
+            _ => first,
+        })
+    }
+
+    fn is_inherited(self, accepted: &Accepted) -> bool {
+        match self {
+            Self::NoDelay => accepted.nodelay,
+            Self::Cork => accepted.cork,
+            Self::SendBuffer => accepted.send_buffer,
+            Self::ReceiveBuffer => accepted.receive_buffer,
+            Self::WindowClamp | Self::PacingRate | Self::Linger => false,
+        }
+    }
+}
+
+/// A process that made a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Program {
+    pub(crate) name: String,
+    pub(crate) pid: u32,
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]", self.name, self.pid)
+    }
+}
+
+impl From<&Caller> for Program {
+    fn from(caller: &Caller) -> Self {
+        Self {
+            name: caller.name.clone(),
+            pid: caller.pid,
+        }
+    }
+}
+
+/// All calls that set up connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calls {
-    pub(crate) sockets: BTreeMap<SocketKey, CalledHistory>,
-    /// The sockets ordered by their latest call.
-    order: BTreeMap<u64, SocketKey>,
-    /// Settings of sockets that are no longer remembered.
-    folded: BTreeMap<GroupKey, GroupHistory>,
-    pub(crate) forgotten: u64,
-    pub(crate) calls: u64,
-    pub(crate) failed: u64,
+    /// Sockets by inode.
+    sockets: BTreeMap<u64, CalledHistory>,
+    /// Listeners by their address.
+    listeners: BTreeMap<Endpoint, Listening>,
     pub(crate) tally: Option<CallTally>,
 }
 
+/// A listener.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listening {
+    /// The program that accepted or listened last.
+    pub(crate) program: Program,
+    /// The options when the program last accepted; `None` before that.
+    pub(crate) accepted: Option<Accepted>,
+    /// The backlog that `listen` requested and the one that the kernel set.
+    pub(crate) listened: Option<(i64, i64)>,
+}
+
 /// The calls on one socket.
-#[derive(Clone, Debug)]
-pub(crate) struct CalledHistory {
-    /// The socket after the latest call; `None` for descriptors that are not sockets.
-    pub(crate) socket: Option<CalledSocket>,
-    /// Name of the first program that called.
-    pub(crate) program: String,
-    pub(crate) calls: u64,
-    pub(crate) settings: BTreeMap<String, Setting>,
-    /// Number of the latest call.
-    last: u64,
+#[derive(Clone, Debug, Default)]
+struct CalledHistory {
+    /// The socket's own end and the peer's.
+    ends: Option<(Endpoint, Endpoint)>,
+    beginning: Option<Beginning>,
+    settings: BTreeMap<SocketOption, Setting>,
 }
 
-/// Settings of the sockets of one service.
+/// The call that opened a connection.
 #[derive(Clone, Debug)]
-pub(crate) struct GroupHistory {
-    pub(crate) sockets: u64,
-    /// Number of calls on the socket that had the most.
-    pub(crate) most_calls: u64,
-    pub(crate) setting: Setting,
+struct Beginning {
+    at: Timestamp,
+    program: Program,
+    /// `None` for `connect`.
+    accepted: Option<Accepted>,
 }
 
-/// A setting, made any number of times.
+/// The calls for one option of one socket.
 #[derive(Clone, Debug)]
-pub(crate) struct Setting {
-    pub(crate) calls: u64,
-    pub(crate) failed: u64,
-    /// Number of calls that set a value other than 0, and number of calls that set 0.
-    pub(crate) on: u64,
-    pub(crate) off: u64,
-    /// Number of calls whose value was set already, out of the calls for which that is known.
-    pub(crate) unchanged: Tally,
-    pub(crate) first_at: Timestamp,
-    pub(crate) last_at: Timestamp,
-    /// Values before the first call on each socket, where known.
-    pub(crate) before: BTreeSet<String>,
-    /// Values after the last call.
-    pub(crate) now: BTreeSet<String>,
-    pub(crate) errors: BTreeSet<&'static str>,
-    /// Number of calls by name and process.
-    pub(crate) callers: BTreeMap<(String, u32), u64>,
-    /// The longest time from a call that set the option to a call that cleared it.
-    pub(crate) longest_on: Option<Duration>,
+struct Setting {
+    program: Program,
+    /// The first call that switched the option on, and the bytes sent before it.
+    first_on: Option<(Timestamp, u64)>,
     on_since: Option<Timestamp>,
-    /// The value requested and the value in effect, where the kernel granted less.
-    pub(crate) cut: Option<(i64, i64)>,
+    /// The longest time from switching on to switching off.
+    longest_on: Option<Duration>,
+    /// The value of the last call; 0 switches the option off.
+    value: i64,
+}
+
+/// The use of one option on the connections of a service.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Use {
+    /// Connections whose beginning was traced.
+    pub(crate) connections: u64,
+    /// Connections that had the option from their listener.
+    pub(crate) inherited: u64,
+    /// Connections on which it was switched on before the first byte was sent.
+    pub(crate) early: u64,
+    /// Connections on which it was switched on after data had been sent.
+    pub(crate) late: u64,
+    /// Connections on which it was switched off and not on again.
+    pub(crate) cleared: u64,
+    /// The program that set the option, or if none did, the one that opened the connections.
+    pub(crate) program: Program,
+    /// Time from the connection's beginning to the first call that switched the option on.
+    pub(crate) after: Distribution,
+    /// The longest time from switching on to switching off.
+    pub(crate) longest_on: Option<Duration>,
+    /// The smallest value that was set.
+    pub(crate) value: Option<i64>,
+}
+
+impl Use {
+    /// Returns the number of connections with the option before their first data.
+    pub(crate) fn in_time(&self) -> u64 {
+        self.inherited + self.early
+    }
+
+    /// Returns the number of connections that got the option at any time.
+    pub(crate) fn set(&self) -> u64 {
+        self.inherited + self.early + self.late
+    }
 }
 
 impl Calls {
     pub(crate) fn add_call(&mut self, call: &SocketCall) {
-        self.calls += 1;
-        self.failed += u64::from(call.has_failed());
-        let inode = call.socket.as_ref().map_or(0, |socket| socket.inode);
-        let key = (inode, if inode == 0 { call.caller.pid } else { 0 });
-        let history = self.sockets.entry(key).or_insert_with(|| CalledHistory {
-            socket: None,
-            program: call.caller.name.clone(),
-            calls: 0,
-            settings: BTreeMap::new(),
-            last: 0,
-        });
-        self.order.remove(&history.last);
-        history.last = self.calls;
-        self.order.insert(self.calls, key);
-        history.add_call(call);
-        if self.sockets.len() > MAX_SOCKETS {
-            self.forget();
+        let Some(socket) = &call.socket else { return };
+        if socket.kind != SocketKind::Tcp || call.has_failed() {
+            return;
+        }
+        self.listening(call, socket);
+        if !self.sockets.contains_key(&socket.inode) && self.sockets.len() >= MAX_SOCKETS {
+            return;
+        }
+        self.sockets
+            .entry(socket.inode)
+            .or_default()
+            .add_call(call, socket);
+    }
+
+    fn listening(&mut self, call: &SocketCall, socket: &CalledSocket) {
+        let Some(local) = socket.local else { return };
+        if !self.listeners.contains_key(&local) && self.listeners.len() >= MAX_SOCKETS {
+            return;
+        }
+        match call.request {
+            Request::Listen(_) => {
+                let listener = self.listeners.entry(local).or_default();
+                listener.program = Program::from(&call.caller);
+                // The kernel takes a negative backlog for a very large one.
+                let asked = call.number().map(|asked| asked & i64::from(u32::MAX));
+                listener.listened = asked.zip(call.after);
+            }
+            Request::Accept(accepted) => {
+                let listener = self.listeners.entry(local).or_default();
+                listener.program = Program::from(&call.caller);
+                listener.accepted = Some(accepted);
+            }
+            _ => {}
         }
     }
 
-    /// Folds the socket whose latest call is the oldest.
-    fn forget(&mut self) {
-        let oldest = self.order.pop_first();
-        if let Some(history) = oldest.and_then(|(_, key)| self.sockets.remove(&key)) {
-            self.forgotten += 1;
-            fold(&mut self.folded, &history);
-        }
+    /// Returns the listener of a service, which may listen on all addresses.
+    pub(crate) fn listener(&self, service: Endpoint) -> Option<&Listening> {
+        let is_of = |bound: &Endpoint| {
+            bound.port == service.port
+                && (bound.addr == service.addr || bound.addr.is_unspecified())
+        };
+        let mut all = self.listeners.iter().filter(|(bound, _)| is_of(bound));
+        let first = all
+            .clone()
+            .find(|(_, listener)| listener.listened.is_some());
+        first.or_else(|| all.next()).map(|(_, listener)| listener)
     }
 
-    /// Returns the settings by program and place, over all sockets.
-    pub(crate) fn groups(&self) -> BTreeMap<GroupKey, GroupHistory> {
-        let mut groups = self.folded.clone();
-        for history in self.sockets.values() {
-            fold(&mut groups, history);
+    /// Returns the use of an option at one end of a service's connections; `None` if the beginning
+    /// of none was traced.
+    pub(crate) fn uses(&self, service: Endpoint, side: Side, option: SocketOption) -> Option<Use> {
+        let is_of = |history: &&CalledHistory| match (history.ends, side) {
+            (Some((own, _)), Side::Server) => own == service,
+            (Some((_, peer)), Side::Client) => peer == service,
+            (None, _) => false,
+        };
+        let mut all = Use::default();
+        for history in self.sockets.values().filter(is_of) {
+            history.add_to(&mut all, option);
         }
-        groups
-    }
-}
-
-fn fold(groups: &mut BTreeMap<GroupKey, GroupHistory>, history: &CalledHistory) {
-    for (what, setting) in &history.settings {
-        let key = (history.program.clone(), history.place(), what.clone());
-        if let Some(group) = groups.get_mut(&key) {
-            group.sockets += 1;
-            group.most_calls = group.most_calls.max(setting.calls);
-            group.setting.add(setting);
-        } else if groups.len() < MAX_GROUPS {
-            let group = GroupHistory {
-                sockets: 1,
-                most_calls: setting.calls,
-                setting: setting.clone(),
-            };
-            groups.insert(key, group);
-        }
+        (all.connections > 0).then_some(all)
     }
 }
 
 impl CalledHistory {
-    fn add_call(&mut self, call: &SocketCall) {
-        self.calls += 1;
-        // A closed socket no longer has addresses.
-        if let Some(socket) = &call.socket
-            && (socket.local.is_some() || self.socket.is_none())
-        {
-            self.socket = Some(socket.clone());
-        }
-        let what = call.subject();
-        if let Some(setting) = self.settings.get_mut(&what) {
-            setting.add_call(call);
-        } else if self.settings.len() < MAX_SETTINGS {
-            let mut setting = Setting::new(call);
-            setting.add_call(call);
-            self.settings.insert(what, setting);
-        }
-    }
-
-    /// Returns the service that the socket belongs to, by the end that is the same for all
-    /// connections.
-    fn place(&self) -> String {
-        let Some(socket) = &self.socket else {
-            return "no socket".to_owned();
+    fn add_call(&mut self, call: &SocketCall, socket: &CalledSocket) {
+        self.ends = socket.local.zip(socket.remote).or(self.ends);
+        let begun = |accepted| Beginning {
+            at: call.at,
+            program: Program::from(&call.caller),
+            accepted,
         };
-        match (socket.local, socket.remote) {
-            (_, Some(remote)) if socket.is_client => format!("→ {remote}"),
-            // Only TCP clients can be identified; the service's port is the lower one.
-            (Some(local), Some(remote))
-                if local.port > remote.port && socket.kind != SocketKind::Tcp =>
-            {
-                format!("→ {remote}")
+        match &call.request {
+            Request::Accept(accepted) => {
+                // The inode may have been another socket's before.
+                self.settings.clear();
+                self.beginning = Some(begun(Some(*accepted)));
             }
-            (Some(local), _) if socket.state == "LISTEN" => format!("listener {local}"),
-            (Some(local), Some(_)) => local.to_string(),
-            (Some(local), None) => format!("{local}, not connected"),
-            (None, _) => format!("{}, without an address", socket.kind_name()),
+            Request::Connect(_) => self.beginning = Some(begun(None)),
+            Request::SetOption {
+                level,
+                option,
+                value,
+            } => {
+                let option = SocketOption::of(*level, *option);
+                let set = option.and_then(|option| Some((option, option.value(value)?)));
+                if let Some((option, value)) = set {
+                    self.set(option, value, call);
+                }
+            }
+            Request::Listen(_) | Request::Shutdown(_) | Request::Bind(_) => {}
         }
     }
-}
 
-impl Setting {
-    fn new(call: &SocketCall) -> Self {
-        Self {
-            calls: 0,
-            failed: 0,
-            on: 0,
-            off: 0,
-            unchanged: Tally::default(),
-            first_at: call.at,
-            last_at: call.at,
-            before: call
-                .before
-                .map(|value| value.to_string())
-                .into_iter()
-                .collect(),
-            now: BTreeSet::new(),
-            errors: BTreeSet::new(),
-            callers: BTreeMap::new(),
-            longest_on: None,
+    fn set(&mut self, option: SocketOption, value: i64, call: &SocketCall) {
+        let setting = self.settings.entry(option).or_insert_with(|| Setting {
+            program: Program::from(&call.caller),
+            first_on: None,
             on_since: None,
-            cut: None,
+            longest_on: None,
+            value: 0,
+        });
+        if value == 0 {
+            let took = setting.on_since.take().map(|since| call.at.since(since));
+            setting.longest_on = setting.longest_on.max(took);
+        } else {
+            setting.first_on = setting.first_on.or(Some((call.at, call.sent)));
+            setting.on_since = setting.on_since.or(Some(call.at));
         }
+        setting.value = value;
     }
 
-    fn add_call(&mut self, call: &SocketCall) {
-        self.calls += 1;
-        self.last_at = self.last_at.max(call.at);
-        name(&mut self.callers, (&call.caller.name, call.caller.pid), 1);
-        if call.has_failed() {
-            self.failed += 1;
-            if self.errors.len() < MAX_NAMED {
-                self.errors.extend(call.error().map(|(name, _)| name));
-            }
+    fn add_to(&self, all: &mut Use, option: SocketOption) {
+        let Some(beginning) = &self.beginning else {
+            return;
+        };
+        if all.connections == 0 {
+            all.program = beginning.program.clone();
+        }
+        all.connections += 1;
+        let setting = self.settings.get(&option);
+        let accepted = beginning.accepted.as_ref();
+        let is_inherited = accepted.is_some_and(|accepted| option.is_inherited(accepted));
+        let is_cleared = setting.is_some_and(|setting| setting.value == 0);
+        all.cleared += u64::from(is_cleared);
+        all.inherited += u64::from(is_inherited && !is_cleared);
+        let Some(setting) = setting else { return };
+        if all.early + all.late == 0 {
+            all.program = setting.program.clone();
+        }
+        all.longest_on = all.longest_on.max(setting.longest_on);
+        let Some((at, sent)) = setting.first_on else {
+            return;
+        };
+        all.after.record(at.since(beginning.at));
+        let lower = all
+            .value
+            .map_or(setting.value, |least| least.min(setting.value));
+        all.value = Some(lower);
+        if is_inherited && !is_cleared {
             return;
         }
-        if let Some(is_so) = call.stood_so() {
-            self.unchanged.of += 1;
-            self.unchanged.count += u64::from(is_so);
-        }
-        let now = call.after.map(|value| value.to_string());
-        let asked = || call.value().trim_matches(['[', ']']).to_owned();
-        self.now = BTreeSet::from([now.unwrap_or_else(asked)]);
-        self.cut = call.cut().or(self.cut);
-        match call.switched() {
-            Some(false) => {
-                self.off += 1;
-                let took = self.on_since.take().map(|since| call.at.since(since));
-                self.longest_on = self.longest_on.max(took);
-            }
-            Some(true) => {
-                self.on += 1;
-                self.on_since = self.on_since.or(Some(call.at));
-            }
-            None => {}
-        }
-    }
-
-    /// Adds the settings made on another socket.
-    fn add(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.failed += other.failed;
-        self.on += other.on;
-        self.off += other.off;
-        self.unchanged.count += other.unchanged.count;
-        self.unchanged.of += other.unchanged.of;
-        self.first_at = self.first_at.min(other.first_at);
-        self.last_at = self.last_at.max(other.last_at);
-        extend(&mut self.before, &other.before);
-        extend(&mut self.now, &other.now);
-        self.errors.extend(&other.errors);
-        for ((caller, pid), calls) in &other.callers {
-            name(&mut self.callers, (caller, *pid), *calls);
-        }
-        self.longest_on = self.longest_on.max(other.longest_on);
-        self.cut = self.cut.or(other.cut);
-    }
-}
-
-fn name(callers: &mut BTreeMap<(String, u32), u64>, (name, pid): (&str, u32), calls: u64) {
-    let key = (name.to_owned(), pid);
-    if callers.len() < MAX_NAMED || callers.contains_key(&key) {
-        *callers.entry(key).or_default() += calls;
-    }
-}
-
-fn extend(values: &mut BTreeSet<String>, others: &BTreeSet<String>) {
-    for value in others {
-        if values.len() < MAX_NAMED {
-            values.insert(value.clone());
+        // An option that a program sets for a moment, such as TCP_CORK, counts as set.
+        let is_momentary = option == SocketOption::Cork;
+        if !is_cleared || is_momentary {
+            all.early += u64::from(sent == 0);
+            all.late += u64::from(sent > 0);
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::observed::flow::Endpoint;
-    use crate::observed::syscall::{Argument, Caller, Request};
-
-    /// A call that sets `TCP_CORK` to `value` on socket `inode` at `at` microseconds.
-    fn cork(inode: u64, at: i64, value: i32) -> SocketCall {
-        let end = |port| Some(Endpoint::new([127, 0, 0, 1].into(), port));
-        SocketCall {
-            at: Timestamp::from_nanos(at * 1000),
-            took: Duration::ZERO,
-            caller: Caller {
-                pid: 7,
-                tid: 7,
-                name: "server".to_owned(),
-                thread: "server".to_owned(),
-            },
-            fd: 3,
-            request: Request::SetOption {
-                level: 6,
-                option: 3,
-                value: Argument {
-                    pointer: 1,
-                    len: 4,
-                    bytes: value.to_ne_bytes().to_vec(),
-                    ..Argument::default()
-                },
-            },
-            result: 0,
-            socket: Some(CalledSocket {
-                inode,
-                cookie: None,
-                namespace: None,
-                kind: SocketKind::Tcp,
-                is_v6: false,
-                is_client: false,
-                state: "ESTAB",
-                local: end(80),
-                remote: end(5000),
-            }),
-            before: Some(i64::from(value == 0)),
-            after: Some(i64::from(value != 0)),
-        }
-    }
-
-    #[test]
-    fn what_is_set_and_cleared_is_counted_with_the_longest_time_between() {
-        let mut calls = Calls::default();
-        for (at, value) in [(0, 1), (50, 0), (100, 1), (300, 0), (400, 1)] {
-            calls.add_call(&cork(1, at, value));
-        }
-        let groups = calls.groups();
-        let (key, group) = groups.first_key_value().expect("one");
-        assert_eq!(key.1, "127.0.0.1:80");
-        let setting = &group.setting;
-        assert_eq!((setting.on, setting.off), (3, 2));
-        assert_eq!(setting.longest_on, Some(Duration::from_micros(200)));
-        assert_eq!(setting.before, BTreeSet::from(["0".to_owned()]));
-        assert_eq!(setting.now, BTreeSet::from(["1".to_owned()]));
-        assert_eq!(setting.unchanged, Tally { count: 0, of: 5 });
-    }
-
-    #[test]
-    fn sockets_are_forgotten_and_their_services_are_not() {
-        let mut calls = Calls::default();
-        let all = MAX_SOCKETS as u64 * 2;
-        for inode in 1..=all {
-            calls.add_call(&cork(inode, 0, 1));
-            // Repeated calls on one socket keep it remembered.
-            calls.add_call(&cork(1, 0, 0));
-        }
-        assert_eq!(calls.sockets.len(), MAX_SOCKETS);
-        assert_eq!(calls.order.len(), MAX_SOCKETS);
-        assert_eq!(calls.forgotten, all - MAX_SOCKETS as u64);
-        assert!(calls.sockets.contains_key(&(1, 0)));
-        let groups = calls.groups();
-        assert_eq!(groups.len(), 1);
-        let group = groups.values().next().expect("one");
-        assert_eq!((group.sockets, group.setting.calls), (all, all * 2));
-        assert_eq!(group.most_calls, all + 1);
-    }
-
-    #[test]
-    fn a_failed_call_changes_nothing() {
-        let mut calls = Calls::default();
-        calls.add_call(&cork(1, 0, 1));
-        calls.add_call(&SocketCall {
-            result: -92,
-            ..cork(1, 10, 0)
-        });
-        let groups = calls.groups();
-        let setting = &groups.values().next().expect("one").setting;
-        assert_eq!((setting.on, setting.off, setting.failed), (1, 0, 1));
-        assert_eq!(setting.now, BTreeSet::from(["1".to_owned()]));
-        assert_eq!(setting.errors, BTreeSet::from(["ENOPROTOOPT"]));
-    }
-}
+mod tests;

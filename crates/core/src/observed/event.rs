@@ -1,8 +1,9 @@
 //! All observations other than TCP segments.
 //!
-//! Sources make events; the analyzer folds them. An event states what was seen, where, when and
-//! during which phase, and never interprets it.
+//! Sources make events, and the analyzer processes them. An event states what was seen, where, when
+//! and during which phase. It never interprets the observation.
 
+use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -31,8 +32,8 @@ pub struct Origin {
     pub number: u64,
 }
 
-/// The activity of lagtrace itself at the time of an observation. Only the baseline feeds
-/// percentiles and findings; the other phases only discriminate.
+/// The activity of lagtrace itself at the time of an observation. Percentiles and findings use only
+/// the baseline. The other phases serve only to distinguish causes.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -40,11 +41,11 @@ pub struct Origin {
 pub enum Phase {
     /// Before the load is steady; not counted.
     WarmUp,
-    /// The service as its users see it.
+    /// The measurement without intervention: the service as its users see it.
     #[default]
     Baseline,
-    /// The control of experiment `n`: run in parallel with it and identical except for the
-    /// intervention.
+    /// The control of experiment `n`: it runs in parallel with the experiment and differs only in
+    /// the intervention.
     Control(u8),
     /// Experiment `n`, numbered in the order the experiments were started.
     Experiment(u8),
@@ -97,9 +98,10 @@ pub enum EventBody {
     PathMtu(PathMtu),
     /// The start of a phase, with its experiment and its limits.
     PhaseStarted(PhaseStart),
-    /// Traffic of this flow belongs to this event's phase, whatever the time.
+    /// The assignment of a flow to this event's phase. All traffic of the flow belongs to the
+    /// phase, whatever its time.
     FlowPhase(FlowKey),
-    /// Totals over the requests of one cluster of one load run.
+    /// Totals over one cluster of a load run's requests.
     Load(LoadCluster),
     /// The protocol, TLS and socket settings of a load run's connections, sent when it is over.
     Transport(LoadTransport),
@@ -115,15 +117,15 @@ pub enum EventBody {
     Request(RequestSample),
     /// The options and state of a live socket.
     Socket(SocketSample),
-    /// A current socket of this host. Not recorded: the report contains all of it.
+    /// A current socket of this host. Recordings do not contain it, because the report contains all
+    /// of it.
     #[serde(skip)]
     LiveSocket(Box<LiveSocket>),
-    /// A turn of a live connection, as timed by the kernel.
+    /// One request and its reply on a live connection, as timed by the kernel.
     Turn(Box<RequestSpan>),
     /// The totals of watching the kernel, sent when it is over.
     Watched(WatchTally),
-    /// A finished call on a socket. Not recorded either.
-    #[serde(skip)]
+    /// A finished call on a socket.
     SocketCall(Box<SocketCall>),
     /// The totals of tracing calls, sent when it is over.
     Traced(CallTally),
@@ -141,7 +143,7 @@ pub enum EventBody {
     Firewall(FirewallState),
     /// The totals of what a packet source delivered.
     Capture(CaptureSummary),
-    /// A remark on something that could not be measured, or that is needed to interpret the rest.
+    /// A remark: something could not be measured, or the report needs an explanation.
     Note(Note),
 }
 
@@ -188,7 +190,7 @@ pub struct KernelRoute {
     pub mtu: Option<u32>,
     /// True if the route carries the `quickack` metric: no delayed ACKs.
     pub quickack: bool,
-    /// The route's `rto_min`, which caps delayed ACKs too.
+    /// The route's `rto_min`, which also limits the delay of delayed ACKs.
     pub rto_min: Option<Duration>,
 }
 
@@ -198,7 +200,7 @@ pub struct KernelRoute {
 pub enum ProbeMethod {
     /// A SYN from a raw socket, answered by SYN/ACK or RST.
     TcpSyn,
-    /// `connect(2)`, its round trip read from `TCP_INFO`.
+    /// `connect(2)`, with the round trip read from `TCP_INFO`.
     TcpConnect,
     /// Segments with user-chosen flags from a raw socket.
     TcpFlags,
@@ -206,9 +208,9 @@ pub enum ProbeMethod {
     HttpFresh,
     /// A request on a connection that was used before.
     HttpKeptAlive,
-    /// A full TLS handshake, without TCP's.
+    /// A full TLS handshake, without the TCP handshake before it.
     TlsFull,
-    /// A TLS handshake that resumed a session, without TCP's.
+    /// A TLS handshake that resumed a session, without the TCP handshake before it.
     TlsResumed,
     /// An ICMP echo request (RFC 792, RFC 4443 §4.1).
     Icmp,
@@ -222,7 +224,7 @@ pub enum ProbeMethod {
 pub enum ProbeAnswer {
     /// SYN/ACK: a program listens.
     Open,
-    /// RST: no program listens, or a filter pretends so.
+    /// RST: no program listens, or a packet filter answered with RST.
     Refused,
     /// An ICMP error of this type and code.
     Unreachable(u8, u8),
@@ -301,10 +303,11 @@ pub struct ProbeSample {
     pub syn_retransmissions: u8,
     /// The probe's number in its series, from 0.
     pub number: u32,
-    /// Timeliness of the answer: within the time allowed, late, or after another one.
+    /// Timeliness of the answer: within the time allowed, too late, or after another answer to the
+    /// same probe.
     pub coming: Coming,
-    /// Time from the call that sent the probe until this program received the answer, if `rtt` is
-    /// measured by the kernel: the difference is this host's own queues and wake-ups.
+    /// Time from the call that sent the probe until this program received the answer, if the kernel
+    /// measured `rtt`. The excess over `rtt` is time in this host's own queues and wake-ups.
     pub noticed: Option<Duration>,
     /// Time of the probe in this host's own queue (the qdisc) before it reached the device, by the
     /// kernel's timestamps; not part of `rtt`.
@@ -407,10 +410,10 @@ pub enum ProbeStep {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Coming {
-    /// Within the time allowed, or never.
+    /// Within the time allowed. Also used for a probe without any answer.
     #[default]
     InTime,
-    /// After the probe had been given up, as an earlier sample reports.
+    /// After the time allowed. An earlier sample reported the probe as unanswered.
     Late,
     /// After another answer to the same probe.
     Again,
@@ -461,9 +464,9 @@ pub struct PhaseStart {
     pub connections: u32,
     /// Requests per second offered; `None` in closed loop.
     pub offered_rate: Option<f64>,
-    /// Number of turns of the phase: 1 unless it alternates with others.
+    /// Number of periods into which the phase is divided: 1 unless it alternates with other phases.
     pub turns: u32,
-    /// Total time of the turns, in which requests could start.
+    /// Total time of these periods, in which requests could start.
     pub active: Duration,
     /// True if packets were captured during the phase, which disturbs the measurement.
     pub is_observed: bool,
@@ -498,7 +501,8 @@ pub enum RequestFailure {
     TurnedAway,
     /// Our own side failed (out of descriptors or ports).
     Local,
-    /// The run ended first, after a grace period: the request was in flight or overdue.
+    /// The run and its grace period ended first: the request was in flight, or it was due and had
+    /// not been sent.
     Cut,
 }
 
@@ -523,8 +527,8 @@ impl RequestFailure {
     }
 }
 
-/// Totals over the requests of one cluster of a load run: one second of one group of connections.
-/// Clusters are the unit of resampling for confidence intervals.
+/// Totals over one cluster of a load run's requests: those of one group of connections in one
+/// second. The bootstrap for confidence intervals resamples whole clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadCluster {
     /// The target.
@@ -533,18 +537,17 @@ pub struct LoadCluster {
     pub second: u32,
     /// Group of connections, stable over the run.
     pub group: u16,
-    /// Last byte minus intended start (open loop) or minus send (closed loop). Timeouts are
-    /// included with their age.
+    /// Time from the intended start (open loop) or from the send (closed loop) to the last byte. A
+    /// request that timed out counts with the time until the timeout.
     pub latency: Distribution,
-    /// Last byte minus send: `latency` without the wait for a free connection. Equal to `latency`
-    /// in closed loop.
+    /// Time from the send to the last byte: `latency` without the wait for a free connection. Equal
+    /// to `latency` in closed loop.
     pub service: Distribution,
-    /// First response byte minus send.
+    /// Time from the send to the first response byte.
     pub first_byte: Distribution,
-    /// Last response byte minus first response byte, for complete responses.
+    /// Time from the first response byte to the last one, for complete responses.
     pub body: Distribution,
-    /// Failures by kind; a failed request is counted in `latency` only if it
-    /// timed out or was cut.
+    /// Failures by kind. `latency` contains a failed request only if it timed out or was cut.
     pub failures: Vec<(RequestFailure, u64)>,
     /// Complete responses by HTTP status.
     pub statuses: Vec<(u16, u64)>,
@@ -554,24 +557,25 @@ pub struct LoadCluster {
     pub received_bytes: u64,
 }
 
-/// The time of one request by stage, by the kernel's timestamps: the stages tile the time from its
-/// due time to its end.
+/// The time of one request, divided into stages by the kernel's timestamps. The stages add up to
+/// the time from when the request was due to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTimes {
     /// Wait for a free connection: from the due time until `send` was called.
     pub waited: Duration,
-    /// Time in this host's own queues: until the request's last byte reached the device.
+    /// Time in this host's own queues, until the request's last byte reached the device.
     pub queued: Duration,
-    /// The connection's minimum round-trip time, or the part of it that elapsed.
+    /// The connection's minimum round-trip time, or less if the request was acknowledged or
+    /// answered sooner.
     pub path: Duration,
-    /// Additional time until the request was acknowledged: more of the path, or a delayed ACK of
-    /// the peer.
+    /// Additional time until the request was acknowledged: longer transit than the minimum, or a
+    /// delayed ACK of the peer.
     pub unacknowledged: Duration,
-    /// Time until the response's first byte came.
+    /// Additional time until the response's first byte arrived.
     pub server: Duration,
-    /// Time until the response's last byte came.
+    /// Additional time until the response's last byte arrived.
     pub response: Duration,
-    /// Time until our own program had read the response.
+    /// Additional time until our own program had read the response.
     pub wake_up: Duration,
     /// True if the acknowledgement came before the response, in a separate segment.
     pub is_acknowledged_apart: bool,
@@ -639,11 +643,11 @@ pub struct LoadTransport {
     pub unix_socket: Option<String>,
     /// The options set on our sockets, as `setsockopt(2)` names them: `TCP_NODELAY`.
     pub options: Vec<String>,
-    /// The source addresses that connections take in turn; empty: the kernel chose.
+    /// The source addresses that connections use in rotation; empty if the kernel chose them.
     pub sources: Vec<IpAddr>,
 }
 
-/// The TLS of a load run; its durations include the handshakes of the warm-up.
+/// The TLS parameters and handshakes of a load run, including the handshakes of the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadTls {
     /// The version, as on the wire: 0x0304 is TLS 1.3.
@@ -666,16 +670,18 @@ pub struct GeneratorSample {
     /// Lateness of requests that were due while a connection was free (at a fixed rate), 99th
     /// percentile; up to 25 % too high.
     pub start_lag_p99: Duration,
-    /// Time for which a thread was busy between two waits, 99th percentile: the delay with which a
-    /// response may have been read; up to 25 % too high.
+    /// Time for which a thread was busy between two waits for events, 99th percentile; up to 25 %
+    /// too high. A response may have been read this much too late.
     pub turn_p99: Duration,
     /// Run time of the thread that ran longest; `None` in recordings of older versions.
     #[serde(default)]
     pub wall: Option<Duration>,
-    /// True if there was a response, whose time may be wrong.
+    /// True if any response was received. Without one, a busy or late generator has distorted no
+    /// figure.
     #[serde(default = "yes")]
     pub has_responses: bool,
-    /// Maximum lateness of a generator thread that only keeps watch; `None` if it was not measured.
+    /// Maximum lateness of the generator's thread that collects the records; `None` if it was not
+    /// measured.
     #[serde(default)]
     pub standstill: Option<Duration>,
 }
@@ -699,7 +705,7 @@ pub struct Silence {
     pub connections: u32,
 }
 
-/// A request of ours, by the timestamps of our own program.
+/// A request of ours, with the timestamps of our own program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSample {
     /// The target.
@@ -730,16 +736,16 @@ pub struct RequestSample {
 pub enum SocketOwner {
     /// Our own process.
     Own,
-    /// Another process, read without stopping it.
+    /// Another process, whose socket was read without stopping the process.
     Process {
         /// Process id in our own pid namespace.
         pid: u32,
-        /// Descriptor there.
+        /// The socket's descriptor in that process.
         fd: u32,
         /// The process's `comm`.
         name: String,
     },
-    /// An unnamed process, known from `sock_diag` only.
+    /// An unidentified process: the socket is known only from `sock_diag`.
     Unnamed,
 }
 
@@ -811,7 +817,7 @@ pub enum CounterScope {
     Client,
     /// The target's namespace on this host, in which we do not run.
     Target,
-    /// The single namespace of both: the figure includes both shares.
+    /// The namespace in which both we and the target run: the count includes the activity of both.
     Both,
 }
 
@@ -839,8 +845,11 @@ pub struct ListenerSample {
     pub limit: u32,
     /// Connections in SYN_RECV for this listener's port.
     pub embryonic: u32,
-    /// `net.ipv4.tcp_max_syn_backlog` there; `None` when not read.
+    /// `net.ipv4.tcp_max_syn_backlog` in the listener's namespace; `None` when not read.
     pub syn_backlog: Option<u32>,
+    /// `net.core.somaxconn` there, the upper limit of `limit`; `None` when not read.
+    #[serde(default)]
+    pub somaxconn: Option<u32>,
 }
 
 /// An effective directive of a program's configuration.
@@ -864,13 +873,22 @@ pub struct ConfigurationLine {
     pub doubt: Option<String>,
 }
 
-/// A line in a file.
+/// A line in a file, or another place of a setting, such as a command line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SourceLocation {
-    /// The file as its program names it.
+    /// The file as its program names it, or the place in words: `command line of pid 123`.
     pub file: String,
-    /// The line, from 1.
+    /// The line, from 1; 0 if the place is not a file.
     pub line: u32,
+}
+
+impl fmt::Display for SourceLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.file),
+            line => write!(f, "{}:{line}", self.file),
+        }
+    }
 }
 
 /// The kernel's timers that cause delays of known lengths.
@@ -880,7 +898,8 @@ pub struct KernelTimers {
     pub hz: Option<u32>,
     /// Minimum delay of a delayed ACK (`TCP_DELACK_MIN`, `include/net/tcp.h`).
     pub delack_min: Duration,
-    /// Maximum delay of a delayed ACK (`TCP_DELACK_MAX`, or the route's `rto_min` cap).
+    /// Maximum delay of a delayed ACK (`TCP_DELACK_MAX`, or the route's `rto_min` if that limits
+    /// it).
     pub delack_max: Duration,
     /// Minimum retransmission timeout (`tcp_rto_min_us`).
     pub rto_min: Duration,
@@ -888,7 +907,7 @@ pub struct KernelTimers {
     pub source: String,
 }
 
-/// The state of the packet filters on this host, as far as known.
+/// The state of the packet filters on this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirewallState {
     /// Rules that drop or reject and could match the target; `None` when the
@@ -919,12 +938,13 @@ pub struct CaptureSummary {
     /// The times of the first and the last record that is not a TCP segment.
     #[serde(default)]
     pub beside_tcp: Option<(Timestamp, Timestamp)>,
-    /// Blocks of decryption secrets, such as keys of TLS sessions.
+    /// Number of blocks with decryption secrets, such as the keys of TLS sessions.
     pub secrets: u64,
-    /// Blocks of system calls, as written by sysdig and Falco.
+    /// Number of blocks with system calls, as written by sysdig and Falco.
     #[serde(default)]
     pub calls: u64,
-    /// The reason that the rest could not be read; `None` when the source ended properly.
+    /// The reason that the rest of the source could not be read; `None` when the source ended
+    /// properly.
     pub damage: Option<String>,
 }
 

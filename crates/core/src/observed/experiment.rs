@@ -1,4 +1,4 @@
-//! Interventions that distinguish hypotheses: proposed here, run by the load source.
+//! Interventions that distinguish causes. The core proposes them, and the load source runs them.
 
 use core::fmt;
 use core::time::Duration;
@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Experiment {
-    /// Arm `TCP_QUICKACK` again after every read, so that our side never
-    /// delays an ACK.
+    /// Arm `TCP_QUICKACK` again after every read, so that our side never delays an ACK.
     QuickAck,
     /// Switch our `TCP_NODELAY` off (the load's default is on): a request sent
     /// in several writes is then subject to our own Nagle algorithm.
     ClientNagle,
-    /// Send `Connection: close`: the FIN lets a held last segment pass.
+    /// Send `Connection: close`. The server's FIN then releases a last segment that Nagle's
+    /// algorithm would hold.
     ConnectionClose,
-    /// A fresh connection for each request, without asking for any of them to be closed.
+    /// Use a fresh connection for each request, without the header `Connection: close`.
     FreshConnection,
     /// Wait this long between a response and the next request.
     ThinkTime {

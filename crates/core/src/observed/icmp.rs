@@ -25,8 +25,8 @@ pub struct IcmpError {
     pub direction: Direction,
     /// Sequence number of the quoted packet, if it is TCP.
     pub seq: Option<u32>,
-    /// The flags of the quoted TCP header, if the quote includes the window field and is not from a
-    /// fragment: Wireshark uses the flags under the same condition.
+    /// The flags of the quoted TCP header. `None` if the quote ends before the window field, or if
+    /// it is from a fragment: Wireshark shows the flags under the same condition.
     pub flags: Option<TcpFlags>,
     /// The kind of the error.
     pub kind: IcmpKind,
@@ -91,7 +91,7 @@ impl IcmpError {
 }
 
 impl IcmpKind {
-    /// Returns type and code as on the wire in ICMP, or in ICMPv6.
+    /// Returns the type and code as on the wire: in ICMP if `is_v4` is true, otherwise in ICMPv6.
     pub fn wire(self, is_v4: bool) -> (u8, u8) {
         match (self, is_v4) {
             (Self::TooBig(_), true) => (3, 4),

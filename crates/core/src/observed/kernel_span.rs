@@ -1,5 +1,5 @@
-//! Turns of live connections as timed by the kernel of one end: the bytes that arrived, and those
-//! that the program sent in reply.
+//! Turns of live connections, as timed by the kernel of the answering end. A turn consists of the
+//! bytes that arrived and the bytes that the program sent in reply.
 
 use core::time::Duration;
 
@@ -17,18 +17,19 @@ pub struct RequestSpan {
     pub local: Endpoint,
     /// The requesting end.
     pub remote: Endpoint,
-    /// The thread that read the request; `None` if no thread did while it was watched.
+    /// The thread that read the request; `None` if no read was observed.
     pub program: Option<Program>,
-    /// Time of the first byte's arrival: when the device's driver passed it on, if the kernel took
-    /// that timestamp; otherwise as `delivered`.
+    /// Time of the first byte's arrival: when the device's driver passed on its packet, if the
+    /// kernel took that timestamp; otherwise the same as `delivered`.
     pub arrived: Timestamp,
-    /// Time when the network stack took it up; `None` if that was not observed.
+    /// Time when the network stack took up the packet with the first byte; `None` if that was not
+    /// observed.
     pub entered: Option<Timestamp>,
     /// Time when TCP received the first byte.
     pub delivered: Timestamp,
     /// Time when TCP received the last byte.
     pub delivered_last: Timestamp,
-    /// Time when the program had first read some of the request.
+    /// Time when the program had read the first part of the request.
     pub read: Option<Timestamp>,
     /// Time when the program's first write returned.
     pub written: Option<Timestamp>,
@@ -41,8 +42,8 @@ pub struct RequestSpan {
     /// The answer's path through the queueing disciplines after TCP; `None` if that was not
     /// observed.
     pub departure: Option<Departure>,
-    /// Time when the kernel last dropped a part of the request because its socket was out of
-    /// memory; `None` if it did not, or if that was not observed.
+    /// Time when the kernel last dropped a part of the request because the socket had no memory
+    /// left. `None` if no drop was observed.
     pub refused: Option<Timestamp>,
     /// Number of times that the program wrote.
     pub writes: u32,
@@ -59,8 +60,8 @@ pub struct RequestSpan {
 /// Times of a thread while it handled a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadTimes {
-    /// Time for which the thread was runnable without a processor before it read: the latest such
-    /// periods (of 20 µs and more), so this is a lower bound.
+    /// Time for which the thread was runnable without a processor before it read the request. Only
+    /// the latest such periods of at least 20 µs are counted, so this is a lower bound.
     pub queued_unread: Duration,
     /// Total time for which the thread was runnable without a processor, from its first read to its
     /// last write.
@@ -75,34 +76,35 @@ pub struct ThreadTimes {
     pub slept: Duration,
 }
 
-/// The departure of an answer from its host. Packets that a container's own interface passes on to
-/// the host's are not followed further.
+/// The departure of an answer from its host. A packet that leaves a container is not followed
+/// beyond the container's own interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Departure {
     /// Time when the device's driver received the last segment of the answer.
     pub at: Timestamp,
-    /// The time for which the answer's first segment waited in queueing disciplines, beyond the
-    /// time until which the socket's pacing kept it (`skb->tstamp`). Nothing of the same answer was
+    /// Time for which the answer's first segment waited in queueing disciplines after the departure
+    /// time that the socket's pacing had set (`skb->tstamp`). No other segment of the answer was
     /// ahead of it.
     pub first_queued: Duration,
-    /// The time for which the answer's last segment waited in queueing disciplines, likewise.
+    /// Time for which the answer's last segment waited in queueing disciplines, counted as for
+    /// `first_queued`.
     pub queued: Duration,
 }
 
 /// Another service that was called for a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// The address of the service; `None` if it has no address (a Unix socket), or if it is
-    /// addressed message by message.
+    /// The address of the service. `None` for a Unix socket, and for a socket that names the
+    /// destination in each message.
     pub whom: Option<Endpoint>,
-    /// The total time from the calls until some of the answer was read.
+    /// The total time from each call to the first read of its answer.
     pub time: Duration,
 }
 
 /// A stage of a turn, into which its time is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// From arrival until the network stack takes the packet up: softirqs are late.
+    /// From arrival until the network stack takes the packet up; long if softirqs are late.
     Backlog,
     /// In the network stack before TCP: filters, routing, the program's own lock on the socket.
     Stack,
@@ -112,7 +114,7 @@ pub enum Stage {
     WakeUp,
     /// The thread is runnable, but without a processor, because others use it.
     RunQueue,
-    /// Between the thread's first read and its last write, working as far as is known.
+    /// Between the thread's first read and its last write, not asleep.
     Program,
     /// Between the thread's first read and its last write, asleep.
     Waiting,
@@ -130,15 +132,15 @@ pub enum Stage {
 pub struct Held {
     /// Number of such holds in this turn.
     pub times: u32,
-    /// Number of those holds in which something arrived between the write and the sending.
+    /// Number of these holds in which something arrived between the write and the sending.
     pub after_arrival: u32,
-    /// The total time from the writes to the device.
+    /// The total time from the writes until the data reached the device.
     pub total: Duration,
     /// The longest of these times.
     pub longest: Duration,
 }
 
-/// A thread that reads and writes.
+/// A thread that reads requests and writes answers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Program {
     /// Process id, as the host's own namespace numbers it.
@@ -169,8 +171,8 @@ impl RequestSpan {
         self.left().since(self.arrived)
     }
 
-    /// Returns the time when the last segment of the answer left the host, as far as that was
-    /// observed.
+    /// Returns the time when the last segment of the answer left the host, or when TCP sent it if
+    /// the departure was not observed.
     pub fn left(&self) -> Timestamp {
         let departure = self.departure.map(|departure| departure.at);
         departure.map_or(self.sent_last, |at| at.max(self.sent_last))
@@ -180,7 +182,7 @@ impl RequestSpan {
     /// `None` without a read or a write, as in a turn that was in progress when watching began.
     ///
     /// Time in which data reached the device while the program was still writing counts as the
-    /// program's, except for what Nagle's algorithm held.
+    /// program's time. Time in which Nagle's algorithm held data does not.
     pub fn stages(&self) -> Option<[Duration; 10]> {
         let delivered = self.delivered.max(self.arrived).min(self.sent_last);
         let read = self.read?.max(delivered).min(self.sent_last);
@@ -188,7 +190,7 @@ impl RequestSpan {
         let lying = read.since(delivered);
         let rest = self.sent_last.since(read);
         let held = self.held.total.min(rest);
-        // A write may be held while the next one is being made.
+        // A write can be held while the program makes the next one.
         let after_writing = self.sent_last.since(written);
         let sending = after_writing.saturating_sub(held);
         let inside = rest.saturating_sub(held).saturating_sub(sending);
@@ -217,20 +219,20 @@ impl RequestSpan {
     }
 }
 
-/// Totals of watching.
+/// Totals over the time for which the kernel was watched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchTally {
-    /// Latency of every turn of every watched connection: at most an eighth too long.
+    /// Latency of every turn of every watched connection, at most 12.5 % too high.
     pub latency: Distribution,
     /// Number of connections seen.
     pub connections: u64,
-    /// Share of the turns that were passed up individually, 0 to 1.
+    /// Share of the turns that the kernel passed to this program individually, 0 to 1.
     pub sampled_share: f64,
-    /// Number of observations lost for lack of room.
+    /// Number of observations lost because a buffer was full.
     pub lost_records: u64,
-    /// Number of connections not followed for lack of room.
+    /// Number of connections not followed because a table was full.
     pub lost_connections: u64,
-    /// Processor time of the programs in the kernel, if it was counted.
+    /// Processor time of the eBPF programs, if it was counted.
     pub cost: Option<Duration>,
     /// Throttling of the watched programs' control groups by their quotas while they were watched;
     /// `None` if they have no quotas, or if it cannot be read.
@@ -246,9 +248,9 @@ pub struct WatchTally {
 /// Throttling of control groups that had used up their processor time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throttling {
-    /// Number of periods (`nr_throttled` of `cpu.stat`).
+    /// Number of periods with throttling (`nr_throttled` of `cpu.stat`).
     pub periods: u64,
-    /// Time, summed over processors (`throttled_usec`).
+    /// Time of throttling, summed over processors (`throttled_usec`).
     pub time: Duration,
 }
 

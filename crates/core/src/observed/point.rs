@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// An observation point within one run: a capture file, an interface, a host's
-/// socket layer. Records of one point are in time order.
+/// An observation point within one run: a capture file, an interface, or a host's socket layer. The
+/// records of one point are in time order.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -15,6 +15,6 @@ pub struct PointId(pub u16);
 pub enum Stamp {
     /// The kernel, at the device or socket.
     Kernel,
-    /// The program, which may have woken up late, so the time may be too long.
+    /// The program. It may have woken up late, which makes the time too long.
     User,
 }

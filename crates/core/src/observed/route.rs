@@ -19,8 +19,8 @@ pub enum RouteMethod {
     Udp,
     /// UDP in one flow: routers that balance by flow forward all probes along one path.
     Paris,
-    /// UDP in one flow with one checksum: quotes in answers show whether its addresses or ports
-    /// were translated (NAT) on the path.
+    /// UDP in one flow with one checksum. The answers quote the probes, and this shows if NAT
+    /// changed the addresses or ports on the path.
     Dublin,
     /// Segments of an established connection of our own, already acknowledged by the target:
     /// connection-tracking filters let them through.
@@ -98,8 +98,8 @@ pub struct HopSample {
     pub reply_ttl: Option<u8>,
     /// MPLS labels on the probe when it expired (RFC 4950), outermost first.
     pub labels: Vec<MplsLabel>,
-    /// The translated form of the probe at its last hop, if it differs from the one sent;
-    /// determined only by [`RouteMethod::Dublin`].
+    /// The probe as translated by NAT on the path, if it differs from the one sent. Only
+    /// [`RouteMethod::Dublin`] determines it.
     pub translation: Option<Translation>,
     /// True if the answer quotes enough of the probe for a translation to be visible.
     pub is_quoted: bool,
@@ -124,7 +124,7 @@ pub struct Translation {
 /// The autonomous system that announces an address, according to a table provided by the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AutonomousSystem {
-    /// The number.
+    /// The number of the autonomous system.
     pub asn: u32,
     /// The name in the table; empty if there is none.
     pub name: String,
@@ -147,7 +147,7 @@ pub enum HopAnswer {
 }
 
 impl HopAnswer {
-    /// Returns true if a probe with this answer came as far as any probe can.
+    /// Returns true if no probe with a larger time to live gets further than this one.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Open | Self::Closed | Self::Unreachable(..))
     }

@@ -109,11 +109,11 @@ impl fmt::Display for TcpFlags {
 /// The TCP options that the analysis reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpOptions {
-    /// Maximum segment size offered (RFC 9293 §3.7.1): by a SYN, or on any segment if it is known
-    /// from the kernel of one end.
+    /// Maximum segment size (RFC 9293 §3.7.1). In a capture, only a SYN has this option. The live
+    /// kernel source sets it on every segment for which the kernel reports it.
     pub mss: Option<u16>,
-    /// Window scale (RFC 7323 §2), at most 14: in a SYN the one offered, on any other segment the
-    /// one in effect, if it is known from the kernel of one end.
+    /// Window scale, at most 14 (RFC 7323 §2). In a capture, only a SYN has this option, which is
+    /// the offered value. The live kernel source sets the value in effect on other segments.
     pub window_scale: Option<u8>,
     /// True if SACK is permitted (SYN only; RFC 2018 §2).
     pub sack_permitted: bool,
@@ -123,8 +123,9 @@ pub struct TcpOptions {
     pub sack: [(u32, u32); 4],
     /// Number of valid entries in `sack`.
     pub sack_count: u8,
-    /// The kinds of a SYN's first eight options in order, four bits each, the first one lowest: the
-    /// kind plus one, or 15 for kinds that are not read here. The order differs between kernels.
+    /// The kinds of a SYN's first eight options in order, four bits each, from the lowest bits up.
+    /// Each is the option's kind plus one, or 15 for a kind that is not read. Kernels differ in
+    /// this order.
     pub layout: u32,
 }
 
@@ -148,15 +149,16 @@ pub struct IpFacts {
     pub dont_fragment: bool,
     /// True if routers marked congestion (ECN field 3, RFC 3168).
     pub congestion_marked: bool,
-    /// True if the host at the observation point sent the segment itself, if the source knows:
-    /// captures do not distinguish sent segments from forwarded ones.
+    /// True if the host at the observation point sent the segment itself and the source knows it.
+    /// Captures do not distinguish sent segments from forwarded ones.
     pub is_own: bool,
 }
 
 /// The initial times to live of systems (Linux and others, Windows, some routers).
 pub(crate) const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
-/// Returns the number of routers that a packet passed, from the nearest initial time to live.
+/// Returns the number of routers that a packet passed. The initial time to live is assumed to be
+/// the nearest common value from `ttl` up.
 pub fn hops(ttl: u8) -> u8 {
     let initial = INITIAL_TTLS.into_iter().find(|initial| *initial >= ttl);
     initial.unwrap_or(u8::MAX) - ttl

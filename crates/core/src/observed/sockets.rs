@@ -1,12 +1,12 @@
-//! Sockets of this host as its kernel reports them: types for the state found at one point in time.
+//! Sockets of this host, as its kernel reports them at one instant.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::observed::flow::Endpoint;
 
-/// Kernel memory that a datagram of one Ethernet frame takes at most, with its descriptor: about a
-/// page.
+/// Maximum kernel memory for a datagram in one Ethernet frame, including its `sk_buff`, in bytes:
+/// about a page.
 const ONE_DATAGRAM: u64 = 4096;
 
 /// The protocol of a socket.
@@ -155,8 +155,8 @@ pub struct LiveOptions {
     pub nodelay: Option<bool>,
     /// `TCP_CORK`: partial segments wait for its removal, at most 200 ms.
     pub cork: Option<bool>,
-    /// `TCP_QUICKACK`: true if acknowledgements are sent immediately at this instant. A state, not
-    /// what the program set: it typically ends with the next send.
+    /// `TCP_QUICKACK`: true if acknowledgements are sent immediately at this instant. The kernel
+    /// changes this state itself, typically at the next send, so it is not what the program set.
     pub quickack: Option<bool>,
     /// `SO_KEEPALIVE`.
     pub keepalive: Option<bool>,
@@ -171,17 +171,18 @@ pub struct LiveOptions {
     pub user_timeout_ns: Option<u64>,
     /// `SO_SNDBUF`, as the kernel counts it: twice what was set.
     pub send_buffer: Option<u32>,
-    /// `SO_RCVBUF`, likewise.
+    /// `SO_RCVBUF`, as the kernel counts it: twice what was set.
     pub receive_buffer: Option<u32>,
     /// True if the send buffer was set explicitly: the kernel no longer adjusts it (`SO_BUF_LOCK`,
     /// since Linux 5.14).
     pub is_send_buffer_set: Option<bool>,
-    /// True if the receive buffer was set explicitly, likewise.
+    /// True if the receive buffer was set explicitly: the kernel no longer adjusts it
+    /// (`SO_BUF_LOCK`, since Linux 5.14).
     pub is_receive_buffer_set: Option<bool>,
     /// `TCP_DEFER_ACCEPT`: a connection is accepted only when data has arrived, or after this long.
     pub defer_accept_ns: Option<u64>,
-    /// `TCP_NOTSENT_LOWAT`: number of unsent bytes from which a socket is not writable; the
-    /// kernel's own default is all ones.
+    /// `TCP_NOTSENT_LOWAT`: number of unsent bytes at which a socket stops being writable. In the
+    /// kernel's own default all bits are 1.
     pub notsent_lowat: Option<u32>,
     /// `TCP_MAXSEG`: maximum segment size, in bytes.
     pub maxseg: Option<u32>,
@@ -207,7 +208,7 @@ pub struct TcpInfo {
     pub ato_ns: u64,
     /// Retransmission timeout in use.
     pub rto_ns: u64,
-    /// Number of doublings of that timeout.
+    /// Number of doublings of the retransmission timeout.
     pub backoff: u8,
     /// Number of retransmissions of the segment whose acknowledgement is awaited.
     pub retransmits: u8,
@@ -265,9 +266,9 @@ pub struct TcpInfo {
     pub is_app_limited: bool,
     /// Time with data outstanding.
     pub busy_ns: Option<u64>,
-    /// The part of that time limited by the peer's window.
+    /// The part of `busy_ns` limited by the peer's window.
     pub rwnd_limited_ns: Option<u64>,
-    /// The part of that time limited by the send buffer.
+    /// The part of `busy_ns` limited by the send buffer.
     pub sndbuf_limited_ns: Option<u64>,
     /// The peer's receive window in bytes.
     pub snd_wnd: Option<u32>,
@@ -279,8 +280,7 @@ pub struct TcpInfo {
     pub dsack_dups: Option<u32>,
 }
 
-/// Settings of the kernel that bound what the sockets of a network namespace
-/// may do.
+/// Kernel settings that limit the sockets of a network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelLimits {
     /// The namespace, by its inode number; `None` for ours.
@@ -292,9 +292,9 @@ pub struct KernelLimits {
 /// A setting of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelSetting {
-    /// Name as `sysctl` has it, `net.core.somaxconn`.
+    /// Name as `sysctl` prints it, `net.core.somaxconn`.
     pub name: String,
-    /// Value, or values one space apart.
+    /// The value, or several values separated by a space.
     pub value: String,
 }
 
@@ -354,12 +354,13 @@ impl LiveSocket {
         }
     }
 
-    /// Returns true if there is hardly any room left. For a listener: in the accept queue, which is
-    /// full when it holds one more than its limit (`sk_acceptq_is_full()`, `unix_recvq_full()`).
-    /// For UDP: in the receive buffer, if less than an eighth of it is left, or no room for a
-    /// datagram. For a Unix socket: in the send buffer, if more than a quarter of it waits for the
-    /// peer to read, so that `poll` no longer reports it as writable (`unix_writable()`). `None`
-    /// for other sockets.
+    /// Returns true if there is hardly any room left; `None` for other sockets than these:
+    ///
+    /// - Listener: the accept queue, which is full when it holds one more than its limit
+    ///   (`sk_acceptq_is_full()`, `unix_recvq_full()`).
+    /// - UDP: the receive buffer, if less than an eighth of it is left, or no room for a datagram.
+    /// - Unix: the send buffer, if more than a quarter of it waits for the peer to read. `poll`
+    ///   then no longer reports the socket as writable (`unix_writable()`).
     pub fn is_full(&self) -> Option<bool> {
         if self.state == "LISTEN" {
             return Some(self.queues.receive > self.queues.send);
@@ -377,9 +378,10 @@ impl LiveSocket {
         }
     }
 
-    /// Returns true if the host's own stack is holding bytes back at this instant: less than one
-    /// segment is unsent, few are in flight, and the windows are open, so neither congestion nor
-    /// the peer explains it (`tcp_nagle_check()`). `None` if the kernel reports too little.
+    /// Returns true if the host's own stack is holding bytes back at this instant
+    /// (`tcp_nagle_check()`): less than one segment is unsent, few segments are in flight, and the
+    /// windows are open. Neither congestion nor the peer explains such a hold. `None` if the kernel
+    /// reports too little.
     pub(crate) fn is_holding(&self) -> Option<bool> {
         let tcp = self.tcp.as_ref()?;
         let notsent = tcp.notsent_bytes?;

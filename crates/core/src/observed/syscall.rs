@@ -1,9 +1,8 @@
 //! System calls with which programs configure their sockets, and their meaning.
 //!
-//! The input is what the kernel saw of one call; the output is the call in `strace`'s notation, and
-//! its effect in plain words. The values are another process's memory: any bytes, of any length.
+//! The input is what the kernel saw of one call; the output is the call in `strace`'s notation. The
+//! values are another process's memory: any bytes, of any length.
 
-mod effect;
 mod errno;
 mod names;
 mod value;
@@ -24,7 +23,7 @@ pub(crate) const SOL_TCP: i32 = 6;
 const EINPROGRESS: i64 = 115;
 
 /// A completed call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SocketCall {
     /// Start time of the call.
     pub at: Timestamp,
@@ -45,10 +44,14 @@ pub struct SocketCall {
     pub before: Option<i64>,
     /// The option's value in the kernel after the call.
     pub after: Option<i64>,
+    /// Number of bytes that the connection had sent when the call began; 0 for sockets other than
+    /// TCP.
+    #[serde(default)]
+    pub sent: u64,
 }
 
 /// The thread that called.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
     /// Process id in the host's own namespace.
     pub pid: u32,
@@ -61,7 +64,8 @@ pub struct Caller {
 }
 
 /// The request of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Request {
     /// `setsockopt`.
     SetOption {
@@ -80,10 +84,31 @@ pub enum Request {
     Bind(Argument),
     /// `connect` to an address.
     Connect(Argument),
+    /// `accept` or `accept4` that returned a connection, which is the socket of the call.
+    Accept(Accepted),
+}
+
+/// The state of a listener, and the options that an accepted connection has from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// Maximum number of connections that may wait for `accept`.
+    pub backlog: u32,
+    /// True if the listener has `TCP_DEFER_ACCEPT`.
+    pub is_deferred: bool,
+    /// Maximum number of pending TCP Fast Open connections; 0 without `TCP_FASTOPEN`.
+    pub fastopen: u32,
+    /// True if the connection has `TCP_NODELAY`.
+    pub nodelay: bool,
+    /// True if the connection has `TCP_CORK`.
+    pub cork: bool,
+    /// True if the size of the connection's send buffer is fixed (`SO_SNDBUF`).
+    pub send_buffer: bool,
+    /// True if the size of the connection's receive buffer is fixed (`SO_RCVBUF`).
+    pub receive_buffer: bool,
 }
 
 /// Memory of the process to which a call pointed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Argument {
     /// Address of the memory.
     pub pointer: u64,
@@ -99,7 +124,7 @@ pub struct Argument {
 }
 
 /// The socket of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CalledSocket {
     /// Inode of the socket; unique among live sockets.
     pub inode: u64,
@@ -114,7 +139,7 @@ pub struct CalledSocket {
     /// True if the kernel chose the socket's port, as it does for TCP clients.
     pub is_client: bool,
     /// State of the socket as `ss` writes it.
-    pub state: &'static str,
+    pub state: String,
     /// The socket's own end; `None` if it has no ports or is not bound yet.
     pub local: Option<Endpoint>,
     /// The peer's end; `None` as long as there is no peer.
@@ -142,7 +167,7 @@ pub enum SocketKind {
 pub struct CallTally {
     /// Number of calls that were seen.
     pub calls: u64,
-    /// Number of calls lost for lack of room.
+    /// Number of calls lost because a buffer was full.
     pub lost: u64,
 }
 
@@ -179,6 +204,7 @@ impl SocketCall {
             Request::Shutdown(_) => "shutdown",
             Request::Bind(_) => "bind",
             Request::Connect(_) => "connect",
+            Request::Accept(_) => "accept",
         }
     }
 
@@ -190,7 +216,7 @@ impl SocketCall {
         }
     }
 
-    /// Returns the name of what the call sets: the option's name, or else the call's.
+    /// Returns the name of the option, or the name of the call if it sets no option.
     pub fn subject(&self) -> String {
         match self.request {
             Request::SetOption { level, option, .. } => option_name(level, option),
@@ -209,6 +235,7 @@ impl SocketCall {
             Request::Listen(backlog) => backlog.to_string(),
             Request::Shutdown(how) => value::direction(*how),
             Request::Bind(address) | Request::Connect(address) => value::address(address),
+            Request::Accept(_) => String::new(),
         }
     }
 
@@ -227,6 +254,7 @@ impl SocketCall {
             ),
             Request::Bind(of) | Request::Connect(of) => format!(", {value}, {}", of.len),
             Request::Listen(_) | Request::Shutdown(_) => format!(", {value}"),
+            Request::Accept(_) => String::new(),
         }
     }
 
@@ -239,7 +267,7 @@ impl SocketCall {
         }
     }
 
-    /// Returns the error's name and meaning; `None` if there was no error, or one that such calls
+    /// Returns the error's name and meaning; `None` if there was no error, or one that these calls
     /// do not return.
     pub fn error(&self) -> Option<(&'static str, &'static str)> {
         errno::error(self.result.checked_neg()?)
@@ -259,27 +287,6 @@ impl SocketCall {
             _ => None,
         }
     }
-
-    /// Returns true if the call switched a boolean option on, false if it switched one off.
-    pub(crate) fn switched(&self) -> Option<bool> {
-        effect::is_switch(self).then(|| self.number().map(|value| value != 0))?
-    }
-
-    /// Returns true if the option had that value already; `None` if the previous value is not
-    /// known.
-    pub(crate) fn stood_so(&self) -> Option<bool> {
-        Some(self.before? == self.after?)
-    }
-
-    /// Returns the value requested and the one that the kernel set, if the kernel set less.
-    pub(crate) fn cut(&self) -> Option<(i64, i64)> {
-        effect::cut(self)
-    }
-
-    /// Returns the call's meaning for latency, in plain words; `None` if no meaning is known.
-    pub fn effect(&self) -> Option<String> {
-        effect::of(self)
-    }
 }
 
 impl Argument {
@@ -291,16 +298,6 @@ impl Argument {
 }
 
 impl CalledSocket {
-    /// Returns the socket's kind, in words.
-    pub(crate) fn kind_name(&self) -> &'static str {
-        match self.kind {
-            SocketKind::Tcp => "TCP",
-            SocketKind::Udp => "UDP",
-            SocketKind::Unix => "a Unix socket",
-            SocketKind::Other => "a socket",
-        }
-    }
-
     /// Returns the socket's label, as `strace -yy` writes it: `TCP:[127.0.0.1:80->127.0.0.1:4711]`.
     pub fn label(&self) -> String {
         let family = if self.is_v6 { "v6" } else { "" };

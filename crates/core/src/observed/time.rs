@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 /// An instant: nanoseconds since its clock's epoch.
 ///
-/// Only sources create instants; the clock is given by the
-/// [`Origin`](crate::observed::event::Origin) stored with the instant. May be negative on a clock
-/// whose epoch is within the trace.
+/// Only sources create instants. The clock is named by the
+/// [`Origin`](crate::observed::event::Origin) that is stored with the instant. An instant before
+/// its clock's epoch is negative.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -42,8 +42,8 @@ impl Timestamp {
         self.0
     }
 
-    /// Returns the time passed since `earlier`; zero if `earlier` is in fact later. Exact between
-    /// any two instants.
+    /// Returns the time passed since `earlier`; zero if `earlier` is in fact later. The result is
+    /// exact for any two instants.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos_since(earlier))
     }

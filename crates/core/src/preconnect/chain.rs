@@ -1,5 +1,6 @@
-//! Names for which a host asks its link before it asks its resolver: multicast DNS (RFC 6762) and
-//! LLMNR (RFC 4795), caused by an entry of `nsswitch.conf` before `dns`, or by a local resolver.
+//! Names for which a host queries its local link before its resolver, by multicast DNS (RFC 6762)
+//! or LLMNR (RFC 4795). An entry before `dns` in `nsswitch.conf` causes this, or a resolver on the
+//! host.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -15,19 +16,20 @@ use crate::protocol::dns::Message;
 pub(super) const MDNS_PORT: u16 = 5353;
 /// Port of link-local multicast name resolution.
 pub(super) const LLMNR_PORT: u16 = 5355;
-/// Maximum number of questions remembered; the oldest are dropped.
+/// Maximum number of queries remembered; the oldest are dropped.
 const MAX_QUESTIONS: usize = 256;
-/// Maximum time for which a program waits for the link: avahi gives up after 5 s, resolved sooner.
+/// Maximum time for which a program waits for answers from the link. avahi gives up after 5 s, and
+/// systemd-resolved sooner.
 const LONGEST: Duration = Duration::from_secs(6);
 
-/// Unanswered questions to the link before a lookup of the same name.
+/// Unanswered queries to the link before a lookup of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
-    /// The time from the first question to the lookup.
+    /// The time from the first query to the lookup.
     pub(crate) took: Duration,
-    /// Number of questions.
+    /// Number of queries.
     pub(crate) questions: u32,
-    /// True if the questions were LLMNR's.
+    /// True if the queries were LLMNR, false if they were multicast DNS.
     pub(crate) is_llmnr: bool,
     /// The first and the last packet.
     pub(crate) packets: PacketRange,
@@ -42,17 +44,17 @@ struct Question {
     packets: PacketRange,
 }
 
-/// Questions to the link, by host and name.
+/// Queries to the link, by host and name.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
     open: BTreeMap<(PointId, IpAddr, String), Question>,
 }
 
 impl Chains {
-    /// Takes in a question or an answer.
+    /// Processes a query or an answer.
     pub(super) fn observe_message(&mut self, message: Message, place: Place) {
         if message.is_answer {
-            // An answer may be to any host's question, so it is given to all of them.
+            // The answer may be to any host's query for the name, so all of them count as answered.
             self.open
                 .retain(|(point, _, name), _| *point != place.point || *name != message.name);
             return;
@@ -83,7 +85,7 @@ impl Chains {
         question.packets.last = place.number;
     }
 
-    /// Removes and returns the questions that `client` asked its link before it looked up `name` at
+    /// Removes and returns the queries that `client` sent to its link before it looked up `name` at
     /// `begin`.
     pub(super) fn before(
         &mut self,

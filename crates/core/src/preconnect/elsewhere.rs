@@ -1,4 +1,5 @@
-//! Failed attempts to connect to a server's IPv6 address, after which its IPv4 address was used.
+//! Failed attempts to connect to a server's IPv6 address, after which the client used its IPv4
+//! address.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -8,24 +9,25 @@ use crate::observed::flow::{Endpoint, FlowKey};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// Maximum number of attempts at IPv6 addresses remembered; the oldest are dropped. Each SYN to an
-/// IPv4 address is compared with all of them.
+/// Maximum number of attempts at IPv6 addresses remembered; the oldest are dropped. It is small,
+/// because each SYN to an IPv4 address is compared with all of them.
 const MAX_ATTEMPTS: usize = 256;
-/// Minimum time after which a client falls back to IPv4: the minimum "connection attempt delay" of
-/// RFC 8305 §8 is 100 ms.
+/// Minimum time after which a client falls back to IPv4. In RFC 8305 §8 the minimum "connection
+/// attempt delay" is 100 ms.
 const SOONEST: Duration = Duration::from_millis(90);
-/// Maximum time after which a client falls back to IPv4: about as long as Linux retries a
+/// Maximum time after which a client falls back to IPv4: about the time for which Linux retries a
 /// connection (`tcp_syn_retries`).
 const LATEST: Duration = Duration::from_secs(135);
 
-/// An attempt that was never answered.
+/// An attempt at another address that was never answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elsewhere {
-    /// The server at which the attempt was made.
+    /// The address and port to which the attempt was made.
     pub(crate) server: Endpoint,
     /// The time from the attempt's SYN to the SYN of the connection that replaced it.
     pub(crate) took: Duration,
-    /// The part of that time up to the attempt's last SYN, which is in the setup of the attempt.
+    /// The part of that time up to the attempt's last SYN. It is also counted in the setup of the
+    /// attempt.
     pub(crate) repeating: Duration,
     /// Number of SYNs sent.
     pub(crate) syns: u32,
@@ -42,7 +44,7 @@ struct Attempt {
     syns: u32,
     number: u64,
     server: Endpoint,
-    /// Number of the lookup before the attempt.
+    /// Number of the lookup that the attempt followed.
     lookup: Option<u64>,
     is_taken: bool,
 }
@@ -54,7 +56,7 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Returns true if this SYN is not a retransmission to an IPv6 address.
+    /// Returns false if this SYN is a retransmission of an attempt at an IPv6 address.
     pub(crate) fn is_first(&mut self, syn: &Segment) -> bool {
         match self.open.get_mut(&(syn.point, syn.flow)) {
             Some(attempt) => {
@@ -66,16 +68,15 @@ impl Attempts {
         }
     }
 
-    /// Drops the attempt of this segment's flow: the server answers in some way, or the client
-    /// gives up.
+    /// Drops the attempt of this segment's flow, because the server answered or the client gave up.
     pub(crate) fn answered(&mut self, segment: &Segment) {
         if !self.open.is_empty() {
             self.open.remove(&(segment.point, segment.flow));
         }
     }
 
-    /// Returns the attempt that a new connection replaces; `lookup` is the lookup before the
-    /// connection, if any.
+    /// Returns the attempt that a new connection replaces; `lookup` is the lookup that the
+    /// connection followed.
     pub(crate) fn begin(&mut self, syn: &Segment, lookup: Option<u64>) -> Option<Elsewhere> {
         debug_assert!(syn.flags.contains(TcpFlags::SYN));
         let server = syn.flow.destination(syn.direction);

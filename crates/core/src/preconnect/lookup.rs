@@ -1,5 +1,5 @@
-//! Name lookups: queries, their retries and answers, combined into lookups as seen by the waiting
-//! program.
+//! Name lookups: queries, retries and answers, combined into what a waiting program sees as one
+//! lookup.
 
 mod open;
 mod resolver;
@@ -21,21 +21,22 @@ use crate::protocol::dns::Message;
 
 /// Maximum total number of lookups remembered; the oldest are dropped.
 const MAX_LOOKUPS: usize = 4096;
-/// Maximum number of one host's lookups in progress or just completed; the oldest are dropped.
+/// Maximum number of lookups per host that are in progress or just completed; the oldest are
+/// dropped.
 const MAX_OF_CLIENT: usize = 32;
-/// Maximum number of lookups linked to any one address of their answers; the oldest are unlinked.
+/// Maximum number of lookups remembered for one address in their answers; the oldest are dropped.
 const MAX_OF_ADDRESS: usize = 16;
 /// Maximum number of unanswered lookups kept after their removal from the list of lookups.
 const MAX_GIVEN_UP: usize = 64;
 /// Maximum number of resolvers whose minimum answer time is stored.
 const MAX_RESOLVERS: usize = 256;
-/// Maximum number of resolvers that one host queries in turn (resolv.conf(5), `MAXNS`).
+/// Maximum number of resolvers that one host queries one after another (resolv.conf(5), `MAXNS`).
 const MAX_OF_HOST: usize = 3;
-/// Maximum time from the last answer until a program connects. At the resolver, this includes the
-/// round trip to the client.
+/// Maximum time from the last answer until a program connects. In a capture at the resolver, this
+/// includes the round trip to the client.
 const NEXT: Duration = Duration::from_secs(1);
-/// Maximum time until another of the addresses is tried: about as long as Linux retries the first
-/// (`tcp_syn_retries`).
+/// Maximum time until a program tries another of the addresses: about the time for which Linux
+/// retries the first one (`tcp_syn_retries`).
 const NEXT_ADDRESS: Duration = Duration::from_secs(135);
 
 /// Time and place at which a message was seen, and its source and destination.
@@ -50,10 +51,10 @@ pub(super) struct Place {
     pub(super) is_stream: bool,
 }
 
-/// A lookup that a connection followed.
+/// A lookup after which a connection was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lookup {
-    /// The name that was finally found.
+    /// The name that was found in the end.
     pub(crate) name: String,
     pub(crate) resolver: IpAddr,
     /// Time of the first query.
@@ -70,20 +71,20 @@ pub(crate) struct Lookup {
     pub(crate) suffixes: u32,
     /// The time from a truncated answer to the complete answer over TCP.
     pub(crate) streamed: Duration,
-    /// The wait for answers to queries that were sent once, one name after another; `None` if a
-    /// query was retried.
+    /// The time spent waiting for answers, over all names, if each query was sent once; `None` if a
+    /// query was retried or repeated over TCP.
     pub(crate) waited: Option<Duration>,
     /// The first and the last packet.
     pub(crate) packets: PacketRange,
 }
 
-/// The queries of a lookup that had to be retried.
+/// The queries of a lookup that were lost and had to be retried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lost {
     /// No query.
     #[default]
     Nothing,
-    /// The second of two queries sent from one socket; the first was answered immediately.
+    /// The second of two queries sent from one socket. The first was answered immediately.
     SecondOfTwo,
     /// Any other query.
     Something,
@@ -94,15 +95,16 @@ pub(crate) enum Lost {
 pub(crate) struct Asked {
     /// The number of lookups.
     pub(crate) count: u64,
-    /// True if any answer was seen, so that missing answers would also have been captured.
+    /// True if any answer was seen. Missing answers would then also have been captured.
     pub(crate) is_answered: bool,
-    /// Lookups whose question was retried and never answered, oldest first.
+    /// Lookups whose query was retried and never answered, oldest first.
     pub(crate) unanswered: Vec<Unanswered>,
-    /// Lookups that no connection followed, by resolver.
+    /// Lookups after which no connection was opened, by resolver.
     pub(crate) resolved: BTreeMap<IpAddr, Resolved>,
 }
 
-/// A lookup without an answer, with its most often retried question.
+/// A lookup without an answer. Its name and resolver are those of the query that was retried most
+/// often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unanswered {
     pub(crate) point: PointId,
@@ -114,21 +116,21 @@ pub(crate) struct Unanswered {
     pub(crate) took: Duration,
 }
 
-/// The lookup that [`Lookups::before`] finds.
+/// The result of [`Lookups::before`].
 #[derive(Debug)]
 pub(super) struct Found {
-    /// Number of the lookup, the same for all connections to its addresses.
+    /// Number of the lookup. It is the same for all connections to the lookup's addresses.
     pub(super) id: u64,
-    /// The lookup; set only for the first of these connections.
+    /// The lookup; present only for the first of these connections.
     pub(super) lookup: Option<Lookup>,
-    /// The neighbour search for which the first query waited.
+    /// The resolution of a hardware address for which the first query waited.
     pub(super) searched: Option<Search>,
 }
 
 /// The lookups of a capture.
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
-    /// Lookups by ascending number: the first is the oldest.
+    /// Lookups by number; the oldest has the lowest number.
     list: BTreeMap<u64, Open>,
     of_client: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
     of_address: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
@@ -137,12 +139,13 @@ pub(super) struct Lookups {
     given_up: Vec<Unanswered>,
     /// Minimum time in which each resolver answered.
     pub(super) resolvers: BTreeMap<IpAddr, Duration>,
-    /// Lookups that no connection followed and that are no longer in the list.
+    /// Lookups after which no connection was opened and that are no longer in the list.
     done: Resolvers,
 }
 
 impl Lookups {
-    /// Takes in a query; `searched` is the neighbour search for which it may have waited.
+    /// Processes a query; `searched` is the resolution of a hardware address for which it may have
+    /// waited.
     pub(super) fn query(&mut self, message: &Message, place: Place, searched: Option<Search>) {
         let key = (place.point, place.source.addr);
         let ids: Vec<u64> = self
@@ -184,18 +187,18 @@ impl Lookups {
         })
     }
 
-    /// Returns true if the client's lookups already use the maximum number of resolvers per host,
-    /// and this resolver is a different one: a query to it is not a retry.
+    /// Returns true if `resolver` is new, and the client's lookups already use as many resolvers as
+    /// a host can have. A query to it is then not a retry.
     fn asks_one_more(&self, ids: &[u64], resolver: IpAddr) -> bool {
         let open = ids.iter().filter_map(|id| self.list.get(id));
         let asked: BTreeSet<IpAddr> = open.flat_map(Open::asked).collect();
         asked.len() >= MAX_OF_HOST && !asked.contains(&resolver)
     }
 
-    /// Takes in an answer.
+    /// Processes an answer.
     pub(super) fn answer(&mut self, message: &Message, place: Place) {
         let key = (place.point, place.destination.addr);
-        // Ids are reused: the latest lookup is meant.
+        // Ids are reused, so the answer belongs to the latest lookup with its id.
         for id in self.of_client.get(&key).into_iter().flatten().rev() {
             let Some(open) = self.list.get_mut(id) else {
                 continue;
@@ -219,7 +222,7 @@ impl Lookups {
         }
     }
 
-    /// Sums up the lookups so far.
+    /// Returns the totals of all lookups so far.
     pub(super) fn asked(&self) -> Asked {
         let open = self.list.values().filter_map(Open::unanswered);
         Asked {
@@ -230,7 +233,7 @@ impl Lookups {
         }
     }
 
-    /// Returns true if more resolvers are queried than a host can have.
+    /// Returns true if more resolvers are queried than one host can have.
     pub(super) fn asks_anybody(&self) -> bool {
         let open = self.list.values().flat_map(Open::asked);
         self.done
@@ -241,8 +244,8 @@ impl Lookups {
             > MAX_OF_HOST
     }
 
-    /// Returns the lookups that no connection followed, by resolver; `shows_answers`: missing
-    /// answers would have been captured.
+    /// Returns the lookups after which no connection was opened, by resolver. `shows_answers` is
+    /// true if missing answers would have been captured.
     pub(super) fn resolved(&self, shows_answers: bool) -> BTreeMap<IpAddr, Resolved> {
         let mut all = self.done.clone();
         for open in self.list.values() {
@@ -304,7 +307,7 @@ impl Lookups {
         }
     }
 
-    /// Removes the lookup, which is no longer in the list, from the indexes.
+    /// Removes a lookup from the indexes; it is already removed from the list.
     fn forget(&mut self, id: u64, open: &Open) {
         if self.given_up.len() < MAX_GIVEN_UP {
             self.given_up.extend(open.unanswered());
@@ -331,8 +334,8 @@ fn unlist(
     }
 }
 
-/// Returns true if a host that sends queries from one address may connect from the other: a host
-/// has addresses of both families, and may have its own resolver on loopback.
+/// Returns true if one host may send queries from the first address and connect from the second. A
+/// host has addresses of both families, and may have its own resolver on loopback.
 fn is_same_host(asks: IpAddr, connects: IpAddr) -> bool {
     asks == connects || asks.is_ipv4() != connects.is_ipv4() || asks.is_loopback()
 }

@@ -1,4 +1,4 @@
-//! Searches for hardware addresses, and packets that had to wait for them.
+//! Resolution of hardware addresses, and packets that had to wait for it.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
@@ -11,21 +11,21 @@ use crate::observed::event::PointId;
 use crate::observed::packet::PacketRange;
 use crate::observed::time::Timestamp;
 
-/// Maximum number of searches remembered; beyond that, as in a scan of a network, new ones are
-/// ignored.
+/// Maximum number of searches remembered. Beyond that, new ones are ignored, as during a scan of a
+/// network.
 const MAX_SEARCHES: usize = 4096;
-/// Maximum time from the answer until packets that waited in the kernel leave: they are sent as
-/// soon as the address is known (`neigh_update()` in `net/core/neighbour.c`).
+/// Maximum time from the answer until the packets that waited in the kernel leave. The kernel sends
+/// them as soon as it has the address (`neigh_update()` in `net/core/neighbour.c`).
 const AT_ONCE: Duration = Duration::from_millis(2);
-/// Minimum time between retried requests: closer ones are copies, or come from several hosts,
-/// because the kernel retries after `retrans_time_ms`, a second.
+/// Minimum time between a request and its retry. The kernel retries after `retrans_time_ms`, a
+/// second, so closer requests are copies or come from several hosts.
 const REPEAT: Duration = Duration::from_millis(300);
 /// Number of requests after which the kernel gives up (`mcast_solicit`).
 pub(crate) const GIVES_UP_AFTER: u32 = 3;
 /// Maximum time between requests of one search.
 const FORGET: Duration = Duration::from_secs(5);
 
-/// A completed search that held a packet back.
+/// A completed search for a hardware address, for which a packet had to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Search {
     pub(crate) target: IpAddr,
@@ -44,13 +44,13 @@ pub(crate) struct SearchPackets {
 }
 
 impl SearchPackets {
-    /// Returns the packets' numbers in the order of the packets.
+    /// Returns the packet numbers in the order in which the packets were sent.
     pub(crate) fn numbers(self) -> [u64; 3] {
         [self.first_request, self.last_request, self.answer]
     }
 }
 
-/// A host that never answered a request for its address.
+/// A host that never answered a request for its hardware address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Silent {
     pub(crate) target: IpAddr,
@@ -82,17 +82,18 @@ struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Searches {
     open: BTreeMap<(PointId, IpAddr, IpAddr), Open>,
-    /// The target of each asker's last answered search, until the asker sends something.
+    /// The target of each asker's last answered search, until the asker sends a packet.
     answered: BTreeMap<(PointId, IpAddr), IpAddr>,
 }
 
 /// Hosts to which unicast packets were seen, by observation point.
 ///
-/// ARP requests are broadcast and reach every point of a link; the replies do not.
+/// ARP requests are broadcast and reach every point of a link. Replies are unicast and do not.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     hosts: HashSet<(u128, u32), FixedState>,
-    /// The latest two entries: most packets go back and forth between two hosts.
+    /// The latest two entries. Most packets go back and forth between two hosts, so this saves
+    /// lookups in `hosts`.
     last: [Option<(PointId, IpAddr)>; 2],
 }
 
@@ -113,7 +114,7 @@ impl Heard {
     }
 }
 
-/// Returns a host and a point as numbers, which are quicker to compare than addresses.
+/// Returns a host and a point as numbers, which are faster to compare than addresses.
 fn numbers(point: PointId, host: IpAddr) -> (u128, u32) {
     let point = u32::from(point.0) << 1;
     match host {
@@ -147,7 +148,7 @@ impl Searches {
         }
     }
 
-    /// Returns the search of `asker` that ended just before the asker sent something at `at`.
+    /// Returns the search of `asker` that ended just before the asker sent a packet at `at`.
     pub(crate) fn before(
         &mut self,
         point: PointId,
@@ -173,19 +174,19 @@ impl Searches {
         })
     }
 
-    /// Returns true if `asker` is the only host that searches at this observation point, which is
-    /// then likely to be on that host.
+    /// Returns true if no other host than `asker` searches at this observation point. The point is
+    /// then probably on this host.
     pub(crate) fn is_only(&self, point: PointId, asker: IpAddr) -> bool {
         let least = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let most = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));
         let mut searches = self.open.range((point, least, least)..=(point, most, most));
-        // In the order of their askers.
+        // Searches are sorted by asker, so comparing the first and the last one suffices.
         let (first, last) = (searches.next(), searches.next_back());
         let mut ends = first.into_iter().chain(last);
         ends.all(|(&(_, other, _), _)| other == asker)
     }
 
-    /// Returns the searches that the kernel abandoned, in the order of their targets.
+    /// Returns the searches that the kernel gave up, in the order of their targets.
     pub(crate) fn silent(&self) -> Vec<(PointId, Silent)> {
         let given_up = self
             .open
@@ -236,7 +237,7 @@ impl Open {
         }
     }
 
-    /// Takes in an answer; returns true if it is the first.
+    /// Processes an answer. Returns true if it is the first one.
     fn answer(&mut self, step: &Neighbour) -> bool {
         self.has_ever_answered = true;
         let is_first = self.answer.is_none();
@@ -260,7 +261,7 @@ mod tests {
         [10, 77, 0, last].into()
     }
 
-    /// Takes in as many requests of `asker` for `target` as the kernel sends.
+    /// Makes as many requests of `asker` for `target` as the kernel sends.
     fn ask(searches: &mut Searches, asker: u8, target: u8) {
         for second in 0..i64::from(GIVES_UP_AFTER) {
             searches.observe_message(&Neighbour {

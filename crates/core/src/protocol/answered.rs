@@ -1,7 +1,7 @@
-//! Protocols in which every request is answered, recognized by a client's first bytes. For these it
-//! is known which side waits; the content of requests is not parsed.
+//! Protocols in which every request is answered, recognized by a client's first bytes. This shows
+//! which side waits. The content of requests is not parsed.
 
-/// Returns true if a client's first bytes begin a request of such a protocol.
+/// Returns true if a client's first bytes begin a request of one of these protocols.
 pub(super) fn begins_request(bytes: &[u8]) -> bool {
     let known = [
         is_smb, is_ldap, is_rpc, is_dce, is_mongo, is_tds, is_cql, is_modbus, is_smtp,
@@ -9,25 +9,26 @@ pub(super) fn begins_request(bytes: &[u8]) -> bool {
     known.iter().any(|is_known| is_known(bytes))
 }
 
-/// Returns true if a request asks for notification of events: its answer may take as long as no
-/// event occurs.
+/// Returns true if a request asks for notification of events. It stays unanswered until an event
+/// occurs.
 pub(super) fn waits_for_news(bytes: &[u8]) -> bool {
     // SMB2 CHANGE_NOTIFY (MS-SMB2 §2.2.35).
     let is_notify = is_smb(bytes) && byte(bytes, 4) == 0xFE && little_16(bytes, 16) == Some(0x0F);
-    // A driver's `hello` that waits for a topology change.
+    // A MongoDB driver sends a `hello` that is answered when the topology changes.
     let until_change = b"maxAwaitTimeMS";
     let is_hello = is_mongo(bytes) && bytes.windows(until_change.len()).any(|w| w == until_change);
     is_notify || is_hello
 }
 
-/// Returns true for SMB over TCP (MS-SMB2 §2.1): a length, then the version's protocol id.
+/// Returns true for SMB over TCP (MS-SMB2 §2.1): a length, then the protocol identifier of the
+/// version.
 fn is_smb(bytes: &[u8]) -> bool {
     let has_mark = bytes.get(5..8) == Some(b"SMB") && byte(bytes, 4) >= 0xFC;
     has_mark && byte(bytes, 0) == 0
 }
 
-/// Returns true for LDAP (RFC 4511 §4.1.1): a sequence, a message's number, an operation that has a
-/// response.
+/// Returns true for LDAP (RFC 4511 §4.1.1): a sequence, a message number, and an operation that has
+/// a response.
 fn is_ldap(bytes: &[u8]) -> bool {
     /// Operations that have a response: bind, search, modify, add, delete, rename, compare and
     /// extended requests.
@@ -54,14 +55,14 @@ fn is_rpc(bytes: &[u8]) -> bool {
     is_record && big_32(bytes, 8) == Some(0) && big_32(bytes, 12) == Some(2)
 }
 
-/// Returns true for DCE/RPC (C706 §12.6): version 5, and a bind or a request.
+/// Returns true for DCE/RPC (C706 §12.6): version 5, with a bind or a request.
 fn is_dce(bytes: &[u8]) -> bool {
     let has_length = little_16(bytes, 8).is_some_and(|length| length >= 24);
     bytes.starts_with(&[5, 0]) && matches!(byte(bytes, 2), 0x00 | 0x0B) && has_length
 }
 
 /// Returns true for MongoDB's wire protocol: a length, ids, no reference to an earlier message, and
-/// OP_MSG, OP_COMPRESSED or OP_QUERY.
+/// the operation OP_MSG, OP_COMPRESSED or OP_QUERY.
 fn is_mongo(bytes: &[u8]) -> bool {
     const LONGEST: u32 = 48_000_000;
     let has_length = little_32(bytes, 0).is_some_and(|length| (26..=LONGEST).contains(&length));
@@ -69,8 +70,8 @@ fn is_mongo(bytes: &[u8]) -> bool {
     has_length && little_32(bytes, 8) == Some(0) && is_asked
 }
 
-/// Returns true for Tabular Data Stream, SQL Server's protocol (MS-TDS §2.2.3.1): the first packet
-/// of a connection, or a batch.
+/// Returns true for Tabular Data Stream, SQL Server's protocol (MS-TDS §2.2.3.1). The packet is the
+/// first of a connection, or a batch.
 fn is_tds(bytes: &[u8]) -> bool {
     let has_type = matches!(byte(bytes, 0), 0x01 | 0x03 | 0x10 | 0x12) && byte(bytes, 1) <= 1;
     let length = bytes
@@ -80,16 +81,16 @@ fn is_tds(bytes: &[u8]) -> bool {
     has_type && is_whole && bytes.get(4..6) == Some(&[0, 0]) && byte(bytes, 7) == 0
 }
 
-/// Returns true for CQL, Cassandra's protocol (native protocol v3 to v5 §2): version, a stream, and
-/// STARTUP or OPTIONS, with which connections begin.
+/// Returns true for CQL, Cassandra's protocol (native protocol v3 to v5 §2): a version, a stream,
+/// and STARTUP or OPTIONS, one of which begins each connection.
 fn is_cql(bytes: &[u8]) -> bool {
     let length = big_32(bytes, 5).and_then(|length| usize::try_from(length).ok());
     let is_whole = length.is_some_and(|length| length.checked_add(9) == Some(bytes.len()));
     (3..=5).contains(&byte(bytes, 0)) && matches!(byte(bytes, 4), 0x01 | 0x05) && is_whole
 }
 
-/// Returns true for Modbus over TCP (MODBUS Messaging on TCP/IP §3.1.3): protocol 0, a whole
-/// message, a public function.
+/// Returns true for Modbus over TCP (MODBUS Messaging on TCP/IP §3.1.3): protocol 0, a complete
+/// message, and a public function.
 fn is_modbus(bytes: &[u8]) -> bool {
     let length = bytes
         .get(4..6)
@@ -100,8 +101,8 @@ fn is_modbus(bytes: &[u8]) -> bool {
     bytes.get(2..4) == Some(&[0, 0]) && is_whole && is_public
 }
 
-/// Returns true for SMTP and LMTP (RFC 5321 §4.1.1.1, RFC 2033 §4.1), by the command that follows
-/// the greeting.
+/// Returns true for SMTP and LMTP (RFC 5321 §4.1.1.1, RFC 2033 §4.1). They are recognized by the
+/// client's first command, which follows the server's greeting.
 fn is_smtp(bytes: &[u8]) -> bool {
     let is_hello = |word: &[u8]| {
         bytes
@@ -136,7 +137,7 @@ fn big_32(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// The first bytes of clients, each with its protocol.
+    /// The first bytes of clients, each with the name of its protocol.
     fn asked() -> Vec<(&'static str, Vec<u8>)> {
         let smb = |mark: u8, command: u8| {
             let mut bytes = vec![
@@ -201,7 +202,7 @@ mod tests {
             // LDAP's unbind and abandon have no answer.
             &[0x30, 5, 2, 1, 3, 0x42, 0],
             &[0x30, 6, 2, 1, 4, 0x50, 1, 3],
-            // A reply of ONC RPC, which has no version.
+            // A reply of ONC RPC: unlike a call, it has no version.
             &[0x80, 0, 0, 0x18, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0],
         ];
         for bytes in others {

@@ -1,6 +1,6 @@
-//! DNS messages (RFC 1035 §4), as far as latency depends on them.
+//! The parts of DNS messages (RFC 1035 §4) on which latency depends.
 //!
-//! The input is the bytes of a datagram, or of a TCP segment with a length before each message; the
+//! The input is the bytes of a datagram, or of a TCP segment with a length before each message. The
 //! output is the question and the addresses in the answer. Malformed or truncated input gives
 //! `None` or ends early, never an error.
 
@@ -10,8 +10,8 @@ use core::net::IpAddr;
 pub(crate) const PORT: u16 = 53;
 /// Maximum number of bytes of a name on the wire (RFC 1035 §2.3.4).
 const MAX_NAME: usize = 255;
-/// Maximum number of compression pointers followed within one name. Each must point backwards, and
-/// real names need only one.
+/// Maximum number of compression pointers followed in one name. Each must point backwards, and real
+/// names need only one.
 const MAX_POINTERS: usize = 16;
 /// Maximum number of records of an answer that are examined.
 const MAX_RECORDS: usize = 64;
@@ -40,14 +40,14 @@ impl Kind {
 pub(crate) struct Message {
     pub(crate) id: u16,
     pub(crate) is_answer: bool,
-    /// True if the rest did not fit into the datagram (TC).
+    /// True if the answer did not fit into the datagram (TC).
     pub(crate) is_truncated: bool,
     /// RCODE: 0 means success, 3 that the name does not exist.
     pub(crate) code: u8,
     /// The name in lower case, its labels joined by dots; the root is empty.
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// The addresses in the answer, whatever aliases led to them.
+    /// The addresses in the answer, including those reached through aliases.
     pub(crate) addresses: Vec<IpAddr>,
 }
 
@@ -79,9 +79,9 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Message> {
     })
 }
 
-/// Passes each question of a multicast message to `visit`, as if it were the only one, and for an
-/// answer the names that it answers: multicast DNS asks several questions in one message and does
-/// not repeat them in its answers (RFC 6762 §6).
+/// Passes each question of a multicast message to `visit` as a message of its own. For an answer it
+/// passes the names that are answered. Multicast DNS asks several questions in one message, and
+/// does not repeat them in its answers (RFC 6762 §6).
 pub(crate) fn read_questions(bytes: &[u8], mut visit: impl FnMut(Message)) {
     let Some(header) = bytes.first_chunk::<HEADER>() else {
         return;
@@ -123,9 +123,9 @@ pub(crate) fn read_questions(bytes: &[u8], mut visit: impl FnMut(Message)) {
     }
 }
 
-/// Passes every message that is completely within a TCP segment to `visit` (RFC 1035 §4.2.2). A
-/// segment that begins in the middle of a message yields nothing, or bytes that are rejected as a
-/// message.
+/// Passes each message that is completely in one TCP segment to `visit` (RFC 1035 §4.2.2). A
+/// segment that begins in the middle of a message yields nothing, because its bytes are not read as
+/// a message.
 pub(crate) fn read_segment(mut bytes: &[u8], mut visit: impl FnMut(Message)) {
     for _ in 0..MAX_MESSAGES {
         let Some((length, rest)) = bytes.split_first_chunk::<2>() else {
@@ -142,7 +142,7 @@ pub(crate) fn read_segment(mut bytes: &[u8], mut visit: impl FnMut(Message)) {
     }
 }
 
-/// Returns the addresses in the records starting at `at`, as many as can be read.
+/// Returns the addresses in the `count` records from `at` on, as far as they can be read.
 fn addresses(bytes: &[u8], mut at: usize, count: usize) -> Vec<IpAddr> {
     let mut list = Vec::new();
     for _ in 0..count.min(MAX_RECORDS) {
@@ -173,7 +173,7 @@ fn record(bytes: &[u8], at: usize) -> Option<(Option<IpAddr>, usize)> {
     Some((address.map(|address: IpAddr| address.to_canonical()), end))
 }
 
-/// Returns the name at `at`, and the offset of what follows it.
+/// Returns the name at `at`, and the offset of the byte after it.
 fn name(bytes: &[u8], at: usize) -> Option<(String, usize)> {
     let end = skip_name(bytes, at)?;
     let mut text = String::new();
@@ -193,7 +193,7 @@ fn name(bytes: &[u8], at: usize) -> Option<(String, usize)> {
                 text.extend(label.iter().map(|&byte| printable(byte)));
                 cursor += 1 + length;
             }
-            // A pointer leads back, before whatever led here, so there are no loops.
+            // A pointer must lead to an offset before all previous ones, so there are no loops.
             192..=255 => {
                 let target = usize::from(half(bytes, cursor)? & 0x3fff);
                 pointers += 1;
@@ -207,7 +207,7 @@ fn name(bytes: &[u8], at: usize) -> Option<(String, usize)> {
     }
 }
 
-/// Returns the offset after the name at `at`.
+/// Returns the offset of the byte after the name at `at`.
 fn skip_name(bytes: &[u8], at: usize) -> Option<usize> {
     let mut cursor = at;
     loop {
@@ -223,7 +223,8 @@ fn skip_name(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Returns a byte as a displayable character: anything but a plain character is replaced.
+/// Returns a byte as a printable character; bytes other than letters, digits, `-` and `_` become
+/// `?`.
 fn printable(byte: u8) -> char {
     match byte {
         b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => char::from(byte),
@@ -269,7 +270,7 @@ mod tests {
 
     #[test]
     fn no_name_loops_and_no_cut_panics() {
-        // A pointer to itself, one forwards, and two that point at each other.
+        // The pointers lead to themselves, forwards, and to each other.
         for hostile in [
             &b"\xc0\x0c"[..],
             b"\xc0\x10\0\0\0\0\0\0",

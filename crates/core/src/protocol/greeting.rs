@@ -1,9 +1,9 @@
-//! Greetings of servers: the protocols in which a client waits for its server's greeting
-//! before it sends anything.
+//! Greetings of servers, in the protocols whose clients wait for a greeting before they send
+//! anything.
 
 use super::mysql;
 
-/// A protocol whose server greets.
+/// A protocol in which the server sends a greeting first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Greeting {
     /// SMTP (RFC 5321 §4.2) and FTP (RFC 959 §5.4), whose greetings look alike.
@@ -24,7 +24,7 @@ pub(crate) enum Greeting {
     Rsync,
 }
 
-/// First bytes of greetings.
+/// The first bytes of greetings.
 const BEGINNINGS: [(&[u8], Greeting); 10] = [
     (b"220 ", Greeting::Mail),
     (b"220-", Greeting::Mail),
@@ -39,8 +39,8 @@ const BEGINNINGS: [(&[u8], Greeting); 10] = [
 ];
 
 impl Greeting {
-    /// Returns the greeting to which a server's first bytes belong; `None` if they are no known
-    /// greeting for which a client has to wait.
+    /// Returns the protocol whose greeting has these first bytes. `None` for other bytes, and for
+    /// greetings for which clients do not wait.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         let begins = |&&(beginning, _): &&(&[u8], Self)| bytes.starts_with(beginning);
         let known = BEGINNINGS
@@ -50,8 +50,9 @@ impl Greeting {
         known.or_else(|| mysql::is_greeting(bytes).then_some(Self::MySql))
     }
 
-    /// Returns true if each command waits for the previous reply, by the protocol or because its
-    /// clients assume so: pipelining is an extension that the server has to offer.
+    /// Returns true if a client sends each command only after the previous reply. Either the
+    /// protocol requires this, or clients assume it because pipelining is an extension that the
+    /// server must offer.
     pub(crate) const fn is_in_turns(self) -> bool {
         matches!(self, Self::Mail | Self::Pop3 | Self::News)
     }

@@ -1,8 +1,8 @@
-//! Boundaries of HTTP/1.x messages (RFC 9112), incrementally and tolerantly.
+//! Boundaries of HTTP/1.x messages (RFC 9112), found incrementally and tolerantly.
 //!
-//! The input is a direction's contiguous bytes, as far as captured, and the count of bytes that
-//! were not captured; the output is the beginnings, heads and ends of messages. The parser knows
-//! nothing of packets, times or the other direction.
+//! The input is one direction's captured bytes in order, and the number of bytes that were not
+//! captured. The output is the beginnings, heads and ends of messages. The parser does not see
+//! packets, times or the other direction.
 
 mod head;
 mod messages;
@@ -14,7 +14,7 @@ pub(crate) use messages::Messages;
 /// Maximum number of characters of a request target that are kept for the report.
 const MAX_TARGET: usize = 256;
 
-/// The kind of messages that a direction carries.
+/// The kind of messages in a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Request,
@@ -30,42 +30,43 @@ pub(crate) struct Head {
     pub(crate) status: Option<u16>,
     /// True for `Connection: close`, or HTTP/1.0 without keep-alive.
     pub(crate) asks_to_close: bool,
-    /// The other fields that a rule asks for.
+    /// The fields that rules use as evidence.
     pub(crate) fields: Fields,
-    /// True if a certificate's validity depends on the body (RFC 6960 §4.2, RFC 5280 §4.2.1.13, RFC
-    /// 2585 §4).
+    /// True if the body is an OCSP response, a revocation list or a certificate (RFC 6960 §4.2, RFC
+    /// 5280 §4.2.1.13, RFC 2585 §4).
     pub(crate) is_revocation: bool,
-    /// True if a reply in another protocol reports that the request failed.
+    /// True if a reply of a protocol other than HTTP reports that the request failed.
     pub(crate) is_error: bool,
     /// True for `Upgrade: h2c` (RFC 7540 §3.2): after a 101 the connection continues with HTTP/2.
     pub(crate) upgrades_to_http2: bool,
 }
 
-/// The fields of a head that serve as evidence, not for framing.
+/// The fields of a head that serve as evidence and do not affect framing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
     /// True for `Expect: 100-continue` (RFC 9110 §10.1.1).
     pub(crate) expects_continue: bool,
-    /// [`fingerprint`] of the target in a redirect's `Location`; `None` without one, or if it is
-    /// relative to the request.
+    /// [`fingerprint`] of the target in a redirect's `Location`. `None` without this field, or if
+    /// it is relative to the request.
     pub(crate) location: Option<u64>,
-    /// True if the body has a content encoding and no known length: it is encoded while it is sent
-    /// (RFC 9110 §8.4).
+    /// True if the body has a content encoding and no known length: the server encodes it while
+    /// sending it (RFC 9110 §8.4).
     pub(crate) is_encoded_on_the_fly: bool,
-    /// True if the body is an event stream: its parts are sent as events occur.
+    /// True if the body is an event stream, whose parts are sent when events occur.
     pub(crate) is_stream: bool,
 }
 
-/// The line of a request.
+/// The first line of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestLine {
-    /// Method and target, if it has one.
+    /// Method, and target if there is one.
     pub(crate) text: String,
-    /// True if the response has no body (RFC 9110 §9.3.2).
+    /// True for `HEAD`, whose response has no body (RFC 9110 §9.3.2).
     pub(crate) is_head: bool,
     /// [`fingerprint`] of the whole target; 0 if the protocol is not HTTP.
     pub(crate) fingerprint: u64,
-    /// The [`origin`] that the request names; 0 if it names none, or if the request is to a proxy.
+    /// The [`origin`] that the request names. 0 if it names none, or if the request goes to a
+    /// proxy.
     pub(crate) origin: u64,
 }
 
@@ -85,8 +86,8 @@ impl RequestLine {
     }
 }
 
-/// Returns the FNV-1a hash of a request target: sufficient for recognizing whether a redirect was
-/// followed.
+/// Returns the FNV-1a hash of a request target. It serves to recognize that a client followed a
+/// redirect.
 pub(crate) fn fingerprint(target: &[u8]) -> u64 {
     fingerprint_of(target.iter().copied())
 }
@@ -99,8 +100,8 @@ fn fingerprint_of(bytes: impl Iterator<Item = u8>) -> u64 {
     })
 }
 
-/// Returns the [`fingerprint`] of an origin's name, regardless of case and of an explicit default
-/// port: a connection is reused for the same origin only.
+/// Returns the [`fingerprint`] of an origin's name, without regard to case and an explicit default
+/// port. Clients reuse a connection only for the same origin.
 pub(crate) fn origin(name: &[u8]) -> u64 {
     let name = name.strip_suffix(b":80").unwrap_or(name);
     let name = name.strip_suffix(b":443").unwrap_or(name);
@@ -126,11 +127,12 @@ fn target_of(location: &str) -> Option<&str> {
     }
 }
 
-/// Maximum length of a method (the longest registered one has 17 letters).
+/// Maximum length of a method in bytes. The longest registered one has 17 letters.
 const MAX_METHOD: usize = 24;
 
-/// Returns true if `bytes` may begin a message: a known method (or a prefix of one), a request line
-/// with HTTP's version and any method, or `HTTP/`.
+/// Returns true if `bytes` may begin a message. A response begins with `HTTP/1.` or a prefix of it.
+/// A request begins with a known method, a prefix of one, or a request line that names HTTP's
+/// version.
 pub(crate) fn begins_message(role: Role, bytes: &[u8]) -> bool {
     const METHODS: [&[u8]; 9] = [
         b"GET ",
@@ -150,8 +152,8 @@ pub(crate) fn begins_message(role: Role, bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns true if `bytes` begin with a method, a target and HTTP's version (RFC 9112 §3). This
-/// distinguishes unknown methods from other text that begins with capitals.
+/// Returns true if `bytes` begin with a method, a target and HTTP's version (RFC 9112 §3). The
+/// version distinguishes unknown methods from other text that begins with capitals.
 fn is_request_line(bytes: &[u8]) -> bool {
     let in_method = |byte: &&u8| byte.is_ascii_uppercase() || **byte == b'-';
     let method = bytes.iter().take(MAX_METHOD + 1).take_while(in_method);
@@ -165,8 +167,8 @@ fn is_request_line(bytes: &[u8]) -> bool {
     (1..=MAX_METHOD).contains(&method) && target > 0 && rest.get(target..).is_some_and(is_version)
 }
 
-/// Returns the line of a request whose head was cut off, as far as `bytes` go: a target that does
-/// not end within them is continued by `…`.
+/// Returns the first line of a request whose head was cut off. A target that does not end in
+/// `bytes` is completed with `…`.
 pub(crate) fn cut_request(bytes: &[u8]) -> Option<RequestLine> {
     if !begins_message(Role::Request, bytes) {
         return None;
@@ -175,7 +177,7 @@ pub(crate) fn cut_request(bytes: &[u8]) -> Option<RequestLine> {
     let method = core::str::from_utf8(words.next()?).ok()?;
     let target = words.next().filter(|target| !target.is_empty())?;
     let is_whole = words.next().is_some();
-    // A character may be cut as well.
+    // The cut may also be inside a character.
     let text = String::from_utf8_lossy(target);
     let kept = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
     let is_plain = |c: char| c > ' ' && c != '\u{7f}';
@@ -187,8 +189,8 @@ pub(crate) fn cut_request(bytes: &[u8]) -> Option<RequestLine> {
     Some(RequestLine::new(method, &format!("{kept}{ending}")))
 }
 
-/// Returns the status of a response whose head was cut off; `None` for an interim response, which
-/// another follows (RFC 9110 §15.2).
+/// Returns the status of a response whose head was cut off. `None` for an interim response, because
+/// another response follows it (RFC 9110 §15.2).
 pub(crate) fn cut_status(bytes: &[u8]) -> Option<u16> {
     let rest = bytes.strip_prefix(b"HTTP/1.")?;
     let code = match rest {

@@ -1,7 +1,7 @@
-//! HTTP/2 frames in clear text (RFC 9113 §4, §6): by prior knowledge, or after
-//! an upgrade of HTTP/1.1 (`h2c`).
+//! HTTP/2 frames in clear text (RFC 9113 §4, §6): with prior knowledge, or after an upgrade from
+//! HTTP/1.1 (`h2c`).
 //!
-//! The parser reads the frames' positions, their streams, requests and responses, and the
+//! The parser reads the positions of frames, their streams, requests and responses, and the
 //! flow-control windows.
 
 mod hpack;
@@ -12,11 +12,11 @@ pub(crate) use hpack::Fields;
 use super::{Step, skip};
 use hpack::Decoder;
 
-/// The preface, which a client sends first (RFC 9113 §3.4).
+/// The preface, the first bytes that a client sends (RFC 9113 §3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Length of a frame's header, in bytes.
 pub(crate) const HEADER: u64 = 9;
-/// Maximum length of a field section that is kept, its continuations included.
+/// Maximum length of a field section that is kept, in bytes, including its continuations.
 const LONGEST_SECTION: usize = 64 * 1024;
 
 /// Frame types (RFC 9113 §6).
@@ -27,13 +27,13 @@ const SETTINGS: u8 = 4;
 const PUSH_PROMISE: u8 = 5;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
-/// Flags.
+/// Flags of frames (RFC 9113 §6).
 const END_STREAM: u8 = 0x1;
 const ACK: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
-/// Identifier of the setting of each stream's initial window (RFC 9113 §6.5.2).
+/// Identifier of the setting for the initial window of each stream (RFC 9113 §6.5.2).
 const INITIAL_WINDOW_SIZE: u16 = 4;
 
 /// Progress in a direction's frames.
@@ -41,7 +41,7 @@ const INITIAL_WINDOW_SIZE: u16 = 4;
 pub(crate) enum Event {
     /// The header of a frame is complete; it began [`HEADER`] bytes earlier.
     Began(Frame),
-    /// The last byte of a frame arrived; includes the frame's meaning.
+    /// The last byte of a frame arrived. Contains the frame's meaning.
     Ended(Frame, Meaning),
 }
 
@@ -76,7 +76,7 @@ impl Frame {
         self.kind == HEADERS
     }
 
-    /// Returns true if the sender has nothing more for the stream.
+    /// Returns true if the frame's sender sends nothing more on the stream.
     pub(crate) fn ends_stream(&self) -> bool {
         matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
     }
@@ -91,8 +91,8 @@ impl Frame {
         }
     }
 
-    /// Returns true if this can be a frame: its type is known, its length is allowed by default,
-    /// and its stream is allowed for its type.
+    /// Returns true if this can be a frame: its type is known, its length does not exceed the
+    /// default limit, and its type is allowed on its stream.
     fn is_plausible(&self) -> bool {
         let is_of_connection = matches!(self.kind, SETTINGS | 6 | 7);
         let has_right_stream = match self.kind {
@@ -110,13 +110,13 @@ impl Frame {
     }
 }
 
-/// Returns true if a client begins HTTP/2 here, as far as the bytes go.
+/// Returns true if `bytes` match the preface of an HTTP/2 client as far as they go.
 pub(crate) fn begins_preface(bytes: &[u8]) -> bool {
-    // Enough of them that they cannot be a method of HTTP/1.x.
+    // At least five bytes are needed, which cannot begin a method of HTTP/1.x.
     bytes.len() >= 5 && bytes.iter().zip(PREFACE).all(|(a, b)| a == b)
 }
 
-/// Returns true if a frame may begin here.
+/// Returns true if `bytes` may begin a frame.
 pub(crate) fn begins_frame(bytes: &[u8]) -> bool {
     bytes
         .first_chunk()
@@ -128,11 +128,10 @@ pub(crate) fn begins_frame(bytes: &[u8]) -> bool {
 pub(crate) struct Frames {
     state: State,
     header: [u8; HEADER as usize],
-    /// The body in progress, if it is of interest, as far as captured.
+    /// The captured part of the current frame's body, if the body is needed.
     body: Vec<u8>,
     is_torn: bool,
-    /// A field section in progress, whether it ends its stream, and whether it is a promise
-    /// (PUSH_PROMISE).
+    /// The field section that is being read.
     section: Vec<u8>,
     opened: Option<Frame>,
     decoder: Decoder,
@@ -140,7 +139,7 @@ pub(crate) struct Frames {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// In the preface, with the number of its bytes that have arrived.
+    /// In the preface; contains the number of its bytes that have arrived.
     Preface(usize),
     Header(usize),
     Body(Frame, u32),
@@ -166,8 +165,8 @@ impl Frames {
         }
     }
 
-    /// Starts over at a frame's first byte; missed bytes may have changed the header compression
-    /// table.
+    /// Starts over at the first byte of a frame. The missed bytes may have changed the dynamic
+    /// table, so field sections are no longer decoded.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
         self.decoder.miss();
@@ -237,7 +236,8 @@ impl Frames {
             return None;
         }
         let frame = Frame::parse(&self.header);
-        // Unknown types are ignored (RFC 9113 §4.1), if they are short.
+        // Unknown types are ignored (RFC 9113 §4.1). A length above 1 MiB shows that this is not a
+        // frame.
         if frame.length > 1 << 20 {
             return Some(self.lose());
         }
@@ -279,7 +279,7 @@ impl Frames {
         (frame, meaning)
     }
 
-    /// Takes in a frame that carries a field section or a part of it.
+    /// Processes a frame that contains a field section or a part of one.
     fn section(&mut self, frame: Frame, body: &[u8]) -> (Frame, Meaning) {
         if frame.kind != CONTINUATION {
             self.section.clear();
@@ -298,7 +298,7 @@ impl Frames {
         let section = core::mem::take(&mut self.section);
         let fields = self.decoder.decode(&section).map(Box::new);
         match opened.kind {
-            // A promise: its own stream is not a request of the client.
+            // A promised request is not sent by the client.
             PUSH_PROMISE => (frame, Meaning::Other),
             _ => (opened, Meaning::Headers(fields)),
         }

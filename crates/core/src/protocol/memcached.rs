@@ -1,8 +1,7 @@
-//! memcached's text protocol with its meta commands (memcached,
-//! `doc/protocol.txt`).
+//! memcached's text protocol with its meta commands (memcached, `doc/protocol.txt`).
 //!
-//! Quiet commands are answered or not, depending on their result, so messages are delimited by
-//! turns; only a turn's first line is read.
+//! Quiet commands are answered only for some results. All bytes that one end sends before the other
+//! end sends therefore count as one message, and only its first line is read.
 
 use super::Step;
 use super::messages::{command, first_word};
@@ -35,13 +34,13 @@ const COMMANDS: [&[u8]; 24] = [
     b"verbosity ",
 ];
 
-/// Returns true if a command begins here, with a complete line.
+/// Returns true if `bytes` begin with a known command and contain its complete line.
 pub(super) fn begins_command(bytes: &[u8]) -> bool {
     let has_line = bytes.windows(2).take(2048).any(|two| two == b"\r\n");
     has_line && COMMANDS.iter().any(|command| bytes.starts_with(command))
 }
 
-/// Returns what a client's first bytes ask for; `None` if they get no answer.
+/// Returns the command in a client's first bytes; `None` if it gets no answer.
 pub(super) fn request(bytes: &[u8]) -> Option<Step> {
     let end = bytes.windows(2).position(|two| two == b"\r\n");
     let line = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Cursor over captured and missing bytes, shared by the parsers of request and response protocols.
+//! A cursor over captured and missing bytes, which the parsers of Redis and PostgreSQL share.
 
 use super::{Step, skip};
 use crate::protocol::http::{Head, RequestLine};
@@ -8,7 +8,7 @@ const LONGEST_LINE: usize = 8 * 1024;
 /// Maximum length of a command word that is kept.
 const LONGEST_WORD: usize = 32;
 
-/// Available bytes: captured ones, then a number of missing ones.
+/// The available bytes: captured ones, followed by a number of missing ones.
 pub(super) struct Input<'a, 'b> {
     pub(super) bytes: &'a mut &'b [u8],
     pub(super) missing: &'a mut u64,
@@ -28,7 +28,7 @@ impl Input<'_, '_> {
         skip(left, self.bytes, self.missing)
     }
 
-    /// Moves bytes into `kept` until it has `count`; returns true if it has.
+    /// Moves bytes into `kept` until it has `count` bytes. Returns true if it has them.
     pub(super) fn fill(&mut self, kept: &mut Vec<u8>, count: usize) -> bool {
         let wanted = count.saturating_sub(kept.len()).min(self.bytes.len());
         let (taken, rest) = self.bytes.split_at(wanted);
@@ -37,8 +37,8 @@ impl Input<'_, '_> {
         kept.len() >= count
     }
 
-    /// Moves a line with its newline into `kept`, and returns true if it is complete; `None` if it
-    /// is longer than any valid line.
+    /// Moves a line with its newline into `kept`. Returns true if the line is complete; `None` if
+    /// it is longer than any valid line.
     pub(super) fn line(&mut self, kept: &mut Vec<u8>) -> Option<bool> {
         let end = memchr::memchr(b'\n', self.bytes);
         let count = end.map_or(self.bytes.len(), |at| at + 1);
@@ -52,7 +52,7 @@ impl Input<'_, '_> {
     }
 }
 
-/// Returns a request's head with the first word of its command.
+/// Returns a request's head, with the first word of its command.
 pub(super) fn command(word: &[u8]) -> Step {
     let word: String = String::from_utf8_lossy(word)
         .chars()
@@ -65,7 +65,7 @@ pub(super) fn command(word: &[u8]) -> Step {
     })
 }
 
-/// Returns a response's head, which records whether the request failed.
+/// Returns a response's head; `is_error` is true if the request failed.
 pub(super) fn reply(is_error: bool) -> Step {
     Step::Head(Head {
         is_error,
@@ -73,7 +73,7 @@ pub(super) fn reply(is_error: bool) -> Step {
     })
 }
 
-/// Returns the first word of a line or of a statement, without any comments before it.
+/// Returns the first word of a line or statement, after any comments.
 pub(super) fn first_word(text: &[u8]) -> &[u8] {
     let mut text = text.trim_ascii_start();
     while let Some(rest) = text.strip_prefix(b"/*") {

@@ -1,21 +1,22 @@
-//! MySQL's and MariaDB's classic protocol (MySQL internals, "Client/Server
-//! Protocol": packets, command phase).
+//! The classic protocol of MySQL and MariaDB (MySQL internals, "Client/Server Protocol": packets,
+//! command phase).
 //!
-//! The protocol is half duplex: a command's packets count from 0, and the server's answer continues
-//! the count. Messages are therefore delimited by turns; only the first bytes of a turn are read.
+//! The protocol is half duplex. The packets of a command are numbered from 0, and the server's
+//! answer continues the numbers. All bytes that one end sends before the other end sends therefore
+//! are one message, and only its first bytes are read.
 
 use super::Step;
 use super::messages::{command, first_word};
 
-/// Length of a packet's header: its length and its number.
+/// Length of a packet's header in bytes: its length field and its number.
 const HEADER: usize = 4;
-/// The version of the greeting since MySQL 3.21.
+/// The version in greetings since MySQL 3.21.
 const GREETING: u8 = 10;
 /// Commands without an answer.
 const COM_QUIT: u8 = 0x01;
 const COM_STMT_SEND_LONG_DATA: u8 = 0x18;
 const COM_STMT_CLOSE: u8 = 0x19;
-/// A command whose text is informative.
+/// A command whose text is shown in reports.
 const COM_QUERY: u8 = 0x03;
 /// The first byte of an answer that is an error.
 const ERR: u8 = 0xff;
@@ -26,7 +27,7 @@ fn packet(bytes: &[u8]) -> Option<(usize, u8, u8)> {
     Some((u32::from_le_bytes([a, b, c, 0]) as usize, number, first))
 }
 
-/// Returns true if a server's first bytes are such a greeting.
+/// Returns true if a server's first bytes are a greeting of this protocol.
 pub(super) fn is_greeting(bytes: &[u8]) -> bool {
     if !matches!(packet(bytes), Some((20..=1024, 0, GREETING))) {
         return false;
@@ -36,11 +37,11 @@ pub(super) fn is_greeting(bytes: &[u8]) -> bool {
         && version.iter().take(64).any(|&byte| byte == 0)
 }
 
-/// Returns what a client's first bytes ask for; `None` if they get no answer.
+/// Returns the command in a client's first bytes; `None` if it gets no answer.
 pub(super) fn request(bytes: &[u8]) -> Option<Step> {
     let (length, number, code) = packet(bytes)?;
     let word: &[u8] = match (number, code) {
-        // The handshake's packets continue the greeting's count.
+        // The numbers of the handshake's packets continue those of the greeting.
         (1.., _) => b"LOGIN",
         (_, COM_QUIT | COM_STMT_SEND_LONG_DATA | COM_STMT_CLOSE)
             if bytes.len() <= HEADER + length =>

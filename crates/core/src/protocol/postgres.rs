@@ -1,20 +1,19 @@
-//! PostgreSQL's protocol 3 (PostgreSQL documentation, "Frontend/Backend
-//! Protocol", §55.2, §55.7).
+//! PostgreSQL's protocol 3 (PostgreSQL documentation, "Frontend/Backend Protocol", §55.2, §55.7).
 //!
-//! A request is a simple query, or everything up to a Sync; its response lasts until ReadyForQuery.
-//! Requests may be sent before earlier responses arrive: each Sync has its own ReadyForQuery. Data
-//! encrypted after an SSLRequest is not parsed.
+//! A request is a simple query, or all messages up to a Sync. Its response lasts until
+//! ReadyForQuery. A client may send requests before earlier responses arrive: each Sync has its own
+//! ReadyForQuery. Encrypted data after an SSLRequest is not parsed.
 
 use super::Step;
 use super::messages::{Input, command, first_word, reply};
 use crate::protocol::http::Role;
 
-/// Codes in place of a version: SSLRequest, GSSENCRequest.
+/// Codes in place of a version: SSLRequest and GSSENCRequest.
 const SSL_REQUEST: u32 = 80_877_103;
 const GSS_REQUEST: u32 = 80_877_104;
-/// Maximum length of a startup message (`MAX_STARTUP_PACKET_LENGTH`).
+/// Maximum length of a startup message in bytes (`MAX_STARTUP_PACKET_LENGTH`).
 const LONGEST_STARTUP: u32 = 10_000;
-/// Number of a statement's first bytes that are searched for its first word.
+/// Number of bytes of a statement that are searched for its first word.
 const STATEMENT: usize = 256;
 
 /// Messages of one direction.
@@ -30,13 +29,13 @@ pub(crate) struct Messages {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The connection's first message, without a type.
+    /// The connection's first message, which has no type.
     First,
-    /// Between messages, or in a message's type and length.
+    /// Between messages, or in the type and length of a message.
     Header,
-    /// In a message, with its type and the number of remaining bytes.
+    /// In a message; contains its type and the number of remaining bytes.
     Body(u8, u64),
-    /// At the end of the request or response, before what follows.
+    /// After the last byte of the request or response.
     Ending,
     Lost,
 }
@@ -51,7 +50,8 @@ fn startup_code(bytes: &[u8]) -> Option<u32> {
     is_startup.then_some(code)
 }
 
-/// Returns true if a connection begins here, or a query on an established one.
+/// Returns true if `bytes` are the beginning of a connection, or a complete query on an established
+/// one.
 pub(super) fn begins_connection(bytes: &[u8]) -> bool {
     startup_code(bytes).is_some() || begins_query(bytes)
 }
@@ -125,7 +125,7 @@ impl Messages {
         Step::Lost
     }
 
-    /// Begins a request or response, unless one has begun.
+    /// Begins a request or response, unless one is in progress.
     fn open(&mut self) -> Option<Step> {
         let is_new = !core::mem::replace(&mut self.is_open, true);
         is_new.then_some(Step::Began)
@@ -134,7 +134,8 @@ impl Messages {
     /// Reads the client's startup message, or the server's answer to an SSLRequest.
     fn first(&mut self, input: &mut Input<'_, '_>) -> Option<Step> {
         let begins_later = match self.role {
-            // A single byte that is not a message: the connection is not encrypted, or will be.
+            // The server answers an SSLRequest with a single byte, which is not a message. The byte
+            // says if the connection is encrypted from then on.
             Role::Response => !matches!(input.bytes.first(), Some(b'N' | b'S' | b'G')),
             Role::Request => begins_query(input.bytes),
         };
@@ -164,7 +165,7 @@ impl Messages {
         let Some(code) = code else {
             return Some(self.lose());
         };
-        // After a rejected SSLRequest a startup message comes.
+        // After a rejected SSLRequest the client sends a startup message.
         let kind = u8::from(matches!(code, SSL_REQUEST | GSS_REQUEST));
         self.state = State::Body(kind, u64::from(length.saturating_sub(8)));
         self.has_head = true;
@@ -174,12 +175,13 @@ impl Messages {
     fn header(&mut self, input: &mut Input<'_, '_>) -> Option<Step> {
         let &kind = self.kept.first().or(input.bytes.first())?;
         let is_message = match self.role {
-            // Terminate, a password, data copied: no request.
+            // Terminate, passwords and copied data are not requests.
             Role::Request => matches!(
                 kind,
                 b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'H' | b'F' | b'S'
             ),
-            // Notices, parameters and notifications may come at any time.
+            // Notices, parameters and notifications may arrive at any time, and belong to no
+            // response.
             Role::Response => !matches!(kind, b'N' | b'S' | b'A'),
         };
         if is_message

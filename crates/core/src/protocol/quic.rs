@@ -1,9 +1,9 @@
-//! Properties of QUIC that are visible without keys: its handshake's packets, and the latency spin
-//! bit (RFC 8999, RFC 9000, RFC 9312).
+//! Properties of QUIC that are visible without keys: the packets of its handshake, and the latency
+//! spin bit (RFC 8999, RFC 9000, RFC 9312).
 //!
-//! The input is UDP datagrams of all flows, in the order of one observation point; the output is
-//! the flows that are certainly QUIC: those whose first Initial was seen. A flow captured from its
-//! middle cannot be distinguished from other datagrams.
+//! The input is the UDP datagrams of all flows, in the order of one observation point. The output
+//! is the flows that are certainly QUIC, because their first Initial was seen. A flow captured from
+//! its middle cannot be distinguished from other datagrams.
 #![allow(
     clippy::vec_box,
     reason = "flows are boxed in their table and handed on as they are"
@@ -27,7 +27,7 @@ use crate::observed::event::PointId;
 use crate::observed::flow::FlowKey;
 use crate::observed::time::Timestamp;
 
-/// Maximum number of flows followed at a time.
+/// Maximum number of flows followed at one time.
 const MAX_FLOWS: usize = 16 * 1024;
 /// The time after which an idle flow is dropped: twice the usual idle timeout of implementations
 /// (30 s).
@@ -48,8 +48,8 @@ impl Flows {
         }
     }
 
-    /// Takes in a datagram; if there is no room, flows that have long been idle are moved to
-    /// `closed`. `stream` becomes the flow's number if it turns out to be QUIC.
+    /// Processes a datagram. If there is no room, flows that have been idle for long are moved to
+    /// `closed`. If the datagram begins a QUIC flow, `stream` is the flow's number.
     pub(crate) fn observe_datagram(
         &mut self,
         datagram: &Datagram,
@@ -80,8 +80,8 @@ impl Flows {
         rest
     }
 
-    /// Drops idle flows, but only once an eighth of all flows is new, so that the cost per flow is
-    /// small.
+    /// Drops idle flows. This happens only when an eighth of all flows is new, so that the cost per
+    /// flow is small.
     fn sweep(&mut self, now: Timestamp, closed: &mut Vec<Box<Flow>>) {
         if self.begun_since_sweep < MAX_FLOWS / 8 {
             return;

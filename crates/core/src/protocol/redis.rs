@@ -1,14 +1,13 @@
-//! Redis's protocol, RESP2 and RESP3 (redis.io, "Redis serialization protocol
-//! specification").
+//! Redis's protocol, RESP2 and RESP3 (redis.io, "Redis serialization protocol specification").
 //!
-//! A command is an array of bulk strings, or a line. Each has one reply, in order, except for RESP3
-//! pushes, which belong to no command.
+//! A command is an array of bulk strings, or a line. Each command has one reply, in order. RESP3
+//! pushes belong to no command.
 
 use super::Step;
 use super::messages::{Input, command, reply};
 use crate::protocol::http::Role;
 
-/// Maximum number of elements of one reply; anything larger is not a plausible reply.
+/// Maximum number of elements of one reply. A larger number is not plausible.
 const MAX_ELEMENTS: u64 = 1 << 24;
 
 /// Messages of one direction.
@@ -17,12 +16,12 @@ pub(crate) struct Messages {
     role: Role,
     state: State,
     line: Vec<u8>,
-    /// Number of remaining elements of the message in progress.
+    /// Number of elements of the current message that are still to come.
     elements: u64,
     is_push: bool,
-    /// The command's first word, as far as it was read.
+    /// The part of the command's first word that was read.
     word: Vec<u8>,
-    /// True if the command's word was reported, or the reply's first element was read.
+    /// True if the command's first word was reported, or the reply's first element was read.
     has_head: bool,
 }
 
@@ -31,13 +30,13 @@ enum State {
     Between,
     /// Collecting an element's line.
     Line,
-    /// In a string, with the number of remaining bytes, its CRLF included.
+    /// In a string; contains the number of remaining bytes, including its CRLF.
     Bulk(u64),
     Ending,
     Lost,
 }
 
-/// Returns true if a command begins here: an array of a bulk string.
+/// Returns true if `bytes` begin a command: an array whose first element is a bulk string.
 pub(super) fn begins_command(bytes: &[u8]) -> bool {
     let Some(rest) = bytes.strip_prefix(b"*") else {
         return false;
@@ -126,7 +125,7 @@ impl Messages {
         Step::Lost
     }
 
-    /// Takes in an element's complete line.
+    /// Processes an element's complete line.
     fn element(&mut self) -> Option<Step> {
         let line = core::mem::take(&mut self.line);
         let text = line.trim_ascii_end();
@@ -141,7 +140,7 @@ impl Messages {
                     return Some(self.lose());
                 };
                 let each = if matches!(kind, b'%' | b'|') { 2 } else { 1 };
-                // Attributes come before the element to which they apply.
+                // Attributes precede the element to which they apply.
                 let itself = u64::from(kind == b'|');
                 let more = count.max(0).unsigned_abs().saturating_mul(each) + itself;
                 self.elements = self.elements.saturating_add(more);
@@ -155,7 +154,7 @@ impl Messages {
                 }
             }
             (b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(', Role::Response) => {}
-            // A command as a line.
+            // A command in the form of a line.
             (_, Role::Request) => {
                 let end = text.iter().position(u8::is_ascii_whitespace);
                 step = Some(command(
@@ -176,7 +175,7 @@ impl Messages {
         step
     }
 
-    /// Continues in a string, whose first bytes are a command's word.
+    /// Continues in a string. The first string of a command is its first word.
     fn bulk(&mut self, left: u64, input: &mut Input<'_, '_>) -> Option<Step> {
         let is_word = self.role == Role::Request && !self.has_head;
         let captured = (left.saturating_sub(2)).min(input.bytes.len() as u64) as usize;

@@ -1,6 +1,7 @@
 //! TLS records, and the part of the handshake that is in clear text (RFC 8446 §5.1, RFC 5246 §6.2).
 //!
-//! Nothing is decrypted. The parser reads the boundaries and types of records, and the hellos.
+//! Nothing is decrypted. The parser reads the boundaries and types of records, and the ClientHello
+//! and ServerHello.
 
 mod hello;
 
@@ -10,11 +11,11 @@ use super::{Step, skip};
 
 /// Length of a record's header, in bytes.
 pub(crate) const HEADER: u64 = 5;
-/// Maximum length of a record: 2^14 bytes plus what encryption may add (RFC 5246 §6.2.3; RFC 8446
-/// §5.2 allows less).
+/// Maximum length of a record in bytes: 2^14, plus the maximum that encryption adds (RFC 5246
+/// §6.2.3; RFC 8446 §5.2 allows less).
 const LONGEST: u16 = (1 << 14) + 2048;
-/// Maximum length of a hello that is kept; with several post-quantum key shares and tickets they
-/// reach a few kilobytes.
+/// Maximum length in bytes of a hello that is kept. With several post-quantum key shares and
+/// tickets a hello has a few kilobytes.
 const LONGEST_HELLO: usize = 16 * 1024;
 
 /// A record's type (RFC 8446 §5.1).
@@ -33,7 +34,7 @@ pub(crate) enum Event {
     Began(Content, u16),
     /// A handshake message in clear text is complete.
     Message(Message),
-    /// The record's last byte.
+    /// The last byte of a record arrived.
     Ended(Content, u16),
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Records {
     state: State,
     header: [u8; HEADER as usize],
     message: Clear,
-    /// True from the ChangeCipherSpec on: handshake messages are then encrypted.
+    /// True after the ChangeCipherSpec: handshake messages are then encrypted.
     is_encrypted: bool,
 }
 
@@ -67,7 +68,7 @@ enum State {
     /// Between records.
     #[default]
     Between,
-    /// In a header, with the number of its bytes that have arrived.
+    /// In a header; contains the number of its bytes that have arrived.
     Header(u8),
     Body {
         content: Content,
@@ -161,7 +162,7 @@ impl Records {
         Some(Step::Tls(Event::Began(content, length)))
     }
 
-    /// Continues in a record's body, at most up to a message's end.
+    /// Continues in a record's body, at most to the end of a message.
     fn read_body(
         &mut self,
         (content, length, left): (Content, u16, u16),
@@ -188,8 +189,8 @@ impl Records {
     }
 }
 
-/// Returns true if a hello fills the record whose body begins here: in TLS 1.3 either side may send
-/// a meaningless ChangeCipherSpec before its second hello (RFC 8446 §D.4).
+/// Returns true if a hello fills the record whose body begins here. In TLS 1.3 either side may send
+/// a ChangeCipherSpec without meaning before its second hello (RFC 8446 §D.4).
 fn is_hello_again(length: u16, left: u16, bytes: &[u8]) -> bool {
     let Some(&[kind, a, b, c]) = bytes.first_chunk() else {
         return false;
@@ -200,7 +201,7 @@ fn is_hello_again(length: u16, left: u16, bytes: &[u8]) -> bool {
         && message + 4 == u32::from(length)
 }
 
-/// Returns true if a record begins here, as far as the bytes go.
+/// Returns true if `bytes` may begin a record, as far as they go.
 pub(crate) fn begins_record(bytes: &[u8]) -> bool {
     match bytes.first_chunk() {
         Some(start) => header(start).is_some(),
@@ -222,13 +223,13 @@ fn header(bytes: &[u8; HEADER as usize]) -> Option<(Content, u16)> {
     is_valid.then_some((content, length))
 }
 
-/// A handshake message in progress. Messages may span records.
+/// A handshake message in progress. A message may span several records.
 #[derive(Clone, Debug, Default)]
 struct Clear {
     header: [u8; 4],
     have: u8,
     left: u32,
-    /// The body of a hello, as long as all of it was captured.
+    /// The body of a hello, as long as every byte of it was captured.
     body: Vec<u8>,
     is_torn: bool,
 }
@@ -247,7 +248,7 @@ impl Clear {
         matches!(self.kind(), CLIENT_HELLO | SERVER_HELLO)
     }
 
-    /// Takes bytes up to the message's end.
+    /// Consumes bytes up to the message's end.
     fn read(&mut self, bytes: &mut &[u8]) -> Option<Message> {
         while self.have < 4 {
             let (&byte, rest) = bytes.split_first()?;

@@ -4,78 +4,80 @@ use super::Id;
 use crate::exchange::wait::WaitKind;
 use crate::observed::kernel_span::Stage;
 
-/// A class of latency: its row of the registry.
+/// A row of the registry: a cause of latency with its properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// The cause that the row is about.
+    /// The id of the cause.
     pub id: Id,
-    /// The title of the cause, in the form of a sentence.
+    /// The title of the cause: a sentence, or a noun phrase.
     pub title: &'static str,
     /// The page that `lagtrace explain` prints, in Markdown.
     pub page: &'static str,
     /// The layer that a finding on the cause accuses.
     pub layer: LayerId,
-    /// The kinds of wait that the cause lengthens, for finding it in a timeline.
+    /// The kinds of wait that the cause lengthens. With them, a view finds the cause in a timeline.
     pub(crate) waits: &'static [WaitKind],
-    /// The stages of the server's kernel that are the mechanism of a server's cause; empty where
-    /// the stages would only fit the cause.
+    /// The stages of a request in the server's kernel in which this cause spends its time. Empty if
+    /// time in a stage would not show that this cause is the reason.
     pub(crate) stages: &'static [Stage],
-    /// The causes that this one follows from, the likeliest first.
+    /// The causes of which this one can be a consequence, the likeliest first.
     pub(crate) follows: &'static [Origin],
-    /// The general causes of which this cause is a particular case; it comes before them.
+    /// The more general causes of which this cause is a special case. This cause is ranked before
+    /// them.
     pub(crate) particular_to: &'static [Id],
-    /// The property of a traced route that supports the cause.
+    /// The finding of a traced route that supports the cause.
     pub(crate) route: Option<RouteProperty>,
     /// The socket option that decides whether the cause applies.
     pub(crate) option: Option<SocketOption>,
     /// True if no request succeeds while the cause lasts.
     pub(crate) is_blocking: bool,
-    /// True if the row only locates time that no cause explains: it has no rule, and the account of
-    /// time makes the finding.
+    /// True if the row only names the place of time that no cause explains. Such a row has no rule:
+    /// the account of time makes the finding.
     pub is_place: bool,
-    /// True if the time lies between exchanges, where no account books it: a client that waits
-    /// before it sends. Such a cause claims nothing of the exchanges.
+    /// True if the time is between exchanges, where the account books no time: for example, a
+    /// client that waits before it sends. Such a cause claims no time of exchanges.
     pub(crate) is_between_exchanges: bool,
-    /// True if the time may be work that has to be done, so that no latency without it can be
+    /// True if the time may be necessary work. The latency without such a cause cannot be
     /// predicted.
     pub(crate) may_be_work: bool,
-    /// True if the cause identifies where the time was spent and not why: a server that works,
-    /// streams or polls as it should looks the same. Its verdict is at most possible, however
-    /// certain the place is.
+    /// True if the cause shows where the time was spent, but not why: a server that works, streams
+    /// or polls as intended looks the same. Its verdict is at most *possible*, even if the place is
+    /// certain.
     pub says_only_where: bool,
 }
 
-/// A cause that another one follows from.
+/// A cause of which another cause can be a consequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) cause: Id,
     pub(crate) time: SharedTime,
 }
 
-/// The relation between a consequence's time and its cause's time.
+/// The relation between the time of a consequence and the time of its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SharedTime {
-    /// Additional time of the same origin: a path that loses data segments loses SYNs too.
+    /// The consequence costs additional time. Example: a path that loses data segments loses SYNs
+    /// too.
     Besides,
-    /// Time that the cause has counted already.
+    /// The consequence's time is part of the cause's time.
     Within,
 }
 
-/// A property of a traced route that supports a finding on the path.
+/// A finding of a traced route that supports a finding on the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RouteProperty {
-    /// The hop from which on probes are lost.
+    /// A hop from which on probes are lost.
     Loss,
-    /// The hop at which most of the delay begins.
+    /// A hop at which most of the delay begins.
     Delay,
 }
 
 /// A socket option that decides whether a cause applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SocketOption {
-    /// `TCP_NODELAY`, the remedy.
+    /// `TCP_NODELAY`: the cause applies only where it is off.
     NoDelay,
-    /// `TCP_CORK`, the harm.
+    /// `TCP_CORK`: the cause applies only where it is on.
     Cork,
 }
 
@@ -119,7 +121,7 @@ impl LayerId {
     }
 }
 
-/// A row in which the columns that few causes need are empty.
+/// A row with default values, for the columns that only few causes need.
 pub(super) const PLAIN: Cause = Cause {
     id: Id::ServerThink,
     title: "",

@@ -7,7 +7,7 @@ use super::{EvidenceKind, Verdict};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::registry::Id;
 
-/// The time of one service, each nanosecond of it booked once.
+/// The time of one service. Each nanosecond is booked exactly once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Account {
     /// The server's address and port.
@@ -51,15 +51,15 @@ pub struct Claim {
     pub claimed_ns: u64,
 }
 
-/// The place of a finding's time, apart from the reason for it.
+/// The place where a finding's time passed, independent of the cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Location {
     /// The certainty that the time passed at the culprit, whatever the cause.
     pub certainty: Verdict,
     /// The best evidence for that certainty.
     pub because: String,
-    /// The time in the account that only this finding claims. Less than its cost where other
-    /// findings claim the same time.
+    /// The time in the account that this finding claims. It is less than the finding's cost if
+    /// another finding claims part of the same time.
     pub claimed_ns: u64,
     /// Share of the time of all services, connection setup included, 0 to 1.
     pub share: f64,
@@ -68,31 +68,30 @@ pub struct Location {
     pub shape: Option<Shape>,
 }
 
-/// The statement of one kind of evidence on a finding.
+/// One kind of evidence, and its relation to a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Witness {
     /// The kind of evidence.
     pub kind: EvidenceKind,
-    /// The statement of that evidence on the finding.
+    /// The relation of that evidence to the finding.
     pub says: Says,
 }
 
-/// A statement on a finding.
+/// The relation of evidence to a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Says {
-    /// Evidence for the finding, or for a circumstance that fits it.
+    /// The evidence supports the finding, or a circumstance that fits it.
     Supports,
-    /// Evidence against the finding.
+    /// The evidence contradicts the finding.
     Contradicts,
-    /// Evidence that was collected and neither supports nor contradicts the finding.
+    /// The evidence was collected, and neither supports nor contradicts the finding.
     Silent,
-    /// Evidence that was not collected: not requested, not permitted, or not available on this
-    /// host.
+    /// The evidence was not collected: not requested, not permitted, or not available on this host.
     NotAvailable,
 }
 
-/// The distribution over requests of time that no cause explains.
+/// The distribution of unexplained time over requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
@@ -102,7 +101,7 @@ pub enum Shape {
     Spread,
     /// Nearly all of the time in a few requests.
     Rare,
-    /// More and more time as the capture goes on.
+    /// More time in later requests.
     Growing,
     /// Slow requests at regular intervals.
     Periodic,

@@ -1,7 +1,6 @@
 //! The figures of a connection, as given by `tcptrace -l` and `tshark -z conv,tcp`.
 //!
-//! `None` means that the figure cannot be determined from the capture; zero means that it was
-//! counted.
+//! `None` means that the figure cannot be determined from the capture; zero is a counted value.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +19,7 @@ pub struct Connections {
 /// A TCP connection, or a QUIC one as far as its packets can be read without keys.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectionRecord {
-    /// `tcp` or `quic`.
+    /// The protocol: `tcp` or `quic`.
     pub protocol: String,
     /// The observation point's number.
     pub point: u16,
@@ -53,8 +52,8 @@ pub struct ConnectionRecord {
     pub end: ConnectionEnd,
     /// Requests with their responses; `None` where an end was not seen.
     pub exchanges: Option<u64>,
-    /// Total time lost by the exchanges, network transit and transfer not counted; `None` without
-    /// any exchanges.
+    /// Total time lost by the exchanges, without network transit and transfer; `None` if there are
+    /// no exchanges.
     pub lost: Option<Lost>,
     /// True if RFC 7323 timestamps are in use.
     pub timestamps: Option<bool>,
@@ -73,7 +72,7 @@ pub struct ConnectionRecord {
 /// The position of an observation point.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Vantage {
-    /// `client`, `server` or `between`; `None` where the position cannot be determined.
+    /// The position: `client`, `server` or `between`; `None` if it cannot be determined.
     pub place: Option<String>,
     /// The evidence for `place`: `round-trips` (the parts of the round trip on either side of the
     /// point) or `ttl` (one end's packets passed no router).
@@ -157,7 +156,7 @@ pub struct ConnectionSide {
     /// on the peer's packets that this end echoed. `None` where the ends have not agreed on ECN.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<CongestionMarks>,
-    /// The data sent before this end's first data could have been acknowledged.
+    /// The data that this end sent before the first acknowledgement of its data could arrive.
     pub initial_window: Option<InitialWindow>,
     /// The operating system, as far as it can be determined from the packets.
     pub system: SystemFacts,
@@ -172,7 +171,7 @@ pub struct CongestionMarks {
     pub echoed: u64,
 }
 
-/// Round trips from the observation point to an end and back. They cover only that half of the
+/// Round trips from the observation point to an end and back. They cover only this part of the
 /// path, and include the end's delay before it acknowledges.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundTripFigures {
@@ -214,30 +213,29 @@ pub struct Retransmissions {
     pub repeated: u64,
     /// Payload bytes of the repeated packets.
     pub repeated_bytes: u64,
-    /// Packets that filled a hole and were sent after the data that arrived before them: the first
-    /// copy was lost before the observation point.
+    /// Packets that filled a hole and were sent later than data that had already arrived. They are
+    /// retransmissions, and their first copy was lost before the observation point.
     pub lost_before: u64,
-    /// Packets that filled a hole and were sent before the data that arrived before them: they were
-    /// overtaken on the way.
+    /// Packets that filled a hole and were sent earlier than data that had already arrived. That
+    /// data overtook them on the path.
     pub overtaken: u64,
     /// Maximum number of bytes that overtook a packet; `None` if no packet was overtaken.
     pub overtaken_by_bytes: Option<u64>,
-    /// Packets that filled a hole and for which it cannot be determined whether the first copy was
-    /// lost or the packet was overtaken.
+    /// Packets that filled a hole for either reason: it cannot be determined which.
     pub filled: u64,
     /// Packets duplicated by the path or the capture.
     pub copies: u64,
     /// Spurious retransmissions: sent although an earlier copy had arrived (RFC 3522, D-SACK).
     pub spurious: u64,
-    /// Losses within exchanges repaired by fast retransmission, because the receiver reported later
-    /// data; `None` where no exchange was seen that could have shown such losses.
+    /// Losses in exchanges that fast retransmission repaired, because the receiver had reported
+    /// later data. `None` where no exchange could have shown such losses.
     pub fast: Option<u64>,
-    /// Losses within exchanges repaired by the retransmission timer; `None` as for `fast`.
+    /// Losses in exchanges that the retransmission timeout repaired; `None` as for `fast`.
     pub timeout: Option<u64>,
-    /// Losses within exchanges repaired by a tail-loss probe; `None` as for `fast`.
+    /// Losses in exchanges that a tail-loss probe repaired; `None` as for `fast`.
     pub tail_loss_probe: Option<u64>,
-    /// Losses of `fast`, `timeout` and `tail_loss_probe` whose retransmission was lost at least
-    /// once as well; `None` as for `fast`.
+    /// Losses among `fast`, `timeout` and `tail_loss_probe` whose retransmission was also lost at
+    /// least once; `None` as for `fast`.
     pub lost_again: Option<u64>,
     /// The shortest time from a packet to its retransmission by a timer.
     pub least_timeout_ns: Option<u64>,
@@ -250,14 +248,14 @@ pub struct Retransmissions {
 pub struct Acknowledgements {
     /// Packets that carry an acknowledgement only.
     pub bare: u64,
-    /// Bare acknowledgements that repeat the one before while data is outstanding.
+    /// Bare acknowledgements that repeat the previous one while data is outstanding.
     pub duplicate: u64,
     /// Packets with SACK blocks.
     pub sacks: u64,
     /// Packets with SACK blocks that report bytes that arrived twice (RFC 2883).
     pub d_sacks: u64,
-    /// Bare acknowledgements, of less than two full segments, that arrived 20 to 600 ms later than
-    /// the path explains; `None` where the round trip to this end could not be timed.
+    /// Bare acknowledgements of less than two full segments that arrived 20 to 600 ms later than
+    /// the path explains. `None` where the round trip to this end could not be measured.
     pub delayed: Option<Delays>,
 }
 
@@ -277,7 +275,7 @@ pub struct InitialWindow {
     pub bytes: u64,
     /// Full segments, rounded up.
     pub segments: u64,
-    /// True if the end had no more to send: the window may be larger.
+    /// True if the end had no more data to send, so that the window may be larger.
     pub is_least: bool,
 }
 
@@ -287,7 +285,7 @@ pub struct SystemFacts {
     /// The apparent system: `Linux`, `Windows`, `macOS or iOS`, `FreeBSD`; `None` unless the SYN's
     /// options and the TTL agree.
     pub looks_like: Option<String>,
-    /// The observations that `looks_like` is based on.
+    /// The observations on which `looks_like` is based.
     pub because: Vec<String>,
     /// The initial TTL of the end's packets.
     pub initial_ttl: Option<u8>,

@@ -18,14 +18,14 @@ pub fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
-/// Formats a part of a total, with the noun and verb that the total takes: `1 of 1 request was`,
-/// `1 of 3 requests were`.
+/// Formats a part of a total, with a noun that agrees with the total: `1 of 1 request`, `1 of 3
+/// requests`.
 pub(crate) fn part_of(n: u64, total: u64, one: &str, many: &str) -> String {
     format!("{} of {}", count(n), counted(total, one, many))
 }
 
-/// Formats a fraction, 0 to 1, in percent; a tiny fraction is not rounded to 0 %,
-/// nor one just below 1 to 100 %.
+/// Formats a fraction, 0 to 1, in percent. A tiny fraction is not rounded to 0 %, and one just
+/// below 1 is not rounded to 100 %.
 pub fn share(part: f64) -> String {
     let percent = part * 100.0;
     match percent {

@@ -8,7 +8,7 @@ use super::{Figures, StatusCount};
 /// The results of a load run, warm-up excluded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadRun {
-    /// Connections kept open at once.
+    /// Connections kept open in parallel.
     pub connections: u32,
     /// The protocol, TLS and socket settings of the connections.
     pub transport: Option<Transport>,
@@ -21,11 +21,11 @@ pub struct LoadRun {
     pub responses: u64,
     /// Whole responses per second.
     pub rate: f64,
-    /// Half the width of the 95 % interval of `rate`, from its spread over the seconds; `None` for
-    /// fewer than three seconds.
+    /// Half the width of the 95 % interval of `rate`, from its variation between seconds; `None`
+    /// for fewer than three seconds.
     pub rate_margin: Option<f64>,
-    /// True if fewer requests were answered than were due although the generator was on time: the
-    /// wait for a connection grew throughout the run.
+    /// True if fewer requests were answered than were due although the generator was on time. The
+    /// wait for a free connection then grew throughout the run.
     pub falls_behind: bool,
     /// Responses by status, failures by kind.
     pub outcomes: Vec<StatusCount>,
@@ -36,26 +36,26 @@ pub struct LoadRun {
     /// Bytes received.
     pub received_bytes: u64,
     /// Time from when a request was due (at a fixed rate) or sent (in closed loop) to its last
-    /// byte; a timeout counts with its age.
+    /// byte. A request that timed out counts with the time until the timeout.
     pub latency_ns: Figures,
-    /// Time from when the request was sent to its last byte: the figure of tools that do not count
-    /// the wait for a free connection.
+    /// Time from when the request was sent to its last byte. Tools that do not count the wait for a
+    /// free connection show this figure.
     pub service_ns: Figures,
-    /// True if the latency differs from `service_ns` by more than its error: requests waited for a
-    /// free connection.
+    /// True if the latency differs from `service_ns` by more than its error, because requests
+    /// waited for a free connection.
     #[serde(default)]
     pub waits_for_connections: bool,
     /// Time from when the request was sent to the first byte of its response.
     pub first_byte_ns: Figures,
-    /// In closed loop: the latencies that requests due at an even pace would have met. A request
-    /// that took longer than a connection's mean interval delayed other requests: each of these is
-    /// added with the time that remained of the wait (HdrHistogram's correction for coordinated
-    /// omission, which wrk applies to its output). `None` at a fixed rate, where `latency_ns`
-    /// counts the wait already.
+    /// In closed loop: the latencies that requests due at an even pace would have had. A request
+    /// that took longer than a connection's mean interval delayed others. Each of these is added
+    /// with the time that it would have waited. This is HdrHistogram's correction for coordinated
+    /// omission, which wrk applies to its output. `None` at a fixed rate, where `latency_ns`
+    /// includes this wait.
     #[serde(default)]
     pub even_pace_ns: Option<Figures>,
-    /// True if `even_pace_ns` differs markedly from the latency: stalls met fewer requests than they
-    /// would have met at an even pace.
+    /// True if `even_pace_ns` differs markedly from the latency: stalls delayed fewer requests than
+    /// they would have delayed at an even pace.
     #[serde(default)]
     pub hides_stalls: bool,
     /// The 95 % intervals of the median and the 99th percentile, by resampling whole seconds and
@@ -69,11 +69,31 @@ pub struct LoadRun {
     /// The results of each URL, in the order given; empty if there was only one URL.
     #[serde(default)]
     pub urls: Vec<UrlRun>,
+    /// The part of the load whose packets were captured; `None` if no packets were, or if all were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captured_part: Option<CapturedPart>,
     /// Seconds of warm-up, which no figure includes.
     #[serde(default)]
     pub warm_up_seconds: f64,
     /// The processor use and lateness of the generator itself.
     pub generator: Option<Generator>,
+}
+
+/// The requests of the part of a load whose packets were captured. The load's own figures are those
+/// of the other part.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CapturedPart {
+    /// Whole responses.
+    pub responses: u64,
+    /// Mean latency, in nanoseconds.
+    pub mean_ns: u64,
+    /// Longest latency, in nanoseconds.
+    pub longest_ns: u64,
+    /// Share of the other part's request time, 0 to 1, by which its requests took longer than as
+    /// many captured ones.
+    pub excess_share: f64,
+    /// True if that share is so large that the packets do not explain the load.
+    pub differs: bool,
 }
 
 impl LoadRun {
@@ -91,8 +111,9 @@ pub struct Stages {
     pub requests: u64,
     /// Requests whose timestamps were missing or not plausible.
     pub without: u64,
-    /// Requests that were acknowledged before their response arrived. For the others the path's
-    /// stage is the connection's minimum round-trip time, and the rest is the server's.
+    /// Requests that were acknowledged before their response arrived. For all others, the stage
+    /// `path` is the connection's minimum round-trip time, and the remaining time counts as the
+    /// server's.
     pub acknowledged_apart: u64,
     /// The stages of each request, in order; they add up to its latency.
     pub stages: Vec<Stage>,
@@ -158,15 +179,15 @@ pub struct Transport {
     pub unix_socket: Option<String>,
     /// The options set on our sockets, as `setsockopt(2)` names them.
     pub options: Vec<String>,
-    /// The source addresses that connections use in turn; empty: the kernel chose.
+    /// The source addresses that connections use in rotation; empty if the kernel chose them.
     pub sources: Vec<String>,
 }
 
-/// The TLS of a load run. Its handshakes include those of the warm-up: the time of handshakes is in
-/// no request's service time.
+/// The TLS parameters and handshakes of a load run, including the handshakes of the warm-up. No
+/// request's service time includes a handshake.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TlsUse {
-    /// `TLS 1.3`.
+    /// The version, `TLS 1.3`.
     pub version: String,
     /// The cipher suite's registered name.
     pub cipher: String,
@@ -189,6 +210,6 @@ pub struct Generator {
     /// Lateness with which a response may have been read, 99th percentile, in nanoseconds; up to 25
     /// % too high.
     pub read_lag_p99_ns: u64,
-    /// True if the generator, and not the service, may have set the figures.
+    /// True if the generator, and not the service, may have determined the figures.
     pub is_limit: bool,
 }

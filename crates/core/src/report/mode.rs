@@ -23,6 +23,6 @@ pub struct LatencyMode {
     pub waits: Vec<WaitShare>,
     /// The findings that make these exchanges slow, by cause.
     pub causes: Vec<Id>,
-    /// The first of the exchanges, in full.
+    /// The first exchange of the peak, in full.
     pub exemplars: Vec<Exemplar>,
 }

@@ -3,18 +3,18 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The overall result of a diagnosis, and the limits of the claim.
+/// The overall result of a diagnosis, and its limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Overall {
     /// The result.
     pub result: OverallResult,
     /// Share of the request time that no known wait explains, 0 to 1.
     pub unexplained_share: f64,
-    /// The time that neither distance nor transmission nor a finding accounts for; `None` if nothing
-    /// was booked, or if findings locate that time.
+    /// The time that is not explained by distance, transmission or a finding; `None` if nothing was
+    /// booked, or if findings locate that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unclaimed: Option<Unclaimed>,
-    /// The limits of the claim.
+    /// The limits of the result.
     pub caveats: Vec<Caveat>,
 }
 
@@ -41,9 +41,9 @@ pub enum OverallResult {
     SomeFailed,
     /// No cause was found, and much of the request time is unexplained.
     Unexplained,
-    /// No cause was found; the time of note is the server's own, about the same in each request.
+    /// No cause was found. All located time is the server's own, about the same in each request.
     ServersOwnTime,
-    /// No cause was found, but time was located that none explains.
+    /// No cause was found, but findings locate unexplained time.
     Located,
     /// No cause was found, but not every layer could be ruled out.
     Suspected,
@@ -51,11 +51,11 @@ pub enum OverallResult {
     NothingFound,
 }
 
-/// A limit of what a diagnosis claims.
+/// A limit of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Caveat {
-    /// The requests are too few to know the tail of the latency.
+    /// There are too few requests to determine the tail of the latency.
     FewRequests,
     /// Part of the request time is unexplained.
     UnexplainedTime,
@@ -63,4 +63,6 @@ pub enum Caveat {
     PacketsDropped,
     /// Requests cut by the capture were left out.
     RequestsCut,
+    /// The requests outside the captured part of the load took longer than those in it.
+    CapturedPartDiffers,
 }

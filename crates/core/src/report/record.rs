@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 use super::Exemplar;
 use crate::exchange::wait::Owner;
 
-/// An exchange as printed by `lagtrace analyze` and `lagtrace watch` with `--format ndjson`, one a
-/// line.
+/// An exchange as printed by `lagtrace analyze` and `lagtrace watch` with `--format ndjson`, one
+/// per line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExchangeRecord {
     /// The type of the record, always `exchange`.
     pub r#type: String,
-    /// The capture file; `kernel` where the exchange was watched live, in no file.
+    /// The capture file; `kernel` if the exchange was watched live, without a file.
     pub capture: String,
     /// Wireshark's index of the connection, `tcp.stream`; `None` where there were too many
     /// connections to number, or no file.
     pub stream: Option<u64>,
-    /// The exchange's index on its connection, from 0, as far as seen.
+    /// The exchange's index among those seen on its connection, from 0.
     pub ordinal: u32,
     /// The HTTP status, where there is one.
     pub status: Option<u16>,
-    /// The latency minus network transit and transfer: the time for which somebody made the
-    /// exchange wait.
+    /// The latency minus network transit and transfer: the time for which one of the parties made
+    /// the exchange wait.
     pub cost_ns: u64,
     /// Setup time of the connection, where this exchange includes it.
     pub setup_ns: Option<u64>,
@@ -44,12 +44,13 @@ pub struct RecoveryRecord {
     pub mechanism: String,
     /// Time lost by the exchange.
     pub took_ns: u64,
-    /// The number of the retransmission; `None` in no file.
+    /// The packet number of the retransmission; `None` without a file.
     pub packet: Option<u64>,
 }
 
 impl ExchangeRecord {
-    /// Returns the record of an exchange that was watched live: no file holds its packets.
+    /// Returns the record of an exchange that was watched live, without packet numbers, because no
+    /// file contains its packets.
     pub fn without_packets(mut self) -> Self {
         self.exchange.forget_packets();
         for recovery in &mut self.recoveries {

@@ -14,7 +14,7 @@ pub struct Route {
     pub port: Option<u16>,
     /// The source address.
     pub source: Option<String>,
-    /// `tcp`, `tcp-connect`, `udp`, `paris`, `dublin`, `in-connection`, `icmp`.
+    /// The method: `tcp`, `tcp-connect`, `udp`, `paris`, `dublin`, `in-connection`, `icmp`.
     pub method: String,
     /// True if raw sockets were used, which needs a privilege.
     pub is_raw: bool,
@@ -27,15 +27,16 @@ pub struct Route {
     pub distance: Option<u8>,
     /// The address that answered for the target, where it differs from the target's.
     pub answered_by: Option<String>,
-    /// The first hop from which on probes are lost, all the way to the target.
+    /// The first of the hops at the end of the route that all lose probes; `None` if there are
+    /// none.
     pub loss_from: Option<u8>,
-    /// `kernel`, or `user` where a round trip was stamped by this program.
+    /// The origin of the timestamps: `kernel`, or `user` if this program took some of them.
     pub stamp: String,
     /// The paths of the flows, where several flows were tried.
     pub paths: Vec<RoutePath>,
     /// The path MTU; `None` where it was not measured.
     pub mtu: Option<RouteMtu>,
-    /// The hops at which probes have other addresses, ports or checksums than at the hop before: a
+    /// The hops at which probes have other addresses, ports or checksums than at the hop before. A
     /// NAT is in between, or is that hop itself.
     #[serde(default)]
     pub translated_before: Vec<u8>,
@@ -108,12 +109,12 @@ pub struct Hop {
     pub answers: Vec<String>,
     /// Round-trip times to the hop.
     pub rtt_ns: ProbeFigures,
-    /// The part of the minimum round-trip time that the hops after this one share. The rest is the
-    /// hop's own slowness to answer.
+    /// The part of the hop's minimum round-trip time that the later hops also have. The other part
+    /// is the time that the hop itself takes to answer.
     #[serde(default)]
     pub kept_ns: u64,
-    /// The time that the hop itself takes to answer, the part of its minimum round-trip time that
-    /// later hops do not share, where it is material; `None` elsewhere.
+    /// The time that the hop itself takes to answer: the part of its minimum round-trip time that
+    /// later hops do not have. `None` if it is not material.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_ns: Option<u64>,
     /// The latest round-trip times, oldest first; `None` for lost probes.
@@ -125,12 +126,12 @@ pub struct Hop {
     /// Time to live of the hop's answers.
     #[serde(default)]
     pub reply_ttl: Option<u8>,
-    /// The translated form of probes that arrive here, where it differs from the one sent.
+    /// The translated form of probes that arrive at this hop, where it differs from the one sent.
     #[serde(default)]
     pub translation: Option<HopTranslation>,
 }
 
-/// A probe as it looked at the last hop it reached: a NAT changed it on the way.
+/// A probe as it arrived at the last hop it reached, after a NAT had changed it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HopTranslation {
     /// The translated source address; `None` where only the checksum shows the translation.
@@ -141,8 +142,8 @@ pub struct HopTranslation {
     pub destination: Option<String>,
     /// The translated destination port.
     pub destination_port: u16,
-    /// The increase of the checksum, in ones' complement: the same for all hops after the same
-    /// NATs.
+    /// The increase of the checksum, in ones' complement. It is the same for all hops behind the
+    /// same NATs.
     pub checksum_shift: u16,
 }
 
@@ -159,9 +160,8 @@ pub enum HopState {
     Limited,
     /// The hop answered some probes, and the loss persists to the target.
     Lossy,
-    /// The hop answered some probes; whether it limits its answers or loses probes cannot be
-    /// determined, because the answers of the hops after it may be limited as well, or there are
-    /// none.
+    /// The hop answered some probes. It cannot be determined if it limits its answers or loses
+    /// probes, because later hops may limit their answers too, or there are none.
     Undecided,
     /// The hop never answered.
     Silent,

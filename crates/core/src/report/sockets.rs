@@ -1,4 +1,4 @@
-//! Live sockets as they were seen.
+//! Live sockets, as they were sampled.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub struct LiveSocket {
     pub state: String,
     /// The local address; for a Unix socket its path, or `*`, and its inode.
     pub local: String,
-    /// The peer's address; port 0 for a listener, `*` and its inode for a Unix socket.
+    /// The peer's address: port 0 for a listener; `*` and the peer's inode for a Unix socket.
     pub remote: String,
     /// The processes that hold the socket; empty where no process holds it or we lack the
     /// permission to know.
@@ -28,7 +28,7 @@ pub struct LiveSocket {
     pub peer: Vec<Holder>,
     /// The control group of the first holder; `None` where no holder is known.
     pub cgroup: Option<String>,
-    /// The first characters of the container's id.
+    /// The first characters of the id of the first holder's container.
     pub container: Option<String>,
     /// User id of the socket's creator.
     pub uid: u32,
@@ -48,15 +48,15 @@ pub struct LiveSocket {
     pub tcp: Option<TcpInfo>,
     /// The socket options; `None` where they could not be read.
     pub options: Option<LiveOptions>,
-    /// Samples in which the socket's own stack held bytes back, of all samples.
+    /// Samples in which this host's stack held bytes of the socket back, out of all samples.
     pub holding: Tally,
     /// Samples in which a listener's accept queue, a UDP socket's receive buffer or a Unix socket's
-    /// send buffer was full, of all samples.
+    /// send buffer was full, out of all samples.
     pub full: Tally,
     /// Packets dropped at the socket (for a listener, connection attempts) from the first sample to
     /// the last; `None` with a single sample or where the kernel does not count drops.
     pub dropped: Option<u32>,
-    /// Remarks on the state of the socket that costs time.
+    /// Remarks on states of the socket that cost time.
     pub remarks: Vec<String>,
 }
 

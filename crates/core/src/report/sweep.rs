@@ -7,25 +7,25 @@ use super::{Figures, LoadRun};
 
 /// Minimum number of steps for determining the knee of a curve.
 const LEAST_STEPS: usize = 3;
-/// Share of the highest power from which a step counts as equal to the step with the highest power.
-/// The knee is the step with the least load among these equal steps.
+/// Minimum power, as a share of the highest, for a step to count as equal to the step with the
+/// highest power. The knee is the step with the least load among these equal steps.
 const EQUAL_POWER: f64 = 0.95;
-/// Maximum share of failed requests of a step that can be the knee.
+/// Maximum share of failed requests in a step that can be the knee.
 const FEW_FAILURES: f64 = 0.01;
 
 /// Load in ascending steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sweep {
-    /// The quantity that ascends: `connections` or `rate`.
+    /// The quantity that increases: `connections` or `rate`.
     pub over: String,
     /// The steps, lowest load first.
     pub steps: Vec<SweepStep>,
-    /// The index of the step that is the knee: the step with the highest power, that is responses
-    /// per second divided by their mean latency (Kleinrock, "Power and deterministic rules of thumb
-    /// for probabilistic problems in computer communications", ICC 1979). `None` if the knee cannot
-    /// be determined.
+    /// The index of the step that is the knee: the step with the least load among those with about
+    /// the highest power. Power is responses per second divided by their mean latency (Kleinrock,
+    /// "Power and deterministic rules of thumb for probabilistic problems in computer
+    /// communications", ICC 1979). `None` if the knee cannot be determined.
     pub knee: Option<usize>,
-    /// The reason that there is no knee, or the limit that the knee represents.
+    /// The reason that there is no knee, or what limits the service at the knee.
     pub remark: Option<String>,
 }
 
@@ -64,10 +64,10 @@ impl From<&LoadRun> for SweepStep {
 
 impl SweepStep {
     /// Returns the power of a step: responses per second divided by their mean latency. The power
-    /// falls when more load only makes requests wait. `None` where the power is not meaningful.
+    /// decreases when more load only makes requests wait. It is 0 if it would not be meaningful.
     fn power(&self) -> f64 {
         let requests = self.latency_ns.count.max(1) as f64;
-        // If the queue grows throughout the measurement, so does the latency.
+        // The latency of a queue that grows throughout the step depends on the step's length.
         if self.falls_behind || self.failed as f64 > requests * FEW_FAILURES {
             return 0.0;
         }
@@ -76,7 +76,7 @@ impl SweepStep {
 }
 
 impl Sweep {
-    /// Makes a sweep of these steps over `connections` or `rate`.
+    /// Makes a sweep of these steps; `over` is `connections` or `rate`.
     pub fn new(over: &str, steps: Vec<SweepStep>) -> Self {
         let (knee, remark) = match knee(&steps) {
             Ok(knee) => (Some(knee), None),
@@ -104,7 +104,7 @@ fn knee(steps: &[SweepStep]) -> Result<usize, &'static str> {
     }
     let is_high = |step: &SweepStep| step.power() >= highest * EQUAL_POWER;
     let knee = steps.iter().position(is_high).unwrap_or(0);
-    // The step after the knee confirms the knee.
+    // The knee is confirmed by the step after it, so the generator must not limit that step either.
     if steps
         .iter()
         .take(knee + 2)
@@ -132,8 +132,8 @@ fn knee(steps: &[SweepStep]) -> Result<usize, &'static str> {
 mod tests {
     use super::*;
 
-    /// Returns the steps of a service that answers at most 1,000 requests per second, each in at
-    /// least 1 ms.
+    /// Returns the steps of a service that answers each request in at least 1 ms, and at most 8,000
+    /// requests per second.
     fn steps(limit: usize) -> Vec<SweepStep> {
         let step = |n: usize| {
             let connections = 1 << n;
@@ -168,14 +168,14 @@ mod tests {
         let above: Vec<SweepStep> = steps(99).into_iter().skip(3).collect();
         let remark = Sweep::new("connections", above).remark;
         assert!(remark.expect("a reason").contains("at or below the first"));
-        // A single connection is the minimum load.
+        // One connection is the minimum load, so the first step can be the knee.
         let mut least = steps(99);
         least.iter_mut().for_each(|step| step.rate = 1000.0);
         least.iter_mut().for_each(|step| {
             step.latency_ns.mean = u64::from(step.connections) * 1_000_000;
         });
         assert_eq!(Sweep::new("connections", least.clone()).knee, Some(0));
-        // A rate of one request per second is not the minimum.
+        // One request per second is not the minimum rate.
         for step in &mut least {
             (step.offered_rate, step.connections) = (Some(f64::from(step.connections)), 1);
         }

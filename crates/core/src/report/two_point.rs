@@ -29,16 +29,16 @@ pub struct Joined {
     pub places: Vec<Place>,
 }
 
-/// The clock of the server's capture relative to that of the client's.
+/// The relation of the server capture's clock to the client capture's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockRelation {
-    /// Offset by which the server's clock is ahead at the first packet of the client's capture, if
-    /// the quickest packets took equally long in both directions.
+    /// Offset by which the server's clock is ahead at the first packet of the client's capture. It
+    /// assumes that the quickest packets took equally long in both directions.
     pub offset_ns: i64,
-    /// Maximum error of the offset, however asymmetric the path is: half of the minimum
-    /// round-trip time.
+    /// Maximum error of the offset, however asymmetric the path is: half of the minimum round-trip
+    /// time.
     pub offset_error_ns: u64,
-    /// Gain in nanoseconds per second; 0 where no gain could be distinguished.
+    /// Nanoseconds per second that the server's clock gains; 0 where no gain was measurable.
     pub drift_ppb: i64,
     /// Maximum error of the gain; `None` where the captures are too short.
     pub drift_error_ppb: Option<u64>,
@@ -47,13 +47,14 @@ pub struct ClockRelation {
 /// A direction between two captures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Way {
-    /// `client-to-server` or `server-to-client`.
+    /// The direction: `client-to-server` or `server-to-client`.
     pub direction: String,
-    /// The one-way delays; all of them are off by the same error of the clock.
+    /// The one-way delays. All of them contain the same error of the clock offset.
     pub delay_ns: Figures,
-    /// Segments that left one capture, did not reach the other and had to be retransmitted.
+    /// Segments that passed one capture, did not reach the other and had to be retransmitted.
     pub lost: u64,
-    /// Segments retransmitted although they had arrived: their acknowledgement was lost or late.
+    /// Segments retransmitted although they had arrived, because their acknowledgement was lost or
+    /// late.
     pub needless: u64,
     /// Bare acknowledgements that did not reach the other capture.
     pub acks_lost: u64,
@@ -62,12 +63,12 @@ pub struct Way {
 /// A place where time passes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
-    /// `client-host`, `client-to-server-path`, `server-host`,
-    /// `server-to-client-path`, or `unknown`.
+    /// The place: `client-host`, `client-to-server-path`, `server-host`, `server-to-client-path`,
+    /// or `unknown`.
     pub place: String,
     /// Sum over the exchanges.
     pub total_ns: u64,
-    /// Part of `total_ns` that passed until something lost was retransmitted.
+    /// Part of `total_ns` that passed until a lost packet was retransmitted.
     pub loss_ns: u64,
     /// Share of all exchanges' time, 0 to 1.
     pub share: f64,

@@ -1,4 +1,4 @@
-//! The samples of a route, folded into a state of bounded size.
+//! The samples of a route, added up with bounded memory.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -12,7 +12,7 @@ use crate::stats::histogram::Distribution;
 
 /// Maximum number of addresses kept for one hop.
 const MAX_ADDRESSES: usize = 64;
-/// Maximum number of round trips kept for one hop, the latest.
+/// Maximum number of round trips kept for one hop; the latest ones are kept.
 pub(super) const MAX_HISTORY: usize = 64;
 /// Maximum number of kinds of answers kept for one hop.
 const MAX_ANSWERS: usize = 16;
@@ -23,7 +23,7 @@ const MAX_FLOWS: usize = 256;
 /// Maximum number of labels kept for one hop.
 const MAX_LABELS: usize = 8;
 
-/// A route as far as known from the samples taken so far; it can be read at any time.
+/// A route according to the samples so far. It can be read at any time.
 #[derive(Clone, Debug, Default)]
 pub struct RouteTally {
     pub(super) start: Option<TraceStart>,
@@ -35,7 +35,7 @@ pub struct RouteTally {
     pub(super) mtu: Option<PathMtu>,
 }
 
-/// The samples of one hop, summed up.
+/// The samples of one hop, added up.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HopTally {
     pub(super) sent: u64,
@@ -43,14 +43,15 @@ pub(super) struct HopTally {
     pub(super) addresses: BTreeMap<IpAddr, u64>,
     pub(super) answers: BTreeMap<HopAnswer, u64>,
     pub(super) rtt: Distribution,
-    /// The latest round trips by probe number: an answer may overtake the timeout of an earlier
-    /// probe.
+    /// The latest round trips by probe number. An answer may arrive before the timeout of an
+    /// earlier probe.
     pub(super) history: VecDeque<(u32, Option<Duration>)>,
-    /// True if a round trip was stamped by this program, not by the kernel.
+    /// True if this program, and not the kernel, took the timestamps of a round trip.
     pub(super) is_user_stamped: bool,
     pub(super) labels: Vec<MplsLabel>,
     pub(super) reply_ttl: Option<u8>,
-    /// The translation shown by the latest quote; the outer `None`: no quote shows it.
+    /// The translation that the latest quote shows. The outer `None` means that no quote shows if
+    /// there is one.
     pub(super) translation: Option<Option<Translation>>,
 }
 
@@ -90,7 +91,7 @@ impl RouteTally {
         self.mtu = Some(mtu);
     }
 
-    /// Records the address that answered a flow at a distance.
+    /// Records the address that answered for a flow at a distance.
     fn follow(&mut self, sample: &HopSample) {
         let Some(from) = sample.from else {
             return;
@@ -101,7 +102,7 @@ impl RouteTally {
         }
     }
 
-    /// Returns the distance of the furthest point that probes of flow 0 reach.
+    /// Returns the distance at which probes of flow 0 end; `None` if none got a final answer.
     pub(super) fn distance(&self) -> Option<u8> {
         let ends = |hop: &HopTally| hop.answers.keys().any(|answer| answer.is_final());
         let mut hops = self.hops.iter();
@@ -141,7 +142,7 @@ impl HopTally {
         }
     }
 
-    /// Returns the share of the probes that nobody answered.
+    /// Returns the share of the probes that were not answered, 0 to 1.
     pub(super) fn loss(&self) -> f64 {
         let lost = self.sent.saturating_sub(self.answered);
         lost as f64 / self.sent.max(1) as f64

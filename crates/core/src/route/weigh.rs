@@ -1,5 +1,5 @@
-//! The assessment of a route's samples: which hop is silent, which only limits its answers, where
-//! loss begins, how the target answered.
+//! The assessment of a route's samples: the hops that are silent, the hops that only limit their
+//! answers, the hop from which packets are lost, and the answer of the target.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -15,23 +15,23 @@ use crate::report::{
     RouteNarrowing, RoutePath,
 };
 
-/// Minimum ratio of the loss after a hop to the hop's own loss for the loss to persist; a hop with
-/// more loss than that only left out answers.
+/// Minimum ratio of the loss after a hop to the hop's own loss for the loss to persist. A hop that
+/// loses more than that has only left out answers.
 const PERSISTENT: f64 = 0.5;
-/// Number of standard errors from which two shares of probes count as different; equal shares
-/// exceed it once in twenty times.
+/// Number of standard errors from which two shares of probes count as different. Equal shares
+/// differ by more in one of twenty cases.
 const DIFFERENT: f64 = 2.0;
-/// Lower bound of the extra time of a hop that is slow to answer: the time that its answers take
-/// longer than those of the hops behind it.
+/// Minimum additional answer time of a hop that is slow to answer. It is the time by which its
+/// answers take longer than those of the hops behind it.
 const SLOW: Duration = Duration::from_micros(500);
-/// Lower bound of the extra time of a hop that is slow to answer, relative to the time of the
-/// hops behind it, as a divisor: 5 is a fifth.
+/// Minimum additional answer time as a part of the time of the hops behind it. The value is a
+/// divisor: 5 is a fifth.
 const SLOW_PART: u32 = 5;
-/// Minimum number of times that packets must return to the same router for a loop.
+/// Minimum number of times that packets must return to the same router to count as a loop.
 const RETURNS: u32 = 2;
 
 impl RouteTally {
-    /// Returns the route as a whole; `None` before it was begun.
+    /// Returns the route as a whole; `None` before the trace has begun.
     pub fn route(&self) -> Option<Route> {
         route(self)
     }
@@ -112,7 +112,7 @@ fn listed(tally: &RouteTally) -> Vec<(u8, &HopTally)> {
     hops.map(|(&ttl, hop)| (ttl, hop)).collect()
 }
 
-/// Returns the reason that a hop answered fewer probes than it got. `behind` are the hops after it.
+/// Returns the assessment of a hop's missing answers; `behind` are the hops after it.
 fn state(hop: &HopTally, behind: &Listed<'_>, start: &TraceStart) -> HopState {
     if hop.answered == 0 {
         return HopState::Silent;
@@ -138,8 +138,9 @@ fn state(hop: &HopTally, behind: &Listed<'_>, start: &TraceStart) -> HopState {
     }
 }
 
-/// Returns true if the silences of a final hop are losses: TCP and echo replies are not
-/// rate-limited as ICMP errors are (`net.ipv4.icmp_ratemask`), and neither are a program's answers.
+/// Returns true if missing answers of a final hop are losses. Unlike ICMP errors, TCP and echo
+/// replies are not rate-limited (`net.ipv4.icmp_ratemask`), and neither are the answers of
+/// programs.
 fn is_unlimited(last: &HopTally, start: &TraceStart) -> bool {
     let is_udp = start.method.is_udp();
     last.answers.keys().any(|answer| match answer {
@@ -149,7 +150,7 @@ fn is_unlimited(last: &HopTally, start: &TraceStart) -> bool {
     })
 }
 
-/// Returns the first hop of the last hops that all lose as much as the final one.
+/// Returns the first of the last hops that all lose as many packets as the final one.
 fn loss_from(listed: &Listed<'_>, start: &TraceStart) -> Option<u8> {
     let (_, last) = *listed.iter().rfind(|(_, hop)| hop.answered > 0)?;
     let mut first = None;
@@ -164,14 +165,14 @@ fn loss_from(listed: &Listed<'_>, start: &TraceStart) -> Option<u8> {
     first
 }
 
-/// Returns true if a hop's loss may be the target's loss, and neither a single missing answer nor a
-/// rate limit of the hop.
+/// Returns true if a hop's loss may be the same loss as the target's. It is not if a single answer
+/// is missing, or if the hop limits its answers.
 fn loses_alike(hop: &HopTally, last: &HopTally) -> bool {
     let lost = |hop: &HopTally| (hop.sent.saturating_sub(hop.answered), hop.sent);
     hop.loss() >= last.loss() * PERSISTENT && alike(lost(hop), lost(last))
 }
 
-/// Returns true if two losses, each a count out of a total, may be the same.
+/// Returns true if two losses may be equal; each is a count and a total.
 pub(crate) fn alike(one: (u64, u64), other: (u64, u64)) -> bool {
     let part = |(lost, sent): (u64, u64)| lost as f64 / sent.max(1) as f64;
     let both = part((one.0 + other.0, one.1 + other.1));
@@ -180,8 +181,8 @@ pub(crate) fn alike(one: (u64, u64), other: (u64, u64)) -> bool {
     (part(one) - part(other)).abs() <= DIFFERENT * error
 }
 
-/// Returns the hops at which the translation of probes differs from that at the nearest previous
-/// hop that shows it: the NAT is one of the hops in between, or that previous hop.
+/// Returns the hops at which probes have another translation than at the previous hop that shows
+/// it. The NAT is that previous hop, or between the two.
 fn translated_before(listed: &Listed<'_>) -> Vec<u8> {
     let mut seen = None;
     let mut changes = Vec::new();
@@ -207,15 +208,16 @@ fn translation(seen: &Translation) -> HopTranslation {
     }
 }
 
-/// Returns the minimum round-trip time of a hop and of all hops after it: no later hop is nearer
-/// than the hop, so the excess is the hop's slowness to answer.
+/// Returns the smallest of the minimum round-trip times of a hop and all hops after it. No later
+/// hop is nearer, so the excess of the hop's own time is the time that it takes to answer.
 fn kept(hop: &HopTally, behind: &Listed<'_>) -> Duration {
     let all = behind.iter().map(|(_, hop)| *hop).chain([hop]);
     let least = all.filter_map(|hop| hop.rtt.min()).min();
     least.unwrap_or_default()
 }
 
-/// Returns the time that a hop takes longer to answer than the hops after it, if that is material.
+/// Returns the time by which a hop's answers take longer than those of the hops after it, if that
+/// is material.
 fn slowness(hop: &HopTally, behind: &Listed<'_>) -> Option<Duration> {
     let kept = kept(hop, behind);
     let own = hop.rtt.min()?.saturating_sub(kept);
@@ -233,7 +235,7 @@ fn outcome(tally: &RouteTally, start: &TraceStart) -> &'static str {
             (false, false) => "silent",
         };
     };
-    // The most frequent final answer; a filter may answer only some of the probes.
+    // The most frequent final answer is used, because a filter may answer only some of the probes.
     let word = last.answers.iter().filter(|(answer, _)| answer.is_final());
     let word = word
         .max_by_key(|(_, count)| **count)
@@ -244,15 +246,15 @@ fn outcome(tally: &RouteTally, start: &TraceStart) -> &'static str {
         HopAnswer::Open => "open",
         HopAnswer::Closed if is_tcp => "closed",
         HopAnswer::Closed => "reached",
-        // The default answer of a packet filter that rejects.
+        // A packet filter that rejects sends this answer by default.
         HopAnswer::Unreachable(3, 3) | HopAnswer::Unreachable(1, 4) if is_tcp => "prohibited",
         answer if answer.is_prohibited(start.target.is_ipv4()) => "prohibited",
         _ => "unreachable",
     }
 }
 
-/// Returns true if one router answers repeatedly with others in between; a single return may come
-/// from parallel paths of different lengths.
+/// Returns true if one router answers repeatedly with others in between. A single return is not
+/// enough, because parallel paths may have different lengths.
 fn has_loop(tally: &RouteTally) -> bool {
     let mut seen: BTreeMap<IpAddr, (u8, u32)> = BTreeMap::new();
     let mut hops = tally.hops.iter();
@@ -299,8 +301,8 @@ fn labels(hop: &HopTally) -> Vec<HopLabel> {
     hop.labels.iter().map(whole).collect()
 }
 
-/// Returns the different paths of the flows, the most frequent first; empty if only one flow was
-/// tried, or if each probe was a flow of its own.
+/// Returns the different paths of the flows, the most frequent first. Empty if only one flow was
+/// tried, or if each probe was its own flow.
 fn paths(tally: &RouteTally, listed: &Listed<'_>) -> Vec<RoutePath> {
     let has_flows = tally.start.as_ref().is_some_and(|s| s.method.keeps_flow());
     if tally.flows.len() < 2 || !has_flows {
@@ -429,14 +431,15 @@ mod tests {
                 vec![Answers, Lossy, Silent, Lossy],
                 Some(2),
             ),
-            // The target's kernel limits port unreachable messages as routers do theirs.
+            // The target's kernel limits port unreachable messages, as routers limit their ICMP
+            // errors.
             (
                 RouteMethod::Udp,
                 vec![(1, "!*!", Expired, 1.0), (2, "!*!", Closed, 2.0)],
                 vec![Undecided, Undecided],
                 None,
             ),
-            // No hop after it answers.
+            // No hop after this one answers.
             (
                 RouteMethod::TcpSyn,
                 vec![
@@ -499,7 +502,7 @@ mod tests {
         let kept: Vec<u64> = tally(RouteMethod::TcpSyn, &hops)
             .hops()
             .iter()
-            // Accurate to the buckets of a histogram.
+            // The comparison is as exact as the buckets of the histogram.
             .map(|hop| hop.kept_ns / 10_000)
             .collect();
         assert_eq!(kept, [100, 300, 300]);
@@ -531,7 +534,7 @@ mod tests {
         );
         assert_eq!(silent.route().expect("begun").outcome, "silent");
         let mut circle = tally(RouteMethod::TcpSyn, &[(1, "!", Expired, 1.0)]);
-        // A single return may be a longer path parallel to a shorter one.
+        // A single return may be due to a longer path parallel to a shorter one.
         for (ttl, outcome) in [(3, "silent"), (5, "loop")] {
             let again = tally(RouteMethod::TcpSyn, &[(ttl, "!", Expired, 1.0)]);
             circle.hops.extend(again.hops);
@@ -563,8 +566,8 @@ mod tests {
             hop.translation = quote;
         }
         let route = tally.route().expect("begun");
-        // No quote shows the translation at the second hop; the last hop sees the original
-        // addresses again.
+        // No quote shows the translation at the second hop. At the last hop, the addresses are the
+        // original ones again.
         assert_eq!(route.translated_before, [3, 5]);
         let shifts = tally.hops().into_iter();
         let shifts: Vec<_> = shifts

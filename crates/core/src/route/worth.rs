@@ -8,19 +8,19 @@ use crate::observed::event::{ProbeAnswer, ProbeMethod, ProbeSample};
 use crate::observed::segment::hops;
 use crate::stats::histogram::Distribution;
 
-/// Minimum round-trip time that counts as a distance.
+/// Minimum round-trip time for which the route is traced because of its distance.
 pub(crate) const NOTABLE: Duration = Duration::from_millis(1);
-/// Minimum share of the time that the round trip takes for it to be material.
+/// Minimum share of a request's time that the round trip must take to be material.
 pub(crate) const MATERIAL_SHARE: f64 = 0.1;
 
-/// The probes of a target that were sent without load, before its route is traced.
+/// The probes of one target that were sent without load, before its route is traced.
 #[derive(Clone, Debug)]
 pub struct TargetProbes<'a> {
     samples: Vec<&'a ProbeSample>,
 }
 
 impl<'a> TargetProbes<'a> {
-    /// Takes the probes of one target.
+    /// Creates the list from the probes of one target.
     pub fn new(samples: impl Iterator<Item = &'a ProbeSample>) -> Self {
         Self {
             samples: samples.collect(),
@@ -32,8 +32,8 @@ impl<'a> TargetProbes<'a> {
         self.is_far() || self.is_handshake_lost()
     }
 
-    /// Returns true if there are routers on the path; `has_gateway` is true if the kernel sends to
-    /// the target through a gateway, which decides where no answer's time to live is known.
+    /// Returns true if there are routers on the path. If no answer's time to live is known,
+    /// `has_gateway` decides: it is true if the kernel sends to the target through a gateway.
     pub fn pass_routers(&self, has_gateway: bool) -> bool {
         let answered = self
             .samples
@@ -43,7 +43,8 @@ impl<'a> TargetProbes<'a> {
         routers.map_or(has_gateway, |routers| routers > 0)
     }
 
-    /// Returns true if the target answers some probes but not all, by the trace of its route.
+    /// Returns true if the target answers some probes but not all, according to the trace of its
+    /// route.
     pub fn lose_answers(&self, traced: &RouteTally) -> bool {
         let distance = traced.distance();
         let hops = traced.hops();
@@ -71,7 +72,7 @@ impl<'a> TargetProbes<'a> {
         times.quantile(0.5)
     }
 
-    /// Returns true if one of several handshakes was not answered.
+    /// Returns true if any of the handshakes was not answered.
     fn is_handshake_lost(&self) -> bool {
         self.samples.iter().any(|sample| {
             let is_handshake =

@@ -46,6 +46,8 @@ pub(crate) struct Handshakes {
     late: Vec<(Timestamp, Timestamp)>,
     /// Number of connections whose small first request was retransmitted and not acknowledged.
     unread: u64,
+    /// Times of SYNs that were neither answered nor retransmitted.
+    silent: Vec<Timestamp>,
     /// Number of attempts that consist of one SYN and, at most, its answer.
     unfinished: u64,
     established: u64,
@@ -85,6 +87,10 @@ impl Handshakes {
                 if setup.syns.retransmissions == 0 =>
             {
                 self.unfinished += 1;
+                if setup.outcome == Some(SetupOutcome::Unanswered) && self.silent.len() < MAX_TRIES
+                {
+                    self.silent.push(begin);
+                }
                 self.span = Some(match self.span {
                     Some((first, last)) => (first.min(begin), last.max(begin)),
                     None => (begin, begin),
@@ -125,6 +131,8 @@ impl Handshakes {
         if self.tries.len().max(self.late.len()) >= 2 * MAX_TRIES {
             self.settle();
         }
+        self.silent.extend(other.silent);
+        self.silent.truncate(MAX_TRIES);
         self.unread += other.unread;
         self.unfinished += other.unfinished;
         self.established += other.established;
@@ -143,6 +151,13 @@ impl Handshakes {
             0.0
         };
         (self.unfinished, rate)
+    }
+
+    /// Returns the number of SYNs, at most [`MAX_TRIES`], that had been waiting for an answer at
+    /// `end` for `longest` or more, without being retransmitted.
+    pub(crate) fn waiting(&self, end: Timestamp, longest: Duration) -> u64 {
+        let waiting = |&&at: &&Timestamp| end.since(at) >= longest;
+        self.silent.iter().filter(waiting).count() as u64
     }
 
     /// Returns the reason that SYNs are retransmitted.

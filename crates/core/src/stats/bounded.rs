@@ -1,18 +1,19 @@
-//! Bounded lists for keys that traffic can multiply: the smallest keys are kept, so that the result
-//! does not depend on the order of arrival.
+//! Lists of bounded length, for keys of which traffic can create any number. The smallest keys are
+//! kept, so that the result does not depend on the order of arrival.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Number of lists of `MOST` elements that may be merged before the result is sorted.
+/// Maximum length of a merged list before it is sorted, in multiples of `MOST`.
 const SHARES: usize = 8;
 
-/// The `MOST` smallest of all elements added, each once. They are sorted one list at a time,
-/// because elements usually arrive in ascending order.
+/// The `MOST` smallest of all elements added, without duplicates. New elements are only appended;
+/// the list is sorted when it has reached twice its final size. This is fast, because elements
+/// usually arrive in ascending order.
 #[derive(Clone, Debug)]
 pub(crate) struct Least<T, const MOST: usize> {
     list: Vec<T>,
-    /// Maximum element kept, above which no element is added; `None` while there is room.
+    /// The greatest element kept. Greater ones are not added. `None` while there is room.
     until: Option<T>,
 }
 
@@ -83,7 +84,7 @@ impl<K: Ord + Copy, V: Default, const MOST: usize> Few<K, V, MOST> {
     pub(crate) fn of(&mut self, key: K) -> Option<&mut V> {
         let is_full = self.places.len() >= MOST;
         let greatest = self.places.last_key_value().filter(|_| is_full);
-        // If there are many keys, most are not among them.
+        // If there are many keys, most of them are greater than all that are kept.
         if greatest.is_some_and(|(greatest, _)| *greatest < key) {
             return None;
         }

@@ -7,15 +7,15 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Number of bits of a value that a bucket keeps after the first: the error is less than 1/1024.
+/// Number of bits after a value's leading 1 that select its bucket. The error is less than 1/1024.
 const SIGNIFICANT_BITS: u32 = 10;
 /// Minimum number of observations that are buffered before they are counted.
 const LEAST_RECENT: usize = 64;
-/// Number of additional observations that are buffered for each counted bucket, so that the cost
-/// per observation is constant.
+/// Number of additional observations that are buffered for each counted bucket. A buffer that grows
+/// with the buckets keeps the cost per observation constant.
 const COUNTED_PER_RECENT: usize = 1;
 
-/// Maximum number of steps in which the requests held up by one request are added.
+/// Maximum number of steps in which the requests delayed by one slow request are added.
 const MOST_HELD_UP: u64 = 1_000;
 /// Maximum number of steps kept before they are merged.
 const MOST_PAIRS: usize = 100_000;
@@ -30,9 +30,9 @@ struct Counted {
 /// A distribution of durations as sorted `(value in ns, count)` pairs.
 ///
 /// Each value is represented by the upper end of its bucket, at most 0.1 % above the true duration.
-/// Bounded: 1,024 buckets for each power of two that occurs.
-// Recording only appends: hundreds of distributions are recorded in turn, and searching each one's
-// buckets would be a cache miss every time.
+/// Memory is bounded: there are 1,024 buckets for each power of two that occurs.
+// Recording only appends. Observations go to hundreds of distributions in alternation, and a search
+// of one's buckets would be a cache miss every time.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(with = "Vec<(u64, u64)>")]
 pub struct Distribution {
@@ -119,7 +119,7 @@ impl Distribution {
         self.settle();
         let wanted = LEAST_RECENT.max(self.counted.len() / COUNTED_PER_RECENT);
         let wanted = if self.counted.is_empty() {
-            // Most distributions only ever see a few.
+            // Most distributions never get more than a few observations.
             LEAST_RECENT / 8
         } else {
             wanted
@@ -180,7 +180,7 @@ impl Distribution {
         });
     }
 
-    /// Returns the distribution with the observations of `some` replaced by those of `others`.
+    /// Returns the distribution with the observations of `some` replaced by those in `others`.
     pub(crate) fn with_replaced(&self, some: &Self, others: &Self) -> Self {
         let mut all = Self {
             counted: self.settled().into_owned(),
@@ -191,16 +191,16 @@ impl Distribution {
         all
     }
 
-    /// Returns the latencies that requests due every `interval` would have had: a request that took
-    /// longer than the interval held up those due during it, and each of these is added with the
-    /// remaining time.
+    /// Returns the latencies that requests due every `interval` would have had. A request that took
+    /// longer than the interval delayed those that were due meanwhile. Each of these is added with
+    /// the time that remained when it was due.
     pub(crate) fn at_even_pace(&self, interval: Duration) -> Self {
         let interval = u64::try_from(interval.as_nanos())
             .unwrap_or(u64::MAX)
             .max(1);
         let (mut all, mut pairs) = (self.clone(), Vec::new());
         for (value, count) in self.buckets() {
-            // If there are very many, several are added as one.
+            // If very many requests were delayed, several are added as one.
             let each = (value / interval).div_ceil(MOST_HELD_UP).max(1);
             let step = interval.saturating_mul(each);
             let first = value.saturating_sub(interval);
@@ -208,7 +208,7 @@ impl Distribution {
             let held_up = left.take_while(|&left| left >= interval);
             let count = count.saturating_mul(each);
             pairs.extend(held_up.map(|left| (left, count)));
-            // Merging costs time for the whole list, keeping them all costs memory.
+            // Each merge takes time for the whole list, and keeping all pairs takes memory.
             if pairs.len() >= MOST_PAIRS {
                 all.merge(&Self::from_buckets(pairs.drain(..)));
             }
@@ -251,8 +251,8 @@ impl Distribution {
         ))
     }
 
-    /// Returns the smallest value such that at least the share `quantile` (0 to 1) of the
-    /// observations is not greater; `None` when empty.
+    /// Returns the quantile at `quantile` (0 to 1): the smallest observed value for which at least
+    /// this share of the observations is not greater. `None` when empty.
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
         let wanted = (quantile.clamp(0.0, 1.0) * self.count() as f64)
             .ceil()
@@ -346,7 +346,7 @@ fn join(counted: &mut Vec<Counted>) {
 /// Returns the bucket of a duration.
 #[inline]
 fn bucket_of(value: Duration) -> u32 {
-    // Nearly all values need no wide multiplication.
+    // Nearly all values avoid the multiplication in 128 bits.
     const NANOS: u64 = 1_000_000_000;
     let seconds = value.as_secs();
     bucket(if seconds < u64::MAX / NANOS {
@@ -356,8 +356,8 @@ fn bucket_of(value: Duration) -> u32 {
     })
 }
 
-/// Returns the bucket of a value: values below 1,024 have a bucket each, and every power of two
-/// beyond has 1,024 buckets.
+/// Returns the bucket of a value. Each value below 1,024 has its own bucket, and every higher power
+/// of two has 1,024 buckets.
 #[inline]
 fn bucket(value: u64) -> u32 {
     let bits = u64::BITS - value.leading_zeros();
@@ -391,10 +391,10 @@ mod tests {
         seen.record(ms(100));
         let met = seen.at_even_pace(ms(1));
         assert_eq!(met.count(), 900 + 100);
-        // One in ten of the requests due in the stall waited for its last ten.
+        // One in ten of the requests due in the stall waited for the last tenth of it.
         assert!((met.share_above(ms(90)) - 0.01).abs() < 0.002);
         assert_eq!(seen.at_even_pace(ms(200)), seen);
-        // However short the interval, the work is bounded and the sum about right.
+        // For very short intervals the work is bounded, and the sum is still nearly right.
         let many = seen.at_even_pace(Duration::from_nanos(10)).count() as f64;
         assert!((many / 100_000_000.0 - 1.0).abs() < 0.02, "{many}");
     }

@@ -4,13 +4,13 @@ use core::time::Duration;
 
 /// Maximum number of durations kept; beyond that, every duration is kept with equal probability.
 const KEPT: u32 = 64;
-/// The unit in which durations are stored: gives three digits for a loopback round trip, and a
-/// maximum of 549 s.
+/// The unit in which durations are stored, in nanoseconds. It gives a round trip on loopback three
+/// digits, and the maximum is 549 s.
 const UNIT_NS: u64 = 128;
 
-/// The median and other quantiles of the durations pushed: exact up to 64 durations, from a random
-/// sample of 64 beyond that (Vitter's algorithm R). The same durations in the same order give the
-/// same figures.
+/// The median and other quantiles of the durations pushed. They are exact up to 64 durations.
+/// Beyond that they come from a random sample of 64 (Vitter's algorithm R). The same durations in
+/// the same order give the same figures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
     kept: Vec<u32>,

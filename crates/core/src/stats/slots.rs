@@ -1,7 +1,7 @@
 //! A map for small integer keys that are close together.
 
-/// Values by number, found by direct indexing. Memory: one entry per value, and a word for each
-/// number from the minimum to the maximum.
+/// Values by number, found by direct indexing. The memory used is one entry per value, and one word
+/// for each number from the minimum to the maximum.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots<T> {
     /// The number of the first slot.

@@ -1,9 +1,9 @@
 //! Comparison of two reports of the same service, before and after a change.
 //!
-//! The input is two [`Report`]s, the output a [`Comparison`]: whether the service is better, no
-//! worse or worse, how certain that is, which findings are gone and whether they are gone *because*
-//! the change reached its target, and whether the predicted latency came true. No clock, no
-//! randomness: equal reports give equal bytes.
+//! The input is two [`Report`]s, and the output a [`Comparison`]. It says if the service is better,
+//! no worse or worse, and how certain that is. It lists the findings that are gone, and says if the
+//! change of their mechanism was seen. It checks if the predicted latency came true. It uses no
+//! clock and a fixed random seed: equal reports give equal bytes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,17 +24,17 @@ pub use prediction::{PredictedFigure, PredictionCheck};
 use crate::conclude::bootstrap::{self, Estimate, Sample};
 use crate::conclude::generator::SplitMix64;
 
-/// Version of the comparison's stable part.
+/// Version of the comparison's schema.
 pub const SCHEMA: u32 = 1;
 /// Number of resamples of each run.
 const RESAMPLES: usize = 1_000;
-/// The seed of the generator: any fixed number would do.
+/// The seed of the random generator. Any fixed number would do.
 const SEED: u64 = 0x6c61_6774_7261_6365;
 
 /// The differences between two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// Version of the stable part, [`SCHEMA`].
+    /// Version of the schema, [`SCHEMA`].
     pub schema: u32,
     /// The verdict.
     pub outcome: Outcome,
@@ -44,14 +44,14 @@ pub struct Comparison {
     pub after: Side,
     /// True if both runs had the same rate, within a tenth.
     pub is_equal_rate: bool,
-    /// The method of the intervals; `None`: the reports carry too few clusters, and figures are
-    /// compared without intervals.
+    /// The method of the intervals. `None` if the reports contain too few clusters; figures are
+    /// then compared without intervals.
     pub intervals: Option<Intervals>,
     /// Latency figures; empty when either run has no whole exchange.
     pub latency: Vec<LatencyChange>,
     /// Whole exchanges per second.
     pub rate: QuantityChange,
-    /// Failed and timed out requests, as a share of all.
+    /// Requests that failed or timed out, as a share of all.
     pub failures: QuantityChange,
     /// The changes of the findings, in the order of the reports.
     pub findings: Vec<FindingChange>,
@@ -77,7 +77,7 @@ pub struct Intervals {
     pub clusters_after: u64,
 }
 
-/// The verdict over all figures.
+/// The verdict over all compared figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -95,7 +95,7 @@ pub enum Outcome {
 
 impl Comparison {
     /// Returns true if the run after the change is at least as good as the run before it, as far as
-    /// can be determined. The exit code depends on this.
+    /// can be determined. The exit code depends on the result.
     pub fn is_no_worse(&self) -> bool {
         matches!(self.outcome, Outcome::Better | Outcome::NoWorse)
     }
@@ -129,7 +129,7 @@ pub fn compare(before: &Report, after: &Report) -> Comparison {
     comparison
 }
 
-/// Both runs with the figures of their resamples.
+/// Both runs, and the figures of their resamples.
 struct Resampled {
     before: Sample,
     after: Sample,
@@ -155,7 +155,7 @@ impl Resampled {
         self.paired(|before, after| figure(after) - figure(before))
     }
 
-    /// Returns the interval of the `difference` of both runs.
+    /// Returns the interval of `difference`, a function of both runs.
     fn paired(&self, difference: impl Fn(&Estimate, &Estimate) -> f64) -> (f64, f64) {
         let observed = difference(&self.before.estimate(), &self.after.estimate());
         let resampled = self
@@ -179,10 +179,10 @@ impl Resampled {
     }
 }
 
-/// Combines the single judgements into a verdict.
+/// Combines the judgements of all figures into a verdict.
 ///
-/// In a closed loop, a faster service gets more load, which lengthens its tail: a longer tail is
-/// not a worsening while the mean is better.
+/// In a closed loop, a faster service gets more load, which lengthens its tail. A longer tail is
+/// therefore not worse while the mean is better.
 fn conclude(sides: &[Side; 2], latency: &[LatencyChange], rest: &[&QuantityChange]) -> Outcome {
     let [before, after] = sides;
     match (before.requests, after.requests) {

@@ -1,20 +1,20 @@
-//! Connections one by one: the selection of records, their stream numbers, and the few records that
-//! rank highest by a key. Without a request for records, nothing is collected.
+//! Connections one by one: their stream numbers, and the few records that rank highest by a key.
+//! Nothing is collected unless records were requested.
 //!
-//! Counts match those of `tshark` (`-z conv,tcp`, `tcp.analysis.*`) and `tcptrace -lr`, which the
-//! command's tests compare them with, except for these:
+//! Counts match those of `tshark` (`-z conv,tcp`, `tcp.analysis.*`) and `tcptrace -lr`. The tests
+//! of the command check this. These figures are exceptions:
 //!
-//! | figure | here | there, and why not |
+//! | figure | here | in tshark or tcptrace |
 //! |---|---|---|
-//! | retransmitted, out of order | distinguished by the sender's IP-ID and TSval; undetermined without them | tshark guesses by 3 ms or the first round trip; the sum of both is the same |
-//! | fast, by timer, by probe | by what the exchange waited for after the loss | tshark: an ACK seen twice within 20 ms; neither knows tail-loss probes |
-//! | spurious | D-SACK, or an answer sooner than the path allows | tshark: acknowledged already when it passes the point, which is not visible far from the sender |
-//! | duplicate ACKs | only while data is outstanding (RFC 5681 §2) | tshark also counts the answers to spurious retransmissions: the D-SACKs |
-//! | probes | keep-alive and zero-window probes by their number | tcptrace counts probes without data as bare ACKs |
-//! | a retransmitted FIN | if its first copy was seen | tshark: also without |
+//! | retransmitted, out of order | distinguished by the sender's IP-ID and TSval; undetermined without them | tshark decides by a limit of 3 ms or the first round trip; the sum of both counts is the same |
+//! | fast, by timer, by probe | by the event that ended the wait after the loss | tshark: a duplicate ACK within 20 ms; neither knows tail-loss probes |
+//! | spurious | D-SACK, or an answer sooner than the path allows | tshark: acknowledged before the retransmission passes the capture point, which is not visible far from the sender |
+//! | duplicate ACKs | only while data is outstanding (RFC 5681 §2) | tshark also counts D-SACKs, the answers to spurious retransmissions |
+//! | probes | keep-alive and zero-window probes, recognized by their sequence number | tcptrace counts probes without data as bare ACKs |
+//! | a retransmitted FIN | counted if its first copy was seen | tshark counts it in any case |
 //! | windows | unknown without both SYNs | both print the field unscaled |
-//! | maximum in flight | highest byte sent minus bytes acknowledged | tshark uses the latest segment's number, even if it was overtaken |
-//! | initial window | the first flight, a lower bound unless the window ended it | tcptrace: all data before the first ACK, whatever ended the flight |
+//! | maximum in flight | highest byte sent minus bytes acknowledged | tshark uses the latest segment's sequence number, even if other segments overtook it |
+//! | initial window | the first flight; a lower bound unless the window ended it | tcptrace: all data before the first ACK |
 //! | round trips | from the point to each end; the minimum includes the handshake's | tcptrace has no median; its mean includes delayed ACKs, as ours does |
 //! | packets long after the end | not counted if more than 2 s later | all are counted |
 
@@ -38,21 +38,22 @@ use crate::observed::time::nanos;
 use crate::protocol::quic;
 use crate::report::{ConnectionRecord, Connections};
 
-/// Maximum number of flows whose stream number is remembered; connections of later flows get none.
+/// Maximum number of flows whose stream number is remembered. Connections of later flows get none.
 const MAX_FLOWS: usize = 1 << 20;
 
-/// Receiver of the record of each connection when the connection ends or is no longer followed.
+/// Receives the record of each connection when the connection ends or is no longer followed.
 pub type ConnectionSink = Box<dyn FnMut(&ConnectionRecord) + Send>;
 
-/// The selection of connections for the report.
+/// The connections that the report lists.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
-    /// Maximum number of connections that the report lists; 0: none are collected.
+    /// Maximum number of connections that the report lists; with 0, none are collected.
     pub limit: usize,
-    /// The key by which the listed connections rank highest.
+    /// The key by which connections are ranked, highest first.
     pub by: Key,
-    /// Number of observation points reserved for each capture file; the points of one file are
-    /// consecutive, and each file has its own stream numbers. 0: all points belong to one file.
+    /// Number of observation points reserved for each capture file. The points of one file are
+    /// consecutive, and each file has its own stream numbers. With 0, all points belong to one
+    /// file.
     pub points_per_file: u16,
 }
 
@@ -114,8 +115,7 @@ impl Key {
     }
 }
 
-/// The rank of a connection: by the key; of equal ones, the earlier and then the lower one is
-/// first.
+/// The rank of a connection: first by the key, then by start time, point and packet number.
 type Rank = Reverse<(u64, Reverse<(i64, u16, u64)>)>;
 
 /// A connection that is no longer followed.
@@ -160,7 +160,7 @@ impl Collected {
         self.wanted.limit > 0 || self.sink.is_some()
     }
 
-    /// Returns the number of the connection that this segment belongs to.
+    /// Returns the stream number of the segment's connection.
     pub(crate) fn number(&mut self, segment: &Segment) -> Option<u32> {
         let (flow, seq, ack) = (segment.flow, segment.seq, segment.ack);
         let is_syn = segment.flags.contains(TcpFlags::SYN);
@@ -173,7 +173,7 @@ impl Collected {
         }
     }
 
-    /// Records an ICMP error: the connection that it quotes is numbered too.
+    /// Numbers the connection that an ICMP error quotes, as Wireshark does.
     pub(crate) fn number_quoted(&mut self, error: &IcmpError) {
         if !self.is_wanted() {
             return;
@@ -211,7 +211,7 @@ impl Collected {
         self.keep(Ended::Quic(flow));
     }
 
-    /// Processes a datagram if records are wanted; returns the flows that are no longer followed,
+    /// Processes a datagram if records are wanted. Returns the flows that are no longer followed,
     /// which the caller must pass to `take_quic`.
     pub(crate) fn datagram(
         &mut self,
@@ -271,7 +271,8 @@ impl Ended {
         }
     }
 
-    /// Returns the time and place at which the connection was first seen.
+    /// Returns the time, observation point and packet number at which the connection was first
+    /// seen.
     fn place(&self) -> (i64, u16, u64) {
         let (first, point, packet) = match self {
             Self::Tcp(watched) => {
@@ -283,7 +284,7 @@ impl Ended {
         (first.as_nanos(), point.0, packet)
     }
 
-    /// Returns the value of the sort key; 0 where the value is unknown.
+    /// Returns the value of the sort key; 0 if the value is unknown.
     fn value(&self, key: Key) -> u64 {
         match self {
             _ if key == Key::Start => earliness(self.place().0),
@@ -338,13 +339,13 @@ fn of_quic(flow: &quic::Flow, key: Key) -> u64 {
     }
 }
 
-/// Numbers the connections of one capture file as Wireshark does (`epan/dissectors/packet-tcp.c`):
-/// from 0, in the order of their first packets; a SYN with a different sequence number begins a new
-/// connection.
+/// Numbers the connections of one capture file from 0 in the order of their first packets, as
+/// Wireshark does (`epan/dissectors/packet-tcp.c`). A SYN with a different sequence number begins a
+/// new connection.
 #[derive(Debug)]
 struct StreamNumbers {
-    /// Numbers by a hash of the flow. A hash takes a third of the memory of the flow, and among a
-    /// million flows a collision occurs in one of 30 million captures.
+    /// Numbers by a hash of the flow. The hash takes a third of the flow's memory. In captures of a
+    /// million flows, two flows share a hash in one of 30 million captures.
     flows: HashMap<u64, Numbered, SeedableRandomState>,
     hasher: SeedableRandomState,
     next: u32,
@@ -354,13 +355,13 @@ struct StreamNumbers {
 #[derive(Clone, Copy, Debug)]
 struct Numbered {
     number: u32,
-    /// Sequence number of the connection's SYN, or one of the values below.
+    /// Sequence number of the connection's SYN, or one of the values [`MIDWAY`] and [`QUOTED`].
     opening: u32,
 }
 
-/// The value where no SYN was seen.
+/// The value of `opening` if no SYN was seen.
 const MIDWAY: u32 = 0;
-/// The value if only headers quoted by ICMP errors were seen.
+/// The value of `opening` if only headers quoted in ICMP errors were seen.
 const QUOTED: u32 = u32::MAX;
 
 impl StreamNumbers {
@@ -378,18 +379,18 @@ impl StreamNumbers {
         self.enter(flow, seen, seen)
     }
 
-    /// Numbers the stream of an answer to a SYN with this sequence number; the answer may be seen
-    /// before the SYN.
+    /// Returns the number of a connection whose SYN/ACK was seen, possibly before its SYN;
+    /// `opening` is the sequence number of the SYN.
     fn number_answer(&mut self, flow: FlowKey, opening: u32) -> Option<u32> {
         self.enter(flow, MIDWAY, place_of(opening))
     }
 
-    /// Numbers the stream of a quoted segment.
+    /// Numbers the connection of a quoted segment.
     fn number_quoted(&mut self, flow: FlowKey, opening: Option<u32>) {
         self.enter(flow, opening.map_or(MIDWAY, place_of), QUOTED);
     }
 
-    /// Returns the number of a flow's connection with the opening `seen`. A new connection is
+    /// Returns the number of the flow's connection whose SYN is `seen`. A new connection is
     /// remembered with `opening`.
     fn enter(&mut self, flow: FlowKey, seen: u32, opening: u32) -> Option<u32> {
         let flow = self.hasher.hash_one(flow);
@@ -415,7 +416,8 @@ impl StreamNumbers {
     }
 }
 
-/// Returns a SYN's sequence number in the form in which it is remembered.
+/// Returns a SYN's sequence number in the form in which it is stored, which differs from the
+/// special values.
 fn place_of(seq: u32) -> u32 {
     seq.clamp(MIDWAY + 1, QUOTED - 1)
 }

@@ -1,4 +1,4 @@
-//! Exchanges one by one.
+//! Records of exchanges, one by one.
 
 use crate::exchange::{Exchange, Outcome, RecoveryMechanism};
 use crate::observed::time::nanos;

@@ -8,12 +8,12 @@ use crate::observed::flow::{Direction, FlowKey, PerDirection};
 use crate::observed::icmp::IcmpError;
 use crate::observed::segment::{Segment, TcpFlags};
 
-/// Maximum number of flows whose stream number is remembered; later flows get none.
+/// Maximum number of flows whose stream number is remembered. Later flows get none.
 const MAX_FLOWS: usize = 1 << 20;
 
-/// Numbers the TCP connections of one capture file as Wireshark does: from 0, in the order of their
-/// first segments, including segments quoted by ICMP errors. A SYN with a sequence number other
-/// than the one with which its direction began opens another connection with the same ports
+/// Numbers the TCP connections of one capture file from 0 in the order of their first segments, as
+/// Wireshark does. Segments quoted in ICMP errors count too. A SYN opens another connection with
+/// the same ports if its sequence number is not the one with which its direction began
 /// (`packet-tcp.c: dissect_tcp()`).
 #[derive(Debug)]
 pub struct StreamNumbers {
@@ -32,7 +32,7 @@ struct Numbered {
 /// The facts of a TCP header that distinguish connections with the same ports.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// True if the segment requests a connection.
+    /// True if the segment is a SYN.
     opens: bool,
     /// The sequence number with which the segment's direction begins, if this is its first segment.
     base: u32,
@@ -59,8 +59,8 @@ impl StreamNumbers {
         }
     }
 
-    /// Takes the file's next segment and returns the stream number of its connection; `None` if the
-    /// file has too many flows to number.
+    /// Processes the file's next segment, and returns the stream number of its connection; `None`
+    /// if the file has too many flows to number.
     pub fn number_segment(&mut self, segment: &Segment) -> Option<u64> {
         let seen = Seen::new(segment.direction, segment.seq, segment.flags);
         let numbered = self.enter(segment.flow, seen)?;
@@ -71,15 +71,15 @@ impl StreamNumbers {
         Some(numbered.stream)
     }
 
-    /// Takes the file's next ICMP error. A quoted TCP header opens a connection as the segment
-    /// itself would, but does not determine where the bytes of its direction begin. `None` if the
-    /// quote is too short.
+    /// Processes the file's next ICMP error, and returns the stream number of the quoted segment. A
+    /// quoted TCP header opens a connection as the segment itself would, but does not determine
+    /// where the bytes of its direction begin. `None` if the quote is too short.
     pub fn take_quoted(&mut self, error: &IcmpError) -> Option<u64> {
         let seen = Seen::new(error.direction, error.seq?, error.flags?);
         self.enter(error.flow, seen).map(|numbered| numbered.stream)
     }
 
-    /// Returns the connection of a header, creating it if necessary.
+    /// Returns the connection of a header, and creates it if necessary.
     fn enter(&mut self, flow: FlowKey, seen: Seen) -> Option<&mut Numbered> {
         let is_full = self.flows.len() >= MAX_FLOWS;
         let next = self.next;
@@ -108,7 +108,7 @@ impl StreamNumbers {
         self.flows.get(flow).map(|numbered| numbered.stream)
     }
 
-    /// Returns the number of connections that were distinguished.
+    /// Returns the number of connections seen.
     pub fn count(&self) -> u64 {
         self.next
     }
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    /// The stream numbers that tshark 4.0 gives these packets.
+    /// The stream numbers are those of tshark 4.0 for these packets.
     #[test]
     fn a_quoted_header_opens_a_stream_and_says_not_where_it_begins() {
         let mut numbers = StreamNumbers::new(7);

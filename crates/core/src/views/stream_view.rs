@@ -2,7 +2,7 @@
 //! time.
 //!
 //! The input is the segments of one connection in the order in which they were seen. The analysis
-//! does not use this module; it is for looking at a connection in detail.
+//! does not use this module. It serves for viewing a single connection.
 
 mod bytes;
 mod samples;

@@ -1,10 +1,10 @@
-//! Two captures of the same connections, compared with each other.
+//! Two captures of the same connections, compared packet by packet.
 //!
 //! The input is the segments of both captures, each in its own order and on its own clock, and the
 //! exchanges of one capture. The output is the relation of the clocks, the delays and losses on the
-//! paths between the captures, and the places in which the exchanges' time was spent. Packets are
-//! matched by their sequence and acknowledgement numbers, timestamps and IP identification, so
-//! translated addresses and clocks that differ by years do not matter.
+//! paths between the captures, and the places where the exchanges' time passed. Packets are matched
+//! by their sequence and acknowledgement numbers, timestamps and IP identification. Translated
+//! addresses and clocks that differ by years therefore do not matter.
 
 mod clock;
 mod matching;
@@ -25,17 +25,17 @@ use matching::{Matched, Pairs};
 pub use place::ExchangeSpan;
 use sighting::{Flow, Sighting};
 
-/// Maximum number of packets of each capture that are compared with the other's.
+/// Maximum number of packets per capture that are compared.
 const MAX_SIGHTINGS: usize = 1 << 20;
 
-/// Collects two captures.
+/// Collects the segments of two captures.
 #[derive(Debug)]
 pub struct Joining {
     hasher: SeedableRandomState,
     views: [View; 2],
 }
 
-/// A capture as collected.
+/// The collected segments of one capture.
 #[derive(Debug)]
 struct View {
     flows: Vec<Flow>,
@@ -56,8 +56,7 @@ pub struct Recognised {
 }
 
 impl Joining {
-    /// Creates a join of two captures of which nothing is known yet; `hash_seed` does not affect
-    /// the result.
+    /// Creates an empty join of two captures; `hash_seed` does not affect the result.
     pub fn new(hash_seed: u64) -> Self {
         let hasher = flow::hasher(hash_seed);
         let view = || View {
@@ -72,16 +71,16 @@ impl Joining {
         }
     }
 
-    /// Takes the next segment of the first capture (0) or the second (1); returns `false` if there
-    /// is no room for more segments of that capture.
+    /// Processes the next segment of the first capture (0) or the second (1). Returns `false` if
+    /// that capture has reached its maximum number of packets.
     pub fn observe_segment(&mut self, capture: usize, segment: &Segment) -> bool {
         self.views
             .get_mut(capture)
             .is_some_and(|view| view.observe_segment(segment))
     }
 
-    /// Matches the connections that are in both captures; `None` if they are less than half of the
-    /// smaller capture, or if only packets of one direction were seen.
+    /// Matches the connections that are in both captures. `None` if they are fewer than half of the
+    /// smaller capture's connections, or if only one direction was seen.
     pub fn recognise(self) -> Option<Recognised> {
         let [first, second] = &self.views;
         let pairs = matching::pair(first, second, &self.hasher);
@@ -103,13 +102,13 @@ impl Joining {
 }
 
 impl Recognised {
-    /// Returns the index of the capture nearer to the clients, 0 or 1. The exchanges of this
-    /// capture are the ones to diagnose.
+    /// Returns the index of the capture nearer to the clients, 0 or 1. Its exchanges are the ones
+    /// to diagnose.
     pub fn client(&self) -> usize {
         self.client
     }
 
-    /// Concludes and returns the result. `names` are those of the captures in the order given;
+    /// Returns the joint view. `names` are the names of the captures in the order given;
     /// `exchanges` are those seen in the client's capture.
     pub fn conclude(&self, names: [&str; 2], exchanges: &[ExchangeSpan]) -> Joined {
         let [first, second] = names;

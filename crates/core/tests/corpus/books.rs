@@ -1,20 +1,20 @@
-//! The account of time adds up, and nothing material is left unsaid.
+//! Checks of the account of time: it adds up, and the report mentions all material unclaimed time.
 
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Account, Booking, LayerState, Report};
 
-/// The share of a service's time, and the mean time, from which on time that no finding claims must
-/// be told.
+/// A finding must name the place of unclaimed time that is at least this share of the service's
+/// time, and at least this mean per request.
 const SHARE: f64 = 0.05;
 const MEAN_NS: u64 = 1_000_000;
-/// Minimum share of the time of all services that must be told.
+/// A finding must name the place of unclaimed time only if the time is at least this share of the
+/// time of all services.
 const OF_ALL: f64 = 0.01;
-/// Maximum number of findings that a report holds.
+/// Maximum number of findings in a report.
 const MAX_FINDINGS: usize = 32;
 
-/// Returns the first way in which the account of `report` breaks the rules that must hold; `None`
-/// if it breaks none.
+/// Returns the first fault of the account of `report`; `None` if there is none.
 pub(crate) fn account_fault(report: &Report) -> Option<String> {
     let unbalanced = report.account.iter().find_map(unbalanced);
     unbalanced
@@ -47,8 +47,8 @@ fn unbalanced(account: &Account) -> Option<String> {
     })
 }
 
-/// Returns a finding that claims more than it costs, or a report whose findings claim more than
-/// there is.
+/// Returns the fault if a finding claims more than it costs, or if the shares of all findings
+/// exceed the whole.
 fn overclaimed(report: &Report) -> Option<String> {
     let claimed = |finding: &lagtrace_core::report::Finding| {
         finding.location.as_ref().map_or(0, |at| at.claimed_ns)
@@ -67,7 +67,7 @@ fn overclaimed(report: &Report) -> Option<String> {
     (shares > 1.0 + 1e-9).then(|| format!("the shares add up to {shares}"))
 }
 
-/// Returns a layer that is cleared though unexplained time is in it, or may be.
+/// Returns the fault if a layer is cleared although unexplained time is in it, or may be.
 fn cleared(report: &Report) -> Option<String> {
     report.places().find_map(|place| {
         let own = place.cause.cause().layer.as_str();
@@ -83,7 +83,7 @@ fn cleared(report: &Report) -> Option<String> {
     })
 }
 
-/// Returns a service much of whose time no finding claims, if no finding locates that time.
+/// Returns the fault if a service has material unclaimed time and no finding names its place.
 fn untold(report: &Report) -> Option<String> {
     let all = report.account.iter().flat_map(bookings);
     let whole: u128 = all.map(|booking| u128::from(booking.booked_ns)).sum();

@@ -1,5 +1,5 @@
-//! Each recording gets the diagnosis that its scenario was built for, whatever
-//! container and link layer it is put into, and whatever is drawn by chance.
+//! Tests that each recording gets the diagnosis for which its scenario was built, in any container
+//! and over any link layer.
 
 use lagtrace_core::exchange::Outcome as Ended;
 use lagtrace_core::exchange::wait::Owner;
@@ -32,8 +32,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Lists how the analysis departs from `truth`: findings that are missing, wrong or
-/// untrue, too few exchanges, waits that do not tile.
+/// Lists the differences between the analysis and `truth`: findings that are missing or wrong, too
+/// few exchanges, and waits that do not tile.
 fn faults(truth: &Truth, outcome: &Outcome) -> Vec<String> {
     let report = &outcome.report;
     let mut faults = Vec::new();
@@ -99,7 +99,8 @@ fn unknown_share(outcome: &Outcome) -> f64 {
         .sum()
 }
 
-/// Lists the faults of a recording in one container, each with the container's name.
+/// Lists the faults of a recording in one container. Each fault begins with `what`, the container's
+/// name.
 fn faults_as(what: &str, truth: &Truth, outcome: &Outcome) -> Vec<String> {
     let faults = faults(truth, outcome).into_iter();
     faults.map(|fault| format!("{what}: {fault}")).collect()
@@ -115,8 +116,7 @@ fn own(truth: &Truth) -> Vec<String> {
     faults
 }
 
-/// Returns true if the segments are the same as far as they do not depend on record numbers and
-/// lengths below IP.
+/// Returns true if the segments are equal, except for record numbers and lengths below IP.
 fn same_traffic(a: &[Captured], b: &[Captured]) -> bool {
     a.len() == b.len()
         && a.iter().zip(b).all(|((x, p), (y, q))| {
@@ -146,7 +146,7 @@ fn containers(truth: &Truth) -> Vec<String> {
         }
         faults.extend(faults_as(what, truth, &analyse(&after)));
     }
-    // Stamps are rounded in these.
+    // These formats round the timestamps.
     let coarse = [
         (
             "pcapng, binary resolution",
@@ -169,8 +169,9 @@ fn over_ipv6(truth: &Truth) -> Vec<String> {
     )
 }
 
-/// Lists the faults of a recording without heads: messages cannot be told apart then, yet turns
-/// can, and what was held by whom shows in the headers alone.
+/// Lists the faults of a recording whose packets are cut to 96 bytes. Messages cannot be
+/// distinguished then, but the alternating turns of the two ends can. The headers alone show which
+/// end held data back.
 fn cut(truth: &Truth) -> Vec<String> {
     let frames = Frames::read(&recording(truth.recording)).cut_to(96);
     let outcome = analyse(&segments(&frames.pcap(Link::Ethernet, true)));

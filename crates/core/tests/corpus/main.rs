@@ -1,6 +1,6 @@
-//! Real recordings of the case and of what looks like it, at either end and at
-//! several distances. Each has tests of its own, by its name:
-//! `cargo test -p lagtrace-core --test corpus latency-8ms`.
+//! Tests on recordings of the demonstration's scenario and of look-alikes, captured at either end
+//! and over several distances. Each recording has its own tests, selected by its name: `cargo test
+//! -p lagtrace-core --test corpus latency-8ms`.
 #![allow(clippy::disallowed_methods, reason = "tests read recordings")]
 
 mod books;
@@ -33,7 +33,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-/// Creates a test that passes if there are no faults.
+/// Makes a test that passes if `faults` returns an empty list.
 fn trial(name: String, faults: impl FnOnce() -> Vec<String> + Send + 'static) -> Trial {
     Trial::test(name, || {
         let faults = faults();
@@ -44,7 +44,7 @@ fn trial(name: String, faults: impl FnOnce() -> Vec<String> + Send + 'static) ->
     })
 }
 
-/// Checks that the captures in this folder are those of the list: none lost, none overlooked.
+/// Checks that the captures in this folder are exactly those in the list.
 fn is_whole(folder: &str, list: BTreeSet<&str>) -> Result<(), Failed> {
     let mut there = BTreeSet::new();
     for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))? {

@@ -1,5 +1,5 @@
-//! Leaving out any one packet of a recording turns time into `Unknown` or cuts
-//! an exchange; it never gives time to another owner.
+//! Tests that a recording without any one of its packets has the same owners of time. Time may
+//! become `Unknown`, and an exchange may be cut, but no time moves to another owner.
 
 use core::time::Duration;
 
@@ -12,13 +12,13 @@ use libtest_mimic::Trial;
 use crate::reading::{Captured, analyse, recording, segments};
 use crate::truth::{PROTOCOLS, TRUTHS};
 
-/// Minimum tolerance for boundaries that are computed from round trips.
+/// Minimum tolerance for the ends of waits that are computed from round trips.
 const LEAST_TOLERANCE: Duration = Duration::from_micros(300);
 
-/// The number of a connection's first packets that are left out in turn.
+/// Number of packets of a connection, from its first, that are left out one at a time.
 const PACKETS: usize = 60;
 
-/// Returns the waits of one client's exchanges, in time order.
+/// Returns the waits of one client's exchanges, in order of time.
 fn timeline(exchanges: &[Exchange], client: Endpoint) -> Vec<Wait> {
     let mut waits: Vec<Wait> = exchanges
         .iter()
@@ -40,8 +40,8 @@ fn error_of(wait: &Wait) -> Duration {
     }
 }
 
-/// Returns a place where `after` gives more than `slack` to an owner that `before` does not give it
-/// to.
+/// Returns a wait in `after` that gives more than `slack` to an owner that does not have this time
+/// in `before`.
 fn conflict(before: &[Wait], after: &[Wait], slack: Duration) -> Option<String> {
     for new in after.iter().filter(|wait| wait.owner != Owner::Unknown) {
         let mut covered = Duration::ZERO;
@@ -97,22 +97,22 @@ fn of_http(name: &str) -> Vec<String> {
     leave_out_each(first_connection(name), Duration::ZERO)
 }
 
-/// Leaves out packets of a connection whose payload is no longer HTTP: only turns
-/// are left to go by.
+/// Leaves out packets of a connection whose payload was overwritten, so that it is no longer HTTP.
+/// Only the alternating turns show the exchanges.
 fn of_turns(name: &str) -> Vec<String> {
     let mut one = first_connection(name);
     one.iter_mut().for_each(|(_, payload)| payload.fill(0x16));
     leave_out_each(one, Duration::ZERO)
 }
 
-/// Leaves out packets of a protocol's recording. Some crossed no path: their waits
-/// are as short as the error of their timestamps.
+/// Leaves out packets of a recording of another protocol. Some of these recordings crossed no path,
+/// and their waits are as short as the error of their timestamps.
 fn of_protocol(name: &str) -> Vec<String> {
     let one = first_connection(&format!("../../protocols/{name}"));
     leave_out_each(one, LEAST_TOLERANCE)
 }
 
-/// Returns the recording's first connection.
+/// Returns the segments of the recording's first connection.
 fn first_connection(name: &str) -> Vec<Captured> {
     let mut one: Vec<Captured> = segments(&recording(name));
     let flow = one.first().expect("a packet").0.flow;
@@ -120,7 +120,7 @@ fn first_connection(name: &str) -> Vec<Captured> {
     one
 }
 
-/// Leaves out each of the first packets in turn, and lists the faults.
+/// Leaves out each of the first packets, one at a time, and lists the faults.
 fn leave_out_each(mut one: Vec<Captured>, slack: Duration) -> Vec<String> {
     one.truncate(PACKETS);
     let whole = analyse(&one);
@@ -143,8 +143,8 @@ fn leave_out_each(mut one: Vec<Captured>, slack: Duration) -> Vec<String> {
     faults
 }
 
-/// Leaves out packets of an HTTP/2 connection. Streams overlap: each is compared
-/// with itself.
+/// Leaves out packets of an HTTP/2 connection. Because streams overlap, each stream is compared
+/// only with itself.
 fn of_streams(name: &str) -> Vec<String> {
     let one: Vec<Captured> = segments(&recording(&format!("../../protocols/{name}")));
     let whole = analyse(&one).exchanges;
@@ -168,8 +168,8 @@ fn of_streams(name: &str) -> Vec<String> {
     faults
 }
 
-/// Lets the capture begin later. It then has no handshake to take the distance
-/// from, and says so by its error; what counts as flow follows the jitter seen.
+/// Lets the capture begin later. It then contains no handshake that shows the round trip, so its
+/// waits have larger errors.
 fn late(name: &str) -> Vec<String> {
     let slack = Duration::from_millis(1);
     let one = first_connection(name);

@@ -1,4 +1,4 @@
-//! Reading of recordings into segments, and their analysis.
+//! Reads recordings into segments, and analyzes them.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -15,16 +15,16 @@ use lagtrace_core::views::connections::Wanted;
 /// A segment with the captured bytes of its payload.
 pub(crate) type Captured = (Segment, Vec<u8>);
 
-/// Result of the analysis.
+/// The result of the analysis.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     #[allow(dead_code, reason = "not every test file needs all of it")]
     pub(crate) report: Report,
-    /// Exchanges, in the order they closed.
+    /// The exchanges, in the order in which they closed.
     pub(crate) exchanges: Vec<Exchange>,
 }
 
-/// Returns the bytes of a recording of the corpus.
+/// Returns the bytes of a recording.
 pub(crate) fn recording(name: &str) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/corpus/recordings")
@@ -32,7 +32,7 @@ pub(crate) fn recording(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Reads a capture file as far as it can be read.
+/// Returns the segments of a capture file, up to the first byte that cannot be read.
 pub(crate) fn segments(file: &[u8]) -> Vec<Captured> {
     let mut container = Container::new();
     let mut rest = file;
@@ -49,13 +49,13 @@ pub(crate) fn segments(file: &[u8]) -> Vec<Captured> {
     }
 }
 
-/// Analyses segments in their order.
+/// Analyzes segments in the given order.
 #[allow(dead_code, reason = "not every test file needs all of it")]
 pub(crate) fn analyse(segments: &[Captured]) -> Outcome {
     analyse_seeded(segments, 0)
 }
 
-/// Analyses segments with another seed of the flow tables' hashes.
+/// Analyzes segments with another hash seed of the connection tables.
 pub(crate) fn analyse_seeded(segments: &[Captured], hash_seed: u64) -> Outcome {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let into = Arc::clone(&seen);

@@ -1,4 +1,4 @@
-//! Rewriting of packets: into other containers, over other links, cut, or over IPv6.
+//! Rewrites packets into other containers, over other link layers, cut, or over IPv6.
 
 /// IP packets with their times and lengths.
 #[derive(Clone, Debug)]
@@ -7,13 +7,13 @@ pub(crate) struct Frames(Vec<Frame>);
 #[derive(Clone, Debug)]
 struct Frame {
     at_ns: u64,
-    /// Bytes from the IP header on, as far as captured.
+    /// The captured bytes from the IP header on.
     packet: Vec<u8>,
     /// The packet's length on the wire.
     wire_len: usize,
 }
 
-/// Link layer that is put in front of each packet.
+/// The link layer whose header is put in front of each packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Raw,
@@ -58,7 +58,7 @@ impl Link {
 }
 
 impl Frames {
-    /// Reads a little-endian nanosecond pcap of Ethernet or of raw IP.
+    /// Reads a little-endian pcap with nanoseconds, over Ethernet or raw IP.
     pub(crate) fn read(file: &[u8]) -> Self {
         let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().expect("4 bytes"));
         assert_eq!(word(0), 0xa1b2_3c4d, "a nanosecond pcap");
@@ -77,7 +77,7 @@ impl Frames {
         Self(frames)
     }
 
-    /// Cuts each packet so that a frame of Ethernet has at most `snap` bytes.
+    /// Cuts each packet so that its Ethernet frame has at most `snap` bytes.
     pub(crate) fn cut_to(mut self, snap: usize) -> Self {
         for frame in &mut self.0 {
             frame.packet.truncate(snap - 14);
@@ -85,7 +85,7 @@ impl Frames {
         self
     }
 
-    /// Puts the same segments between IPv6 addresses.
+    /// Gives the same segments IPv6 addresses.
     pub(crate) fn over_ipv6(mut self) -> Self {
         for frame in &mut self.0 {
             let old = &frame.packet;
@@ -106,7 +106,7 @@ impl Frames {
         self
     }
 
-    /// Writes a pcap in nanoseconds or in microseconds.
+    /// Writes a pcap with nanoseconds or microseconds.
     pub(crate) fn pcap(&self, link: Link, nanoseconds: bool) -> Vec<u8> {
         let unit = if nanoseconds { 1 } else { 1000 };
         let magic: u32 = if nanoseconds {
@@ -129,7 +129,7 @@ impl Frames {
         file
     }
 
-    /// Writes a nanosecond pcap as a big-endian machine does.
+    /// Writes a big-endian pcap with nanoseconds.
     pub(crate) fn big_endian_pcap(&self) -> Vec<u8> {
         let link = Link::Ethernet;
         let mut file = Vec::new();
@@ -147,7 +147,7 @@ impl Frames {
         file
     }
 
-    /// Writes a pcapng whose interface counts time in units of `resolution` (`if_tsresol`).
+    /// Writes a pcapng whose timestamps have the unit `resolution` (`if_tsresol`).
     pub(crate) fn pcapng(&self, link: Link, resolution: u8) -> Vec<u8> {
         let mut file = block(
             0x0a0d_0d0a,
@@ -185,7 +185,7 @@ impl Frames {
 }
 
 impl Frame {
-    /// Returns a pcap record's header.
+    /// Returns the fields of the packet's record header in a pcap.
     fn words(&self, link: Link, unit: u64) -> [u32; 4] {
         let link_len = link.header(&self.packet).len();
         [
@@ -197,7 +197,7 @@ impl Frame {
     }
 }
 
-/// Returns a pcapng block around `body`, padded.
+/// Returns a padded pcapng block with this body.
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let padding = body.len().next_multiple_of(4) - body.len();
     let len = (body.len() + padding + 12) as u32;

@@ -1,4 +1,4 @@
-//! The waits that the analysis finds, beside the server's own timestamps.
+//! Compares the waits that the analysis finds with the server's own timestamps.
 
 use lagtrace_core::exchange::wait::WaitKind;
 use lagtrace_core::exchange::{Exchange, Outcome};
@@ -6,8 +6,8 @@ use libtest_mimic::Trial;
 
 use crate::reading::{analyse, recording, segments};
 
-/// The server's timestamps of one request: the time at which it had read it, and those at which its
-/// writes returned, on the clock of the packets' timestamps.
+/// The server's timestamps of one request: when it had read the request, and when each write
+/// returned. Their clock is that of the packets' timestamps.
 #[derive(serde::Deserialize)]
 struct Stamp {
     peer: std::net::SocketAddr,
@@ -17,7 +17,7 @@ struct Stamp {
     written_ns: Vec<i64>,
 }
 
-/// A wait's start and end by the server's own account.
+/// Returns the start and the end of a wait by the server's timestamps, in nanoseconds.
 type Account = fn(&Stamp) -> (i64, i64);
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -45,8 +45,8 @@ fn stamps(name: &str) -> Vec<Stamp> {
         .collect()
 }
 
-/// Returns the distances of a wait's two ends from the server's own, in nanoseconds, in the order
-/// of the exchanges.
+/// Returns, for each exchange, the differences between the ends of its wait and the server's
+/// timestamps, in nanoseconds.
 fn strays(name: &str, kind: WaitKind, account: Account) -> Vec<[i64; 2]> {
     let stamps = stamps(name);
     let outcome = analyse(&segments(&recording(&format!("{name}-server"))));
@@ -64,7 +64,7 @@ fn strays(name: &str, kind: WaitKind, account: Account) -> Vec<[i64; 2]> {
     whole.filter_map(of).collect()
 }
 
-/// Lists a fault unless nine in ten waits are within 1 ms at both ends.
+/// Lists a fault if fewer than nine in ten waits agree within 1 ms at both ends.
 fn faults(name: &str, kind: WaitKind, account: Account) -> Vec<String> {
     let strays = strays(name, kind, account);
     let is_near = |ends: &&[i64; 2]| ends.iter().all(|&ns| ns < 1_000_000);

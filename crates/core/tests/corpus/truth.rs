@@ -1,33 +1,33 @@
-//! Recordings of scenarios, and what has to be found in each.
+//! The recordings, each with the findings that it must have.
 
 use core::ops::RangeInclusive;
 
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::registry::Id;
 
-/// A recording of a scenario, and its diagnosis.
+/// A recording of a scenario, with its correct diagnosis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Truth {
-    /// Name of the recording: scenario, round trip, end.
+    /// Name of the recording: its scenario, its round trip, and the end at which it was captured.
     pub(crate) recording: &'static str,
     pub(crate) expected: &'static [Expected],
-    /// Causes that may be found besides; all others must not be.
+    /// Causes that may also be found. All other causes must not be found.
     pub(crate) allowed: &'static [Id],
     pub(crate) least_exchanges: u64,
-    /// The largest share of time that may stay unexplained.
+    /// Maximum share of the time that may be unexplained.
     pub(crate) most_unknown: f64,
-    /// True if nothing was lost on the way.
+    /// True if the path lost nothing.
     pub(crate) is_lossless: bool,
-    /// True if it is also tried in other containers.
+    /// True if the recording is also tested in other containers.
     pub(crate) is_transformed: bool,
 }
 
-/// A finding that must be there.
+/// A finding that the recording must have.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
     pub(crate) cause: Id,
     pub(crate) culprit: Owner,
-    /// Cost for each exchange that it touched, in milliseconds.
+    /// Cost of each affected exchange, in milliseconds.
     pub(crate) cost_ms: RangeInclusive<f64>,
 }
 
@@ -58,7 +58,7 @@ const fn clean(recording: &'static str, expected: &'static [Expected], least: u6
     }
 }
 
-/// A recording without losses, to be tried in other containers too.
+/// A recording without losses that is also tested in other containers.
 const fn varied(recording: &'static str, expected: &'static [Expected], least: u64) -> Truth {
     Truth {
         is_transformed: true,
@@ -66,7 +66,7 @@ const fn varied(recording: &'static str, expected: &'static [Expected], least: u
     }
 }
 
-/// A recording behind a policer: some of what was lost leaves no trace at the receiving end.
+/// A recording behind a policer. At the receiving end, some of its losses leave no trace.
 const fn lossy(recording: &'static str, expected: &'static [Expected], least: u64) -> Truth {
     Truth {
         allowed: &[
@@ -83,8 +83,8 @@ const fn lossy(recording: &'static str, expected: &'static [Expected], least: u6
     }
 }
 
-// A delayed ACK of 40 ms fires up to a tick of 4 ms later; with distance the
-// held part arrives one round trip later still.
+// A delayed ACK takes 40 ms and up to a tick of 4 ms more. With a round trip, the held part arrives
+// one round trip later.
 const CASE_0: &[Expected] = &[of_server(Id::NagleDelayedAck, 38.0, 46.0)];
 const CASE_8: &[Expected] = &[of_server(Id::NagleDelayedAck, 45.0, 55.0)];
 const CASE_50: &[Expected] = &[of_server(Id::NagleDelayedAck, 86.0, 97.0)];
@@ -154,7 +154,7 @@ pub(crate) const TRUTHS: &[Truth] = &[
     lossy("lossy-latency-50ms-server", CASE_50, 20),
 ];
 
-/// Recordings of other protocols than HTTP/1.x in `tests/protocols`.
+/// Recordings of other protocols than HTTP/1.x, in `tests/protocols`.
 pub(crate) const PROTOCOLS: [&str; 11] = [
     "http2",
     "memcached",

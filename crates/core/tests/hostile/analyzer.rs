@@ -1,13 +1,13 @@
-//! Any bytes as a capture file, analysed to the end: no panic, waits that tile every exchange, a
-//! report that can be written, and the same for any seed (of a part of the inputs: it takes as long
-//! again).
+//! Analyzes any bytes as a capture file, to the end. There must be no panic, waits must tile each
+//! exchange, and the report must be writable. For a quarter of the inputs, which take twice as
+//! long, the report must also be the same with another hash seed.
 
 use lagtrace_core::analyzer::{Analyzer, Options};
 use lagtrace_core::decode::{Container, Decoder, Found};
 use lagtrace_core::exchange::Exchange;
 use lagtrace_core::observed::event::PointId;
 
-/// Analyses the bytes.
+/// Analyzes the bytes, and checks the result.
 pub(crate) fn check(bytes: &[u8]) {
     let report = analyse(bytes, 1);
     if bytes.len().is_multiple_of(4) {
@@ -18,7 +18,7 @@ pub(crate) fn check(bytes: &[u8]) {
 fn analyse(bytes: &[u8], hash_seed: u64) -> String {
     let options = Options {
         hash_seed,
-        // So few that room is made in small inputs too.
+        // There are so few connections that even small inputs exceed the limit.
         max_connections: Some(16),
         ..Options::default()
     };

@@ -1,16 +1,16 @@
-//! Any bytes as a capture file: the decoder neither panics nor loops, and its result does not
-//! depend on how the file is split.
+//! Decodes any bytes as a capture file. The decoder must neither panic nor loop, and its result
+//! must not depend on how the file is split.
 
 use lagtrace_core::decode::{Container, Decoder, Found, LinkType, Packet, Record};
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::time::Timestamp;
 
-/// The length of the frames that the bytes are taken for, whatever they are.
+/// The length of the frames into which the bytes are split.
 const FRAME: usize = 300;
-/// Maximum link type that is tried.
+/// The link types below this number are tested.
 const LINKS: u16 = 304;
 
-/// Reads the bytes whole and in pieces.
+/// Reads the bytes at once and in pieces.
 pub(crate) fn check(bytes: &[u8]) {
     let whole = read(bytes, usize::MAX);
     let piece = 1 + bytes.first().map_or(0, |byte| usize::from(*byte));
@@ -18,7 +18,7 @@ pub(crate) fn check(bytes: &[u8]) {
     read_as_frames(bytes);
 }
 
-/// Reads the bytes as frames of one link type that is read after the other.
+/// Reads the bytes as frames, each with the next link type that the decoder supports.
 fn read_as_frames(bytes: &[u8]) {
     let links = (0..LINKS).map(LinkType).filter(|link| link.is_read());
     let mut decoder = Decoder::new();
@@ -37,7 +37,8 @@ fn read_as_frames(bytes: &[u8]) {
     }
 }
 
-/// Counts records and segments, and sums up their fields.
+/// Returns the number of records, the number of segments, and a checksum over fields of the
+/// segments.
 fn read(bytes: &[u8], piece: usize) -> (u64, u64, u64) {
     let (mut container, mut decoder) = (Container::new(), Decoder::new());
     let (mut records, mut segments, mut sum) = (0, 0, 0_u64);

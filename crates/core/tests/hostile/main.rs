@@ -1,8 +1,8 @@
-//! Hostile bytes: every recording, and damage drawn for it, through the decoder
-//! and the whole analysis. The draw is the same each time; what a fuzzer finds
-//! beyond it in hours is `./figures fuzz`'s to say.
+//! Hostile bytes: passes each recording, and randomly damaged copies of it, through the decoder and
+//! the analysis. The damage is the same in each run; `./figures fuzz` searches for hours with other
+//! damage.
 //!
-//! `HOSTILE_SEED` draws others, `HOSTILE_ROUNDS` more of them.
+//! `HOSTILE_SEED` selects other damage, and `HOSTILE_ROUNDS` sets the number of copies.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -23,11 +23,11 @@ use flate2::read::GzDecoder;
 use libtest_mimic::{Arguments, Failed, Trial};
 use mutation::{Draw, damaged};
 
-/// The length of a seed in bytes, enough for a few exchanges: the shorter, the
-/// more damage is tried.
+/// The number of bytes of each recording that are used. They contain a few exchanges. With fewer
+/// bytes, more damage can be tried in the same time.
 const SEED_BYTES: u64 = 4000;
 const SEED: u64 = 20;
-/// The damaged copies that are tried of each recording.
+/// Number of damaged copies of each recording.
 const ROUNDS: u64 = 40;
 
 /// The folders of recordings, relative to the repository's root.
@@ -39,7 +39,7 @@ const FOLDERS: [&str; 5] = [
     "crates/sources/tests/captures",
 ];
 
-/// A capture's beginning.
+/// The beginning of a capture.
 struct Seed {
     name: String,
     bytes: Vec<u8>,
@@ -67,7 +67,7 @@ fn number((variable, otherwise): (&str, u64)) -> u64 {
     said.map_or(otherwise, |said| said.parse().expect("a number"))
 }
 
-/// Returns the beginnings of all recordings, by name.
+/// Returns the beginnings of all recordings, sorted by name.
 fn seeds() -> Vec<Seed> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut seeds = Vec::new();
@@ -85,7 +85,7 @@ fn seeds() -> Vec<Seed> {
     seeds
 }
 
-/// Returns the captures in a folder and in those within it.
+/// Returns the captures in a folder and its subfolders.
 fn captures(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let entries = fs::read_dir(folder);
@@ -113,7 +113,7 @@ fn beginning(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Tries the capture as it is, then with damages. What fails is left in a file.
+/// Tests the capture as it is, and then with damage. Bytes that fail are written to a file.
 fn try_damages(seeds: &[Seed], index: usize, seed: u64, rounds: u64) -> Result<(), Failed> {
     let own = &seeds[index].bytes;
     try_one(own, &seeds[index].name, 0)?;

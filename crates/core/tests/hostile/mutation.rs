@@ -1,11 +1,11 @@
-//! Damage to capture files, drawn from a seed.
+//! Random damage to capture files.
 
-/// Length of a pcap's file header.
+/// Length of a pcap's file header, in bytes.
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 const LITTLE_ENDIAN_PCAP: [[u8; 4]; 2] = [[0xd4, 0xc3, 0xb2, 0xa1], [0x4d, 0x3c, 0xb2, 0xa1]];
 
-/// Numbers at which lengths and counts go wrong.
+/// Numbers for which lengths and counts are likely to be handled wrongly.
 const EDGES: [u32; 12] = [
     0,
     1,
@@ -21,7 +21,7 @@ const EDGES: [u32; 12] = [
     0xffff_ffff,
 ];
 
-/// Numbers drawn one after the other (SplitMix64): equal seeds, equal numbers.
+/// Pseudo-random numbers (SplitMix64). Equal seeds give equal numbers.
 pub(crate) struct Draw(u64);
 
 impl Draw {
@@ -37,19 +37,19 @@ impl Draw {
         mixed ^ (mixed >> 31)
     }
 
-    /// Draws a number below `bound`; 0 where there is nothing to choose from.
+    /// Returns a number below `bound`; 0 if `bound` is 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % bound.max(1) as u64).unwrap_or(0)
     }
 }
 
-/// Returns the file with one to eight damages; `other` is a file to take bytes from.
+/// Returns the file with one to eight changes. `other` is a file from which bytes are taken.
 pub(crate) fn damaged(file: &[u8], other: &[u8], draw: &mut Draw) -> Vec<u8> {
     let mut records = Records::of(file);
     let mut bytes = Vec::new();
     for _ in 0..=draw.below(8) {
-        // Damage to packets, whose lengths stay right, goes deeper than damage
-        // to any byte: it is read further.
+        // If only packets are damaged, and their lengths stay right, more of the file is read than
+        // after damage to any byte.
         match &mut records {
             Some(records) if draw.below(4) > 0 => records.damage(other, draw),
             _ => {
@@ -64,16 +64,16 @@ pub(crate) fn damaged(file: &[u8], other: &[u8], draw: &mut Draw) -> Vec<u8> {
     records.map_or(bytes, Records::into_file)
 }
 
-/// A pcap by its records.
+/// A pcap, split into its records.
 struct Records {
     header: Vec<u8>,
-    /// Fields of each record's header (seconds, their parts, length on the wire), and its captured
-    /// bytes.
+    /// For each record, the header's fields (seconds, fraction of a second, length on the wire) and
+    /// the captured bytes.
     list: Vec<([u32; 3], Vec<u8>)>,
 }
 
 impl Records {
-    /// Reads a pcap; `None` for what is no pcap of a little-endian machine.
+    /// Reads a little-endian pcap; `None` for any other file.
     fn of(file: &[u8]) -> Option<Self> {
         let (header, mut rest) = file.split_at_checked(FILE_HEADER)?;
         if !LITTLE_ENDIAN_PCAP
@@ -89,7 +89,7 @@ impl Records {
                 .map(|word| u32::from_le_bytes(word.try_into().expect("a word has four bytes")));
             let [seconds, parts, captured, wire] =
                 core::array::from_fn(|_| words.next().unwrap_or(0));
-            // The last one is cut where the seed is.
+            // The last record is cut at the end of the bytes.
             let captured = after.len().min(captured as usize);
             let (packet, after) = after.split_at(captured);
             list.push(([seconds, parts, wire], packet.to_vec()));
@@ -133,7 +133,7 @@ fn edge(draw: &mut Draw) -> u32 {
     EDGES[draw.below(EDGES.len())]
 }
 
-/// Does one damage to any of the bytes.
+/// Changes some of the bytes.
 fn damage(bytes: &mut Vec<u8>, other: &[u8], draw: &mut Draw) {
     let at = draw.below(bytes.len());
     let end = (at + 1 + draw.below(16)).min(bytes.len());

@@ -1,4 +1,5 @@
-//! Packets besides segments: lookups, searches for hardware addresses, pings, ICMP errors.
+//! Packets other than TCP segments of the traced connections: DNS lookups, ARP, pings and ICMP
+//! errors.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,13 +13,13 @@ use lagtrace_core::observed::time::Timestamp;
 
 use crate::wire;
 
-/// The first number of such packets: no segment has it.
+/// The packet number of the first [`Aside`]. No segment has such a high number.
 const FIRST_NUMBER: u64 = 100_000;
 
-/// A packet besides segments.
+/// A packet other than a segment of the traced connections.
 #[derive(Clone, Debug)]
 pub(crate) enum Aside {
-    /// A DNS message, over UDP or in a segment.
+    /// A DNS message over UDP or TCP.
     Dns {
         is_answer: bool,
         port: u16,
@@ -26,28 +27,28 @@ pub(crate) enum Aside {
         asked: Endpoint,
         message: Vec<u8>,
     },
-    /// The client asks for the server's hardware address, or is told.
+    /// The client's ARP request for the server's hardware address, or the reply.
     Arp { is_answer: bool },
     /// An ICMP error about the client's SYN on this connection.
     Unreachable { code: u8, connection: u16 },
-    /// A ping of the client's to the server, or its outcome.
+    /// A ping from the client to the server, its reply, or an ICMP error about it.
     Ping { seq: u16, step: EchoStep },
 }
 
-/// The router that sends ICMP errors about pings.
+/// The router that sends the ICMP errors about pings.
 const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 254));
 
-/// Returns the resolver whose address ends so.
+/// Returns the resolver at 10.77.0.`last`.
 fn resolver(last: u8) -> Endpoint {
     Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, last)), 53)
 }
 
-/// Returns the multicast address of everybody on the link who speaks that protocol.
+/// Returns the multicast address 224.0.0.`last` of a protocol for lookups on the link.
 fn on_link(last: u8, port: u16) -> Endpoint {
     Endpoint::new(IpAddr::V4(Ipv4Addr::new(224, 0, 0, last)), port)
 }
 
-/// Reads the words behind the time; `None` when they are no such packet.
+/// Parses the words after the time; `None` if they do not describe an [`Aside`].
 pub(crate) fn parse(words: &[&str], connection: u16) -> Option<Result<Aside, String>> {
     Some(match words {
         ["ask", rest @ ..] => dns(false, rest),
@@ -143,7 +144,7 @@ fn encode(id: u16, flags: [u8; 2], kind: u16, name: &str, addresses: &[IpAddr]) 
             IpAddr::V4(address) => (1, address.octets().to_vec()),
             IpAddr::V6(address) => (28, address.octets().to_vec()),
         };
-        // A pointer to the question's name, class IN, a time to live of 60 s.
+        // A pointer to the question's name, class IN, and a TTL of 60 s.
         bytes.extend([0xc0, 12, 0, kind, 0, 1, 0, 0, 0, 60, 0, value.len() as u8]);
         bytes.extend(value);
     }
@@ -151,7 +152,7 @@ fn encode(id: u16, flags: [u8; 2], kind: u16, name: &str, addresses: &[IpAddr]) 
 }
 
 impl Aside {
-    /// Hands the packet to the analysis.
+    /// Passes the packet to the analyzer.
     pub(crate) fn observe(&self, index: usize, at: Timestamp, analyzer: &mut Analyzer) {
         let number = FIRST_NUMBER + index as u64;
         let point = PointId::default();
@@ -239,7 +240,7 @@ impl Aside {
     }
 }
 
-/// Returns the same host's address of version 6.
+/// Returns the IPv6 address of the same host.
 pub(crate) fn over_ipv6(endpoint: Endpoint) -> Endpoint {
     let IpAddr::V4(address) = endpoint.addr else {
         return endpoint;

@@ -1,4 +1,4 @@
-//! Trace blocks: the settings, the script and the expectations of each.
+//! A trace block: its settings, its script and its expectations.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use crate::observation::Observation;
 use crate::script::{self, Item};
 use crate::sum::{Nanos, nanos};
 
-/// A block as it was read.
+/// A trace block as it was parsed.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) expectation: Expectation,
@@ -16,7 +16,7 @@ pub(crate) struct Block {
     setting: Setting,
 }
 
-/// The values that runs combine.
+/// The values whose combinations are the runs.
 #[derive(Clone, Debug)]
 struct Setting {
     points: Vec<Point>,
@@ -26,7 +26,7 @@ struct Setting {
     variables: Vec<(String, Vec<Nanos>)>,
 }
 
-/// The place where the capture is taken.
+/// The point of the path at which the capture is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
     Client,
@@ -34,7 +34,7 @@ pub(crate) enum Point {
     Middle,
 }
 
-/// A combination of a block's settings.
+/// One combination of the settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) point: Point,
@@ -44,7 +44,7 @@ pub(crate) struct Run {
     pub(crate) variables: BTreeMap<String, Nanos>,
 }
 
-/// A line's words with its number in the block.
+/// A line's number in the block, and its words.
 pub(crate) type Line = (usize, Vec<String>);
 
 impl Block {
@@ -85,7 +85,7 @@ impl Block {
         Ok(block)
     }
 
-    /// Returns every combination of the settings.
+    /// Returns all combinations of the settings.
     pub(crate) fn runs(&self) -> Vec<Run> {
         let mut runs = Vec::new();
         for &point in &self.setting.points {
@@ -198,7 +198,7 @@ impl Point {
 }
 
 impl Run {
-    /// Plays the script and observes the result of the analysis.
+    /// Plays the script, and returns the result of the analysis.
     pub(crate) fn play(&self, script: &[Item]) -> Result<Observation, String> {
         Observation::of(self, script)
     }

@@ -1,4 +1,4 @@
-//! Events from their lines: observations besides segments.
+//! Events that lines of a script describe: observations other than packets.
 
 use core::time::Duration;
 
@@ -12,6 +12,9 @@ use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::kernel_span::{
     Asked, Departure, Held, RequestSpan, ThreadTimes, Throttling, WatchTally,
 };
+use lagtrace_core::observed::syscall::{
+    Accepted, Argument, CallTally, CalledSocket, Caller, Request, SocketCall, SocketKind,
+};
 use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::stats::histogram::Distribution;
 
@@ -19,10 +22,10 @@ use crate::script::number_of;
 use crate::sum::{Sum, Values};
 use crate::wire::server;
 
-/// The number of slices of time that a load run is told in.
+/// Number of seconds of a load run. Each second is reported separately.
 const SLICES: u32 = 5;
 
-/// The words of a line, taken one by one.
+/// The words of a line, read one after the other.
 struct Words<'a> {
     words: core::slice::Iter<'a, String>,
     values: &'a mut Values,
@@ -49,7 +52,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Returns the events of one line.
+/// Returns the events that a line describes.
 pub(crate) fn make(
     words: &[String],
     at: Timestamp,
@@ -68,12 +71,13 @@ pub(crate) fn make(
         "setting" => setting(&mut words, at),
         "counter" => counter(&mut words, at),
         "kernel" => kernel(&mut words, at),
+        "called" => called(&mut words, at),
         "resolved" => resolved(&mut words, at),
         other => Err(format!("`{other}` is neither a segment nor an observation")),
     }
 }
 
-/// Returns a name that this host's own resolver found: `resolved NAME SUM`.
+/// Returns the lookup of a name by this host's own resolver: `resolved NAME SUM`.
 fn resolved(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let name = words.operand("resolved")?.to_owned();
     let took = words.duration("resolved")?;
@@ -117,7 +121,8 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         match word {
             "x" => count = words.count(word)?,
             "rtt" => rtt = Some(words.duration(word)?),
-            // A second into the load, not a second before it.
+            // The probe is sent one second after the start of the load, instead of one second
+            // before.
             "loaded" => at = at + Duration::from_secs(2),
             "repeated" => repeated = words.count(word)? as u8,
             other => return Err(format!("a probe has no `{other}`")),
@@ -159,7 +164,7 @@ fn start(at: Timestamp, phase: Phase, experiment: Option<Experiment>, is_observe
     Event::here(at, phase, EventBody::PhaseStarted(start))
 }
 
-/// Returns `count` requests in slices whose latencies differ by a percent or so.
+/// Returns `count` requests, distributed over the seconds. Their latencies differ by about 1 %.
 fn clusters(
     at: Timestamp,
     phase: Phase,
@@ -197,11 +202,12 @@ fn clusters(
 fn load(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let (mut count, mut latency, mut body, mut status) = (0, None, None, 200);
     let mut failures = Vec::new();
-    let mut is_observed = false;
+    let (mut is_observed, mut is_paced) = (false, false);
     while let Some(word) = words.next() {
         match word {
             "baseline" => {}
             "observed" => is_observed = true,
+            "paced" => is_paced = true,
             "x" => count = words.count(word)?,
             "latency" => latency = Some(words.duration(word)?),
             "body" => body = Some(words.duration(word)?),
@@ -214,7 +220,11 @@ fn load(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         }
     }
     let phase = Phase::Baseline;
-    let mut events = vec![start(at, phase, None, is_observed)];
+    let mut begun = start(at, phase, None, is_observed);
+    if let EventBody::PhaseStarted(start) = &mut begun.body {
+        start.offered_rate = is_paced.then_some(f64::from(count) / f64::from(SLICES));
+    }
+    let mut events = vec![begun];
     if count > 0 {
         events.extend(clusters(at, phase, count, [latency, body], status));
     }
@@ -348,6 +358,95 @@ fn socket(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     Ok((0..count).map(one).collect())
 }
 
+/// Returns a system call on each of the server's accepted connections.
+fn called(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
+    let (mut count, mut sent) = (10, 0);
+    let request = match words.operand("called")? {
+        "accept" => Request::Accept(Accepted {
+            backlog: 128,
+            ..Accepted::default()
+        }),
+        "set" => {
+            let name = words.operand("set")?;
+            let value = number_of(words.operand(name)?)?;
+            let (level, option) = match name {
+                "TCP_NODELAY" => (6, 1),
+                "TCP_CORK" => (6, 3),
+                "SO_SNDBUF" => (1, 7),
+                "SO_RCVBUF" => (1, 8),
+                other => return Err(format!("no option is called `{other}`")),
+            };
+            let value = Argument {
+                len: 4,
+                bytes: value.to_ne_bytes().to_vec(),
+                ..Argument::default()
+            };
+            Request::SetOption {
+                level,
+                option,
+                value,
+            }
+        }
+        other => return Err(format!("no call is called `{other}`")),
+    };
+    let mut accepted = None;
+    while let Some(word) = words.next() {
+        match word {
+            "x" => count = words.count(word)?,
+            "sent" => sent = u64::from(words.count(word)?),
+            "deferred" | "nodelay" | "sndbuf" => accepted = Some(word),
+            other => return Err(format!("a call has no `{other}`")),
+        }
+    }
+    let request = match (request, accepted) {
+        (Request::Accept(of), Some(word)) => Request::Accept(Accepted {
+            is_deferred: word == "deferred",
+            nodelay: word == "nodelay",
+            send_buffer: word == "sndbuf",
+            ..of
+        }),
+        (request, _) => request,
+    };
+    let one = |index: u32| {
+        let call = call(at, index, request.clone(), sent);
+        Event::here(at, Phase::Baseline, EventBody::SocketCall(Box::new(call)))
+    };
+    let tally = EventBody::Traced(CallTally::default());
+    let tally = Event::here(at, Phase::Baseline, tally);
+    Ok((0..count).map(one).chain([tally]).collect())
+}
+
+fn call(at: Timestamp, index: u32, request: Request, sent: u64) -> SocketCall {
+    let peer = core::net::IpAddr::from([10, 77, 0, 1]);
+    SocketCall {
+        at,
+        took: Duration::ZERO,
+        caller: Caller {
+            pid: 700,
+            tid: 700,
+            name: "server".to_owned(),
+            thread: "server".to_owned(),
+        },
+        fd: 10,
+        request,
+        result: 0,
+        socket: Some(CalledSocket {
+            inode: u64::from(index) + 1,
+            cookie: None,
+            namespace: None,
+            kind: SocketKind::Tcp,
+            is_v6: false,
+            is_client: false,
+            state: "ESTAB".to_owned(),
+            local: Some(server()),
+            remote: Some(Endpoint::new(peer, 50_000 + index as u16)),
+        }),
+        before: None,
+        after: None,
+        sent,
+    }
+}
+
 fn setting(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let (directive, value) = (words.operand("setting")?, words.operand("setting")?);
     let place = match (words.next(), words.next()) {
@@ -391,7 +490,8 @@ fn counter(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     )])
 }
 
-/// Returns a turn as the server's kernel saw it, and the throttling of its group by a quota.
+/// Returns a request as the server's kernel timed it, with the throttling of its control group by a
+/// quota.
 fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let (mut thread, mut throttling) = (ThreadTimes::default(), None);
     let (mut asked, mut refused, mut stolen) = (None, None, None);

@@ -1,4 +1,4 @@
-//! Expectations: the findings and notes that a trace must lead to.
+//! The expectations of a trace: the findings and notes that it must lead to.
 
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::registry::LayerId;
@@ -8,7 +8,7 @@ use crate::block::Run;
 use crate::observation::Observation;
 use crate::sum::{Sum, Values};
 
-/// Content of the `expect:`, `may:` and `expect-not:` lines.
+/// The content of the `expect:`, `may:` and `expect-not:` lines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expectation {
     findings: Vec<Expected>,
@@ -18,17 +18,17 @@ pub(crate) struct Expectation {
     excluded: Vec<String>,
 }
 
-/// A finding that is expected.
+/// A finding that must be reported.
 #[derive(Clone, Debug, Default)]
 struct Expected {
     cause: String,
     culprit: Option<String>,
     verdict: Option<String>,
-    /// The certainty of the place.
+    /// The certainty of the place of the finding's time.
     place: Option<String>,
     cost: Option<(Sum, Sum)>,
     affected: Option<u64>,
-    /// The place of the configuration that is evidence, or `no`.
+    /// The file and line of the setting that is evidence, or `no`.
     configured: Option<String>,
 }
 
@@ -50,25 +50,25 @@ impl Expectation {
         self.is_open() && self.excluded.is_empty()
     }
 
-    /// Returns true if only exclusions count.
+    /// Returns true if the block only excludes findings.
     fn is_open(&self) -> bool {
         self.findings.is_empty() && self.notes.is_empty() && !self.is_nothing
     }
 
-    /// Returns true if the trace shows this cause.
+    /// Returns true if the block expects this cause.
     pub(crate) fn names(&self, id: &str) -> bool {
         self.findings.iter().any(|finding| finding.cause == id)
             || self.notes.iter().any(|n| n == id)
     }
 
-    /// Returns true if the trace must not be taken for this cause.
+    /// Returns true if this cause must not be reported.
     pub(crate) fn excludes(&self, id: &str) -> bool {
         let is_welcome = self.welcome.iter().any(|welcome| welcome == id);
         let is_excluded = self.excluded.iter().any(|excluded| excluded == id);
         is_excluded || (!self.is_open() && !self.names(id) && !is_welcome)
     }
 
-    /// Lists what came out otherwise.
+    /// Lists the differences between the expectations and the result.
     pub(crate) fn check(&self, run: &Run, observed: &Observation) -> Vec<String> {
         let mut wrong = observed.untiled.clone();
         if !self.welcome.iter().any(|id| id == "unknown") {
@@ -93,7 +93,8 @@ impl Expectation {
                 .map(|id| format!("`{id}` must not be found: {}", told(&report.findings))),
         );
         if !self.is_open() {
-            // Places of time that no cause explains count where they are asked about.
+            // A finding that only names a place of unexplained time counts only if the block
+            // expects it.
             let counts = |f: &&Finding| !f.locates || self.names(f.cause.as_str());
             let counted: Vec<Finding> = report.findings.iter().filter(counts).cloned().collect();
             wrong.extend(self.compare(run, &counted));
@@ -188,7 +189,7 @@ impl Expected {
     }
 }
 
-/// Returns the fault of a report that says that the point stands where it does not.
+/// Returns the fault if the report gives the capture point a wrong position.
 fn misplaced(run: &Run, observed: &Observation) -> Option<String> {
     let point = observed.report.capture.as_ref()?.points.first()?;
     let is_known = observed.has_handshake && run.rtt >= 1_000_000;
@@ -196,8 +197,8 @@ fn misplaced(run: &Run, observed: &Observation) -> Option<String> {
         .then(|| format!("the point was taken to stand at: {}", point.vantage))
 }
 
-/// Returns the finding whose layer accuses the server of what another owner has to change; `None`
-/// where it does not.
+/// Returns the fault if the finding accuses the server's layer although another owner has to change
+/// something.
 fn unjust(finding: &Finding) -> Option<String> {
     let is_servers = matches!(finding.culprit, Owner::Server | Owner::Proxy);
     let (cause, culprit) = (finding.cause, word(&finding.culprit));
@@ -205,7 +206,7 @@ fn unjust(finding: &Finding) -> Option<String> {
         .then(|| format!("`{cause}`, of the {culprit}, accuses the server's layer"))
 }
 
-/// Returns a word as it stands in the report.
+/// Returns the word for `value` in the report.
 fn word(value: &impl serde::Serialize) -> String {
     let json = serde_json::to_value(value).expect("an enum of plain words");
     json.as_str().unwrap_or_default().to_owned()
@@ -232,7 +233,8 @@ fn told(findings: &[Finding]) -> String {
     }
 }
 
-/// Returns the place of the first setting that is evidence of the finding, `no` if there is none.
+/// Returns the file and line of the first setting that is evidence of the finding; `no` if there is
+/// none.
 fn configuration(finding: &Finding) -> String {
     let mut settings = finding.evidence.iter();
     let found = settings.find(|piece| piece.kind == EvidenceKind::Configuration);

@@ -1,8 +1,9 @@
-//! HTTP/2 frames for scripts: `http2 preface,settings:65535,get:1` and the like.
+//! HTTP/2 frames in scripts, such as `http2 preface,settings:65535,get:1`.
 
 use crate::script::number_of;
 
-/// Returns the frames that a list of words names, one after the other. `KIND:STREAM:SIZE`.
+/// Returns the frames in a list of words, one after the other. A word has the form
+/// `KIND:STREAM:SIZE`.
 pub(crate) fn frames(words: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     for word in words.split(',') {
@@ -12,12 +13,12 @@ pub(crate) fn frames(words: &str) -> Result<Vec<u8>, String> {
         let (first, second) = (number()?, number()?);
         bytes.extend(match name {
             "preface" => b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
-            // SETTINGS_INITIAL_WINDOW_SIZE, if a size is given.
+            // If a size is given, it is SETTINGS_INITIAL_WINDOW_SIZE.
             "settings" if first == 0 => frame(4, 0, 0, &[]),
             "settings" => frame(4, 0, 0, &[&[0, 4][..], &first.to_be_bytes()].concat()),
-            // :method GET, :scheme http, :path /.
+            // The fields :method GET, :scheme http, :path /.
             "get" => frame(1, 0x5, first, &[0x82, 0x86, 0x84]),
-            // :status 200.
+            // The field :status 200.
             "headers" => frame(1, 0x4, first, &[0x88]),
             "data" => frame(0, 0, first, &vec![b'x'; second as usize]),
             "end" => frame(0, 1, first, &[]),
@@ -28,7 +29,7 @@ pub(crate) fn frames(words: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Returns a frame (RFC 9113 §4.1).
+/// Returns a frame in the format of RFC 9113 §4.1.
 fn frame(kind: u8, flags: u8, stream: u32, body: &[u8]) -> Vec<u8> {
     let mut bytes = (body.len() as u32).to_be_bytes()[1..].to_vec();
     bytes.extend([kind, flags]);

@@ -1,78 +1,83 @@
-//! Every cause's page is checked: the traces on it must lead to what they say.
-//! Each page has tests of its own: `cargo test -p lagtrace-core --test pages NAME`.
+//! Tests of the causes' pages: each trace on a page must lead to the findings that it states. Each
+//! page has its own tests: `cargo test -p lagtrace-core --test pages NAME`.
 //!
-//! A page under `src/cause/` holds fenced blocks that begin with `` ```trace ``.
-//! Each is a small capture in a notation after packetdrill's and tcpdump's,
-//! with what the analysis must make of it. A block is read line by line; `#`
-//! begins a comment.
+//! The traces of a page under `src/cause/` are fenced blocks that begin with `` ```trace ``. Each
+//! is a small capture with the expected result, in a notation like packetdrill's and tcpdump's. A
+//! block is read line by line, and `#` begins a comment.
 //!
-//! **What must come out.** The findings must be those that `expect:` names, in
-//! that order, and no others:
+//! **Expected result.** The findings must be those of the `expect:` lines, in that order, and no
+//! others:
 //! ```text
 //! expect: ID [culprit=server] [verdict=strong] [place=strong] [cost=51ms±1ms] [affected=7] [configured=FILE:LINE|no]
-//! expect: note ID           a note, and no finding of its own
-//! expect: nothing           no cause at all
-//! may: ID …                 findings that are welcome besides; `unknown`: waits of unknown kind
-//! expect-not: ID …          without any `expect:` the only thing that counts
+//! expect: note ID           a note, and no finding
+//! expect: nothing           no finding on any cause
+//! may: ID …                 these findings are also allowed; `unknown` allows waits of unknown kind
+//! expect-not: ID …          excludes these findings; without any `expect:`, all others are allowed
 //! ```
-//! The cost is the mean of an affected exchange; `configured` is the place of a setting that is
-//! evidence. Always checked besides: the
-//! waits of each exchange add up to it exactly, none of a whole one is unknown, and
-//! the analysis tells where the point stands (of round trips from 1 ms on).
+//! `cost` is the mean per affected exchange. `configured` is the place of the setting that is
+//! evidence. Three things are always checked: the waits of each exchange add up to it exactly, no
+//! complete exchange has a wait of unknown kind, and (for round trips of 1 ms or more) the report
+//! gives the right position of the capture point.
 //!
-//! **The setting.** Each combination of the listed values is a run of its own:
+//! **Settings.** Each combination of the listed values is one run:
 //! ```text
-//! seen-at client, server, middle
-//! rtt 0ms, 8ms, 50ms
-//! mss 1460                            of both ends
-//! timestamps on                       TCP's, in milliseconds; off unless said
-//! for pause in 36ms..52ms step 2ms    or a list: in 36ms, 44ms
+//! seen-at client, server, middle      the position of the capture point
+//! rtt 0ms, 8ms, 50ms                  the round trip between client and server
+//! mss 1460                            the MSS of both ends
+//! timestamps on                       TCP timestamps in milliseconds; off by default
+//! for pause in 36ms..52ms step 2ms    a variable; or a list: in 36ms, 44ms
 //! ```
 //!
-//! **Segments**, one a line, with the time at which the point stamps them:
+//! **Segments**, one per line, with the time at which the capture point sees them:
 //! ```text
 //! [LABEL:] TIME  C > S  FLAGS [PAYLOAD] [OPTION …]
 //! ```
-//! - `TIME` is `+SUM`, after the line before, or `@LABEL+SUM`, after the line
-//!   with that label; `@start` is the trace's beginning. A sum adds and subtracts terms such as `40ms`, `0.2ms`,
-//!   `8us`, a `for`'s variable, `rtt`, `2*rtt`, `rtt/2`, `i*3ms` (`i`: how often
-//!   the innermost block was repeated before), `40ms..44ms` (some time
-//!   in that stretch, another each time and the same in each run), and `server` or `client`: the travel
-//!   from the point to that end and back with a kernel's 5 µs, so the time of
-//!   an immediate answer from there, wherever the point stands.
+//! - `TIME` is `+SUM`, counted from the line before, or `@LABEL+SUM`, counted from the line with
+//!   that label. `@start` is the start of the trace.
+//! - A `SUM` adds and subtracts terms such as `40ms`, `0.2ms`, `8us`, the variable of a `for`,
+//!   `rtt`, `2*rtt` and `rtt/2`. In `i*3ms`, `i` is the number of earlier repetitions of the
+//!   innermost block. `40ms..44ms` is a random time in this range; it differs in each repetition,
+//!   and is the same in each run. `server` and `client` stand for the round trip from the capture
+//!   point to that end, plus 5 µs for its kernel: the time until an immediate answer from there.
 //! - `FLAGS` are tcpdump's: `S`, `S.`, `.`, `P.`, `F.`, `FP.`, `R`, `R.`.
-//! - `PAYLOAD` is one of `GET /path [len 77] [host NAME] [close]`, `POST /path len 150
-//!   [body 300] [expect]` (the head's length, and the body's, which it
-//!   announces; `Expect: 100-continue`), `200 len 238 [body 569] [close]
-//!   [location /path]` (a response's status line; without `body`
-//!   it lasts until the connection closes; `ocsp` gives it that type, `gzip` that coding, `events`
-//!   the type of server-sent events),
-//!   `data 569`, `text WORDS`. A `len` of
-//!   `238+569` carries as many bytes of the body with the head. `tls WORDS`: the
-//!   records that `tls.rs` knows, joined by commas, and `http2 WORDS` the frames
-//!   of `http2.rs`; `bytes FROM..TO` takes a part
-//!   of what the line would carry.
-//! - Sequence numbers, acknowledgements and IP identifications follow from
-//!   what was sent and what had arrived by then. `again LABEL` repeats that
-//!   segment's bytes, `part N` only the first of them; `copy LABEL` is that packet itself once more;
-//!   `sack LABEL` reports that
-//!   segment beyond missing data, `dsack LABEL` that it came twice; `late SUM` has it arrive that much later than its time;
-//!   `queued SUM`: so much of its time it stood in a queue before the point;
-//!   `lost`: it got lost before the point; `lost-behind`: after it; `unseen`:
-//!   the capture missed it; `ack LABEL`: acknowledges up to that segment, no
-//!   more; `alien`: acknowledges something else; `win N`: the window in bytes;
-//!   `ttl N`; `no-id`; `ipv6`: between the same hosts' other addresses; `at-port
-//!   N`: of another service of the server; `from-port N`: of the client, which
-//!   begins anew there; `unless LABEL`: is not sent if that line's segment
-//!   reached its sender first.
 //!
-//! `handshake [TIME]` stands for the three segments that open a connection;
-//! `repeat N { … }` for a block written `N` times; `connections N every SUM
-//! { … }` for a block on each of `N` connections that start this far apart;
-//! `legs N every SUM { … }` the same from the server's host to another server,
-//! whose distance is written out.
+//! `PAYLOAD` is one of these:
+//! - `GET /path [len 77] [host NAME] [close]`: a request. `len` is the length of the head in bytes.
+//! - `POST /path len 150 [body 300] [expect]`: a request whose head announces a body of this
+//!   length; `expect` adds `Expect: 100-continue`.
+//! - `200 len 238 [body 569] [close] [location /path]`: a response. Without `body`, it lasts until
+//!   the connection closes. `ocsp` and `events` set the content type of OCSP and of server-sent
+//!   events, and `gzip` the content encoding.
+//! - `data 569`, `text WORDS`: other bytes.
+//! - `tls WORDS`, `http2 WORDS`: the records of `tls.rs` or the frames of `http2.rs`, separated by
+//!   commas.
+//! - A `len` of `238+569` puts 569 bytes of the body into the head's segment.
+//! - `bytes FROM..TO` sends only this part of the payload.
 //!
-//! **What comes before connections**, with the time at which the point sees it:
+//! Sequence numbers, ACK numbers and IP identifications follow from the segments that were sent and
+//! had arrived by then. An `OPTION` changes this:
+//! - `again LABEL` repeats the bytes of that segment, and `part N` only the first N of them. `copy
+//!   LABEL` is a copy of the packet itself.
+//! - `sack LABEL` reports that segment as received after missing data, and `dsack LABEL` as
+//!   received twice. `ack LABEL` acknowledges data only up to the end of that segment. `alien`
+//!   acknowledges a number that was never sent.
+//! - `late SUM`: the segment passes the capture point later by this time. `queued SUM`: it waited
+//!   in a queue before the capture point for this part of its time.
+//! - `lost`: it was lost before the capture point. `lost-behind`: it was lost after it. `unseen`:
+//!   it arrived, but the capture does not contain it.
+//! - `unless LABEL`: it is not sent if that segment reached its sender first.
+//! - `win N` is the window in bytes. `ttl N` is the TTL. `no-id` leaves out the IP identification.
+//!   `ipv6` uses the IPv6 addresses of the same hosts.
+//! - `at-port N` uses another port of the server. `from-port N` uses another port of the client,
+//!   with new sequence numbers.
+//!
+//! **Groups of lines.** `handshake [TIME]` stands for the three segments that open a connection.
+//! `repeat N { … }` repeats a block N times. `connections N every SUM { … }` plays the block on
+//! each of N connections, which begin at this interval. `legs N every SUM { … }` does the same for
+//! connections from the server's host to another server. The round trip to that server is written
+//! into the times.
+//!
+//! **Packets before connections**, with the time at which the capture point sees them:
 //! ```text
 //! TIME ask ID A|AAAA NAME [port N] [of N | tcp | mdns | llmnr]
 //! TIME tell ID A|AAAA NAME [port N] [of N | tcp | mdns | llmnr] ADDRESS … | none | nxdomain | truncated
@@ -80,29 +85,37 @@
 //! TIME ping|pong NUMBER
 //! TIME icmp unreachable CODE [ping NUMBER]
 //! ```
-//! Queries go to a resolver at 10.77.0.53, to that at 10.77.0.N, or to the link's multicast addresses; the server is 10.77.0.2 and fd77::2.
-//! The client asks for the server's hardware address; the ICMP error speaks of
-//! the connection's SYN, or of that ping, as a router says it. The client pings the server.
+//! `ask` and `tell` are a DNS query and its response. The resolver is 10.77.0.53, with `of N` it is
+//! 10.77.0.N, and `mdns` and `llmnr` use the multicast addresses of the link. The server is
+//! 10.77.0.2 and fd77::2. `arp` concerns the server's hardware address. A ping goes from the client
+//! to the server. The ICMP error is about the connection's SYN or about the ping; a router sends
+//! it.
 //!
-//! **What else was observed**, which makes the server the run's target:
+//! **Other observations.** They make the server the target of a run:
 //! ```text
 //! probe tcp-syn|tcp-connect|http-fresh|http-kept-alive ANSWER [x N] [rtt SUM] [loaded] [repeated N]
-//! load baseline [x N] [latency SUM] [body SUM] [status N] [failed KIND N]
+//! load baseline [paced] [x N] [latency SUM] [body SUM] [status N] [failed KIND N]
 //! request [x N] [first-byte SUM] [gap SUM] [end SUM]
 //! experiment quickack x N control body SUM treated body SUM
 //! socket server [nodelay on|off] [x N] [holding N]
 //! setting tcp_nodelay|listen.backlog|… VALUE at FILE:LINE
+//! called accept [nodelay|sndbuf|deferred] [x N]
+//! called set TCP_NODELAY|TCP_CORK|SO_SNDBUF|SO_RCVBUF VALUE [sent N] [x N]
 //! counter NAME N
 //! resolved NAME SUM
 //! kernel [backlog SUM] [stack SUM] [unread SUM] [wake-up SUM] [run-queue SUM] [program SUM] [slept SUM] [qdisc SUM] [refused SUM] [asked SUM] [throttled N SUM] [stolen SUM]
 //! ```
-//! `kernel` is a turn that came at that time, by the server's own kernel; what it
-//! asked is at 10.77.0.9:5432, `refused` says how long
-//! after its first segment was dropped the request had come whole, and its group was throttled in N periods.
-//! `loaded` probes are sent while the load above them runs, others before it.
-//! `ANSWER` is `open`, `refused`, `silence`, `closed`, `not-http`, `status N`
-//! or `unreachable TYPE/CODE`; `KIND` is `refused`, `connect-timeout`,
-//! `unreachable`, `timeout`, `reset`, `closed` or `not-http`.
+//! - `kernel` is a request that arrived at that time, as the server's own kernel timed it. `asked`
+//!   is the time of its call to 10.77.0.9:5432. `refused` is the time from the drop of its first
+//!   segment until the request was complete. `throttled` is the number of quota periods in which
+//!   its control group was throttled, and their total time.
+//! - `called` is a system call of the server on each of its N connections; `sent` bytes went before
+//!   it.
+//! - `loaded` probes are sent while the load above them runs. All others are sent before it.
+//! - `ANSWER` is `open`, `refused`, `silence`, `closed`, `not-http`, `status N` or `unreachable
+//!   TYPE/CODE`.
+//! - `KIND` is `refused`, `connect-timeout`, `unreachable`, `timeout`, `reset`, `closed` or
+//!   `not-http`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -159,7 +172,7 @@ fn of_page(cause: &'static Cause) -> [Trial; 3] {
     ]
 }
 
-/// Checks that each page belongs to a cause: a page that no cause names is never read.
+/// Checks that each page belongs to a cause. Other pages would never be read.
 fn all_pages() -> Result<(), Failed> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cause");
     let mut pages = 0;
@@ -178,7 +191,7 @@ fn all_pages() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Returns the trace blocks of a page, each with the line it begins at.
+/// Returns the trace blocks of a page, each with the number of its first line.
 fn blocks(cause: &Cause) -> Result<Vec<(usize, Block)>, Failed> {
     let mut found = Vec::new();
     let mut open: Option<(usize, String)> = None;
@@ -203,7 +216,7 @@ fn blocks(cause: &Cause) -> Result<Vec<(usize, Block)>, Failed> {
     parsed.collect()
 }
 
-/// Checks that every run of every block comes out as the block says.
+/// Checks that each run of each block has the result that the block states.
 fn traces(cause: &Cause) -> Result<(), Failed> {
     let mut wrong = Vec::new();
     for (line, block) in blocks(cause)? {
@@ -224,7 +237,7 @@ fn traces(cause: &Cause) -> Result<(), Failed> {
     }
 }
 
-/// Checks that one trace shows the cause, and one only looks like it.
+/// Checks that at least one trace shows the cause, and at least one is a look-alike.
 fn both_sides(cause: &Cause) -> Result<(), Failed> {
     let blocks = blocks(cause)?;
     let expectations = || blocks.iter().map(|(_, block)| &block.expectation);

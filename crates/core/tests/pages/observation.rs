@@ -1,4 +1,4 @@
-//! Runs the analysis and keeps its results.
+//! Runs the analysis, and keeps its results.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,15 +15,15 @@ use crate::block::Run;
 use crate::script::Item;
 use crate::wire;
 
-/// Result of the analysis of one run.
+/// The result of the analysis of one run.
 #[derive(Debug)]
 pub(crate) struct Observation {
     pub(crate) report: Report,
-    /// Exchanges whose waits do not add up.
+    /// Descriptions of exchanges whose waits do not add up.
     pub(crate) untiled: Vec<String>,
-    /// Whole exchanges with time that nothing explains.
+    /// Descriptions of complete exchanges with unexplained time.
     pub(crate) unknown: Vec<String>,
-    /// True if the capture saw a connection from its beginning.
+    /// True if the capture contains the start of a connection.
     pub(crate) has_handshake: bool,
 }
 
@@ -81,8 +81,8 @@ fn name(exchange: &Exchange) -> String {
     )
 }
 
-/// Returns the fault of waits that do not tile an exchange: in order, without gap or overlap, to
-/// the nanosecond.
+/// Returns the fault if the waits do not tile the exchange: in order, without gap or overlap, and
+/// to the nanosecond.
 fn misfit(exchange: &Exchange) -> Option<String> {
     if exchange.outcome == Outcome::Cut {
         return None;

@@ -1,4 +1,4 @@
-//! The script of a trace: segments, blocks and observations, as written.
+//! The script of a trace as it was written: segments, blocks and observations.
 
 use lagtrace_core::observed::segment::TcpFlags;
 
@@ -14,14 +14,14 @@ pub(crate) enum Item {
     Handshake(Sum),
     Repeat(u32, Vec<Item>),
     Connections(u32, Sum, Vec<Item>),
-    /// A time and a packet that passes then besides segments.
+    /// The line's number, a time, and a packet other than a segment of the traced connections.
     Aside(usize, Time, Vec<String>),
-    /// Connections from the server's host to what it asks itself.
+    /// Connections from the server's host to its upstream.
     Legs(u32, Sum, Vec<Item>),
     Event(Line),
 }
 
-/// A segment's line.
+/// A line that describes a segment.
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentLine {
     pub(crate) number: usize,
@@ -67,7 +67,7 @@ pub(crate) struct Acknowledges {
     pub(crate) sack: Option<String>,
     /// A segment that is reported as arrived twice.
     pub(crate) dsack: Option<String>,
-    /// True if it acknowledges something else.
+    /// True if the segment acknowledges a number that was never sent.
     pub(crate) is_alien: bool,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct IpHeader {
     pub(crate) is_ipv6: bool,
 }
 
-/// The time when a segment passes the point.
+/// The time at which a segment passes the capture point.
 #[derive(Clone, Debug)]
 pub(crate) enum Time {
     After(Sum),
@@ -102,16 +102,16 @@ impl End {
     }
 }
 
-/// The fate of a segment.
+/// The fate of a segment on the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fate {
     #[default]
     Arrives,
-    /// Lost before the point.
+    /// The segment is lost before the capture point.
     Lost,
-    /// Lost behind the point.
+    /// The segment is lost after the capture point.
     LostBehind,
-    /// Arrived, but the capture missed it.
+    /// The segment arrives, but the capture does not contain it.
     Unseen,
 }
 
@@ -243,7 +243,7 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
     Ok(line)
 }
 
-/// Returns the part `FROM..TO` of what a line would carry: a segment's part of it.
+/// Returns the part `FROM..TO` of a payload.
 fn slice(whole: &[u8], range: &str) -> Result<Vec<u8>, String> {
     let (from, to) = range.split_once("..").ok_or("a range is FROM..TO")?;
     let end = match to {
@@ -267,7 +267,7 @@ fn time_of(word: &str) -> Result<Time, String> {
     Ok(Time::From(label.to_owned(), Sum::parse(sum)?))
 }
 
-/// Reads tcpdump's letters.
+/// Parses TCP flags in tcpdump's notation.
 fn flags_of(word: &str) -> Result<TcpFlags, String> {
     word.chars().try_fold(TcpFlags::default(), |flags, letter| {
         let flag = match letter {
@@ -282,7 +282,7 @@ fn flags_of(word: &str) -> Result<TcpFlags, String> {
     })
 }
 
-/// Returns a request's or a response's head, with as much of the body as `len` says.
+/// Returns the head of a request or a response, with as much of the body as `len` states.
 fn message<'a>(
     first: &str,
     rest: &mut core::iter::Peekable<impl Iterator<Item = &'a str>>,
@@ -340,7 +340,7 @@ fn message<'a>(
     Ok(bytes)
 }
 
-/// Ends a head so that it has `length` bytes.
+/// Adds a header field to the head so that it has `length` bytes.
 fn pad(head: &mut String, length: usize) -> Result<(), String> {
     const FIELD: &str = "X: \r\n";
     let spare = length.checked_sub(head.len() + 2);

@@ -1,11 +1,11 @@
-//! Sums of durations, as times and costs are written.
+//! Sums of durations, as they are written in times and costs.
 
 use std::collections::BTreeMap;
 
-/// A number of nanoseconds, which may be negative.
+/// A number of nanoseconds. It may be negative.
 pub(crate) type Nanos = i64;
 
-/// A sum as it was written.
+/// A sum as it was written, before its variables have values.
 #[derive(Clone, Debug)]
 pub(crate) struct Sum(Vec<Term>);
 
@@ -29,7 +29,7 @@ enum Atom {
     Spread(Nanos, Nanos),
 }
 
-/// Values of names, and the state of the spread.
+/// The values of variables, and the state of the random numbers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
     pub(crate) named: BTreeMap<String, Nanos>,
@@ -104,8 +104,8 @@ impl Values {
         }
     }
 
-    /// Returns the next number of a sequence that looks random and is always the same (SplitMix64),
-    /// within `0..width`.
+    /// Returns the next number of a pseudo-random sequence (SplitMix64), from `0..width`. The
+    /// sequence is always the same.
     fn spread(&mut self, width: Nanos) -> Nanos {
         self.drawn = self.drawn.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.drawn;
@@ -116,7 +116,7 @@ impl Values {
     }
 }
 
-/// Returns the nanoseconds of a duration with its unit, or of a bare 0.
+/// Parses a duration with its unit, or the number 0, into nanoseconds.
 pub(crate) fn nanos(text: &str) -> Option<Nanos> {
     if text == "0" {
         return Some(0);

@@ -1,8 +1,9 @@
-//! TLS records for scripts: `tls client13,finished,app:100` and the like.
+//! TLS records in scripts, such as `tls client13,finished,app:100`.
 
 use crate::script::number_of;
 
-/// Random values of hellos; a HelloRetryRequest has one of its own (RFC 8446 §4.1.3).
+/// The random value in hellos. `RETRY` is the special value of a HelloRetryRequest (RFC 8446
+/// §4.1.3).
 const RANDOM: [u8; 32] = [0x5a; 32];
 const RETRY: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
@@ -10,14 +11,14 @@ const RETRY: [u8; 32] = [
 ];
 const NAME: &[u8] = b"www.lab.test";
 
-/// Returns the records that a list of words names, one after the other.
+/// Returns the records in a list of words, one after the other.
 pub(crate) fn records(words: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     for word in words.split(',') {
         let (name, size) = word.split_once(':').unwrap_or((word, "0"));
         let size = number_of(size)? as usize;
         bytes.extend(match name {
-            // Clients that offer TLS 1.3, and TLS 1.2 at best; `again` names a session.
+            // `client13` offers TLS 1.3, and `client12` at most TLS 1.2. `again` resumes a session.
             "client13" => handshake(1, &client(&[0x0304, 0x0303], false)),
             "client12" => handshake(1, &client(&[], false)),
             "client12-again" => handshake(1, &client(&[], true)),
@@ -37,7 +38,7 @@ pub(crate) fn records(words: &str) -> Result<Vec<u8>, String> {
             "finished12" => record(22, &[0x8f; 40]),
             "finished13" => record(23, &[0x8f; 53]),
             "alert13" => record(23, &[0x8f; 19]),
-            // Whatever is encrypted: `app:LENGTH` of the record's body.
+            // Encrypted data; `app:LENGTH` gives the length of the record's body.
             "app" => record(23, &vec![0x8f; size]),
             other => return Err(format!("`{other}` is no TLS record")),
         });
@@ -56,7 +57,7 @@ fn handshake(kind: u8, body: &[u8]) -> Vec<u8> {
     let mut message = (body.len() as u32).to_be_bytes().to_vec();
     message[0] = kind;
     message.extend(body);
-    // No record is longer than 2^14 bytes.
+    // A record has at most 2^14 bytes.
     message
         .chunks(1 << 14)
         .flat_map(|part| record(22, part))
@@ -70,7 +71,7 @@ fn extension(kind: u16, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a ClientHello (RFC 8446 §4.1.2) with a name, and the versions it offers.
+/// Returns a ClientHello (RFC 8446 §4.1.2) with a server name and the offered versions.
 fn client(versions: &[u16], has_session: bool) -> Vec<u8> {
     let mut name = ((NAME.len() + 3) as u16).to_be_bytes().to_vec();
     name.push(0);

@@ -1,4 +1,5 @@
-//! Plays a script: sends the segments of the two ends, and observes what passes the point.
+//! Plays a script: sends the segments of both ends, and records the packets that pass the capture
+//! point.
 
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::BTreeMap;
@@ -14,22 +15,22 @@ use crate::event;
 use crate::script::{End, Fate, Item, SegmentLine, Time};
 use crate::sum::{Nanos, Sum, Values};
 
-/// The time that a kernel takes for an immediate answer.
+/// The time that a kernel takes for an immediate answer, in nanoseconds.
 const KERNEL: Nanos = 5_000;
-/// The begin of every trace.
+/// The start time of each trace, in nanoseconds since 1970.
 const START: Nanos = 1_700_000_000_000_000_000;
 const WINDOW_SHIFT: u8 = 7;
 const WINDOW: u32 = 64_128;
 
-/// The server of every trace.
+/// Returns the server of each trace.
 pub(crate) fn server() -> Endpoint {
     Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)), 8080)
 }
 
-/// The bit of connections that go from the server's host to its upstream.
+/// The bit in the number of a connection from the server's host to its upstream.
 const LEGS: u16 = 1 << 13;
 
-/// The client of a connection.
+/// Returns the client of a connection.
 pub(crate) fn client(connection: u16) -> Endpoint {
     let host = if connection & LEGS == 0 { 1 } else { 2 };
     Endpoint::new(
@@ -38,7 +39,7 @@ pub(crate) fn client(connection: u16) -> Endpoint {
     )
 }
 
-/// The server of a connection.
+/// Returns the server of a connection.
 fn server_of(connection: u16) -> Endpoint {
     match connection & LEGS {
         0 => server(),
@@ -46,10 +47,10 @@ fn server_of(connection: u16) -> Endpoint {
     }
 }
 
-/// Result of playing a script.
+/// The result of playing a script.
 #[derive(Debug, Default)]
 pub(crate) struct Played {
-    /// Segments in the order in which they pass the point.
+    /// The segments, in the order in which they pass the capture point.
     pub(crate) segments: Vec<(Segment, Vec<u8>)>,
     pub(crate) asides: Vec<(Timestamp, Aside)>,
     pub(crate) events: Vec<Event>,
@@ -60,16 +61,16 @@ pub(crate) struct Played {
 struct Sent {
     connection: u16,
     line: SegmentLine,
-    /// The time when it would pass the point, were it not late.
+    /// The time at which the segment would pass the capture point without `late`.
     at: Nanos,
     passes: Nanos,
-    /// The part of that time for which it stood in a queue before the point.
+    /// The time for which the segment waited in a queue before the capture point.
     queued: Nanos,
     again: Option<usize>,
     acks: Option<usize>,
     sacks: Option<usize>,
     dsacks: Option<usize>,
-    /// Sequence space it takes; filled in when all is sent.
+    /// The segment's range of sequence numbers. It is filled in when all segments are known.
     span: (u32, u32),
     id: u16,
 }
@@ -122,7 +123,7 @@ pub(crate) fn play(run: &Run, script: &[Item]) -> Result<Played, String> {
     })
 }
 
-/// Returns the round trip from the point to an end.
+/// Returns the round trip from the capture point to an end.
 fn travel(run: &Run, to: End) -> Nanos {
     match (run.point, to) {
         (Point::Client, End::Server) | (Point::Server, End::Client) => run.rtt,
@@ -224,7 +225,7 @@ impl Player<'_> {
     fn segment(&mut self, line: &SegmentLine) -> Result<(), String> {
         let at = self.time(&line.time)?;
         if let Some(label) = &line.unless {
-            // The label counts if its segment had reached this one's sender by then.
+            // The segment is not sent if the labelled segment has already reached its sender.
             if self.label(label)?.0 <= at - travel(self.run, line.by) {
                 return Ok(());
             }
@@ -272,8 +273,8 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Returns a label's time; one that is written further down has the time that it had in the
-    /// round before.
+    /// Returns the time of a label. In a repeated block, a label further down still has its time
+    /// from the previous repetition.
     fn label(&self, label: &str) -> Result<(Nanos, Option<usize>), String> {
         if label == "start" {
             return Ok((START, None));
@@ -283,8 +284,8 @@ impl Player<'_> {
     }
 }
 
-/// Gives every segment its sequence number and identification, in the order
-/// in which its end sent it.
+/// Gives each segment its sequence number and its IP identification, in the order in which its end
+/// sent it.
 fn number(sent: &mut [Sent], mss: u16) {
     let mut order: Vec<usize> = (0..sent.len()).collect();
     order.sort_by_key(|&index| sent[index].at);
@@ -310,7 +311,7 @@ fn number(sent: &mut [Sent], mss: u16) {
                     .map_or(end - start, |part| part as u32);
                 (start, end.min(start + part))
             }
-            // A SYN is always the same, however often it is sent.
+            // A repeated SYN has the same sequence number.
             None if flags.contains(TcpFlags::SYN) => (first, first + 1),
             None => {
                 let fin = u32::from(flags.contains(TcpFlags::FIN));
@@ -347,7 +348,7 @@ fn number(sent: &mut [Sent], mss: u16) {
     }
 }
 
-/// Returns the segments that pass the point, with what each acknowledges.
+/// Returns the segments that pass the capture point, with their ACK numbers.
 fn observe(run: &Run, sent: &[Sent]) -> Vec<(Segment, Vec<u8>)> {
     let mut order: Vec<&Sent> = sent.iter().collect();
     order.sort_by_key(|segment| segment.passes);
@@ -362,7 +363,7 @@ fn observe(run: &Run, sent: &[Sent]) -> Vec<(Segment, Vec<u8>)> {
                 None => arrived(run, &order, sent_one),
             };
             let mut seen = segment(run, sent_one, ack, number);
-            // RFC 2883 §4: what arrived twice comes first.
+            // The D-SACK block comes first (RFC 2883 §4).
             let blocks = [sent_one.dsacks, sent_one.sacks].into_iter().flatten();
             for (slot, other) in seen.options.sack.iter_mut().zip(blocks) {
                 *slot = sent[other].span;
@@ -373,7 +374,8 @@ fn observe(run: &Run, sent: &[Sent]) -> Vec<(Segment, Vec<u8>)> {
         .collect()
 }
 
-/// Returns the end of the peer's bytes that the sender of `segment` had when it sent it.
+/// Returns the ACK number of `segment`: the end of the peer's data that had arrived without a gap
+/// when it was sent.
 fn arrived(run: &Run, order: &[&Sent], segment: &Sent) -> u32 {
     let by = segment.line.by;
     let until = segment.at - travel(run, by);
@@ -390,7 +392,7 @@ fn arrived(run: &Run, order: &[&Sent], segment: &Sent) -> u32 {
     spans.sort_unstable();
     let mut reached = match spans.first() {
         Some(first) => first.0,
-        // Begins in mid-connection: everything before is acknowledged.
+        // The trace begins in the middle of the connection, and all earlier data is acknowledged.
         None => order
             .iter()
             .find(|other| other.connection == segment.connection && other.line.by == by.peer())
@@ -412,7 +414,7 @@ fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
     if line.ip.is_ipv6 {
         (client, server) = (aside::over_ipv6(client), aside::over_ipv6(server));
     }
-    // A client that comes back from a port begins at other numbers.
+    // A client that uses another port begins with other sequence numbers.
     let anew = match line.ports.from {
         Some(_) => u32::from(sent.connection) * 1_000_003,
         None => 0,
@@ -465,7 +467,7 @@ fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
     }
 }
 
-/// Returns the TSval: the sender's milliseconds when it made the segment.
+/// Returns the TSval: the time at which the sender made the segment, in milliseconds of its clock.
 fn stamp(run: &Run, sent: &Sent) -> u32 {
     let made = sent.at - travel(run, sent.line.by) / 2 - sent.queued;
     ((made - START) / 1_000_000 + 10_000) as u32

@@ -89,7 +89,7 @@ impl Asking<'_> {
     }
 
     /// Performs one action. If the connection was opened for an earlier action and turns out to be
-    /// dead, the action is repeated once on a new connection, as in every pool.
+    /// dead, the action is repeated once on a new connection, as connection pools do.
     fn act(&self, open: &mut Option<TcpStream>) -> io::Result<()> {
         if let Some(connection) = open.take() {
             let mut incoming = Incoming::new(&connection, &self.client.response);

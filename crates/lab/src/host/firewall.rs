@@ -46,8 +46,8 @@ pub struct FirewallRules {
     /// Sets that the rules of `rules` and `output` use: `NAME { type …; }`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<String>,
-    /// The number of rules without any match that precede `rules`; each is evaluated for each
-    /// packet.
+    /// The number of additional rules before `rules`. They match no packet, but each of them is
+    /// evaluated for each packet.
     #[serde(skip_serializing_if = "is_zero")]
     pub needless: u32,
     /// Rules for incoming packets (hook `input` of family `inet`).
@@ -191,7 +191,7 @@ pub(crate) fn load<'a>(
             Firewall::Word(word) => word.rules(port),
         });
     }
-    // Services that use the same word share its set.
+    // Services with the same filter word share a set, so duplicates are removed.
     all.sets.sort();
     all.sets.dedup();
     let Some(tables) = all.tables(interface) else {
@@ -212,8 +212,8 @@ impl FirewallWord {
                 rules: vec![format!("{syn} drop")],
                 ..FirewallRules::default()
             },
-            // There is one client, so its port tells connections apart. A minute outlasts every
-            // retransmission of a SYN that follows a single loss.
+            // There is one client, so its port identifies the connection. A minute is longer than
+            // the time to any retransmission of a SYN after a single loss.
             Self::DropFirstSyn => FirewallRules {
                 sets: vec![
                     "seen { type inet_service . inet_service; flags dynamic,timeout; timeout 60s; size 65536; }".to_owned(),

@@ -1,5 +1,5 @@
-//! Devices, addresses and routes of the two hosts, configured with `ip` inside their namespaces; or
-//! those of the single host that talks to itself.
+//! Devices, addresses and routes, configured with `ip` inside the namespaces of the two hosts, or
+//! of the single host on loopback.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -58,8 +58,9 @@ pub(crate) fn configure(
     set_sysctls(namespace, host)?;
     let Addresses { v4, v6 } = Addresses::of(path, side);
     let (mtu, pinned) = (path.device_mtu(), pinned_at_the_route(host));
-    // No link-local address, hence no router solicitation: recordings hold only the traffic that
-    // was asked for. It has a line of its own because it must be set before the device is up.
+    // No link-local address means no router solicitation, so that recordings contain only the
+    // requested traffic. The setting has its own line because it must precede the activation of the
+    // device.
     let mut batch = format!(
         "link set lo up\n\
          link set {INTERFACE} addrgenmode none\n\

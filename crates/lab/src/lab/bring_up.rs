@@ -128,7 +128,7 @@ impl Crew {
             .filter(|one| matches!(one.server, Server::Nginx(_)))
             .collect();
         programs::enter_group(run, &services, NGINX, &mut command)?;
-        // SIGTERM: the master then ends its workers too.
+        // On SIGTERM, the master also ends its workers.
         self.start(run, NGINX, command, Signal::TERM)
     }
 
@@ -206,8 +206,8 @@ impl Crew {
             return Ok(());
         };
         let master = master.process;
-        // The master listens before it has started them. A kernel that lists no children makes
-        // this wait in vain, so not for long.
+        // The master listens before it has started all workers, so this waits for them. The wait is
+        // short because some kernels do not list children.
         let wanted = usize::from(nginx::workers(&programs::nginx_blocks(
             &run.scenario.services,
         )));
@@ -224,7 +224,7 @@ impl Crew {
     }
 }
 
-/// Loads the packet filters of both hosts; that of the server holds those of its services.
+/// Loads the packet filters of both hosts. The server's filter includes the rules of its services.
 fn load_firewalls(
     client: &Namespace,
     server: &Namespace,

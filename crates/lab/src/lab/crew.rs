@@ -35,7 +35,8 @@ impl Crew {
         at_death: Signal,
     ) -> Result<(), Error> {
         let log = log_file(run, role);
-        // Append: the processes that control the server write into its log as well.
+        // The file is opened for appending, because the processes that control the server write
+        // into it as well.
         let output = OpenOptions::new().create(true).append(true).open(&log);
         let output = output.map_err(Error::file("create", &log))?;
         let errors = output.try_clone().map_err(Error::file("share", &log))?;
@@ -87,7 +88,8 @@ impl Crew {
             let _ = child.wait();
         }
         self.members.clear();
-        // Orphans are children of the keeper, their subreaper; ended ones are reaped as well.
+        // Orphans become children of the keeper, which is their subreaper. Those that have ended
+        // are reaped as well.
         for _ in 0..1000 {
             for orphan in Process::current().children() {
                 orphan.signal(Signal::KILL);

@@ -59,7 +59,8 @@ impl Hold {
         };
         let mut line = serde_json::to_vec(&plan).expect("a plan is text and numbers");
         line.push(b'\n');
-        // A write error is ignored: a keeper that ended early tells why when it is listened to.
+        // A write error is ignored: if the keeper ended early, its next message is the error to
+        // report.
         let _ = to.write_all(&line).and_then(|()| to.flush());
         Ok(Self {
             scenario: scenario.name.clone(),
@@ -103,7 +104,7 @@ impl Hold {
             Word::Ready(_) | Word::Detached => "its keeper answered out of turn".to_owned(),
         };
         let scenario = self.scenario.clone();
-        // The first error is the one that counts.
+        // The keeper's own error is reported, so an error of its cleanup is ignored.
         let _ = self.release();
         Error::Keeper { scenario, message }
     }
@@ -120,7 +121,7 @@ impl Hold {
         let begun = Instant::now();
         while matches!(keeper.try_wait(), Ok(None)) {
             if begun.elapsed() > TAKE_DOWN_LIMIT {
-                // The next run cleans up after it.
+                // The next run removes what the killed keeper leaves.
                 let _ = keeper.kill();
             }
             std::thread::sleep(Duration::from_millis(2));

@@ -1,8 +1,8 @@
 //! The process that keeps a lab. It brings everything up, reports this to its owner, and takes
-//! everything down when it is told to, or when the owner ends for any reason.
+//! everything down on request, or when the owner ends for any reason.
 //!
 //! The owner holds the keeper's stdin open. The end of that stream means that the owner has ended,
-//! whether by return, panic, Ctrl-C or SIGKILL. The line `detach` means that the lab is to stay.
+//! whether by return, panic, Ctrl-C or SIGKILL. The line `detach` makes the lab stay.
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -53,9 +53,11 @@ pub(crate) fn main() -> ExitCode {
 
 /// Keeps one lab from start to end.
 fn keep() -> Result<(), Error> {
-    // Before anything is made, so that no signal can end this process and leave it behind.
+    // Signals are caught before anything is created, so that none can end this process without
+    // cleanup.
     let signals = watch_signals().map_err(Error::file("watch", "signals"))?;
-    // Processes that a server leaves behind become this process's to end.
+    // Processes that a server leaves behind become children of this process, which can then end
+    // them.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let plan = read_plan().map_err(Error::file("read", "the plan"))?;
     run::sweep()?;
@@ -81,7 +83,8 @@ fn watch_signals() -> io::Result<UnixStream> {
 
 fn read_plan() -> io::Result<KeepPlan> {
     let mut line = String::new();
-    // Nothing follows the plan until the lab is up, so the buffer swallows no `detach`.
+    // The owner sends nothing after the plan until the lab is up, so the buffer cannot consume a
+    // `detach`.
     io::stdin().lock().read_line(&mut line)?;
     Ok(serde_json::from_str(&line)?)
 }

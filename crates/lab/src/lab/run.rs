@@ -55,7 +55,8 @@ impl Run {
     pub(crate) fn begin(scenario: Scenario) -> Result<Self, Error> {
         fs::create_dir_all(BASE).map_err(Error::file("create", BASE))?;
         open_up(Path::new(BASE))?;
-        // Until the record is written, a sweep would remove the folder as a crashed run's.
+        // The lock prevents a sweep. Until the record is written, a sweep would remove the folder
+        // like that of a crashed run.
         let _lock = lock()?;
         let started_s = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -122,7 +123,7 @@ impl Run {
         format!("lagtrace-{}-", self.id)
     }
 
-    /// Ends the run's remaining processes and removes everything that it created. Continues after
+    /// Ends the run's remaining processes and removes everything that the run created. Continues after
     /// an error and returns the first one.
     pub(crate) fn clean_up(&self) -> Result<(), Error> {
         for Member { process, .. } in &self.processes {
@@ -141,7 +142,7 @@ impl Run {
             .collect::<Result<(), _>>()
             .and(folder)
             .and(groups)?;
-        // Last: whatever could not be removed is tried again by the next run.
+        // The record is removed last, so that the next run can remove anything that is left now.
         allow_missing(fs::remove_file(self.record())).map_err(Error::file("remove", self.record()))
     }
 

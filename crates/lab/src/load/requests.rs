@@ -31,7 +31,7 @@ impl Requests {
             .collect();
         answered.sort_unstable();
         let count = answered.len();
-        // Nearest rank: the smallest time that this share, in percent, of the requests does not
+        // Nearest rank: the smallest time that at least `share` percent of the requests do not
         // exceed.
         let percentile = |share: usize| {
             let rank = (count * share).div_ceil(100).max(1);

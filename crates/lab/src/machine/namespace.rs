@@ -60,9 +60,9 @@ impl Namespace {
         tool::run("ip", ["netns", "add", &self.name])
     }
 
-    /// Gives the namespace `other` this name as well, for a host that has both names.
+    /// Gives the namespace this additional name, for a host with two names.
     pub(crate) fn share(&self, other: &Self) -> Result<(), Error> {
-        // As `ip netns` itself does: a name is a file that the namespace is mounted over.
+        // A name is a file on which the namespace is mounted, as with `ip netns`.
         let name = || -> io::Result<()> {
             File::create_new(self.path())?;
             Ok(mount_bind(other.path(), self.path())?)
@@ -148,13 +148,13 @@ pub(crate) mod before_exec {
         unsafe { command.pre_exec(enter) };
     }
 
-    /// Gives the child its own files in place of some of the machine's. They are mounted over the
-    /// machine's files in a mount namespace that only the child and its children have. The mounts
-    /// are not visible outside. Whatever the machine unmounts is unmounted there too, so that no
-    /// file system is kept in use.
+    /// Replaces some of the machine's files for the child. The child's own files are mounted over
+    /// them in a mount namespace that only the child and its children have, so the mounts are not
+    /// visible outside. Whatever the machine unmounts is unmounted in this namespace too, so that
+    /// no file system is kept in use.
     pub(crate) fn see(command: &mut Command, files: Vec<HostFile>) {
         let see = move || {
-            // SAFETY: a mount namespace of its own takes no descriptor away from the child.
+            // SAFETY: a new mount namespace does not change the child's descriptors.
             unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
             let downstream = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
             mount_change(c"/", downstream)?;
@@ -181,7 +181,7 @@ pub(crate) mod before_exec {
     /// Moves the child into a control group, given as the group's open `cgroup.procs`.
     pub(crate) fn join_group(command: &mut Command, procs: File) {
         let join = move || {
-            // 0 stands for the process that writes it.
+            // 0 means the process that writes it.
             rustix::io::write(&procs, b"0")?;
             Ok(())
         };
@@ -192,7 +192,7 @@ pub(crate) mod before_exec {
     /// Gives the child its own System V shared memory, which is removed when the child ends.
     pub(crate) fn own_shared_memory(command: &mut Command) {
         let leave = || {
-            // SAFETY: no descriptor and no thread's state is parted by this flag.
+            // SAFETY: this flag changes neither descriptors nor the state of any thread.
             unsafe { unshare_unsafe(UnshareFlags::NEWIPC) }?;
             Ok(())
         };

@@ -28,7 +28,7 @@ impl Process {
     /// Returns the calling process.
     pub(crate) fn current() -> Self {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
-        // Without /proc nothing of the lab works; a start of 0 then matches no process.
+        // Without /proc the lab cannot work. A start time of 0 then matches no process.
         Self::with_pid(pid).unwrap_or(Self { pid, started: 0 })
     }
 
@@ -46,7 +46,7 @@ impl Process {
         let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
             return;
         };
-        // The handle is bound to one process for good; check that this is the right one.
+        // The handle stays bound to one process. Check that this is the intended one.
         if self.is_alive() {
             let _ = pidfd_send_signal(handle, signal);
         }

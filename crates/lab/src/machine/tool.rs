@@ -38,7 +38,7 @@ pub(crate) fn run_with_input(mut command: Command, input: &str) -> Result<(), Er
         .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(start)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that ends early tells why itself.
+        // A write error is ignored: a program that ends early reports the reason itself.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.wait_with_output().map_err(start)?;

@@ -42,7 +42,7 @@ impl TokenBucket {
         }
     }
 
-    /// Takes `size` bytes out of the bucket if it contains as many; returns true if it did.
+    /// Takes `size` bytes out of the bucket if they are available; returns true if they were.
     pub(super) fn take(&mut self, now: Duration, size: u64) -> bool {
         let elapsed = now.saturating_sub(self.filled_at).as_nanos();
         let gained = elapsed.saturating_mul(u128::from(self.rate.bits_per_second()));

@@ -18,8 +18,8 @@ impl Chance {
         mix(self.state)
     }
 
-    /// Draws a random event of this probability and returns true if it occurs; with 0 it never
-    /// does, with 1 always.
+    /// Draws a random event of this probability; returns true if it occurs. With 0 it never occurs,
+    /// and with 1 it always does.
     pub(crate) fn strikes(&mut self, share: f64) -> bool {
         // 2⁶⁴ · share; a float to integer cast saturates, so no share can overflow it.
         let threshold = (share * 18_446_744_073_709_551_616.0) as u128;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Reciprocal of the minimum share of late packets that matters. It is this small because a few
-/// exchanges among hundreds are enough for a finding.
+/// Reciprocal of the minimum share of late packets that matters. The share is this small because a
+/// few late exchanges among hundreds are enough for a finding.
 const LATE_IN: u64 = 500;
 
 /// The reason why a packet is not delivered.

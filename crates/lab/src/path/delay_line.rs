@@ -26,7 +26,8 @@ pub(crate) enum Errand {
     Hop(usize),
     /// Brings the packet to this router, whose next link has this MTU in bytes.
     Narrow(usize, u16),
-    /// Releases the packet, which was held with this ticket, if it is still needed.
+    /// Releases a packet that was held (see [`super::thin_acks`]), if it is still needed. The
+    /// number is its ticket.
     Held(u64),
 }
 

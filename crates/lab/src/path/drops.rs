@@ -220,7 +220,8 @@ impl Drops {
         match self.flows.entry(flow) {
             Entry::Occupied(known) => {
                 let count = known.into_mut();
-                // A retransmitted SYN begins no new connection: it comes soon after the first.
+                // A retransmitted SYN does not begin a new connection. It follows the first SYN
+                // soon.
                 const REPEATED: Duration = Duration::from_secs(10);
                 if begins && now.saturating_sub(count.begun) > REPEATED {
                     *count = Count::default();
@@ -248,7 +249,8 @@ impl Drops {
         let Some(count) = flow.and_then(|flow| self.flows.get_mut(&flow)) else {
             return false;
         };
-        // Sequence numbers wrap: less than half the circle ahead is ahead (RFC 9293 §3.4).
+        // Sequence numbers wrap. A number is later if it is ahead by less than half of the number
+        // space (RFC 9293 §3.4).
         let is_old = |next: u32| next.wrapping_sub(tcp.sequence).wrapping_sub(1) < 1 << 31;
         if count.next.is_some_and(is_old) {
             return true;

@@ -63,7 +63,8 @@ pub(crate) fn run(plan: &EmulatorPlan) -> Result<(), Error> {
     };
     loop {
         emulator.turn();
-        // The other thread holds the lock for a copy only, but must never make packets wait.
+        // The other thread holds the lock only to copy the counters, but packets must never wait
+        // for it.
         if let Ok(mut published) = published.try_lock() {
             let (to_server, to_client) = emulator.transit.counters();
             *published = PathCounters {
@@ -102,7 +103,7 @@ impl Emulator {
             Side::Server => &self.server,
         };
         for _ in 0..BATCH {
-            // A device that is down answers with an error; nothing was sent then.
+            // A device that is down returns an error, and then there is no packet.
             let Ok(Some(packet)) = device.receive(&mut self.buffer) else {
                 return;
             };
@@ -138,7 +139,8 @@ impl Emulator {
             PollFd::new(&self.client, PollFlags::IN),
             PollFd::new(&self.server, PollFlags::IN),
         ];
-        // ppoll(2): like epoll_pwait2(2) it takes nanoseconds, and two devices need no more.
+        // ppoll(2) accepts a timeout in nanoseconds, like epoll_pwait2(2), and is enough for two
+        // devices.
         let timeout = sleep.and_then(|sleep| Timespec::try_from(sleep).ok());
         match poll(&mut devices, timeout.as_ref()) {
             Ok(_) => check(&devices),
@@ -168,7 +170,7 @@ fn publish(counters: &Mutex<PathCounters>, file: &Path) {
     loop {
         std::thread::sleep(COUNTERS_EVERY);
         let now = *counters.lock().unwrap_or_else(PoisonError::into_inner);
-        // A full disk costs the counters, not the path.
+        // If the disk is full, the counters are not written, but the path continues.
         if now != written && write_counters(file, now).is_ok() {
             written = now;
         }

@@ -72,7 +72,7 @@ mod tests {
             assert_eq!(u16_at(part, 2), u16::try_from(part.len()).ok());
             assert_eq!(checksum(0, &part[..20]), 0);
         }
-        // A fragment is cut like a whole packet.
+        // A fragment can be fragmented again, like a whole packet.
         let again = fragments(&cut[0], 700).expect("may be cut");
         let places: Vec<_> = again.iter().map(|part| u16_at(part, 6)).collect();
         assert_eq!(places, [Some(MORE), Some(MORE | 85), Some(MORE | 170)]);

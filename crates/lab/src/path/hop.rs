@@ -123,7 +123,8 @@ impl Hops {
     /// or its time to live does not reach further.
     pub(super) fn where_ends(&self, from: Side, time_to_live: u8, to: IpAddr) -> Option<usize> {
         let own = |hop: &Hop| to == IpAddr::V4(hop.address.v4) || to == IpAddr::V6(hop.address.v6);
-        // A router lowers the time to live by one before it forwards a packet, and needs one left.
+        // A router decreases the time to live by one, and forwards the packet only if it is still
+        // above zero.
         let reached = usize::from(time_to_live.max(1));
         let dies = (reached <= self.count()).then(|| self.in_order(from, reached));
         let addressed = self.hops.iter().position(own).map(|at| at + 1);

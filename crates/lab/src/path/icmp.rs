@@ -133,7 +133,7 @@ fn may_answer_v4(packet: &Packet<'_>, sender: Ipv4Addr) -> bool {
     let IpAddr::V4(to) = headers.flow.destination else {
         return false;
     };
-    // Echo, timestamp and information are no errors.
+    // Echo, timestamp and information messages are not errors.
     let kind = packet.bytes().get(headers.transport);
     let is_error =
         headers.flow.protocol == ICMP && kind.is_none_or(|kind| !matches!(kind, 0 | 8 | 13..=18));
@@ -153,8 +153,8 @@ fn may_answer_v6(packet: &Packet<'_>, sender: Ipv6Addr) -> bool {
     is_host && !to.is_multicast() && !is_error && !headers.is_later_fragment
 }
 
-/// Returns the internet checksum (RFC 1071) of `bytes`, which begin at an even offset, and of
-/// preceding words with the sum `before`.
+/// Returns the internet checksum (RFC 1071) over two parts: preceding words with the sum `before`,
+/// and `bytes`, which begin at an even offset.
 pub(super) fn checksum(before: u32, bytes: &[u8]) -> u16 {
     let mut sum = sum_of(before, bytes);
     while sum > 0xFFFF {
@@ -171,8 +171,8 @@ fn sum_of(before: u32, bytes: &[u8]) -> u32 {
     })
 }
 
-/// Decreases a packet's time to live, which must be at least `hops`, by `hops`, and updates the
-/// checksum of an IPv4 header (RFC 1624).
+/// Decreases a packet's time to live by `hops`, and updates the checksum of an IPv4 header (RFC
+/// 1624). The time to live must be at least `hops`.
 pub(super) fn age(packet: &mut [u8], hops: u8) {
     match packet.first().map(|first| first >> 4) {
         Some(4) if packet.len() >= 20 => {
@@ -180,7 +180,7 @@ pub(super) fn age(packet: &mut [u8], hops: u8) {
             let Some(old) = u16_at(packet, 10) else {
                 return;
             };
-            // HC' = ~(~HC + ~m + m'), and the word m sinks by hops · 256.
+            // HC' = ~(~HC + ~m + m'), and the word m decreases by hops · 256.
             let sum = u32::from(!old) + (0xFFFF - (u32::from(hops) << 8));
             let folded = (sum & 0xFFFF) + (sum >> 16);
             let new = !((folded & 0xFFFF) as u16).wrapping_add((folded >> 16) as u16);
@@ -269,7 +269,7 @@ mod tests {
             .expect("answers");
         assert_eq!((answer[20], &answer[24..]), (0, &asked[24..]));
         assert_eq!(checksum(0, &answer[20..]), 0);
-        // A packet that was answered is no request.
+        // An echo reply is not an echo request, so it is not answered.
         assert_eq!(Answer::Echo.to(&Packet::new(&answer), ROUTER), None);
     }
 

@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_bottleneck_sends_one_after_the_other_and_drops_what_its_queue_cannot_hold() {
-        // 1,000 bytes take 1 ms at 8 Mbit/s; three fit.
+        // At 8 Mbit/s, 1,000 bytes take 1 ms. The queue has room for three packets.
         let spec = LaneSpec {
             rate: Some(mbit(8)),
             queue: Some(Size::from_bytes(3_000)),
@@ -141,7 +141,8 @@ mod tests {
             offer(&mut lane, 1000, &[0, 0, 0, 0]),
             [Ok(1_000), Ok(2_000), Ok(3_000), Err(DropReason::Queue)]
         );
-        // After 1 ms there is room for one more, and after a pause nothing waits.
+        // After 1 ms there is room for one more packet. After the pause until 10 ms the queue is
+        // empty.
         assert_eq!(
             offer(&mut lane, 1000, &[1, 1, 10]),
             [Ok(4_000), Err(DropReason::Queue), Ok(11_000)]
@@ -164,7 +165,8 @@ mod tests {
             offer(&mut lane, 1000, &[0, 0, 0]),
             [Ok(4_000), Ok(4_000), dropped]
         );
-        // 1 ms fills 1,000 bytes in; a drop costs no tokens; the burst is never exceeded.
+        // In 1 ms the bucket gains 1,000 bytes. A dropped packet takes nothing from it, and it
+        // never contains more than its burst.
         assert_eq!(offer(&mut lane, 1000, &[1, 1]), [Ok(5_000), dropped]);
         assert_eq!(
             offer(&mut lane, 1000, &[100, 100, 100]),
@@ -191,7 +193,7 @@ mod tests {
                 )
             })
             .count();
-        // 1.001 s at 5 Mbit/s is 625,625 bytes, and the burst.
+        // In 1.001 s at 5 Mbit/s, 625,625 bytes pass, and the burst in addition.
         assert!((6_255..=6_272).contains(&passed), "{passed}");
     }
 

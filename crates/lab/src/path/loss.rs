@@ -107,7 +107,8 @@ mod tests {
             .filter(|pair| !pair[0] && pair[1])
             .count()
             .max(1);
-        // Ill for enter / (enter + leave) of the time, four packets at a stretch.
+        // The path is bad for enter / (enter + leave) of the packets, and each time for four
+        // packets on average.
         let (share, length) = (lost as f64 / 200_000.0, lost as f64 / bursts as f64);
         assert!((0.035..0.042).contains(&share), "{share}");
         assert!((3.7..4.3).contains(&length), "{length}");

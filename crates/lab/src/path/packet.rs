@@ -38,7 +38,7 @@ pub(super) struct Flow {
     pub(super) ports: (u16, u16),
 }
 
-/// The headers of a packet, as far as the stages need them.
+/// The fields of a packet's headers that the stages need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Headers {
     pub(super) flow: Flow,
@@ -49,7 +49,7 @@ pub(super) struct Headers {
     pub(super) tcp: Option<Tcp>,
 }
 
-/// The TCP header, as far as the stages need it.
+/// The fields of the TCP header that the stages need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tcp {
     pub(super) sequence: u32,
@@ -61,12 +61,13 @@ pub(super) struct Tcp {
 }
 
 impl<'a> Packet<'a> {
-    /// Returns a packet that represents itself.
+    /// Returns a packet that crosses links unchanged.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self::cut_to(bytes, None)
     }
 
-    /// Returns a packet that represents several packets, each with this number of data bytes.
+    /// Returns a super-segment that links carry as several packets, each with this number of data
+    /// bytes.
     pub(super) fn cut_to(bytes: &'a [u8], segment: Option<usize>) -> Self {
         Self {
             bytes,

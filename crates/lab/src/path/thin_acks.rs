@@ -60,9 +60,9 @@ impl ThinAcks {
         }
     }
 
-    /// Returns, if the packet is to be held, the time for which to hold it, and the ticket to pass
-    /// to `release`. Otherwise the packet passes, and any packet of the connection held before is
-    /// no longer needed.
+    /// Returns the time for which the packet must be held, and the ticket to pass to `release`.
+    /// Returns `None` if the packet is not held; an acknowledgement of the connection that was held
+    /// before is then no longer needed.
     pub(super) fn hold(&mut self, packet: &Packet<'_>) -> Option<(Duration, u64)> {
         let flow = packet.headers()?.flow;
         if !packet.is_pure_ack() {

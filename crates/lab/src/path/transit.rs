@@ -175,7 +175,8 @@ impl Transit {
                 let earlier = self.hops.steps(from, hop) - 1;
                 self.age(raw, earlier);
             }
-            // Without room only the answer is lost; the packet is counted already.
+            // If there is no room, only the router's answer is lost. The packet itself is already
+            // counted.
             let _ = self.way(from).line.push(due, Errand::Narrow(hop, mtu), raw);
         }
     }
@@ -436,7 +437,7 @@ mod tests {
             &mut with_ttl(segment((80, 1), ACK, 0, 0), 1),
         );
         let left = leave(&mut path);
-        // The last hop, 10 - 6 ms away from the server.
+        // The last hop is 10 - 6 = 4 ms away from the server.
         assert_eq!((left[0].0, left[0].1), (8, Side::Client));
         assert_eq!(&left[0].2[12..16], [10, 77, 1, 3]);
     }
@@ -467,7 +468,7 @@ mod tests {
                 let left = leave(&mut path);
                 assert_eq!(left.len(), answers);
                 assert_eq!(path.to_server.counters.dropped_mtu, 1);
-                // Half way there and half way back.
+                // The answer has half the path in each direction: 5 ms there and 5 ms back.
                 assert!(
                     left.iter()
                         .all(|(at, from, _)| (*at, *from) == (10, Side::Server))
@@ -513,7 +514,7 @@ mod tests {
             .iter()
             .map(|left| (left.0, left.2[27]))
             .collect();
-        // The fourth at once, the sixth when its time was up.
+        // The fourth acknowledgement is forwarded at once, and the sixth when its time is over.
         assert_eq!(left, [(5, 3), (7, 5)]);
         assert_eq!(path.to_server.counters.dropped_thinned, 4);
     }

@@ -64,8 +64,8 @@ impl Head {
         raw
     }
 
-    /// Returns the packets that `cut` makes of a packet, with its checksum completed;
-    /// super-segments are not cut.
+    /// Completes the checksum of a packet and returns the packets into which `cut` divides it;
+    /// `None` for super-segments, which are not cut.
     pub(super) fn fragments(
         self,
         raw: &[u8],
@@ -110,7 +110,7 @@ impl Tun {
             .open("/dev/net/tun")?;
         let request = tun_request(name, head)?;
         // SAFETY: TUNSETIFF takes a `struct ifreq` of which it reads name and flags
-        // (Documentation/networking/tuntap.rst); `request` is one, fully initialised.
+        // (Documentation/networking/tuntap.rst); `request` is such a struct, fully initialised.
         unsafe {
             ioctl::ioctl(
                 &device,
@@ -119,7 +119,7 @@ impl Tun {
         }?;
         if head == Head::VirtioNet {
             let offload = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
-            // SAFETY: TUNSETOFFLOAD takes flags by value and touches no memory of ours.
+            // SAFETY: TUNSETOFFLOAD takes flags by value and accesses no memory of this process.
             unsafe {
                 ioctl::ioctl(
                     &device,

@@ -22,7 +22,7 @@ pub(super) struct Scratch {
 
 impl Scratch {
     pub(super) fn new(corpus: &Path) -> Result<Self, Error> {
-        // Threads of one process may record side by side.
+        // Several threads of this process may record at the same time.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = corpus.join(format!(".recording-{}-{number}", std::process::id()));
@@ -40,7 +40,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A folder that cannot be removed is hidden, and in nobody's way.
+        // A folder that cannot be removed is hidden, so it does no harm.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -148,7 +148,7 @@ pub(super) fn publish(
         let moved = ready.join(name);
         fs::rename(capture, &moved).map_err(Error::file("move", capture))?;
         let mut gzip = tool::command("gzip");
-        // -n: equal captures give equal files.
+        // -n stores no time and no name, so that equal captures give equal files.
         gzip.args(["-9", "-n", "-f"]).arg(&moved);
         tool::run_with_input(gzip, "")?;
     }
@@ -167,7 +167,8 @@ pub(super) fn publish(
 pub(super) fn count_packets(file: &Path, filter: &str) -> Result<u64, Error> {
     tool::require("tshark", "tshark")?;
     let mut tshark = tool::command("tshark");
-    // Two passes: some fields look ahead. -n: no name is looked up.
+    // Some fields depend on later packets, so tshark needs two passes (-2). -n prevents name
+    // lookups.
     tshark.args(["-n", "-2", "-r"]).arg(file);
     tshark.args(["-Y", filter, "-T", "fields", "-e", "frame.number"]);
     let text = tool::output_of(tshark)?;

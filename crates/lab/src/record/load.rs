@@ -27,7 +27,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Maximum time that curl waits for one response, in seconds.
 const CURL_LIMIT_S: &str = "30";
 
-/// The output of curl after each transfer: the status, 000 if there was none, and the seconds.
+/// The output format for curl after each transfer: the HTTP status, or 000 if there was none, and
+/// the time in seconds.
 const CURL_SAYS: &str = "%{http_code} %{time_total}\n";
 
 /// Runs a service's load to its end.
@@ -86,7 +87,7 @@ fn curls(lab: &Lab, curl: &Curl, words: &Words, deadline: Instant) -> Result<Tim
         None => words.fill("{url}"),
     };
     let arguments = |numbers: String| {
-        // Without proxies of the environment, and -k: the lab signs its own certificates.
+        // Proxy settings of the environment are ignored. -k accepts the lab's own certificates.
         let fixed = ["-q", "-s", "-k", "--noproxy", "*", "-o", "/dev/null"];
         let mut all: Vec<String> = fixed.map(str::to_owned).to_vec();
         all.extend(["-m", CURL_LIMIT_S, "-w", CURL_SAYS].map(str::to_owned));

@@ -126,7 +126,7 @@ pub(super) fn load_and_record(
 }
 
 /// Returns an error if the recording lacks packets or a part of the lab died, because it would then
-/// show something else than the scenario.
+/// show something other than the scenario.
 fn check_whole(lab: &Lab, service: &Service, recorded: &[Recorded]) -> Result<(), Error> {
     let dropped: u64 = recorded.iter().map(|end| end.dropped).sum();
     let path = lab.path_counters()?;

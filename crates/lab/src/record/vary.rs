@@ -1,5 +1,5 @@
-//! Variation of everything in a scenario that its truth does not depend on, so that tuning to one
-//! recording does not help with the next.
+//! Random variation of everything in a scenario that its truth does not depend on. Such recordings
+//! show whether a diagnosis is also correct under circumstances to which the rules were not tuned.
 //!
 //! The parameters that may change are derived from the scenario as far as possible: a path with its
 //! own settings keeps them, and a port that a rule contains is kept. Other dependencies of the
@@ -61,8 +61,8 @@ const SNAPSHOT: (u64, u64) = (600, 1500);
 const SNAPSHOT_SHORT: (u64, u64) = (96, 200);
 
 impl Request {
-    /// Returns the same recording with a seed, and with every parameter that the truth does not
-    /// depend on drawn from this seed: equal seeds give equal recordings.
+    /// Returns this recording with a seed. Every parameter that the truth does not depend on is
+    /// drawn from the seed, so equal seeds give equal recordings.
     #[must_use]
     pub fn vary(&self, scenario: &Scenario, seed: u64) -> Self {
         let name = self.service.as_ref().unwrap_or(&scenario.target);
@@ -174,7 +174,7 @@ impl Dice<'_> {
         let mut chance = self.chance(Circumstance::Mtu);
         let least = if ipv6 { IPV6_MTU } else { MTU.0 };
         let mtu = log_between(&mut chance, least, MTU.1) as u32;
-        // A third keeps the usual MTU.
+        // One third of the recordings keep the usual MTU.
         chance.strikes(0.66).then_some(mtu)
     }
 
@@ -222,7 +222,7 @@ impl Dice<'_> {
 
     fn may_be_ipv6(&self, drawn: &Drawn) -> bool {
         let is_large_enough = drawn.mtu.is_none_or(|mtu| f64::from(mtu) >= IPV6_MTU);
-        // The client's own library decides over which version of IP a name is looked up.
+        // For a name, the client's own library chooses the version of IP.
         let has_names = !self.scenario.client.files.is_empty()
             || matches!(&self.service.load, Load::Curl(curl) if curl.host.is_some());
         let words = [

@@ -16,8 +16,8 @@ use crate::side::Side;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Truth {
-    /// The findings that must be reported, the largest first. Empty if the catalogue of causes has
-    /// no entry for the service, as for a healthy service or one that sends invalid responses.
+    /// The findings that must be reported, the most costly first. Empty if the catalogue of causes
+    /// has no entry for the service, as for a healthy service or one that sends invalid responses.
     pub expected: Vec<Expectation>,
     /// Further causes that may be reported.
     pub allowed: Vec<Id>,
@@ -53,8 +53,8 @@ pub struct Expectation {
     pub hidden: Hidden,
 }
 
-/// The ends at which no packet shows a cause, and the reason. The reason must never be a missing
-/// rule, only that the packets would be the same without the cause.
+/// The ends at which no packet shows a cause, and the reason. The reason must be that the packets
+/// would be the same without the cause, never that a rule is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hidden {
@@ -102,7 +102,7 @@ impl Hidden {
 
 impl Truth {
     /// Returns the part of the truth that the packets at one end can show. A finding hidden at that
-    /// end is neither expected nor allowed: a diagnosis that reports it nevertheless is a guess.
+    /// end is neither expected nor allowed, because a diagnosis that reports it has guessed.
     #[must_use]
     pub fn seen_from(&self, end: Side) -> Self {
         let mut seen = self.clone();

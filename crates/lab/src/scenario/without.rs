@@ -53,7 +53,7 @@ impl Without {
 }
 
 impl Scenario {
-    /// Returns true if the scenario has parts for its fault being switched off.
+    /// Returns true if the scenario specifies how to switch its fault off.
     pub(crate) fn has_off_switch(&self) -> bool {
         !self.without.is_empty()
             || self

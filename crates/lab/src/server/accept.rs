@@ -1,4 +1,4 @@
-//! Accepting of connections, each on its own thread, for all of the lab's own servers.
+//! Accepting of connections, each on its own thread, for all built-in servers.
 
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ where
     let open = Arc::new(AtomicUsize::new(0));
     for connection in listener.incoming() {
         let Ok(connection) = connection else {
-            // The client was gone before it was accepted, or too many files are open, which would
-            // fail again at once.
+            // The client was gone before it was accepted, or too many files are open. In the second
+            // case, an immediate retry would fail as well.
             thread::sleep(Duration::from_millis(1));
             continue;
         };

@@ -1,5 +1,5 @@
-//! A DNS server of the lab's own that answers late, as the server that a resolver queries if the
-//! name is not in its cache.
+//! A built-in DNS server that answers late, like the server that a resolver queries if the name is
+//! not in its cache.
 //!
 //! The server answers over UDP and TCP (RFC 1035). It resolves every name to the addresses of the
 //! lab's server. The number of waiting answers is bounded: further queries are not answered.
@@ -84,7 +84,8 @@ pub(crate) fn run(plan: DnsPlan) -> Result<(), Error> {
     let sender = socket
         .try_clone()
         .map_err(Error::file("share", address.to_string()))?;
-    // TCP last: it is by this port that others wait for the server.
+    // The TCP listener is opened last, because the lab waits for this port before it uses the
+    // server.
     let listener =
         TcpListener::bind(address).map_err(Error::file("listen on", address.to_string()))?;
     let (queue, waiting) = sync_channel(MOST_WAITING);
@@ -101,7 +102,7 @@ fn receive(socket: &UdpSocket, plan: &DnsPlan, queue: &SyncSender<Waiting>) {
     let mut query = [0; LONGEST_QUERY];
     loop {
         let Ok((length, to)) = socket.recv_from(&mut query) else {
-            // An ICMP error for an answer sent earlier.
+            // The error is an ICMP error for an answer sent earlier.
             thread::sleep(Duration::from_millis(1));
             continue;
         };
@@ -117,7 +118,7 @@ fn receive(socket: &UdpSocket, plan: &DnsPlan, queue: &SyncSender<Waiting>) {
 fn send_when_due(socket: &UdpSocket, waiting: Receiver<Waiting>) {
     for Waiting { due, to, answer } in waiting {
         thread::sleep(due.saturating_duration_since(Instant::now()));
-        // The client may be gone.
+        // The client may be gone, so errors are ignored.
         let _ = socket.send_to(&answer, to);
     }
 }
@@ -129,7 +130,7 @@ fn serve_streams(listener: &TcpListener, plan: &DnsPlan) {
         MOST_CONNECTIONS,
         Duration::ZERO,
         move |connection| {
-            // Whatever ends a connection, the next one is served.
+            // An error on one connection does not affect the others.
             let _ = serve_stream(connection, &plan);
         },
     );

@@ -1,5 +1,5 @@
-//! A mail server, as far as a client needs it to deliver a message (RFC 5321). It is included
-//! because its protocol starts with data from the server, unlike HTTP.
+//! A mail server with the commands that a client needs to deliver a message (RFC 5321). It is
+//! included because its protocol starts with data from the server, unlike HTTP.
 
 #![allow(unsafe_code)]
 
@@ -64,7 +64,7 @@ pub(crate) fn run(plan: MailPlan) -> Result<(), Error> {
             .map_err(Error::file("defer connections on", address.to_string()))?;
     }
     serve_all(&listener, MOST_CONNECTIONS, Duration::ZERO, |connection| {
-        // Whatever ends a connection, the next one is served.
+        // An error on one connection does not affect the others.
         let _ = converse(connection);
     });
     Ok(())

@@ -222,8 +222,8 @@ fn block(home: &str, service: ServicePort<'_>, nginx: &Nginx) -> String {
     text
 }
 
-/// Returns a directive as written in the file: a block is unchanged, any other directive ends with
-/// a semicolon.
+/// Returns a directive as written in the file. A block is not changed. Any other directive gets a
+/// semicolon at its end.
 fn written(directive: &str, home: &str) -> String {
     let directive = directive.trim().replace("{folder}", home);
     if directive.ends_with(['}', ';']) {

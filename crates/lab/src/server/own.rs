@@ -1,4 +1,4 @@
-//! The lab's own small servers: one process per service, one thread per connection, plain HTTP/1.1.
+//! The built-in servers: one process per service, one thread per connection, plain HTTP/1.1.
 
 mod answer;
 mod nonsense;
@@ -72,7 +72,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<(), Error> {
         MOST_CONNECTIONS,
         between_accepts,
         move |connection| {
-            // Whatever ends a connection, the next one is served.
+            // An error on one connection does not affect the others.
             let _ = service.serve(connection);
         },
     );

@@ -38,7 +38,7 @@ const OWNER: &str = "postgres";
 /// Maximum time until the server accepts clients.
 const READY_LIMIT: Duration = Duration::from_secs(10);
 
-/// The settings of a cluster for a run of seconds: no data survives the run, and all data is inside
+/// The settings of a cluster that runs for seconds: no data survives the run, and all data is inside
 /// its folder. Statements and lock waits that a person would notice are logged.
 const SETTINGS: [&str; 10] = [
     "fsync=off",
@@ -82,7 +82,7 @@ pub(super) fn lay(
         tool: "postgres",
         arguments,
         user: Some(user),
-        // Immediate shutdown: the data are not wanted any more.
+        // SIGQUIT is an immediate shutdown: the data is not needed any more.
         ends_by: Signal::QUIT,
     })
 }
@@ -110,7 +110,7 @@ pub(super) fn prepare(
 ) -> Result<(), Error> {
     let home = home(folder, service);
     let begun = Instant::now();
-    // The server listens before it has started up; the last line of this file tells when it has.
+    // The server listens before it accepts clients. The last line of this file says when it does.
     let state = data(&home).join("postmaster.pid");
     while !fs::read_to_string(&state).is_ok_and(|text| text.trim_end().ends_with("ready")) {
         if begun.elapsed() > READY_LIMIT {

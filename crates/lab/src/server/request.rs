@@ -1,6 +1,5 @@
-//! Reading of HTTP/1.1 requests from a persistent connection. They are parsed only as far as the
-//! lab's own servers need to find their end. Lengths are bounded; malformed input ends the
-//! connection.
+//! Reading of HTTP/1.1 requests from a persistent connection. Requests are parsed only to find
+//! their end. Lengths are bounded; malformed input ends the connection.
 
 use std::io::{self, Read};
 

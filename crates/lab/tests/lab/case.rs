@@ -41,7 +41,7 @@ fn wrk(lab: &Lab, service: &str) -> Option<(f64, f64)> {
 
 #[test]
 fn the_case_reproduces_under_concurrency() {
-    // Both medians are of hundreds of requests. wrk and nginx fill both processors.
+    // Each median is over hundreds of requests. wrk and nginx use both processors fully.
     let name = "the_case_reproduces_under_concurrency";
     live(name).alone().share(0.5).run(|| {
         let Some(lab) = up("nagle-delayed-ack", 0) else {

@@ -1,4 +1,4 @@
-//! A small HTTP client on the lab's client host, which notes when header and body came.
+//! A small HTTP client on the lab's client host, which records when header and body arrived.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,9 +11,9 @@ use lagtrace_lab::{Family, Host, Lab};
 #[derive(Debug, Clone)]
 pub(crate) struct Fetched {
     pub(crate) status: u16,
-    /// The time from the request's write to the whole header.
+    /// The time from the write of the request to the end of the header.
     pub(crate) header: Duration,
-    /// The time from the whole header to the whole body.
+    /// The time from the end of the header to the end of the body.
     pub(crate) body: Duration,
     pub(crate) length: usize,
 }
@@ -32,7 +32,7 @@ pub(crate) fn address(lab: &Lab, service: &str, family: Family) -> SocketAddr {
     SocketAddr::new(lab.server().address(family), port)
 }
 
-/// Connects from a host; returns the connection and how long connecting took.
+/// Connects from a host; returns the connection and the time that connecting took.
 pub(crate) fn connect(
     from: &Host,
     to: SocketAddr,
@@ -40,7 +40,7 @@ pub(crate) fn connect(
 ) -> io::Result<(TcpStream, Duration)> {
     let connected = from.within(|| {
         let begun = Instant::now();
-        // An outcome of the connection, not of the host.
+        // A failed connection is a result, not an error of the host.
         Ok(TcpStream::connect_timeout(&to, limit).map(|stream| (stream, begun.elapsed())))
     });
     let (stream, took) = connected.expect("a thread on the host")?;
@@ -104,8 +104,8 @@ fn read_more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<()> {
     }
 }
 
-/// Returns a service's timestamps once there are this many, since each is written after its
-/// response; or those that there are after 5 s.
+/// Waits until a service has this many timestamps, because each is written after its response, and
+/// returns them. After 5 s, returns those that exist.
 pub(crate) fn stamps_once(lab: &Lab, service: &str, count: usize) -> Vec<Stamp> {
     let begun = Instant::now();
     loop {
@@ -117,7 +117,7 @@ pub(crate) fn stamps_once(lab: &Lab, service: &str, count: usize) -> Vec<Stamp> 
     }
 }
 
-/// Returns the median of some times.
+/// Returns the median of the times.
 pub(crate) fn median(times: impl IntoIterator<Item = Duration>) -> Duration {
     let mut times: Vec<Duration> = times.into_iter().collect();
     times.sort();

@@ -1,4 +1,4 @@
-//! Tests that nothing of a lab stays, however its owner or keeper ends.
+//! Tests that nothing of a lab remains, however its owner or keeper ends.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,10 +8,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{up, wait_until_gone};
 
-/// The environment variable set for the copy of this program that is an owner to be ended.
+/// The environment variable that is set for the copy of this program that owns a lab and will be
+/// killed.
 const IS_OWNER: &str = "LAGTRACE_LAB_TEST_IS_OWNER";
 
-/// The owner in another process, which holds a lab until it is ended; not a test by itself.
+/// The body of that copy: it holds a lab until it is killed. By itself it tests nothing.
 #[test]
 fn owner_to_be_ended() {
     if std::env::var_os(IS_OWNER).is_none() {
@@ -24,7 +25,7 @@ fn owner_to_be_ended() {
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
-/// Starts an owner and waits for its lab; returns `None` where there can be none.
+/// Starts an owner and waits for its lab; `None` if this machine cannot run a lab.
 fn start_owner() -> Option<(Child, Run)> {
     let this = std::env::current_exe().expect("this program's path");
     let mut command = Command::new(this);
@@ -76,7 +77,7 @@ fn what_a_killed_keeper_left_the_next_run_removes() {
     };
     let run = lab.run().clone();
     send(run.keeper.pid, Signal::KILL);
-    // The keeper's processes end with it; namespaces and files are left.
+    // The lab's processes end with the keeper. Namespaces and files remain.
     for _ in 0..500 {
         if run
             .processes
@@ -97,7 +98,7 @@ fn what_a_killed_keeper_left_the_next_run_removes() {
     let Some(next) = up("never-answers", 0) else {
         return;
     };
-    // A run of another test may be cleaning up.
+    // The run of another test may be the one that cleans up, so this waits.
     assert_eq!(wait_until_gone(&run), Vec::<String>::new());
     next.take_down().expect("comes down");
 }

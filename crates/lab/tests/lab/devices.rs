@@ -1,4 +1,4 @@
-//! The hosts' devices: a loopback in place of two hosts, other MTUs, with and without offload.
+//! The hosts' devices: one loopback for both hosts, other MTUs, with and without offload.
 
 use std::fs;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use lagtrace_lab::{Error, Family, Host, Lab, RecordingOptions, Scenario};
 use crate::client::{address, connect, exchange, fetch};
 use crate::{helper, remains, skip, up, up_as};
 
-/// Brings up a lab whose server answers with 300 kB, with these further lines in its scenario.
+/// Brings up a lab whose server sends 300 kB, with additional lines in its scenario.
 fn up_with(lines: &str) -> Option<Lab> {
     let text = format!(
         "name = \"devices\"\ntitle = \"t\"\ntarget = \"large\"\n{lines}\n[[service]]\n\
@@ -20,19 +20,20 @@ fn up_with(lines: &str) -> Option<Lab> {
     up_as(&Scenario::parse("test", &text).expect("a scenario"))
 }
 
-/// Reads a file of the kernel as a host sees it.
+/// Reads a file of the kernel on a host.
 fn read(host: &Host, file: &str) -> String {
     host.within(|| fs::read_to_string(file))
         .unwrap_or_else(|error| panic!("{file}: {}", error.chain()))
 }
 
-/// Returns the length of the longest IP packet of a capture.
+/// Returns the length of the longest IP packet in a capture.
 fn longest_packet(capture: &Path) -> u32 {
     const FILE_HEADER: usize = 24;
     const RECORD_HEADER: usize = 16;
     let bytes = fs::read(capture).expect("a capture");
     let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-    // A veth pair's frames and a loopback's are Ethernet's (link type 1), a TUN device has none.
+    // A veth pair and a loopback have Ethernet headers (link type 1). A TUN device has no
+    // link-layer header.
     let header = if word(20) == 1 { 14 } else { 0 };
     let (mut at, mut longest) = (FILE_HEADER, 0);
     while at < bytes.len() {
@@ -42,7 +43,7 @@ fn longest_packet(capture: &Path) -> u32 {
     longest - header
 }
 
-/// Returns the longest packet of a large response, as the server's host sends it.
+/// Returns the length of the longest packet of a large response, captured at the server.
 fn longest_sent(lab: &Lab) -> Option<u32> {
     let folder = tempfile::tempdir().expect("a folder");
     let files = ["client.pcap", "server.pcap"].map(|name| folder.path().join(name));
@@ -158,7 +159,7 @@ fn the_settings_of_both_hosts_are_the_one_hosts_on_loopback() {
             "4096\t32768\t32768\n"
         );
     }
-    // 230 kB at 1 MB/s after the bucket is empty.
+    // The bucket's 70 kB pass at once, and the other 230 kB at 1 MB/s.
     let fetched = fetch(&lab, "large", 1);
     assert!(
         fetched[0].total() > Duration::from_millis(200),
@@ -183,7 +184,8 @@ server = { kind = "slow-dns", time = "1ms" }
     let Some(lab) = up_as(&Scenario::parse("test", text).expect("a scenario")) else {
         return;
     };
-    // Not `ahosts`: it asks for no address of a family of which the host has only loopback's own.
+    // `getent ahosts` would not ask for IPv6 addresses if the host has none except ::1, so `hosts`
+    // is used.
     let mut getent = lab.client().command("getent").expect("a host");
     let output = getent.args(["hosts", "www.lab.test"]).output();
     let text = String::from_utf8_lossy(&output.expect("getent runs").stdout).into_owned();

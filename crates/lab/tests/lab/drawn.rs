@@ -1,4 +1,4 @@
-//! Tests that a recording on drawn parameters agrees with its label.
+//! Tests that a recording with randomly drawn parameters agrees with its label.
 
 use std::path::Path;
 use std::process::Command;
@@ -59,7 +59,7 @@ fn what_is_drawn_is_in_the_recording_and_in_its_label() {
     );
     let capture = folder.join("loopback.pcap.gz");
     let requests = count(&capture, "tcp.dstport == 23456 && tcp.len > 0");
-    // 120 requests were sent, of which the recording lacks the first quarter.
+    // 120 requests were sent. The first quarter of the packets is missing.
     assert!((75..=100).contains(&requests), "{requests}");
     assert_eq!(count(&capture, "frame.cap_len > 200"), 0);
     assert!(count(&capture, "frame.len > 200 && ip.src == 127.0.0.1") > 50);

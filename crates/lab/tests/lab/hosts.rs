@@ -1,4 +1,5 @@
-//! Bringing up and taking down: what is there meanwhile, and that nothing is left afterwards.
+//! Bringing up and taking down: what exists while the lab is up, and that nothing is left
+//! afterwards.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -35,8 +36,8 @@ fn dropping_takes_down_as_well() {
 
 #[test]
 fn the_machines_own_network_sees_nothing_of_it() {
-    // The kernel's messages on devices, addresses and routes of the machine's own network while
-    // labs come and go: anything transient would show.
+    // The monitor prints every change of devices, addresses and routes in the machine's own
+    // network, so it shows even temporary changes.
     let monitor = Command::new("ip")
         .args(["monitor", "link", "address", "route"])
         .stdout(Stdio::piped())
@@ -208,7 +209,8 @@ fn a_recording_holds_every_packet_of_both_ends() {
         let recorded = recording.stop().expect("ends well");
         assert_eq!(fetched.len(), 10);
         for (end, file) in recorded.iter().zip(&files) {
-            // Handshake, and request, header, body and an ACK each.
+            // A handshake, and four packets for each of ten requests: request, header, body and an
+            // ACK.
             assert!(end.packets >= 40, "{recorded:?}");
             assert_eq!(end.dropped, 0);
             assert!(std::fs::metadata(file).expect("a file").len() > 40 * 60);

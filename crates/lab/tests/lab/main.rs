@@ -1,6 +1,6 @@
-//! Tests of the lab on the real kernel: hosts, path, servers, and that nothing is ever left behind.
+//! Tests of the lab on the real kernel: hosts, path and servers, and that nothing is left behind.
 //!
-//! Needs root, nginx and nft. A test without them says so and is skipped, or fails where
+//! Needs root, nginx and nft. Without them, a test prints that it is skipped, or fails if
 //! `LAGTRACE_REQUIRE_ALL` is set.
 
 #![allow(clippy::print_stdout)]
@@ -26,7 +26,8 @@ fn helper() -> Helper {
     Helper::program(env!("CARGO_BIN_EXE_lagtrace-lab-helper"))
 }
 
-/// Brings up a shipped scenario at this round trip in milliseconds; `None` if this machine cannot.
+/// Brings up a shipped scenario at this round trip in milliseconds; `None` if this machine cannot
+/// run it.
 fn up(name: &str, round_trip_ms: u64) -> Option<Lab> {
     let scenario = Scenario::by_name(name).expect("a shipped scenario");
     up_as(&scenario.with_round_trip(Duration::from_millis(round_trip_ms)))
@@ -78,8 +79,8 @@ fn remains(run: &Run) -> Vec<String> {
     found
 }
 
-/// Waits until nothing of a run is left, since a keeper cleans up after its owner by itself;
-/// returns what is left after 10 s.
+/// Waits until nothing of a run is left, because the keeper cleans up asynchronously. Returns what
+/// is left after 10 s.
 fn wait_until_gone(run: &Run) -> Vec<String> {
     for _ in 0..1000 {
         if remains(run).is_empty() {

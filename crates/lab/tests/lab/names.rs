@@ -11,7 +11,7 @@ use crate::up_as;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Brings up a lab with a resolver on the server, which the client's C library asks.
+/// Brings up a lab with a resolver on the server, which the client's C library uses.
 fn up_with(extra: &str) -> Option<Lab> {
     let text = format!(
         r#"
@@ -38,7 +38,7 @@ server = {{ kind = "slow-dns", time = "300ms" }}
     up_as(&Scenario::parse("names", &text).expect("a scenario"))
 }
 
-/// Returns the output of `getent` for a name on a host, over IPv4, and how long that takes.
+/// Returns the output of `getent` for a name on a host, over IPv4, and the time that it took.
 fn resolve(host: &Host, name: &str) -> (String, Duration) {
     let begun = Instant::now();
     let output = host
@@ -92,7 +92,7 @@ fn a_cold_name_waits_for_the_slow_server_and_a_warm_one_does_not() {
 #[test]
 fn a_slow_server_answers_over_tcp_too() {
     let Some(lab) = up_with("") else { return };
-    // A query for the address (A, IN) of `x.`, with its length before it.
+    // A query for the A record of `x.`, preceded by its length.
     let query = b"\x00\x13\x07\x07\x01\x00\x00\x01\0\0\0\0\0\0\x01x\0\x00\x01\x00\x01";
     let answer = lab.server().within(|| {
         let mut connection = TcpStream::connect("127.0.0.1:5300")?;

@@ -1,4 +1,5 @@
-//! Tests that the lab's own servers and clients have the faults of their options, and no others.
+//! Tests that the built-in servers and clients have the faults that their options describe, and no
+//! others.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,11 +11,11 @@ use lagtrace_trial::live;
 use crate::client::{address, connect, exchange, fetch, median, stamps_once};
 
 const MS: Duration = Duration::from_millis(1);
-/// The part of a test's time that the machine may stand still before a median of its requests means
-/// nothing.
+/// Maximum share of a test's time for which the machine may stand still. Beyond it, a median of the
+/// requests means nothing.
 const SHARE: f64 = 0.2;
 
-/// Brings up a lab with one server of its own kind with these options.
+/// Brings up a lab with one of the built-in servers with these options.
 fn up_with(options: &str) -> Option<Lab> {
     let text = format!(
         "name = \"own\"\ntitle = \"t\"\ntarget = \"own\"\n[[service]]\nname = \"own\"\nport = 8080\n\
@@ -23,7 +24,7 @@ fn up_with(options: &str) -> Option<Lab> {
     crate::up_as(&Scenario::parse("test", &text).expect("a scenario"))
 }
 
-/// Returns the times of requests on one connection.
+/// Returns the total times of requests on one connection.
 fn totals(options: &str, requests: usize) -> Option<Vec<Duration>> {
     let lab = up_with(options)?;
     let fetched = fetch(&lab, "own", requests);
@@ -65,7 +66,8 @@ fn a_server_that_looks_at_times_makes_requests_wait_for_them() {
             let Some(times) = totals("reading.tick = \"50ms\"", 6) else {
                 return;
             };
-            // Sequential requests: each begins when the server has just looked.
+            // The requests are sequential, so each begins directly after the server has checked for
+            // requests.
             let took = median(times[1..].iter().copied());
             assert!(took > 35 * MS && took < 80 * MS, "{took:?}");
         });
@@ -105,7 +107,8 @@ fn a_stop_stops_every_connection() {
         let begun = Instant::now();
         let mut slow = 0;
         while begun.elapsed() < Duration::from_secs(2) {
-            // Sequential requests: the first of a stop waits for nearly all of it.
+            // The requests are sequential, so the first one in a stop waits for nearly the whole
+            // stop.
             let took = fetch(&lab, "own", 1)[0].total();
             slow += u32::from(took > 120 * MS);
         }
@@ -117,7 +120,7 @@ fn a_stop_stops_every_connection() {
 fn connections_share_what_workers_there_are() {
     let name = "connections_share_what_workers_there_are";
     live(name).standstill(50 * MS).share(SHARE).run(|| {
-        // Three requests of 100 ms, one of which each worker takes at a time.
+        // Three requests of 100 ms each. A worker serves one request at a time.
         for (workers, least, most) in [(1, 300 * MS, Duration::MAX), (3, 100 * MS, 250 * MS)] {
             let options = format!("thinking.time = \"100ms\", accepting.workers = {workers}");
             let Some(lab) = up_with(&options) else { return };
@@ -144,7 +147,7 @@ fn a_length_that_is_wrong_is_noticed_when_the_connection_ends() {
     assert!(begun.elapsed() >= 200 * MS);
 }
 
-/// Runs one of the lab's own clients with these options and returns its actions.
+/// Runs one of the built-in clients with these options and returns its actions.
 fn ask(lab: &Lab, client: &str) -> Vec<Asked> {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = folder.path().join("plan.json");
@@ -248,7 +251,8 @@ fn a_request_that_waits_for_a_connection_is_measured_from_when_it_was_wanted() {
         let Some(lab) = up_with("thinking.time = \"20ms\"") else {
             return;
         };
-        // The last is wanted after 45 ms and answered after 200 at the soonest.
+        // The last request is due after 45 ms. Ten requests of 20 ms take at least 200 ms, so its
+        // latency is at least 155 ms.
         let queue = ask(&lab, "{\"requests\":10,\"every\":\"5ms\"}");
         let last = queue.last().expect("ten requests").latency_ns;
         assert!(last >= 155_000_000, "{last}");

@@ -1,5 +1,5 @@
-//! The emulated path as real connections see it. Times are bounded generously: a benchmark measures
-//! how exact the emulator is.
+//! The emulated path as real connections see it. The bounds on times are generous; a benchmark
+//! measures the emulator's precision.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,8 @@ fn a_connection_takes_the_round_trip_that_was_asked_for() {
                     .expect("connects")
                     .1
             });
-            // The least of several: a busy machine does not delay all of them.
+            // The shortest of several times counts, because a busy machine does not delay all of
+            // them.
             let shortest = times.min().expect("twenty of them");
             let asked = MS * u32::try_from(round_trip_ms).expect("small");
             assert!(
@@ -65,7 +66,7 @@ fn load(lab: &Lab, service: &str, is_enough: impl Fn() -> bool + Sync) -> usize 
     })
 }
 
-/// Returns a condition that holds once the path's counters satisfy `is_there`, or after 20 s.
+/// Returns a function that returns true when the path's counters satisfy `is_there`, or after 20 s.
 fn until(lab: &Lab, is_there: impl Fn(&PathCounters) -> bool + Sync) -> impl Fn() -> bool + Sync {
     let begun = Instant::now();
     move || {
@@ -75,8 +76,8 @@ fn until(lab: &Lab, is_there: impl Fn(&PathCounters) -> bool + Sync) -> impl Fn(
     }
 }
 
-/// Returns the counters once they satisfy `is_there`, since they are written at intervals only; or
-/// as they are after 5 s.
+/// Waits until the counters satisfy `is_there`, and returns them. The counters are written only at
+/// intervals. After 5 s, returns their current values.
 fn counters_once(lab: &Lab, is_there: impl Fn(&PathCounters) -> bool) -> PathCounters {
     let begun = Instant::now();
     loop {
@@ -89,8 +90,8 @@ fn counters_once(lab: &Lab, is_there: impl Fn(&PathCounters) -> bool) -> PathCou
     }
 }
 
-/// Returns the counters of a path that carries nothing any more: nothing is on its way, and they
-/// have not changed for longer than it takes to write them.
+/// Waits until the path carries no packets, and returns its counters. They are final when they have
+/// not changed for longer than the interval at which they are written.
 fn counters(lab: &Lab) -> PathCounters {
     let mut last = counters_once(lab, |_| true);
     loop {
@@ -115,7 +116,7 @@ fn a_policer_drops_what_exceeds_it_and_lets_its_rate_pass() {
     });
     let responses = load(&lab, "good", enough);
     let counters = counters(&lab);
-    // 5 Mbit/s since the beginning, and the burst.
+    // 5 Mbit/s since the beginning, plus the burst of 16 kB.
     let most = begun.elapsed().as_secs_f64() * 625_000.0 + 16_000.0;
     let way = counters.to_client;
     assert!(responses > 100, "{responses}");
@@ -150,7 +151,7 @@ fn a_queue_before_a_bottleneck_makes_the_round_trip_grow_with_the_load() {
         let is_over = AtomicBool::new(false);
         let loaded = std::thread::scope(|scope| {
             scope.spawn(|| load(&lab, "good", || is_over.load(Ordering::Relaxed)));
-            // The queue stands once some of the load has gone through it.
+            // The queue has formed once part of the load has passed through it.
             let carried = |path: &PathCounters| path.to_client.delivered_bytes > 200_000;
             counters_once(&lab, carried);
             let loaded = median((0..9).map(|_| probe()));
@@ -169,7 +170,7 @@ fn chance_loses_about_the_share_that_was_asked_for() {
     let Some(lab) = up("packet-loss", 8) else {
         return;
     };
-    // A fiftieth of 3,000 packets is 60, give or take 8 (one standard deviation).
+    // The expected loss is 2 % of 3,000 packets: 60, with a standard deviation of 8.
     load(
         &lab,
         "good",
@@ -183,7 +184,8 @@ fn chance_loses_about_the_share_that_was_asked_for() {
     );
 }
 
-/// Brings up a lab with an nginx of these files and this path; `None` if this machine cannot.
+/// Brings up a lab with this path and an nginx that serves two files; `None` if this machine cannot
+/// run it.
 fn up_with_path(path: &str) -> Option<Lab> {
     let text = format!(
         "name = 'path-of-a-test'\ntitle = 'a path'\ntarget = 'good'\n[path]\n{path}\n\
@@ -197,7 +199,7 @@ const HOPS: &str = "round_trip = '20ms'\nhops = [\n\
     { delay = '1ms' }, { delay = '2ms', answers = 'never' }, { delay = '3ms' },\n\
     { delay = '1ms', answers = 'limited' }]";
 
-/// Returns the output of a program on the client; `None` if it is not installed.
+/// Returns the output of a program on the client; `None` if the program is not installed.
 fn said(lab: &Lab, program: &str, arguments: &[&str]) -> Option<String> {
     let mut command = lab.client().command(program).expect("the lab is up");
     match command.args(arguments).output() {
@@ -209,7 +211,8 @@ fn said(lab: &Lab, program: &str, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// Returns the lines of a traceroute as (hop, address, milliseconds); silence has no address.
+/// Returns the lines of a traceroute as (hop, address, milliseconds). A silent hop has the address
+/// `*`.
 fn hops(said: &str) -> Vec<(u32, String, f64)> {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
@@ -246,10 +249,11 @@ fn trace_by_every_kind(family: &str, network: &str, server: &str) {
         (Some("3"), 12.0),
         (Some("4"), 14.0),
     ];
-    // The least for each hop: a busy machine does not delay all of them.
+    // The shortest time for each hop counts, because a busy machine does not delay all of them.
     let mut least = [f64::MAX; 4];
     for kind in ["-T", "-U", "-I"] {
-        // One probe each, none ahead of another; a limited router has an answer by now.
+        // Each hop gets one probe, and no probe is sent ahead. After the pause, the limited router
+        // can answer again.
         std::thread::sleep(1100 * MS);
         let arguments = [
             family, kind, "-n", "-q", "1", "-N", "1", "-w", "1", "-m", "8", server,
@@ -355,7 +359,7 @@ fn a_silent_narrow_link_swallows_what_is_large_and_cuts_what_may_be_cut() {
     assert!(exchange(&mut stream, "lab").is_err(), "the body is stuck");
     let counters = counters_once(&lab, |counters| counters.to_client.dropped_mtu >= 2);
     assert!(counters.to_client.dropped_mtu >= 2, "{counters:?}");
-    // A datagram without DF arrives, in two fragments that the server's kernel puts together.
+    // A datagram without DF arrives as two fragments, which the server's kernel reassembles.
     let receiver = lab.server().within(|| UdpSocket::bind(("10.77.0.2", 9)));
     let receiver = receiver.expect("binds");
     receiver
@@ -374,8 +378,8 @@ fn a_silent_narrow_link_swallows_what_is_large_and_cuts_what_may_be_cut() {
     assert_eq!(counters.to_server.fragments, 1);
 }
 
-/// Returns the size of the largest frame, before it was cut, that either end recorded while 2 MB
-/// came.
+/// Returns the original size of the largest frame that either end recorded during a download of 2
+/// MB.
 fn largest_frame(lab: &Lab) -> u32 {
     let folder = tempfile::tempdir().expect("a folder");
     let files = ["client", "server"].map(|end| folder.path().join(end));
@@ -436,15 +440,15 @@ fn a_super_segment_is_lost_as_a_whole_and_small_ones_pass_a_narrow_link() {
     let Some(lab) = up_with_path(path) else {
         return;
     };
-    // The first segments are too large; then the server knows.
+    // The first segments are too large. The router's ICMP error then tells the server the MTU.
     assert!(largest_frame(&lab) > 10_000);
     let way = counters(&lab).to_client;
     assert!(way.dropped_mtu > 0 && way.dropped_mtu < 50, "{way:?}");
     assert_eq!(way.dropped_overflow, 0);
 }
 
-/// A program that sends 20,000 malformed packets through the device: headers that look right and
-/// lie.
+/// A program that sends 20,000 malformed packets into the device. Their headers look valid, but
+/// contain wrong values.
 const NONSENSE: &str = "
 import random, socket, struct
 random.seed(7)

@@ -1,5 +1,4 @@
-//! Tests that every kind of server does what its description says, as a client on the other host
-//! sees it.
+//! Tests that every kind of server behaves as described, seen by a client on the other host.
 
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -11,12 +10,12 @@ use crate::client::{Fetched, address, connect, exchange, fetch, median, stamps_o
 use crate::{helper, up};
 
 const MS: Duration = Duration::from_millis(1);
-/// The part of a test's time that the machine may stand still before a median of its requests
-/// means nothing.
+/// Maximum share of a test's time for which the machine may stand still. Beyond it, a median of the
+/// requests means nothing.
 const SHARE: f64 = 0.2;
 
-/// Returns the median times of the header, and of the body after it, of the later requests: the
-/// first of a connection are acknowledged at once.
+/// Returns the median times to the header, and from the header to the end of the body. The first
+/// requests of the connection are left out, because their segments are acknowledged at once.
 fn usual(fetched: &[Fetched]) -> (Duration, Duration) {
     let later = &fetched[3..];
     (
@@ -154,7 +153,7 @@ fn an_access_log_has_nginxs_own_stamps() {
         return;
     };
     fetch(&lab, "a", 5);
-    // A line is written after its response.
+    // Each line is written after its response, so this waits for the lines.
     let begun = Instant::now();
     let lines = loop {
         let lines = lab.access_log("a").expect("reads");
@@ -237,13 +236,14 @@ fn a_lost_first_syn_costs_a_second() {
         });
 }
 
-/// Returns what a service that speaks no HTTP answers to a request, until it closes or is silent.
+/// Returns the answer of a service that does not speak HTTP to a request, and true if the service
+/// then keeps the connection open.
 fn answer(scenario: &str) -> Option<(Vec<u8>, bool)> {
     let lab = up(scenario, 0)?;
     let to = address(&lab, &lab.scenario().target, Family::V6);
     let (mut stream, _) = connect(lab.client(), to, Duration::from_secs(5)).expect("connects");
     stream.set_read_timeout(Some(500 * MS)).expect("a timeout");
-    // A server that has closed already may answer this with a reset.
+    // If the server has already closed the connection, this write may fail.
     let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: lab\r\n\r\n");
     let mut bytes = Vec::new();
     let ended = stream.read_to_end(&mut bytes);
@@ -279,7 +279,8 @@ fn an_error_status_is_answered_fast_and_kept_alive() {
 #[test]
 fn every_shipped_scenario_comes_up() {
     let scenarios = Scenario::all().expect("shipped scenarios read");
-    // Each has namespaces of its own, and most of the time one waits for its servers.
+    // Two threads are enough, because bringing up a lab mostly waits for its servers. Each lab has
+    // its own namespaces.
     std::thread::scope(|scope| {
         for half in scenarios.chunks(scenarios.len().div_ceil(2)) {
             scope.spawn(|| half.iter().for_each(comes_up));

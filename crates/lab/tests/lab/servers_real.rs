@@ -1,4 +1,4 @@
-//! Real servers with a process of their own, and the control of a service's processes.
+//! Real servers with their own process, and the control of a service's processes.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::client::fetch;
 use crate::{remains, up_as, wait_until_gone};
 
-/// Returns a scenario whose only service is this server, with these further lines.
+/// Returns a scenario with this server as its only service, and with additional lines.
 fn only(server: &str, lines: &str) -> Scenario {
     let text = format!(
         "name = \"only\"\ntitle = \"t\"\ntarget = \"only\"\n[[service]]\nname = \"only\"\nport = 7000\n\
@@ -19,7 +19,7 @@ fn only(server: &str, lines: &str) -> Scenario {
     Scenario::parse("test", &text).expect("a scenario")
 }
 
-/// Returns the output of a program on the client, `ADDRESS` and `PORT` filled in.
+/// Returns the output of a program on the client. `ADDRESS` in its arguments is replaced.
 fn ask(lab: &Lab, program: &str, arguments: &[&str]) -> String {
     let address = lab.server().address(Family::V4).to_string();
     let mut command = lab.client().command(program).expect("the lab is up");
@@ -32,7 +32,8 @@ fn ask(lab: &Lab, program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// Returns the server's log once it has this text, or as it is after 5 s.
+/// Waits until the server's log contains this text, and returns the log. After 5 s, returns its
+/// current content.
 fn log_once(lab: &Lab, text: &str) -> String {
     let file = lab.server_log("only").expect("a service");
     let begun = Instant::now();
@@ -110,7 +111,7 @@ fn what_a_killed_keeper_left_of_servers_and_groups_the_next_run_removes() {
     let Some(next) = up_as(&only("{ kind = \"redis\" }", "")) else {
         return;
     };
-    // A run of another test may be cleaning up.
+    // The run of another test may be the one that cleans up, so this waits.
     assert_eq!(wait_until_gone(&run), Vec::<String>::new());
     assert_eq!(groups(&run.id), Vec::<String>::new());
     take_down(next);

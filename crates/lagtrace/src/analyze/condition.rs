@@ -7,8 +7,8 @@
 //! test      = field operator value
 //! operator  = "=" | "==" | "!=" | "<" | "<=" | ">" | ">=" | "~" | "!~"
 //! ```
-//! If an exchange lacks a property (such as a status, if it is not HTTP), the property is not equal
-//! to, less than or greater than any value.
+//! An exchange may lack a property: without HTTP, for example, it has no status. A missing property
+//! is neither equal to any value, nor less, nor greater.
 
 mod field;
 mod parse;

@@ -60,8 +60,8 @@ impl ValueEnum for Column {
 }
 
 impl ConnectionOptions {
-    /// Returns an analyzer for this number of files that collects connections. If lines are
-    /// written, each connection is written as a line when it ends.
+    /// Returns an analyzer for this number of files that collects connections. If the output is
+    /// lines, each connection is written when it ends.
     pub(super) fn analyzer(
         self,
         files: usize,
@@ -105,8 +105,7 @@ impl ConnectionOptions {
     }
 }
 
-/// Sets for each connection the name of the file that contains it; each file has `room` observation
-/// points.
+/// Sets the file name of each connection; each file has `room` observation points.
 pub(super) fn name_files(report: &mut Report, names: &[String], room: usize) {
     let list = report.connections.iter_mut().flat_map(|c| &mut c.list);
     for record in list.filter(|_| names.len() > 1) {

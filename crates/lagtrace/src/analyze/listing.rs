@@ -144,8 +144,8 @@ impl Listing {
         Box::new(move |record| listing.with(|state| state.connection(record)))
     }
 
-    /// Numbers the connection of a segment that the analyzer has processed, or of a segment that an
-    /// ICMP error quotes.
+    /// Assigns Wireshark's stream number to the connection of a segment that the analyzer has
+    /// processed, or of a segment that an ICMP error quotes.
     pub(super) fn number(&self, packet: &Packet<'_>) {
         let point = match packet {
             Packet::Tcp(segment, _) => segment.point,

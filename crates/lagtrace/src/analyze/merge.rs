@@ -15,7 +15,8 @@ use lagtrace_sources::capture::{FileCapture, Packets};
 use super::pieces::Assumed;
 use crate::conclusion;
 
-/// The number of packets of a file that are read ahead while packets of other files are due.
+/// Number of packets that are read ahead from each file, so that packets of several files can be
+/// returned in time order.
 const AHEAD: usize = 1024;
 /// Maximum number of packets of several files that are returned in one batch.
 const BATCH: usize = 4096;
@@ -105,7 +106,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Returns the packet that is due by adding it to `into`; returns false if there is none.
+    /// Adds the next packet in time order to `into`; returns false if there is none.
     fn take(&mut self, into: &mut Packets) -> bool {
         let due = (0..self.under_way.len()).min_by_key(|&index| self.head_of(index));
         let at = due.map(|index| self.head_of(index));
@@ -118,7 +119,7 @@ impl<'a> Lanes<'a> {
         let Some(lane) = self.under_way.get_mut(index) else {
             return false;
         };
-        // The flows are needed only while a file to come may continue this one.
+        // The flows are needed only if a later file may continue this one.
         lane.take(into, !self.to_come.is_empty());
         if !lane.refill() {
             self.over.push(self.under_way.remove(index));
@@ -180,7 +181,7 @@ impl<'a> Lane<'a> {
             numbers: 0,
             flows: OpenFlows::new(conclusion::seed()),
         };
-        // The first packet tells when the file is due; the rest can wait.
+        // The first packet shows when the file begins. The others are read later.
         lane.read(1);
         lane
     }

@@ -13,8 +13,8 @@ pub(super) struct Assumed {
 }
 
 impl Assumed {
-    /// Records that a file which begins where another one ended was read as a piece of the same
-    /// capture, or that it was not.
+    /// Records the assumption about a file that begins where another one ended; `is_piece` is true
+    /// if it was read as a piece of the same capture.
     pub(super) fn tell(&mut self, name: &str, is_piece: bool) {
         let list = if is_piece {
             &mut self.joined

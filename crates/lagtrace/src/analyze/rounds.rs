@@ -4,7 +4,7 @@
 //! processes the packets of its own flows, batch by batch. The results that a batch completed are
 //! delivered when all shards have processed the batch. Any free thread takes the next task that is
 //! due. No shard waits for another shard or for the reader, which is some rounds ahead. The result
-//! is nevertheless the same for any number of threads: each shard sees its packets in order, and
+//! is still the same for any number of threads: each shard sees its packets in order, and
 //! results are delivered batch by batch, in the order in which they were completed.
 
 mod progress;
@@ -19,9 +19,9 @@ use lagtrace_sources::capture::Packets;
 
 use progress::{AHEAD, Progress, Task};
 
-/// Passes the packets that `read` puts into its argument, until it leaves the argument empty, to
-/// the analyzer. Passes each segment and ICMP error to `watch` after the results that it completed
-/// were delivered.
+/// Passes the packets from `read` to the analyzer. `read` puts the next packets into its argument,
+/// and leaves it empty at the end. Passes each segment and ICMP error to `watch` after the results
+/// that it completed were delivered.
 pub(super) fn run(
     analyzer: &mut Analyzer,
     threads: NonZeroUsize,
@@ -109,7 +109,7 @@ struct Share {
 /// A packet of a shard: its index in the batch.
 struct Dealt {
     index: usize,
-    /// The routed of a segment; `None` for other packets.
+    /// The shard and the number that the ingress assigned to a segment; `None` for other packets.
     routed: Option<Routed>,
 }
 
@@ -137,7 +137,8 @@ impl<'a, R: FnMut(&mut Packets)> Rounds<'a, R> {
         }
     }
 
-    /// Performs due tasks until all are done. Only one thread has `tell`.
+    /// Performs tasks until all are done. Only one thread has `tell`, the function that delivers
+    /// results.
     fn work(&self, mut tell: Option<impl FnMut(&Batch, &mut Ingress)>) {
         let _alarm = Alarm(self);
         while let Some(task) = self.next(tell.is_some()) {

@@ -178,7 +178,7 @@ fn assemble(
     is_cut: bool,
 ) -> Stream {
     exchanges.sort_by_key(|exchange| (exchange.begin, exchange.id.ordinal));
-    // Where the analysis found exchanges, it knows better which end is the client.
+    // If there are exchanges, they show reliably which end is the client.
     let asking = exchanges.first().map(|exchange| exchange.id.client);
     let up = match asking {
         Some(client) if client == flow.ends().0 => {

@@ -74,7 +74,8 @@ struct Investigation<'a> {
     /// The time at which the user started the command.
     begun: Instant,
     feed: Feed,
-    /// The subject, followed by its control if there is one.
+    /// The service to investigate, then the healthy service to compare with (the control), if there
+    /// is one.
     sites: Vec<Site>,
     recorder: Option<Recorder>,
     /// The client's side of TLS. All steps share it, so later steps resume sessions of earlier
@@ -82,7 +83,7 @@ struct Investigation<'a> {
     tls: Option<TlsClient>,
     /// The median response time of the subject.
     typical: Option<Duration>,
-    /// Maximum time by which a run of load exceeded its plan, including the time until the last
+    /// The longest time by which a run of load exceeded its plan, including the time until the last
     /// requests ended.
     overrun: Duration,
 }

@@ -34,8 +34,7 @@ pub(crate) struct Entry {
     pub(crate) title: String,
     /// The kind of the scenario's recordings.
     kind: Kind,
-    /// The expected causes, the largest first. If several are listed in one place, any one of them
-    /// is correct.
+    /// For each expected finding, the most costly first: the causes of which any one is correct.
     expected: Vec<Vec<Id>>,
     /// The Debian packages that the scenario needs.
     pub(crate) needs: Vec<String>,
@@ -47,7 +46,8 @@ pub(crate) struct Entry {
 pub(super) fn list(console: &Console) -> Result<Outcome> {
     let scenarios = Scenario::all().map_err(failed)?;
     let entries: Vec<_> = scenarios.iter().map(Entry::of).collect();
-    // Only root keeps labs, and only root needs to hear of records that cannot be read.
+    // A list of runs that cannot be read is no error: only root can keep runs, and other users may
+    // list scenarios.
     let runs = lagtrace_lab::runs().unwrap_or_default();
     let up: Vec<_> = runs
         .into_iter()
@@ -91,8 +91,8 @@ impl Entry {
     }
 }
 
-/// Groups the entries by cause, with the healthy scenarios last. Within a group, the order in which
-/// a reader should meet them is kept.
+/// Groups the entries by cause, with the healthy scenarios last. Within a group, the entries keep
+/// their order.
 fn groups(entries: Vec<Entry>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for entry in entries {

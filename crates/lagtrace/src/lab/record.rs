@@ -13,7 +13,7 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 
-/// What to record.
+/// The options of `lagtrace-lab record`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Each recording is a folder with a capture of each end (on loopback, one for
@@ -63,8 +63,8 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
             match record(&scenario, &request, &helper, &options.output) {
                 Ok((_, label)) => console.outcome("recorded", &describe(&label)),
                 Err(_) if interrupt.is_requested() => return Ok(Outcome::Interrupted),
-                // A scenario whose fault does not show, or that needs a missing program, does not
-                // keep the others from being recorded.
+                // With `--all`, one scenario that cannot be recorded does not prevent the recording
+                // of the others: its fault may not show, or a program that it needs may be missing.
                 Err(error) if options.all => {
                     refused += 1;
                     console.outcome("refused", &error.chain());
@@ -107,8 +107,8 @@ fn requests(options: &Options, scenario: &Scenario) -> Vec<Request> {
     requests
 }
 
-/// Returns the first round trip of a scenario, whose recordings represent those with other round
-/// trips.
+/// Returns the round trip of the scenario's first recording. `--rtt` replaces this one and leaves
+/// out the recordings with other round trips.
 fn requests_first(scenario: &Scenario) -> Option<Duration> {
     Request::all_of(scenario).first()?.round_trip
 }

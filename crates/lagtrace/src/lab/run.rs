@@ -23,7 +23,7 @@ use crate::render;
 /// The id of a user without any privileges.
 const NOBODY: &str = "65534";
 
-/// What to run.
+/// The options of `lagtrace-lab run`.
 #[derive(Debug, Args)]
 pub(super) struct Options {
     #[command(flatten)]
@@ -56,7 +56,7 @@ struct Diagnosis {
 /// Brings the scenario up, diagnoses its services and takes it down. The outcome is `Found` if a
 /// finding was not expected by the truth, or an expected one is missing.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
-    // Before anything is brought up.
+    // A missing program is an error before anything is brought up.
     lagtrace()?;
     let interrupt = Interrupt::listen()?;
     let lab = options.choice.bring_up()?;
@@ -119,7 +119,7 @@ fn diagnose_all(
     Ok(diagnoses)
 }
 
-/// Runs `lagtrace diagnose` on the lab's client, as a user would there.
+/// Runs `lagtrace diagnose` on the lab's client host.
 fn diagnose(
     options: &Options,
     lab: &Lab,
@@ -176,7 +176,8 @@ fn report(mut command: Command) -> Result<Report> {
 }
 
 fn judged(lab: &Lab, service: &Service, url: String, report: Report) -> Diagnosis {
-    // Both kinds of diagnosis see the client's packets; on loopback there are no others.
+    // The diagnosis always uses the client's packets. On loopback, these are also the server's
+    // packets.
     let mut truth = if lab.scenario().path.loopback {
         service.truth.seen_from_both()
     } else {
@@ -184,7 +185,7 @@ fn judged(lab: &Lab, service: &Service, url: String, report: Report) -> Diagnosi
     };
     let path_was_late = was_late(lab);
     if path_was_late {
-        // The path did delay packets then, whatever the scenario says.
+        // A late path did delay packets, although the scenario specifies no such delay.
         truth.allowed.extend([Id::PathJitter, Id::PathQueueing]);
     }
     Diagnosis {

@@ -30,7 +30,7 @@ use sum::Score;
 /// The default folder of recordings.
 const CORPUS: &str = "corpus";
 
-/// What to score.
+/// The options of `lagtrace-lab score`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Each recording is a folder from `lagtrace-lab record`: the capture at the
@@ -91,7 +91,8 @@ impl Options {
     }
 }
 
-/// The end whose captures are diagnosed. A loopback's is both ends' at once, and never left out.
+/// The end whose captures are diagnosed. The capture of a loopback contains the packets of both
+/// ends and is always diagnosed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Vantage {
     /// The client's

@@ -131,7 +131,7 @@ fn value(part: impl Serialize) -> Value {
     serde_json::to_value(part).expect("scenarios have string keys only")
 }
 
-/// Returns the parts of a value that differ from the default, with its kind.
+/// Returns the parts of a value that differ from the default. The part `kind` is always included.
 fn changed(value: Value, default: &Value) -> Value {
     let (Value::Object(parts), Value::Object(defaults)) = (&value, default) else {
         return value;

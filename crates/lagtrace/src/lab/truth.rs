@@ -7,13 +7,14 @@ use lagtrace_lab::{Culprit, Expectation, Side, Truth};
 
 use crate::words;
 
-/// Returns the expected findings that the report lacks and its false claims; empty if the report is
-/// correct.
+/// Returns the expected findings that the report lacks, and its false claims; empty if the report
+/// is correct.
 pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
     let mut misses = Vec::new();
     let mut rest = report.causes();
     for expectation in &truth.expected {
-        // The largest comes first: each expectation is looked for behind the finding of the last.
+        // Expected findings are sorted by cost, so each must come after the one before it in the
+        // report.
         if !rest.any(|finding| fulfils(finding, expectation)) {
             let order = report.causes().any(|f| fulfils(f, expectation));
             let what = expected(expectation);

@@ -42,7 +42,7 @@ impl Log {
 pub(super) struct Seconds(BTreeMap<u32, Distribution>);
 
 impl Seconds {
-    /// Adds an event to the log, if it belongs there.
+    /// Adds the latencies in an event, if it belongs to the subject's baseline.
     pub(super) fn observe(&mut self, event: &Event) {
         if let (Phase::Baseline, EventBody::Load(cluster)) = (event.phase, &event.body)
             && cluster.target == TargetId::Subject

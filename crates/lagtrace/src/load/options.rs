@@ -12,7 +12,7 @@ use super::urls::Urls;
 use crate::duration;
 use crate::tls::Tls;
 
-/// What to ask for, and how hard.
+/// The options of `lagtrace load`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Without --rate, each connection sends its next request after each response
@@ -93,7 +93,7 @@ pub(crate) struct Options {
     pub(super) tls: Tls,
 }
 
-/// The request.
+/// Options for the requests.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Request")]
 pub(super) struct Request {
@@ -115,7 +115,7 @@ pub(super) struct Request {
     pub(super) body: Option<PathBuf>,
 }
 
-/// The connections.
+/// Options for the connections.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connections")]
 pub(super) struct Connection {

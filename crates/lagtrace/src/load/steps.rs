@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 /// Minimum duration of a step: a shorter one would still be affected by the previous load.
 const SHORTEST: Duration = Duration::from_millis(500);
 
-/// Whether the load ascends, and how.
+/// Options for a load that increases in steps.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Steps")]
 pub(super) struct Steps {

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 /// Maximum size of a file of URLs, in bytes.
 const MAX_FILE: u64 = 4 * 1024 * 1024;
 
-/// The URLs.
+/// Options for the URLs to request.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Urls {
     // No doc comment: rustdoc would take the brackets for a link.

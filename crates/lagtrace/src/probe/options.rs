@@ -3,28 +3,17 @@
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
-use lagtrace_core::observed::event::TargetId;
-use lagtrace_sources::probe::{
-    Ask, LEAST_INTERVAL, PacketPlan, ProbePlan, RequestPlan, Sizes, SteadyMethod, SteadyPlan, Turn,
-};
-
-use lagtrace_sources::tls::TlsClient;
+use lagtrace_sources::probe::LEAST_INTERVAL;
 use lagtrace_sources::url::{Host, Url};
 
 use super::loaded::Loaded;
 use super::packet::{Packet, Request};
-use super::targets::{self, Ports, Target};
+use super::values::{self, Ports};
 use crate::duration;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::tls::Tls;
 
-/// The default number of probes of a series, and of each value of a sweep.
-const USUAL_COUNT: u32 = 10;
-const EACH_STEP: u32 = 3;
-/// The payload of an echo request in bytes, the same as in `ping`.
-const ECHO_SIZE: u16 = 56;
-
-/// What to probe, and how.
+/// The options of `lagtrace probe`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 A SYN from a raw socket (CAP_NET_RAW) is the most precise probe: the kernel
@@ -60,9 +49,9 @@ pub(crate) struct Options {
     #[arg(required = true, value_name = "TARGET")]
     pub(super) targets: Vec<String>,
     /// Ports for targets without one: 80,443,8000-8010
-    #[arg(short, long, value_name = "PORTS", value_parser = targets::parse_ports)]
+    #[arg(short, long, value_name = "PORTS", value_parser = values::parse_ports)]
     pub(super) port: Option<Ports>,
-    /// How to ask
+    /// Kind of probe
     #[arg(short, long, value_enum, default_value_t, value_name = "METHOD")]
     pub(super) method: Method,
     /// Probes per target and port; default: 10, or 3 for each value of a sweep; 0: until Ctrl-C
@@ -112,89 +101,7 @@ pub(super) enum Method {
     Http,
 }
 
-/// A series of probes.
-#[derive(Clone, Debug)]
-pub(super) enum Plan {
-    /// Probes at a constant rate.
-    Steady(SteadyPlan),
-    /// Handshakes or requests, one after the other.
-    Request(RequestPlan),
-}
-
 impl Options {
-    /// Returns the plan of the target's probes.
-    pub(super) fn plan(&self, target: &Target, tls: Option<&TlsClient>) -> Result<Plan> {
-        if let Some(url) = &target.url {
-            return self.request_plan(target, url, tls).map(Plan::Request);
-        }
-        self.check_request()?;
-        let method = self.method_for(target);
-        self.check(method)?;
-        let plan = self.plan_by(method, target);
-        let swept = [
-            (plan.packet.flags.len() > 1, "--flags or --matrix"),
-            (plan.packet.sizes.count() > 1, "--size"),
-            (
-                plan.ports.count().is_some_and(|count| count > 1),
-                "--source-port",
-            ),
-        ];
-        let swept: Vec<&str> = swept.iter().filter(|(is, _)| *is).map(|s| s.1).collect();
-        if swept.len() > 1 {
-            let told = format!("{} cannot be swept together", swept.join(" and "));
-            return Err(Failure::new(told).hint("give several values to only one of them"));
-        }
-        Ok(Plan::Steady(plan))
-    }
-
-    fn request_plan(
-        &self,
-        target: &Target,
-        url: &Url,
-        tls: Option<&TlsClient>,
-    ) -> Result<RequestPlan> {
-        if !self.packet.is_usual() {
-            let told = "with `--method tls` and `--method http` the kernel makes the packets";
-            return Err(Failure::new(told).hint("leave out the packet options"));
-        }
-        let ask = match (self.method, self.request.head) {
-            (Method::Tls, _) => {
-                self.check_request()?;
-                Ask::Handshake
-            }
-            (_, true) => Ask::Head,
-            (_, false) => Ask::Get,
-        };
-        let count = self.count.unwrap_or(USUAL_COUNT);
-        let peer = tls.filter(|_| url.is_tls()).map(|tls| tls.to(url.host()));
-        Ok(RequestPlan {
-            probe: ProbePlan {
-                count: if count == 0 { u32::MAX } else { count },
-                interval: self.interval,
-                timeout: self.timeout,
-                silences: u32::MAX,
-                ..ProbePlan::new(TargetId::Subject, target.address)
-            },
-            url: url.clone(),
-            peer: peer.transpose()?,
-            ask,
-            resolved: target.resolved,
-        })
-    }
-
-    /// Returns an error if options are given that only requests use.
-    fn check_request(&self) -> Result<()> {
-        let request = &self.request;
-        if request.head || request.path != "/" {
-            Err(
-                Failure::new("--head and --path are for `--method http` only")
-                    .hint("add `--method http`, or leave them out"),
-            )
-        } else {
-            Ok(())
-        }
-    }
-
     /// Returns the target's URL, if the target is probed with a request or a handshake.
     pub(super) fn url(&self, text: &str, host: &Host, port: Option<u16>) -> Result<Option<Url>> {
         let is_url = text.contains("://");
@@ -206,77 +113,6 @@ impl Options {
         };
         let port = port.map_or_else(String::new, |port| format!(":{port}"));
         Ok(Some(format!("{scheme}://{host}{port}{path}").parse()?))
-    }
-
-    fn method_for(&self, target: &Target) -> SteadyMethod {
-        match (self.method, target.has_port) {
-            (Method::Auto, _) if self.packet.has_flags() => SteadyMethod::Syn,
-            (Method::Auto, false) | (Method::Icmp, _) => SteadyMethod::Icmp,
-            (Method::Auto, true) | (Method::Syn, _) => SteadyMethod::Syn,
-            (Method::Connect, _) => SteadyMethod::Connect,
-            (Method::Udp, _) => SteadyMethod::Udp,
-            // Their targets have URLs.
-            (Method::Tls | Method::Http, _) => SteadyMethod::Connect,
-        }
-    }
-
-    /// Returns an error if options are given that the method would silently ignore.
-    fn check(&self, method: SteadyMethod) -> Result<()> {
-        let packet = &self.packet;
-        let told = match method {
-            _ if packet.has_flags() && method != SteadyMethod::Syn => {
-                "--flags and --matrix need `--method syn`"
-            }
-            SteadyMethod::Connect if packet.size.is_some() => {
-                "--size cannot be used with `--method connect`: the kernel's SYN carries no payload"
-            }
-            SteadyMethod::Icmp if packet.source_port.is_some() => {
-                "--source-port cannot be used for ICMP echo: ICMP has no ports"
-            }
-            SteadyMethod::Icmp if self.port.is_some() => {
-                "--port cannot be used with `--method icmp`: ICMP has no ports"
-            }
-            _ => return Ok(()),
-        };
-        Err(Failure::new(told).hint("leave one of them out, or use another method"))
-    }
-
-    /// Returns true if another method may replace the best one when it is not permitted. This is
-    /// not the case if the replacement would not do what the user requested.
-    pub(super) fn may_stand_in(&self, plan: &SteadyPlan) -> bool {
-        let is_told = self.packet.has_flags() || self.packet.size.is_some();
-        self.method == Method::Auto && (plan.method == SteadyMethod::Icmp || !is_told)
-    }
-
-    fn plan_by(&self, method: SteadyMethod, target: &Target) -> SteadyPlan {
-        let sizes = match method {
-            SteadyMethod::Icmp => self.packet.size.unwrap_or(Sizes::one(ECHO_SIZE)),
-            _ => self.packet.size.unwrap_or_default(),
-        };
-        let mut plan = SteadyPlan {
-            target: TargetId::Subject,
-            address: target.address,
-            method,
-            turn: Turn::ByTheClock,
-            count: None,
-            interval: self.interval,
-            timeout: self.timeout,
-            ports: self.packet.source_port.unwrap_or_default(),
-            packet: PacketPlan {
-                ttl: self.packet.ttl,
-                tos: self.packet.tos,
-                dont_fragment: self.packet.dont_fragment || sizes.count() > 1,
-                sizes,
-                flags: self.packet.flags(),
-                mss: self.packet.mss,
-                interface: self.packet.interface.clone(),
-            },
-        };
-        let usual = plan
-            .steps()
-            .map_or(USUAL_COUNT, |steps| steps.saturating_mul(EACH_STEP));
-        plan.count = Some(self.count.unwrap_or(usual)).filter(|count| *count > 0);
-        plan
     }
 }
 

@@ -4,7 +4,7 @@ use clap::Args;
 use lagtrace_core::observed::segment::TcpFlags;
 use lagtrace_sources::probe::{Sizes, SourcePorts};
 
-use super::targets::{self, Flags};
+use super::values::{self, Flags};
 
 /// The flag combinations that `--matrix` sends: those of `nmap`'s SYN, ACK, FIN, Maimon, Xmas and
 /// NULL scans, and SYN/ACK. Open and closed ports answer them differently, and filters pass some
@@ -18,7 +18,7 @@ const MATRIX: [TcpFlags; 7] = [
     TcpFlags::FIN.with(TcpFlags::PSH).with(TcpFlags::URG),
     TcpFlags(0),
 ];
-/// What requests ask for.
+/// Options for probes that are HTTP requests.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Requests (--method http)")]
 pub(super) struct Request {
@@ -30,18 +30,18 @@ pub(super) struct Request {
     pub(super) head: bool,
 }
 
-/// What the probes' packets look like.
+/// Options for the packets of probes.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Packets")]
 pub(super) struct Packet {
     /// Send from PORT, or from each port of FIRST-LAST in turn, instead of a new port each time
-    #[arg(short, long, value_name = "PORT", value_parser = targets::parse_source_ports)]
+    #[arg(short, long, value_name = "PORT", value_parser = values::parse_source_ports)]
     pub(super) source_port: Option<SourcePorts>,
     /// Send over this interface instead of the one that the kernel's route uses
     #[arg(short = 'I', long, value_name = "IF")]
     pub(super) interface: Option<String>,
     /// Payload bytes, or a sweep FIRST-LAST/STEP; the default for ICMP is 56
-    #[arg(long, value_name = "BYTES", value_parser = targets::parse_sizes)]
+    #[arg(long, value_name = "BYTES", value_parser = values::parse_sizes)]
     pub(super) size: Option<Sizes>,
     /// Never fragment packets, even if the path's MTU is known to be smaller; always on in a sweep
     /// of sizes
@@ -49,7 +49,7 @@ pub(super) struct Packet {
     pub(super) dont_fragment: bool,
     /// Send segments with these flags in turn, instead of SYNs: S, A, FA, FPU, or 0 for none. Needs
     /// CAP_NET_RAW
-    #[arg(long, value_name = "FLAGS,…", value_parser = targets::parse_flags)]
+    #[arg(long, value_name = "FLAGS,…", value_parser = values::parse_flags)]
     pub(super) flags: Option<Flags>,
     /// Send --flags S,A,SA,F,FA,FPU,0 in turn: the answers show what kind of filter is before a
     /// port
@@ -67,7 +67,7 @@ pub(super) struct Packet {
 }
 
 impl Packet {
-    /// Returns control bits that differ from a SYN's; empty for SYNs only.
+    /// Returns the flags of the segments to send; empty if only SYNs are sent.
     pub(super) fn flags(&self) -> Vec<TcpFlags> {
         match (&self.flags, self.matrix) {
             (Some(Flags(flags)), _) if flags[..] == [TcpFlags::SYN] => Vec::new(),

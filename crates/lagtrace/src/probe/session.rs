@@ -12,7 +12,8 @@ use lagtrace_core::observed::event::{Event, EventBody};
 use lagtrace_sources::load;
 use lagtrace_sources::probe::{ProbeError, SteadyMethod, SteadyPlan, request, steady};
 
-use super::options::{Options, Plan};
+use super::options::Options;
+use super::plan::Plan;
 use super::{line, loaded};
 use crate::conclusion;
 use crate::console::Console;
@@ -30,7 +31,7 @@ const ICMP_PACE: Duration = Duration::from_secs(1);
 /// The interval at which a stop request of the user is checked for.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// The messages of the series.
+/// The messages from the threads of the series.
 enum Told {
     Event(Box<Event>),
     Ended(std::result::Result<(), ProbeError>),
@@ -75,8 +76,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Measures like [`measure`](Self::measure) while the load runs. When one of the two ends, the
-    /// other ends too.
+    /// Measures like [`measure`](Self::measure) during the load. The load stops when the probes
+    /// have ended, and the probes stop if the load ends first.
     pub(super) fn measure_under(
         &mut self,
         load: &load::Plan,
@@ -105,7 +106,8 @@ impl<'a> Session<'a> {
             let (probes, answers) = channel();
             self.begin_all(scope, plans, &stop, &probes);
             drop((sender, probes));
-            // The load's events come first: the probes' targets are known as loaded by them.
+            // The load's events are processed first: they mark the targets of the probes as under
+            // load.
             let forwarded = told.try_iter().try_for_each(|told| self.hear(told));
             let outcome = forwarded.and_then(|()| self.listen(&answers, interrupt, &stop));
             stop.store(true, Ordering::Relaxed);
@@ -211,7 +213,7 @@ impl<'a> Session<'a> {
 
 /// Runs the series of one target on a separate thread.
 fn series(plan: &Plan, may_stand_in: bool, stop: &AtomicBool, sender: &Sender<Told>) {
-    // Nobody listens any more after a failure.
+    // After a failure the receiver is gone, so the error is ignored.
     let send = |event| {
         let _ = sender.send(Told::Event(Box::new(event)));
     };

@@ -6,7 +6,7 @@ use lagtrace_core::report::{ExchangeRecord, WaitSpan};
 use super::escape::escape;
 use super::{quantity, words};
 
-/// Minimum part of the exchange's latency for a wait to have a comment of its own.
+/// Minimum share of the exchange's latency at which a wait gets its own comment.
 const WORTH_A_COMMENT: f64 = 0.05;
 /// Maximum number of waits named at the end of the exchange.
 const NAMED: usize = 3;
@@ -58,7 +58,7 @@ pub(crate) fn exchange_comments(record: &ExchangeRecord) -> Vec<(u64, String)> {
     comments
 }
 
-/// Returns `text` with the characters escaped that could fool a terminal or a reader.
+/// Returns `text` with characters escaped that could deceive a terminal or a reader.
 pub(crate) fn harmless(text: &str) -> String {
     escape(text).into_owned()
 }

@@ -2,8 +2,8 @@
 
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// Returns a bar for `part` (0 to 1) of `width` columns, at least one eighth of a
-/// column long for any positive part.
+/// Returns a bar that fills `part` (0 to 1) of `width` columns. For any positive part, it is at
+/// least one eighth of a column long.
 pub(super) fn share(part: f64, width: usize) -> String {
     if part.is_nan() || part <= 0.0 {
         return String::new();

@@ -69,7 +69,8 @@ fn extent(capture: &Capture) -> String {
 fn point(page: &mut Page, point: &CapturePoint) {
     let name = format!("{}:", point.name);
     let mut text = match point.connections {
-        // One file of a rotated capture, or the file of the other end.
+        // A file of a rotated capture, or the file from the other end, may have no connection of
+        // its own.
         0 => quantity::counted(point.packets, "packet", "packets"),
         count => quantity::counted(count, "connection", "connections"),
     };

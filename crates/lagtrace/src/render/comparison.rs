@@ -227,7 +227,8 @@ fn judgement(judgement: Judgement) -> Cell {
     cell(tone, text)
 }
 
-/// Returns the fate of a finding: its mark and tone, its name with the fate, and the explanation.
+/// Returns the parts of a finding's line: a mark for its fate, the tone, the cause with the fate,
+/// and the explanation.
 fn fate(finding: &FindingChange) -> (&'static str, Tone, String, String) {
     let (mark, tone, fate) = match finding.fate {
         Fate::Vanished => ("✓", Tone::Good, "gone"),

@@ -4,8 +4,8 @@ use lagtrace_core::report::{Report, Setting};
 
 use super::page::{Page, Tone};
 
-/// Writes each explicit setting with its place; the built-in defaults are in the JSON report, and
-/// those that findings rest on among their evidence.
+/// Writes each explicit setting with its place. Built-in defaults are left out: they are in the
+/// JSON report, and those that support a finding are part of its evidence.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let is_explicit = |setting: &&Setting| setting.set_at.is_some();
     let mut settings = report.configuration.iter().filter(is_explicit).peekable();

@@ -102,7 +102,8 @@ fn row(record: &ConnectionRecord) -> Vec<Cell> {
     ]
 }
 
-/// Returns the number of packets sent again, lost before the observation point or behind it.
+/// Returns the number of retransmissions, whether the original was lost before or after the
+/// observation point.
 fn resent_by(side: &Retransmissions) -> u64 {
     side.repeated + side.lost_before + side.filled
 }

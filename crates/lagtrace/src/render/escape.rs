@@ -5,10 +5,9 @@ use std::borrow::Cow;
 /// Maximum number of characters shown of a string; the rest is cut.
 const LONGEST: usize = 2_000;
 
-/// Escapes the characters of `text` that a terminal would obey or hide: control
-/// characters (C0, DEL, C1), line and paragraph separators, characters that
-/// reorder or hide text. Backslashes stay, so the result cannot be unescaped: it is
-/// for reading only.
+/// Escapes the characters of `text` that a terminal would interpret or hide: control characters
+/// (C0, DEL, C1), line and paragraph separators, and characters that reorder or hide text.
+/// Backslashes are not escaped, so the result is for reading only and cannot be converted back.
 pub(super) fn escape(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST && !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);

@@ -6,7 +6,8 @@ use super::page::{Page, Tone};
 use super::table::{Align, Table, cell, plain};
 use super::{quantity, words};
 
-/// Writes the experiments: control and treatment side by side, then their meanings.
+/// Writes the experiments: the latencies of control and change side by side, then the meaning of
+/// each result.
 pub(super) fn write(page: &mut Page, report: &Report) {
     if report.experiments.is_empty() {
         return;
@@ -50,7 +51,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// Returns a line for each experiment: its change of the mean latency.
+/// Returns a line for each experiment with the change of the mean latency.
 pub(super) fn in_lines(report: &Report) -> impl Iterator<Item = String> {
     report.experiments.iter().map(|outcome| {
         let (low, high) = (outcome.difference_low_ns, outcome.difference_high_ns);

@@ -27,14 +27,17 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// Writes the known facts on time that no cause explains, and the next measurement.
+/// Writes what is known about time that no cause explains, and the next measurement to make.
 fn unexplained(page: &mut Page, place: &Finding) {
     for piece in &place.evidence {
         page.item(
             2,
             "•",
             Tone::Dim,
-            &[(Tone::Plain, &words::sentence(&piece.text))],
+            &[(
+                Tone::Plain,
+                &words::capitalized(&words::sentence(&piece.text)),
+            )],
         );
     }
     if let Some(text) = whereabouts(place) {
@@ -44,13 +47,13 @@ fn unexplained(page: &mut Page, place: &Finding) {
     next(page, &place.next);
 }
 
-/// Returns a sentence on the certainty of the place of time, and its grounds.
+/// Returns a sentence on how certain the location of the time is, and why.
 pub(super) fn whereabouts(place: &Finding) -> Option<String> {
     let location = place.location.as_ref()?;
     let sure = match location.certainty {
-        Verdict::Proven => "The location is proven",
-        Verdict::Strong => "The location is well established",
-        Verdict::Possible => "The location is not certain",
+        Verdict::Proven => "Where the time passed is proven",
+        Verdict::Strong => "Where the time passed is well established",
+        Verdict::Possible => "Where the time passed is not certain",
     };
     Some(format!("{sure}: {}.", location.because))
 }
@@ -69,11 +72,11 @@ fn candidates(page: &mut Page, candidates: &[Candidate]) {
     if candidates.is_empty() {
         return;
     }
-    page.heading("Possible causes, and how to tell");
+    page.heading("Possible causes, and how to check them");
     for candidate in candidates {
         let cause = format!("{}:", candidate.cause);
         let text = format!(
-            "{}. To tell: {}",
+            "{}. To check: {}",
             candidate.because,
             words::sentence(&candidate.decided_by)
         );
@@ -155,7 +158,7 @@ pub(super) fn label(piece: &Evidence) -> String {
     }
 }
 
-/// Writes the kinds of evidence that do not show the finding.
+/// Writes the kinds of evidence that contradict the finding, do not show it, or are not available.
 fn witnesses(page: &mut Page, witnesses: &[Witness]) {
     let of = |says| -> Vec<&str> {
         let of = witnesses.iter().filter(|witness| witness.says == says);
@@ -164,7 +167,7 @@ fn witnesses(page: &mut Page, witnesses: &[Witness]) {
     let groups = [
         (Says::Contradicts, Tone::Caution, "Against it"),
         (Says::Silent, Tone::Dim, "Checked, without a sign of it"),
-        (Says::NotAvailable, Tone::Dim, "Not available"),
+        (Says::NotAvailable, Tone::Dim, "Evidence not available"),
     ];
     for (says, tone, title) in groups {
         let kinds = of(says);
@@ -269,8 +272,8 @@ pub(super) fn expectation(prediction: &Prediction, finding: &Finding, report: &R
     text
 }
 
-/// Returns words for the requests that the figures of a prediction are about, where these are not
-/// all requests of the report.
+/// Describes the requests that the figures of a prediction apply to; empty if these are all
+/// requests of the report.
 fn population(finding: &Finding, report: &Report) -> String {
     let [one, many] = finding.unit.words();
     let requests = quantity::counted(finding.affected.of, one, many);

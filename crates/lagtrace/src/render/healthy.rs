@@ -1,10 +1,10 @@
 //! The opening of a report without findings, which claims no more than was measured.
 
-use lagtrace_core::report::{Caveat, Exchanges, LayerState, OverallResult, Report};
+use lagtrace_core::report::{Booking, Caveat, Exchanges, LayerState, OverallResult, Report};
 
 use super::page::{Page, Tone, Weight};
 use super::percentiles::{ROWS, value};
-use super::{quantity, verdict, words};
+use super::{quantity, unexplained, words};
 
 /// Names of the figures in the summary line of the latency.
 const IN_A_LINE: [&str; 4] = ["mean", "p50", "p99", "max"];
@@ -17,7 +17,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     if exchanges.count > 0 || failed > 0 {
         page.paragraph(2, Tone::Plain, &figures(exchanges, failed));
     }
-    verdict::places(page, report);
+    unexplained::write(page, report);
     layers(page, report);
     for limit in limits(report) {
         page.paragraph(2, Tone::Plain, &limit);
@@ -55,19 +55,19 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
     }
 }
 
-/// Returns sentences on the time left to gain, and on the limits of the claim: too few
+/// Returns sentences on the time that could still be saved, and on the limits of the claim: too few
 /// requests, exchanges cut by the capture.
 pub(super) fn margin(report: &Report) -> Vec<String> {
     let unclaimed = unclaimed_of_each(report).map(|(each, share)| {
         format!(
-            "Unexplained: {each} per request on average ({share} of the request time), too little \
-             to count as a delay."
+            "Unexplained, but below the threshold of a finding: {each} per request on average \
+             ({share} of all time)."
         )
     });
     let has_cause = report.causes().next().is_some();
     let rest = caveats(report, |caveat| match caveat {
         Caveat::FewRequests => !has_cause,
-        Caveat::RequestsCut => true,
+        Caveat::RequestsCut | Caveat::CapturedPartDiffers => true,
         Caveat::UnexplainedTime | Caveat::PacketsDropped => false,
     });
     let rest: Vec<_> = rest.collect();
@@ -116,16 +116,17 @@ fn opening(report: &Report) -> (Tone, &'static str) {
     }
 }
 
-/// Returns a sentence on the upper bound of the time to be gained per request.
+/// Returns a sentence on the most time per request that could be saved.
 fn at_most(report: &Report) -> Option<String> {
     let (each, share) = unclaimed_of_each(report)?;
     Some(format!(
-        "At most {each} per request could be saved on average ({share} of the request time); the \
-         rest is network transit and transmission.",
+        "At most {each} per request could be saved on average ({share} of all time); the rest is \
+         network transit and transmission.",
     ))
 }
 
-/// Returns the mean unclaimed time per request, and its share, if there is any.
+/// Returns the mean unclaimed time per request, and its share of all time, connection setup
+/// included, if there is any.
 fn unclaimed_of_each(report: &Report) -> Option<(String, String)> {
     let unclaimed = report.overall.as_ref()?.unclaimed?;
     if unclaimed.each_ns == 0 {
@@ -133,8 +134,16 @@ fn unclaimed_of_each(report: &Report) -> Option<(String, String)> {
     }
     Some((
         quantity::duration(unclaimed.each_ns),
-        quantity::share(unclaimed.share),
+        quantity::share(unclaimed.share * share_of_requests(report)),
     ))
+}
+
+/// Returns the share of the requests in all booked time; the rest is connection setup.
+fn share_of_requests(report: &Report) -> f64 {
+    let sum = |bookings: &[Booking]| -> f64 { bookings.iter().map(|b| b.booked_ns as f64).sum() };
+    let within: f64 = report.account.iter().map(|one| sum(&one.exchanges)).sum();
+    let before: f64 = report.account.iter().map(|one| sum(&one.setups)).sum();
+    within / (within + before).max(1.0)
 }
 
 fn figures(exchanges: &Exchanges, failed: u64) -> String {
@@ -156,11 +165,20 @@ fn figures(exchanges: &Exchanges, failed: u64) -> String {
 fn failures(exchanges: &Exchanges, failed: u64) -> String {
     match failed {
         0 => "None failed.".to_owned(),
-        _ => format!(
-            "{} failed, {}.",
-            quantity::count(failed),
-            quantity::counted(exchanges.timeouts, "by timeout", "by timeout")
-        ),
+        _ => format!("{} failed{}.", quantity::count(failed), gave_up(exchanges)),
+    }
+}
+
+/// Returns words for the requests that the client did not wait for: our own ones have a timeout,
+/// and in a capture the client closed the connection before the response was whole.
+fn gave_up(exchanges: &Exchanges) -> String {
+    let how = match exchanges.measured_by.as_str() {
+        "packets" => "given up by the client",
+        _ => "by timeout",
+    };
+    match exchanges.timeouts {
+        0 => String::new(),
+        given_up => format!(", {} {how}", quantity::count(given_up)),
     }
 }
 
@@ -190,7 +208,7 @@ fn layers(page: &mut Page, report: &Report) {
     let open = of(report, LayerState::NotMeasured);
     if !open.is_empty() {
         let text = format!(
-            "Not measured: {}. A cause that shows only there cannot be found.",
+            "Not measured: {}. Causes that appear only there cannot be found.",
             words::list(&open)
         );
         page.spans(2, &[(Tone::Caution, &text)]);
@@ -203,6 +221,22 @@ fn limits(report: &Report) -> Vec<String> {
     let mut limits: Vec<String> = at_most(report).into_iter().collect();
     limits.extend(caveats(report, |_| true));
     limits
+}
+
+/// Returns the sentence on a load of which the captured packets explain only a part.
+fn captured_part(report: &Report) -> String {
+    let load = report.load.as_ref();
+    let Some((load, part)) = load.and_then(|load| Some((load, load.captured_part?))) else {
+        return String::new();
+    };
+    format!(
+        "Packets were captured during a part of the load, whose requests took {} on average; the \
+         others took {}, up to {}, and the packets do not show why. Repeat with a longer \
+         `--duration` to capture more of the load.",
+        quantity::duration(part.mean_ns),
+        quantity::duration(load.latency_ns.mean),
+        quantity::duration(load.latency_ns.max),
+    )
 }
 
 /// Returns sentences on the caveats of the report that are `wanted`.
@@ -227,8 +261,9 @@ fn caveats(report: &Report, wanted: impl Fn(Caveat) -> bool) -> impl Iterator<It
                 quantity::counted(dropped.unwrap_or_default(), "packet", "packets")
             ),
             Caveat::RequestsCut => format!(
-                "{} left out: not completely in the capture.",
+                "{} left out, because the capture lacks some of their packets.",
                 quantity::counted(exchanges.cut, "request was", "requests were")
             ),
+            Caveat::CapturedPartDiffers => captured_part(report),
         })
 }

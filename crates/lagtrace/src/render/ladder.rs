@@ -6,7 +6,8 @@ use super::page::{Page, Tone};
 use super::table::{Align, Content, Table, cell, dim};
 use super::{place, quantity, words};
 
-/// Maximum number of waits shown each as a step; of more, consecutive short ones are joined.
+/// Maximum number of waits of which each is a step. If there are more, consecutive short waits are
+/// joined.
 const STEPS: usize = 16;
 /// Width of the whole request, in columns.
 const SCALE: usize = 30;
@@ -18,7 +19,8 @@ struct Step<'a> {
     waits: &'a [WaitSpan],
 }
 
-/// Writes the best example of the first finding that has one, else the slowest exchange.
+/// Writes the best example of the first finding that has an example. If no finding has one, writes
+/// the slowest exchange.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let shown = report
         .findings
@@ -40,8 +42,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// Returns the stages that the server's kernel saw of the request, each that is at least
-/// 1 % of their sum.
+/// Returns the stages of the request in the server's kernel, without those below 1 % of their sum.
 fn at_host(exemplar: &Exemplar) -> Option<String> {
     let stages = &exemplar.at_host;
     let whole = stages
@@ -145,8 +146,8 @@ fn describe(step: &Step<'_>) -> (String, String, Option<u64>) {
     }
 }
 
-/// Returns the wait that the finding lengthens: the longest of the kinds it names, else
-/// the longest of its culprit.
+/// Returns the wait that the finding lengthens: the longest of the kinds that the finding names. If
+/// there is none, the culprit's longest wait is returned.
 fn guilty<'a>(exemplar: &'a Exemplar, finding: &Finding) -> Option<&'a WaitSpan> {
     let longest = |is_suspect: &dyn Fn(&WaitSpan) -> bool| {
         exemplar
@@ -159,11 +160,12 @@ fn guilty<'a>(exemplar: &'a Exemplar, finding: &Finding) -> Option<&'a WaitSpan>
         .or_else(|| longest(&|wait| wait.owner == finding.culprit))
 }
 
-/// Groups the waits into steps: of more than [`STEPS`], only the longest stand alone.
+/// Groups the waits into steps. If there are more than [`STEPS`], only the longest waits have their
+/// own step.
 fn steps(waits: &[WaitSpan]) -> Vec<Step<'_>> {
     let mut lengths: Vec<u64> = waits.iter().map(|wait| wait.duration_ns).collect();
     lengths.sort_unstable_by(|one, other| other.cmp(one));
-    // Between n long waits there is room for n + 1 runs of short ones.
+    // With n long waits, there are at most n + 1 groups of short waits between and around them.
     let limit = match lengths.get(STEPS / 2) {
         Some(&limit) if waits.len() > STEPS => limit,
         _ => 0,

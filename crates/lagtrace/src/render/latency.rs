@@ -1,4 +1,4 @@
-//! The latency distributions of the subject and its twin, side by side.
+//! The latency distributions of the investigated service and of its healthy twin, side by side.
 
 use lagtrace_core::report::{Exchanges, Report, StatusCount};
 
@@ -81,9 +81,14 @@ fn figures(report: &Report, sides: &[(&str, &Exchanges)]) -> Table {
 }
 
 fn outcomes(page: &mut Page, name: &str, side: &Exchanges) {
+    // In a capture, a client that gives up may have a timeout or another reason.
+    let [one, many] = match side.measured_by.as_str() {
+        "packets" => ["given up by the client"; 2],
+        _ => ["timeout", "timeouts"],
+    };
     let mut parts = vec![
         quantity::counted(side.errors, "error", "errors"),
-        quantity::counted(side.timeouts, "timeout", "timeouts"),
+        quantity::counted(side.timeouts, one, many),
     ];
     if side.cut > 0 {
         parts.push(format!("{} cut by the capture", quantity::count(side.cut)));

@@ -43,11 +43,16 @@ fn mark(state: LayerState) -> (&'static str, Tone) {
     }
 }
 
-/// Returns the outcome of a layer, followed by its grounds, or by how to allow the measurement.
+/// Returns the outcome of a layer, followed by the reason, or by the way to allow the measurement.
 fn line(layer: &Layer) -> String {
     if layer.because.is_empty() || layer.because == layer.line {
         return words::sentence(&layer.line);
     }
     let because = layer.because.trim_end_matches('.');
-    format!("{} ({because}).", layer.line.trim_end_matches('.'))
+    let line = layer.line.trim_end_matches('.');
+    if line.ends_with(')') {
+        format!("{line}; {because}.")
+    } else {
+        format!("{line} ({because}).")
+    }
 }

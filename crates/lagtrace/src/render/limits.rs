@@ -4,7 +4,7 @@ use lagtrace_core::report::{Bearing, Limit, Report};
 
 use super::page::{Page, Tone};
 
-/// Writes the limits that were reached, those that were not, and the rest.
+/// Writes the limits that were reached, then those that were not, and then all others.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let Some(first) = report.limits.first() else {
         return;

@@ -7,11 +7,11 @@ use super::page::{Page, Tone};
 use super::quantity::{bytes, counted, duration};
 use super::words;
 
-/// A test of a socket's options, true if it applies to listeners, and the meaning of the
-/// options that meet it.
+/// An explanation of an option: the test that a socket's options must pass, true if it applies to
+/// listeners, and the text.
 type Meaning = (fn(&LiveOptions) -> bool, bool, &'static str);
 
-/// The meanings for latency of the options shown.
+/// The effects of the options on latency.
 const MEANINGS: [Meaning; 6] = [
     (
         |o| o.nodelay == Some(false),
@@ -61,8 +61,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     for socket in &report.live {
         one(page, socket);
     }
-    // A listener sends nothing; sockets accepted from it often get options of their
-    // own.
+    // A listener sends nothing, and sockets accepted from it often get other options.
     let matters =
         |socket: &&LiveSocket, is_listeners: bool| (socket.state == "LISTEN") == is_listeners;
     let there = |&(holds, is_listeners, _): &Meaning| {
@@ -139,7 +138,8 @@ fn kind(protocol: Protocol) -> &'static str {
     }
 }
 
-/// Returns the container and network namespace of a socket, if not those of this program.
+/// Returns the container and network namespace of a socket, if they differ from those of this
+/// program.
 fn place(socket: &LiveSocket) -> String {
     let container = socket
         .container
@@ -150,8 +150,8 @@ fn place(socket: &LiveSocket) -> String {
     words.collect::<Vec<_>>().join(" · ")
 }
 
-/// Returns the processes that hold a socket; of many, as in a program that forked, only the
-/// first few.
+/// Returns the processes that hold a socket. If there are many, as after a fork, only the first few
+/// are returned.
 fn names(holders: &[Holder]) -> String {
     const SHOWN: usize = 3;
     let one = |holder: &Holder| format!("{}[{}] fd {}", holder.name, holder.pid, holder.fd);
@@ -209,7 +209,7 @@ fn unread(socket: &LiveSocket) -> Vec<String> {
     read.into_iter().chain(sent).collect()
 }
 
-/// Returns the options that may delay.
+/// Returns the options that can delay data.
 fn options(of: &LiveOptions) -> String {
     let flag = |name, value: Option<bool>| Some(format!("{name} {}", u8::from(value?)));
     let set = |name, is_set: Option<bool>, size: Option<u32>| match (is_set, size) {

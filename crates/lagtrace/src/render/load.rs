@@ -89,7 +89,8 @@ fn ways(page: &mut Page, load: &LoadRun) {
     }
 }
 
-/// Returns the latencies at an even pace, if they differ markedly from those measured.
+/// Returns the latencies that requests due at an even pace would have had, if they differ markedly
+/// from the measured ones.
 fn even_pace(load: &LoadRun) -> Option<&Figures> {
     load.even_pace_ns.as_ref().filter(|_| load.hides_stalls)
 }

@@ -1,11 +1,12 @@
 //! Newline-delimited JSON: one object per line.
 
-use lagtrace_core::report::{Exchanges, Report, SocketCalls};
+use lagtrace_core::report::{Exchanges, Report};
 use serde_json::{Value, json};
 
-/// Serializes a report as newline-delimited JSON: one object per line, distinguished by
-/// its `type` field (keys are sorted), the other fields as in the report's schema.
-/// The lines are in this order:
+/// Serializes a report as newline-delimited JSON: one object per line. The field `type` says what a
+/// line contains; its other fields are those of the report's schema, with sorted keys. In the
+/// table, "as there" means: as in the report's field or list of the same name. The lines are in
+/// this order:
 ///
 /// | `type` | how many | fields |
 /// |---|---|---|
@@ -18,13 +19,11 @@ use serde_json::{Value, json};
 /// | `slow-exchange` | each | `target` and as in `exchanges.slowest` |
 /// | `setups`, `load`, `sweep`, `capture`, `watch`, `joined`, `route` | one, or none | as there |
 /// | `connection` | each listed | as in `connections.list` |
-/// | `calls` | one, or none | as there, without its lists |
-/// | `service-setting`, `called-socket` | each | as in `calls.services`, `calls.sockets` |
 /// | `phase`, `experiment`, `probe`, `hop`, `sockets`, `socket` (as in `live`), `limit`, `setting`, `counter`, `note` | each | as there |
 ///
 /// `details` is left out: it is long, and the document form contains it.
 pub(crate) fn ndjson(report: &Report) -> String {
-    // A new field has to be named here, or the compiler complains.
+    // The compiler reports a new field that is not listed here.
     let Report {
         schema: _,
         command: _,
@@ -45,7 +44,6 @@ pub(crate) fn ndjson(report: &Report) -> String {
         hops,
         sockets,
         live,
-        calls,
         watch,
         limits,
         counters,
@@ -72,7 +70,6 @@ pub(crate) fn ndjson(report: &Report) -> String {
     lines.add("watch", json!(watch));
     lines.add("joined", json!(joined));
     lines.each("connection", &json!(connections.as_ref().map(|c| &c.list)));
-    add_calls(&mut lines, calls.as_ref());
     lines.each("phase", &json!(phases));
     lines.each("experiment", &json!(experiments));
     lines.each("probe", &json!(probes));
@@ -85,18 +82,6 @@ pub(crate) fn ndjson(report: &Report) -> String {
     lines.each("counter", &json!(counters));
     lines.each("note", &json!(notes));
     lines.text
-}
-
-fn add_calls(lines: &mut Lines, calls: Option<&SocketCalls>) {
-    let Some(calls) = calls else { return };
-    let mut sum = json!(calls);
-    if let Some(fields) = sum.as_object_mut() {
-        fields.remove("services");
-        fields.remove("sockets");
-    }
-    lines.add("calls", sum);
-    lines.each("service-setting", &json!(calls.services));
-    lines.each("called-socket", &json!(calls.sockets));
 }
 
 fn head(report: &Report) -> Value {

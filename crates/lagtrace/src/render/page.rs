@@ -36,7 +36,7 @@ pub(crate) struct Page {
     weight: Weight,
 }
 
-/// The weight of a paragraph of a bounded page: those of the least weight are cut first.
+/// The weight of a paragraph of a bounded page. Paragraphs of the least weight are cut first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Weight {
     /// An additional remark, of at most [`MINOR`] lines.
@@ -62,8 +62,8 @@ impl Page {
         }
     }
 
-    /// Creates an empty bounded page: no line is wider than the style's width or [`SCREEN`], and
-    /// each paragraph is cut, with `…`, after its number of lines in `cuts`.
+    /// Creates an empty bounded page. No line is wider than the style's width or [`SCREEN`].
+    /// Paragraph n has at most `cuts[n]` lines, and ends with `…` if it was cut.
     pub(super) fn bounded(style: &Style, cuts: &[usize]) -> Self {
         Self {
             width: style.width.clamp(NARROWEST, SCREEN),
@@ -79,8 +79,9 @@ impl Page {
         self.weight = before;
     }
 
-    /// Returns the index and number of lines of the paragraph to cut next: the longest of the
-    /// least weight, of equal ones the last; `None` if all have one line.
+    /// Returns the index and number of lines of the paragraph to cut next: the longest of those
+    /// with the least weight, and the last of these if several are equally long. `None` if every
+    /// paragraph has a single line.
     pub(super) fn longest(&self) -> Option<(usize, usize)> {
         let all = self.paragraphs.iter().copied().enumerate();
         let long = all.filter(|&(_, (_, lines))| lines > 1);
@@ -93,7 +94,7 @@ impl Page {
         self.length == Length::Full
     }
 
-    /// Returns true if there is room for the gist only.
+    /// Returns true if only the brief form of the report is printed.
     pub(super) fn is_brief(&self) -> bool {
         self.length == Length::Brief
     }

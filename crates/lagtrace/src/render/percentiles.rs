@@ -4,8 +4,8 @@ use lagtrace_core::report::Figures;
 
 use super::quantity;
 
-/// A figure of a distribution: its name, its value, and the minimum number of
-/// observations for it to be meaningful.
+/// A figure of a distribution: its name, its value, and the number of observations from which on it
+/// means something.
 pub(super) type Row = (&'static str, fn(&Figures) -> u64, u64);
 
 /// The rows, in their order in tables.

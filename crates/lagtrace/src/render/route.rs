@@ -83,7 +83,7 @@ fn table(hops: &[Hop], route: Option<&Route>, shown: &[Figure], words: Align) ->
     }
     columns.push((words, ""));
     let mut table = Table::new(&columns);
-    // The silent hops behind the last answer share one line.
+    // All hops after the last one that answered share one line.
     let known = hops.iter().rposition(|hop| hop.received > 0);
     let known = known.map_or(0, |last| last + 1);
     let (told, silent) = hops.split_at(known);
@@ -206,8 +206,8 @@ fn remark(hop: &Hop, route: Option<&Route>, is_last: bool) -> Cell {
     cell(tone, words.join("; "))
 }
 
-/// Returns the form in which probes arrive at a hop, if a translator changed it;
-/// `is_changed` if it differs from the form at the hop before.
+/// Returns the form in which probes arrive at a hop, if a translator (NAT) changed it; `is_changed`
+/// is true if it differs from the form at the previous hop.
 fn translation(hop: &Hop, is_changed: bool) -> Option<String> {
     let Some(seen) = &hop.translation else {
         return is_changed.then(|| "as they were sent".to_owned());

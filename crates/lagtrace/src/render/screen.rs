@@ -1,8 +1,8 @@
 //! The first screen of a report: the facts that a person needs to act.
 //!
-//! Nothing is judged here: the order is that of the report. If there is no room for all, the
-//! longest paragraphs are cut, additional remarks before the rest, and then the last remarks
-//! are replaced by their number.
+//! A page draws no conclusions: it keeps the order of the report. If there is not enough room, the
+//! longest paragraphs are cut, those of additional remarks first. If that is not enough, the last
+//! remarks are replaced by their number.
 
 use lagtrace_core::report::{Finding, Report};
 use lagtrace_core::views::compare::Comparison;
@@ -69,8 +69,8 @@ fn most(findings: usize, style: &Style) -> usize {
     }
 }
 
-/// Renders a page, cut line by line until it has at most `most` lines, and then with ever
-/// fewer of the lines `besides`.
+/// Renders a page with at most `most` lines. First, paragraphs are cut line by line. If each has a
+/// single line left, the lines in `besides` are left out, the last one first.
 fn fitted(
     style: &Style,
     most: usize,
@@ -103,22 +103,22 @@ fn opening(page: &mut Page, report: &Report) {
     let Some(group @ [first, ..]) = groups.first().map(Vec::as_slice) else {
         return without_cause(page, report);
     };
-    verdict::briefly(page, group);
+    verdict::briefly(page, group, report);
     if page.is_brief() {
         return cause::brief(page, first, report);
     }
-    waits::by_owner(page, &report.exchanges);
+    waits::by_owner(page, report);
     healthy::measured(page, &report.exchanges);
     cause::write(page, first, report);
 }
 
-/// Writes what was measured, and the first place of time that no cause explains.
+/// Writes what was measured, and the first finding that only locates unexplained time.
 fn without_cause(page: &mut Page, report: &Report) {
     healthy::briefly(page, report);
     match report.places().next() {
         Some(place) if page.is_brief() => cause::brief_place(page, place),
         Some(place) => {
-            waits::by_owner(page, &report.exchanges);
+            waits::by_owner(page, report);
             cause::place(page, place);
         }
         None => time(page, report),

@@ -1,4 +1,5 @@
-//! Waits of requests measured by packets, beside those measured in the server's kernel.
+//! Waits of requests as measured by packets, next to the same waits as measured by the server's
+//! kernel.
 
 use lagtrace_core::exchange::wait::WaitKind;
 use lagtrace_core::report::{Disagreement, JoinedTurns, Report, WaitSplit};
@@ -84,7 +85,7 @@ fn agreement(joined: &JoinedTurns) -> String {
     }
 }
 
-/// Returns the table of the waits: means over the requests that had each kind.
+/// Returns the table of the waits. The mean of each kind of wait is over the requests that had it.
 fn table(waits: &[WaitSplit]) -> Table {
     let names = || waits.first().into_iter().flat_map(|wait| &wait.stages);
     let shown: Vec<_> = names().map(|stage| is_shown(waits, &stage.name)).collect();

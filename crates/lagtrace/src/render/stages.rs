@@ -9,8 +9,8 @@ use crate::render::table::{Align, Content, Table, plain};
 /// Width of a full bar, in columns.
 const BAR: usize = 24;
 
-/// Returns the table of the stages that took any time, each with its share of the total
-/// and its meaning.
+/// Returns the table of the stages that took any time. Each has its share of the total and its
+/// meaning.
 pub(super) fn table(stages: &[Stage], meanings: &[(&str, &str)]) -> Table {
     let mean = |stage: &Stage| stage.time_ns.mean as f64;
     let all: f64 = stages.iter().map(mean).sum();

@@ -17,7 +17,7 @@ use super::{Length, Style, quantity, words};
 const LADDERS: usize = 5;
 /// Maximum number of packets in a ladder.
 const PACKETS: usize = 60;
-/// Waits shorter than this part of the exchange are left out of its ladder.
+/// Minimum share of the exchange at which a wait is part of its ladder.
 const WORTH_A_LINE: f64 = 0.02;
 /// Width left of the arrows, in columns.
 const MARGIN: usize = 24;
@@ -31,12 +31,12 @@ pub(crate) struct Stream {
     pub(crate) up: Direction,
     pub(crate) segments: Vec<Segment>,
     pub(crate) turns: Vec<Turn>,
-    /// The samples of the client's and of the server's direction.
+    /// The samples over time of both directions: that of the client, and that of the server.
     pub(crate) samples: [WaySamples; 2],
     pub(crate) exchanges: Vec<Exchange>,
     /// The capture's comments on the connection's packets.
     pub(crate) comments: Comments,
-    /// True if the connection has more packets than could be kept.
+    /// True if the connection has more packets than can be kept; the last ones are missing then.
     pub(crate) is_cut: bool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn head(stream: &Stream) -> String {
     )
 }
 
-/// Returns the bytes of both directions in turn, as text or as hex, where the server's are
+/// Returns the bytes of both directions in turn, as text or as hex. In hex, the server's bytes are
 /// indented.
 pub(crate) fn bytes(stream: &Stream, is_hex: bool) -> String {
     let mut text = String::new();
@@ -95,7 +95,7 @@ pub(crate) fn bytes(stream: &Stream, is_hex: bool) -> String {
     text
 }
 
-/// Appends bytes as text, with a dot for each character that a terminal would obey.
+/// Appends bytes as text, with a dot for each character that a terminal would interpret.
 fn plain(text: &mut String, bytes: &[u8]) {
     if bytes.is_empty() {
         return;
@@ -184,7 +184,7 @@ fn ladder(text: &mut String, stream: &Stream, exchange: &Exchange, width: usize)
         while let Some((index, wait)) = waits.next_if(|(_, wait)| wait.end <= segment.at) {
             gap_line(text, exchange, wait, Some(index) == guilty);
         }
-        // Of too many packets, those in the middle are left out.
+        // If there are too many packets, those in the middle are left out.
         match at {
             at if left_out > 0 && at == PACKETS / 2 => {
                 let dots = quantity::counted(left_out as u64, "packet", "packets");
@@ -238,7 +238,7 @@ fn label(segment: &Segment) -> String {
     let has = |flag| segment.flags.contains(flag);
     let mut parts: Vec<String> = NAMES
         .iter()
-        // An acknowledgement that comes with data is not worth a label.
+        // An ACK flag on a segment with data is not mentioned.
         .filter(|&&(flag, _)| has(flag) && (flag != TcpFlags::ACK || segment.payload_len == 0))
         .map(|&(_, name)| name.to_owned())
         .collect();
@@ -252,8 +252,8 @@ fn label(segment: &Segment) -> String {
     parts.join(" ")
 }
 
-/// Returns the index of the longest wait that is neither travel nor transfer, else of the
-/// longest of all.
+/// Returns the index of the longest wait that is neither propagation nor transmission. If there is
+/// no such wait, the longest one is chosen.
 fn guilty(exchange: &Exchange) -> Option<usize> {
     let is_cost = |wait: &Wait| {
         !matches!(

@@ -14,7 +14,7 @@ const SHORTEST: usize = 8;
 /// The kind of content of a column: its alignment, and whether it may shrink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
-    /// Words, aligned left: cut where there is no room.
+    /// Words, aligned left; cut if there is no room.
     Left,
     /// Names, aligned left: never cut.
     Name,
@@ -87,7 +87,8 @@ impl Table {
         self.rows.len() <= usize::from(self.has_head)
     }
 
-    /// Returns the padded lines, at most `width` wide if the columns can shrink so far.
+    /// Returns the padded lines. They are at most `width` wide, unless the columns cannot shrink
+    /// that far.
     pub(crate) fn lines(&self, width: usize) -> Vec<Vec<(Tone, String)>> {
         if self.is_empty() {
             return Vec::new();

@@ -1,5 +1,5 @@
 //! Tests of the complete views, rendered from recorded runs of `lagtrace diagnose`.
-//! The runs are analysed anew, so that every sentence comes from the current rules.
+//! The runs are analysed again, so that every sentence comes from the current rules.
 //! The output for captures alone is tested in `tests/cli/analyze.trycmd`.
 
 mod contradictions;
@@ -20,8 +20,8 @@ use replay::Run;
 
 use super::{Length, Style, comparison, comparison_json, json, ndjson, text};
 
-/// The recorded runs: the faulty service, the faulty service beside its healthy twin,
-/// the service after the fix, and a port on which nothing listens.
+/// The recorded runs: a faulty service, the faulty service beside its healthy twin, the service
+/// after the fix, and a port on which no program listens.
 const RUNS: [&str; 4] = ["faulty", "twin", "fixed", "refused"];
 
 const PLAIN: Style = Style {
@@ -46,13 +46,12 @@ fn recorded(name: &str) -> Run {
     )
 }
 
-/// Returns the report of a recorded run, analysed anew.
+/// Returns the report of a recorded run, analysed again.
 fn replayed(name: &str) -> Report {
     recorded(name).report()
 }
 
-/// Compares a view with its committed text; writes that text first if
-/// `UPDATE_LETTERS` is 1.
+/// Compares a view with its golden file. If `UPDATE_LETTERS` is 1, the file is rewritten first.
 fn check(name: &str, view: &str) {
     let file = format!("tests/letters/{name}.txt");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&file);
@@ -67,8 +66,8 @@ fn check(name: &str, view: &str) {
     );
 }
 
-/// Each run still shows the fault it was recorded for; otherwise the letters would
-/// prove little.
+/// Each run still shows the fault for which it was recorded; otherwise the golden files would prove
+/// little.
 #[test]
 fn runs_are_what_they_are_called() {
     let found = |name| {
@@ -175,7 +174,7 @@ fn without_color(text: &str) -> String {
     for part in parts {
         plain.push_str(part.split_once('m').map_or(part, |(_, rest)| rest));
     }
-    // Padding before an end of line is trimmed only where it is not coloured.
+    // Coloured padding at the ends of lines is not trimmed by the page, so it is trimmed here.
     plain
         .lines()
         .map(|line| format!("{}\n", line.trim_end()))

@@ -16,7 +16,7 @@ pub(crate) enum Tone {
     Good,
     /// At fault.
     Bad,
-    /// To be taken with care.
+    /// To be read with care.
     Caution,
 }
 
@@ -34,8 +34,8 @@ impl Tone {
     }
 }
 
-/// Returns the number of columns of a text. Wide characters count as one: they occur
-/// only in strings from outside, and misalign only their own line.
+/// Returns the number of columns of a text. Wide characters count as one column. They occur only in
+/// strings from outside, and misalign only their own line.
 pub(crate) fn length(text: &str) -> usize {
     text.chars().count()
 }

@@ -1,4 +1,4 @@
-//! The letter's opening: each finding with its certainty, culprit and cost.
+//! The opening of the full report: each finding with its certainty, culprit and cost.
 
 use std::net::SocketAddr;
 
@@ -7,12 +7,9 @@ use lagtrace_core::registry::LayerId;
 use lagtrace_core::report::{Extent, Finding, Report, Verdict};
 
 use super::page::{Page, Tone, Weight};
-use super::{groups, healthy, quantity, words};
+use super::{groups, healthy, quantity, unexplained, words};
 
-/// Maximum number of places of unexplained time named in the opening.
-const PLACES: usize = 3;
-
-/// Writes the verdict on each finding, or that there is none.
+/// Writes the verdict on each finding, or that there is no finding.
 pub(super) fn write(page: &mut Page, report: &Report) {
     let groups = groups::groups(report);
     let is_only = groups.len() == 1;
@@ -37,14 +34,14 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     if groups.is_empty() {
         healthy::write(page, report);
     } else {
-        places(page, report);
+        unexplained::write(page, report);
     }
     page.blank();
     page.paragraph(0, Tone::Dim, &subject(report));
 }
 
 /// Writes the first finding of a group in brief: title, certainty, culprit and cost.
-pub(super) fn briefly(page: &mut Page, group: &[&Finding]) {
+pub(super) fn briefly(page: &mut Page, group: &[&Finding], report: &Report) {
     let Some(finding) = group.first() else { return };
     let title = title(finding);
     page.weighing(Weight::Major, |page| {
@@ -53,15 +50,39 @@ pub(super) fn briefly(page: &mut Page, group: &[&Finding]) {
     let place = place(finding);
     let text = match extent(finding) {
         Some((extent, whom)) => {
-            let each = range(&extent).unwrap_or_else(|| quantity::duration(extent.each_ns));
-            format!("{place}: {each} (mean) {whom}.")
+            let each = quantity::duration(extent.each_ns);
+            format!("{place}: {each} ({}) {whom}.", mean(&extent))
         }
         None => format!("{place}."),
     };
     page.paragraph(2, Tone::Strong, &text);
-    if let Some(line) = groups::others(group) {
+    let others = groups::others(group);
+    let longer = longer(finding, report).filter(|_| !page.is_brief());
+    for line in others.into_iter().chain(longer) {
         page.paragraph(2, Tone::Plain, &line);
     }
+}
+
+/// Returns a sentence on the finding with most of the time, if the first one is only possible and
+/// has less: a cause that makes requests fail comes first, whatever time it costs.
+fn longer(first: &Finding, report: &Report) -> Option<String> {
+    let share = |finding: &Finding| finding.location.as_ref().map_or(0.0, |place| place.share);
+    if first.verdict > Verdict::Possible {
+        return None;
+    }
+    let mut longest = first;
+    for finding in &report.findings {
+        if share(finding) > share(longest) {
+            longest = finding;
+        }
+    }
+    (longest.cause != first.cause).then(|| {
+        format!(
+            "A larger part of the time ({}) is listed under \"Also\": {}.",
+            quantity::share(longest.share),
+            longest.title
+        )
+    })
 }
 
 /// Returns the culprit and the service: `Server 10.77.0.2:8080`.
@@ -71,7 +92,7 @@ fn place(finding: &Finding) -> String {
         Owner::Client => "Client of",
         Owner::Server => "Server",
         Owner::Path => "Path to",
-        Owner::Resolver => "Resolver, for",
+        Owner::Resolver => "Resolver for",
         Owner::Proxy => "Proxy in front of",
         Owner::Unknown => return format!("Owner unknown, {} {service}", kind(service)),
     };
@@ -82,12 +103,12 @@ fn place(finding: &Finding) -> String {
 pub(super) fn proof(finding: &Finding) -> String {
     let sentence = certainty(finding);
     if finding.verdict == Verdict::Proven || finding.cause.cause().says_only_where {
-        return sentence;
+        return words::capitalized(&sentence);
     }
     if sentence.is_empty() {
         return "Not proven.".to_owned();
     }
-    format!("Not proven. {sentence}")
+    format!("Not proven: {sentence}")
 }
 
 /// Returns the words for the certainty of a finding, and their tone.
@@ -97,19 +118,6 @@ pub(super) fn sureness(finding: &Finding) -> (&'static str, Tone) {
             words::place_only(location.certainty)
         }
         _ => words::verdict(finding.verdict),
-    }
-}
-
-/// Writes a line for each place of time that no cause explains.
-pub(super) fn places(page: &mut Page, report: &Report) {
-    for place in report.places().take(PLACES) {
-        page.spans(
-            2,
-            &[
-                (Tone::Caution, "Unexplained:"),
-                (Tone::Plain, &place.summary),
-            ],
-        );
     }
 }
 
@@ -129,7 +137,11 @@ fn say(page: &mut Page, indent: usize, finding: &Finding, report: &Report) {
         }
         page.paragraph(indent, Tone::Strong, &cost);
     }
-    let text = format!("{} {}", blame(finding), certainty(finding));
+    let text = format!(
+        "{} {}",
+        blame(finding),
+        words::capitalized(&certainty(finding))
+    );
     let text = match whereabouts(finding) {
         Some(place) => format!("{text} {place}"),
         None => text,
@@ -142,21 +154,21 @@ fn say(page: &mut Page, indent: usize, finding: &Finding, report: &Report) {
 fn cost(finding: &Finding) -> Option<String> {
     let (extent, whom) = extent(finding)?;
     let each = quantity::duration(extent.each_ns);
-    let range = match range(&extent) {
-        Some(range) => format!(", range {range}"),
-        None => String::new(),
-    };
-    Some(format!("{each} (mean{range}) {whom}."))
+    Some(format!("{each} ({}) {whom}.", mean(&extent)))
 }
 
-/// Returns the lower and upper bound of the cost per affected request, if they are apart.
-fn range(extent: &Extent) -> Option<String> {
-    let [low, high] = extent.range_ns?.map(quantity::duration);
-    Some(format!("{low} to {high}"))
+/// Returns the word for the cost per affected request, with its lower and upper bound if they are
+/// apart: `mean, between 17.2 ms and 20.1 ms`.
+fn mean(extent: &Extent) -> String {
+    match extent.range_ns.map(|range| range.map(quantity::duration)) {
+        Some([low, high]) => format!("mean, between {low} and {high}"),
+        None => "mean".to_owned(),
+    }
 }
 
-/// Returns the extent of a finding and its words, the affected requests and the share of their
-/// time: `of each 43.6 ms request, 98 % of all request time`; `None` if the finding costs no time.
+/// Returns the extent of a finding, and words for it: the affected requests and the share of their
+/// time, as in `of each 43.6 ms request, 98 % of all request time`. Returns `None` if the finding
+/// costs no time.
 fn extent(finding: &Finding) -> Option<(Extent, String)> {
     let extent = finding.extent?;
     let affected = finding.affected;
@@ -164,7 +176,7 @@ fn extent(finding: &Finding) -> Option<(Extent, String)> {
     let of = quantity::counted(affected.of, one, many);
     let whom = match extent.whole_ns {
         Some(whole) => format!("of each {} request", quantity::duration(whole)),
-        None if extent.concerns_all => format!("of each of {of}"),
+        None if extent.concerns_all => format!("in each of {of}"),
         None => {
             let part = affected.exchanges as f64 / affected.of.max(1) as f64;
             format!(
@@ -179,25 +191,37 @@ fn extent(finding: &Finding) -> Option<(Extent, String)> {
     Some((extent, format!("{whom}, {share} of {whole}")))
 }
 
-/// Returns words for the time that a finding's share refers to. The time before a request, for name
-/// resolution and connection setup, is in no request's latency.
-fn whole_time(finding: &Finding) -> &'static str {
-    match finding.cause.cause().layer {
-        _ if !finding.unit.is_requests() => "all its time",
-        LayerId::Name | LayerId::Connection => "all time including connection setup",
-        _ => "all request time",
+/// Returns words for the time that a finding's share refers to.
+pub(super) fn whole_time(finding: &Finding) -> String {
+    let [one, _] = finding.unit.words();
+    if !finding.unit.is_requests() {
+        format!("all {one} time")
+    } else if includes_setup(finding) {
+        "all request time including connection setup".to_owned()
+    } else {
+        "all request time".to_owned()
     }
+}
+
+/// Returns true if the finding's time lies before the requests, in name resolution or connection
+/// setup. It is in no request's latency, so the finding's share refers to both.
+pub(super) fn includes_setup(finding: &Finding) -> bool {
+    let is_before = matches!(
+        finding.cause.cause().layer,
+        LayerId::Route | LayerId::Name | LayerId::Connection | LayerId::Tls
+    );
+    is_before && finding.cost_ns > 0
 }
 
 /// Returns the finding's share of the time of all services, if there are several and the time is in
 /// their accounts.
 fn of_all_services(finding: &Finding, report: &Report) -> Option<String> {
     let location = finding.location.as_ref()?;
+    let share = quantity::share(location.share);
     (report.account.len() > 1 && location.claimed_ns > 0).then(|| {
         format!(
-            " Share of the time of all {} services together: {}.",
-            report.account.len(),
-            quantity::share(location.share)
+            " This is {share} of the time of all {} services together.",
+            report.account.len()
         )
     })
 }
@@ -226,14 +250,14 @@ fn kind(service: &str) -> &'static str {
     }
 }
 
-/// Returns a sentence on the certainty of the place, if it is more certain than the cause.
+/// Returns a sentence on the location of the time, if it is more certain than the cause.
 pub(super) fn whereabouts(finding: &Finding) -> Option<String> {
     let location = finding.location.as_ref()?;
     let because = &location.because;
     let is_surer = location.certainty > finding.verdict && finding.cost_ns > 0;
     is_surer.then(|| match location.certainty {
-        Verdict::Proven => format!("The location is proven: {because}."),
-        _ => format!("The location is well established: {because}."),
+        Verdict::Proven => format!("Where the time passed is proven: {because}."),
+        _ => format!("Where the time passed is well established: {because}."),
     })
 }
 
@@ -250,12 +274,17 @@ fn certainty(finding: &Finding) -> String {
     let shown = words::list(&kinds);
     match finding.verdict {
         Verdict::Possible if finding.cause.cause().says_only_where => {
-            "The evidence does not show why; it may be necessary work.".to_owned()
+            "the evidence does not show the reason, and the time may be necessary work.".to_owned()
         }
-        Verdict::Possible => "It matches the evidence, but another cause might too.".to_owned(),
+        Verdict::Possible => {
+            "this cause matches the evidence, but another one might too.".to_owned()
+        }
         _ if shown.is_empty() => String::new(),
-        Verdict::Strong => format!("Evidence from {shown} shows it, and no similar cause fits."),
-        Verdict::Proven => format!("Shown by {shown}."),
+        Verdict::Strong => format!(
+            "evidence from {shown} shows this cause, and no similar cause \
+            fits."
+        ),
+        Verdict::Proven => format!("shown by {shown}."),
     }
 }
 

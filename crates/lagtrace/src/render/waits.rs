@@ -1,11 +1,12 @@
 //! The waits of the requests, by owner and kind.
 
 use lagtrace_core::exchange::wait::Owner;
-use lagtrace_core::report::{Exchanges, Report, WaitShare};
+use lagtrace_core::registry::Id;
+use lagtrace_core::report::{Exchanges, Finding, Report, WaitShare};
 
 use super::page::{Page, Tone};
 use super::table::{Align, Cell, Content, Table, cell, dim, plain};
-use super::{quantity, words};
+use super::{quantity, verdict, words};
 
 /// Width of a full bar, in columns.
 const BAR: usize = 20;
@@ -16,7 +17,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     if exchanges.waits.is_empty() {
         return;
     }
-    page.heading(&title(exchanges));
+    page.heading(&title(report));
     let twin = report.twin.as_ref().filter(|twin| twin.count > 0);
     let mut columns = vec![
         (Align::Left, "owner and wait"),
@@ -48,12 +49,13 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 }
 
 /// Writes the table of the owners: a bar for each, and the wait that takes most of its time.
-pub(super) fn by_owner(page: &mut Page, exchanges: &Exchanges) {
+pub(super) fn by_owner(page: &mut Page, report: &Report) {
+    let exchanges = &report.exchanges;
     let owners = owners(&exchanges.waits);
     if owners.is_empty() {
         return;
     }
-    page.heading(&title(exchanges));
+    page.heading(&title(report));
     let mut table = Table::new(&[
         (Align::Name, "owner"),
         (Align::Right, "per request"),
@@ -75,16 +77,48 @@ pub(super) fn by_owner(page: &mut Page, exchanges: &Exchanges) {
     page.table(2, &table);
 }
 
-fn title(exchanges: &Exchanges) -> String {
+/// Returns the title of the table, with the time that it covers if that is not all time of all
+/// requests.
+fn title(report: &Report) -> String {
+    let exchanges = &report.exchanges;
     let of = exchanges_of(exchanges);
-    if of == exchanges.count + exchanges.timeouts {
+    let seen = (of != exchanges.count + exchanges.timeouts)
+        .then(|| format!("{} requests whose packets were seen", quantity::count(of)));
+    let setup = report
+        .causes()
+        .any(verdict::includes_setup)
+        .then(|| "connection setup not included".to_owned());
+    let parts = [seen, services(report, of), setup].into_iter().flatten();
+    let parts: Vec<String> = parts.collect();
+    if parts.is_empty() {
         "Where the time went".to_owned()
     } else {
-        format!(
-            "Where the time went ({} requests whose packets were seen)",
-            quantity::count(of)
-        )
+        format!("Where the time went ({})", parts.join("; "))
     }
+}
+
+/// Returns words for the services whose requests are counted together, if there are several. A
+/// proxied request is one request to the proxy and another one to its upstream.
+fn services(report: &Report, of: u64) -> Option<String> {
+    let all = report.account.iter();
+    let all = all.fold(0_u64, |sum, one| sum.saturating_add(one.requests));
+    let services = report.account.len();
+    let is_passed_on = |finding: &Finding| {
+        matches!(
+            finding.cause,
+            Id::DownstreamWait
+                | Id::ProxyBuffering
+                | Id::SplitConnectionProxy
+                | Id::UpstreamConnectionChurn
+        )
+    };
+    (services > 1 && all == of).then(|| {
+        if report.causes().any(is_passed_on) {
+            format!("{services} services, both legs of proxied requests")
+        } else {
+            format!("{services} services together")
+        }
+    })
 }
 
 /// Returns the owners with their shares, the greatest first, and the longest wait
@@ -163,8 +197,8 @@ mod tests {
     use super::*;
     use crate::render::{Length, Style};
 
-    /// The load generator counts the requests it made; the capture may hold the packets of
-    /// fewer, or those of the experiments as well.
+    /// The load generator counts the requests that it made. The capture may contain the packets of
+    /// fewer requests, or those of the experiments as well.
     #[test]
     fn waits_are_divided_among_the_requests_that_they_are_of() {
         let mut report = Report::default();

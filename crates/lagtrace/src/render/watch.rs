@@ -26,8 +26,8 @@ pub(super) fn meaning(stage: &str) -> &'static str {
     known.map_or("", |(_, meaning)| meaning)
 }
 
-/// Returns the numbers of observations lost and connections not followed for want of room;
-/// `None` if there were none.
+/// Returns the number of lost observations, and the number of connections that were not followed
+/// for lack of room; `None` if there were none.
 pub(super) fn lost(tally: &WatchTally) -> Option<String> {
     let mut parts = Vec::new();
     if tally.lost_records > 0 {
@@ -59,9 +59,9 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// Returns sentences on the packets that the kernel dropped, on the processor time that the
-/// program was denied, and, for `lagtrace watch` only, on the stages of each service: in other
-/// reports the stages are evidence of the findings.
+/// Returns sentences on packets that the kernel dropped and on processor time that the program was
+/// denied. For `lagtrace watch`, there are also sentences on the stages of each service; in other
+/// reports, the stages are part of the findings' evidence.
 pub(super) fn in_lines(report: &Report) -> Vec<String> {
     let Some(watch) = &report.watch else {
         return Vec::new();

@@ -118,9 +118,9 @@ fn histogram(latency: &Distribution) -> Table {
     table
 }
 
-/// Merges the buckets into at most [`ROWS`] steps, as pairs of upper bound and count: each
-/// bound is the one before times the same power of two. Empty steps between others are
-/// kept; the last step ends at the longest latency.
+/// Merges the buckets into at most [`ROWS`] steps, as pairs of upper bound and count. The bounds
+/// increase by a constant factor, which is a power of two. Empty steps between others are kept. The
+/// last step ends at the longest latency.
 fn steps(buckets: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let (Some(&(least, _)), Some(&(most, _))) = (buckets.first(), buckets.last()) else {
         return Vec::new();

@@ -22,8 +22,8 @@ pub(crate) fn wait(kind: WaitKind) -> &'static str {
     kind.in_words()
 }
 
-/// Returns the words that open the headline of a finding that only names a place, by the
-/// certainty of the place.
+/// Returns the words that open the headline of a finding that only locates time. They express the
+/// certainty of the location.
 pub(crate) fn place_only(certainty: Verdict) -> (&'static str, Tone) {
     match certainty {
         Verdict::Proven => ("Location proven, cause unknown:", Tone::Caution),
@@ -77,6 +77,14 @@ pub(crate) fn list<T: AsRef<str>>(items: &[T]) -> String {
             format!("{} and {}", first.join(", "), last.as_ref())
         }
     }
+}
+
+/// Returns `text` with a capital first letter.
+pub(crate) fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
 }
 
 /// Returns `text` as a sentence: with a full stop, unless it ends with `.`, `!` or `?`.

@@ -82,7 +82,7 @@ impl<'a> Trip<'a> {
             analyzer: Analyzer::new(conclusion::options(Vec::new())),
             tally: RouteTally::default(),
             names: (!options.no_names).then(Names::begin),
-            // Only a table that is displayed meanwhile needs owners before the end.
+            // Owners are needed during the trace only if a table is displayed.
             owners: options
                 .look
                 .asn
@@ -112,7 +112,7 @@ impl<'a> Trip<'a> {
                     return Ok(());
                 }
                 Err(TraceError::NotPermitted { .. }) if ways.peek().is_some() => {}
-                // The measurements so far stand.
+                // The measurements made so far are reported.
                 Err(error) if self.has_measured => {
                     let text = format!("The measurement is incomplete: {}.", Failure::from(error));
                     self.analyzer

@@ -10,8 +10,8 @@ use lagtrace_sources::origin;
 
 type Found = BTreeMap<IpAddr, AutonomousSystem>;
 
-/// The lookups in a table. The file is read by one thread at a time, each time for all addresses
-/// that are new by then.
+/// The lookups of owners in a table. One thread at a time reads the file, and looks up all
+/// addresses that were added since the last time.
 pub(super) struct Owners {
     path: PathBuf,
     new: BTreeSet<IpAddr>,

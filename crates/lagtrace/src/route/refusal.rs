@@ -1,5 +1,5 @@
-//! Rejection of flags that cannot be combined, and of flags of other tools that have no counterpart
-//! or another name here.
+//! Rejection of flags that cannot be combined, and of flags of other tools that lagtrace does not
+//! have, or has under another name.
 
 use clap::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -178,7 +178,7 @@ pub(super) fn check(options: &Options, port: Option<u16>) -> Result<()> {
             "--paths works with tcp, paris, dublin, in-connection and icmp",
         );
     }
-    // A port with the host names a service; echo requests go to its host.
+    // A port that is part of the target is accepted: an echo request goes to the target's host.
     if method == Method::Icmp && probes.port.is_some() {
         return refuse("ICMP echo requests have no port", "leave out -p");
     }

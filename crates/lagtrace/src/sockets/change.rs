@@ -158,7 +158,7 @@ fn note<T: PartialEq + Debug>(
     }
 }
 
-/// Writes a value without the wrapper of a value that may be unreadable.
+/// Formats a value, without `Some` for a value that may be unreadable.
 fn written(value: &impl Debug) -> String {
     let text = format!("{value:?}");
     let text = text

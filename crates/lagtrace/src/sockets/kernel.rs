@@ -48,7 +48,7 @@ impl Kernel {
         let namespace = self
             .pid
             .map_or_else(NetworkNamespace::own, NetworkNamespace::of);
-        // The namespace is gone if its only holder is.
+        // The namespace no longer exists if the only process in it has ended.
         if let Ok(namespace) = namespace {
             tell(EventBody::KernelLimits(limits::read(&namespace)));
         }

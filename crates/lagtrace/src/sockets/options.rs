@@ -31,10 +31,12 @@ Nagle's algorithm, without any privilege: `-f -i 10ms -d 3s` says in how many
 samples.
 
 --trace prints each setsockopt, listen, shutdown, bind and connect as it
-happens, in strace's format, with its connection and its effect. On Ctrl-C a
-table says which program set which option, how often, and from what to what. No
-process is stopped: BPF programs at the kernel's tracepoints see the calls.
-This needs a kernel 5.11 or later with type information (BTF), and root
+happens, in strace's format, with its connection. No process is stopped: BPF
+programs at the kernel's tracepoints see the calls. `diagnose` and `watch` trace
+the same calls and use them as evidence: who set an option, and whether before
+the first data.
+
+Tracing needs a kernel 5.11 or later with type information (BTF), and root
 (CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN). All kinds of sockets are traced unless
 -t, -u or -x say otherwise. With -p or END, calls on a socket that has no
 address yet are printed when it matches. Not visible: options set through
@@ -53,7 +55,7 @@ Examples:
   sudo lagtrace sockets -p 8080 -f -i 10ms -d 3s
   sudo lagtrace sockets -p 8080 --format json | jq '.live[].options.nodelay'
   sudo lagtrace sockets --trace -p 8080     who sets which option, until Ctrl-C
-  sudo lagtrace sockets --trace --name nginx -d 10s -q
+  sudo lagtrace sockets --trace --name nginx -d 10s
   sudo lagtrace sockets --trace --pid 4711 --format ndjson | jq .syntax
 
 Coming from ss and strace:
@@ -61,10 +63,9 @@ Coming from ss and strace:
   ss -tinmop sport = 80  sockets -p 80 -v     ss -E          sockets -f
   ss -uampn              sockets -u           ss -xap        sockets -x
   strace -f -tt -yy -e trace=setsockopt,listen,shutdown,bind,connect -p PID
-                         sockets --trace --pid PID
-  strace -c -f -e setsockopt -p PID      sockets --trace --pid PID -q";
+                         sockets --trace --pid PID";
 
-/// What is looked at, and how often.
+/// The options of `lagtrace sockets`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
@@ -102,7 +103,7 @@ pub(crate) struct Options {
     /// Repeat, show changes, and print a summary on Ctrl-C
     #[arg(short, long, group = "lasting")]
     follow: bool,
-    /// Print the calls that set up sockets as they happen, and a summary on Ctrl-C
+    /// Print the calls that set up sockets as they happen
     #[arg(long, group = "lasting", conflicts_with_all = ["all", "interval"])]
     trace: bool,
     /// Time from one sample to the next; longer if a sample takes more than a tenth of it
@@ -158,6 +159,7 @@ impl Options {
         Ok(CallOptions {
             choice: self.choice()?,
             is_any_kind: !(self.kinds.tcp || self.kinds.udp || self.kinds.unix),
+            has_accepts: false,
         })
     }
 

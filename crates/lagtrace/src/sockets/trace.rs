@@ -7,108 +7,81 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use lagtrace_core::analyzer::Analyzer;
-use lagtrace_core::observed::event::{Event, EventBody, Phase};
-use lagtrace_core::observed::syscall::{CallTally, SocketCall};
-use lagtrace_core::report::Report;
+use lagtrace_core::observed::syscall::SocketCall;
 use lagtrace_sources::kernel::Calls;
 
 use super::Options;
-use crate::clock;
-use crate::conclusion;
 use crate::console::Console;
 use crate::delivery;
 use crate::exit::Outcome;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::output::Format;
-use crate::render;
 use crate::watch::refused;
+use crate::words;
 
 /// Maximum time for which calls wait in the kernel.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Traces until the user or the duration ends the trace; then prints a summary.
+/// Traces until the user or the duration ends the trace.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    if console.output().format == Format::Json {
+        let refusal = anyhow::anyhow!("--trace prints no document");
+        return Err(Failure::from(refusal).hint("--format ndjson prints each call as JSON"));
+    }
     let interrupt = Interrupt::listen()?;
-    let mut session = Session {
-        console,
-        analyzer: Analyzer::new(conclusion::options(Vec::new())),
-        lines: delivery::open(console)?,
+    let mut lines = Lines {
+        is_json: console.output().format == Format::Ndjson,
+        to: delivery::open(console)?,
         failure: None,
     };
     let mut calls = Calls::start(options.calls()?).map_err(refused)?;
-    let started = clock::now();
     let end = options.duration.map(|duration| Instant::now() + duration);
     console.detail("the tracepoints are attached");
     while !interrupt.is_requested() && end.is_none_or(|end| Instant::now() < end) {
         thread::sleep(PATIENCE);
-        calls.take(|call| session.take(call));
-        session.flush()?;
+        calls.take(|call| lines.take(&call));
+        lines.flush()?;
     }
-    let tally = calls.finish(|call| session.take(call));
-    session.flush()?;
-    let (report, mut lines) = session.report(tally, |report| {
-        report.subject = options.subject();
-        report.started = clock::started(Some(started.as_nanos()));
-    });
-    let document = match console.output().format {
-        Format::Text => render::calls(&report, &console.style()),
-        Format::Json => render::json(&report),
-        Format::Ndjson => render::ndjson(&report),
-    };
-    lines
-        .write_all(document.as_bytes())
-        .and_then(|()| lines.flush())
-        .context("write the report")?;
+    let tally = calls.finish(|call| lines.take(&call));
+    lines.flush()?;
+    if tally.lost > 0 {
+        console.note(&format!(
+            "the kernel reported more calls than lagtrace could process: {} missing. Select fewer \
+             with --pid, -p or --cgroup.",
+            words::plural(tally.lost, "call"),
+        ));
+    }
     Ok(Outcome::Clean)
 }
 
-/// A trace that is running.
-struct Session<'a> {
-    console: &'a Console,
-    analyzer: Analyzer,
-    lines: Box<dyn Write + Send>,
+/// The output, one call per line.
+struct Lines {
+    is_json: bool,
+    to: Box<dyn Write + Send>,
     /// The error with which a line could not be written.
     failure: Option<std::io::Error>,
 }
 
-impl Session<'_> {
-    fn take(&mut self, call: SocketCall) {
-        let output = self.console.output();
-        let line = match output.format {
-            Format::Text if !output.quiet => Some(line::text(&call)),
-            Format::Ndjson => Some(line::json(&call)),
-            Format::Text | Format::Json => None,
-        };
-        if let (Some(line), None) = (line, &self.failure) {
-            self.failure = writeln!(self.lines, "{line}").err();
+impl Lines {
+    fn take(&mut self, call: &SocketCall) {
+        if self.failure.is_some() {
+            return;
         }
-        let body = EventBody::SocketCall(Box::new(call));
-        self.analyzer
-            .observe(Event::here(clock::now(), Phase::Baseline, body));
+        let line = if self.is_json {
+            line::json(call)
+        } else {
+            line::text(call)
+        };
+        self.failure = writeln!(self.to, "{line}").err();
     }
 
     fn flush(&mut self) -> Result<()> {
         match self.failure.take() {
             Some(error) => Err(error),
-            None => self.lines.flush(),
+            None => self.to.flush(),
         }
         .context("write the calls")?;
         Ok(())
-    }
-
-    fn report(
-        mut self,
-        tally: CallTally,
-        head: impl FnOnce(&mut Report),
-    ) -> (Report, Box<dyn Write + Send>) {
-        let body = EventBody::Traced(tally);
-        self.analyzer
-            .observe(Event::here(clock::now(), Phase::Baseline, body));
-        let mut report = self.analyzer.finish();
-        "sockets".clone_into(&mut report.command);
-        head(&mut report);
-        (report, self.lines)
     }
 }

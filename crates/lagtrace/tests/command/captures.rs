@@ -122,7 +122,7 @@ fn a_capture_that_tcpdump_is_writing_is_reported_when_both_are_interrupted() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // The program says that it listens once it does.
+    // tcpdump says so when it has begun to listen.
     let mut said = std::io::BufReader::new(tcpdump.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("listening on") {
@@ -131,7 +131,7 @@ fn a_capture_that_tcpdump_is_writing_is_reported_when_both_are_interrupted() {
     }
     let load = ["-c", "2", "-d", "1s", "--rate", "50", "--no-capture"];
     lagtrace(["diagnose", &url, "-q"].iter().chain(&load)).expect(0);
-    // As a terminal does: both at once.
+    // Ctrl-C in a terminal sends the signal to both programs at once.
     let ids = [tcpdump.id().to_string(), analyze.id().to_string()];
     assert!(
         Command::new("kill")

@@ -1,6 +1,6 @@
-//! The case where a newcomer tries it first, and on wide links: on one host's loopback device and
-//! with jumbo frames, by `diagnose`, `watch` and `analyze`. `./figures case` draws many more paths,
-//! servers, buffers and loads.
+//! The case on the paths where a newcomer tries it first, loopback, and with jumbo frames, by
+//! `diagnose`, `watch` and `analyze`. `./figures case` draws many more paths, servers, buffers and
+//! loads.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::lab::{Lab, expect_the_case, expect_truth, lab_run, until, verdict};
 use super::program::{findings, has_tool, lagtrace};
 
-/// Asserts that `diagnose` proves the case and leaves its healthy twin alone, which has no
-/// delay of its own only where nothing else takes the processors.
+/// Asserts that `diagnose` proves the case, and finds nothing in its healthy twin. The test runs
+/// alone, because the twin would be delayed by other tests on the same processors.
 fn is_solved(test: &str, scenario: &str, load: &[&str]) {
     verdict(test).alone().run(|| {
         let Some(run) = lab_run(test, &[&[scenario, "--", "-d", "2s"][..], load].concat()) else {
@@ -63,8 +63,9 @@ fn diagnose_solves_it_with_jumbo_frames() {
     );
 }
 
-/// Asserts that a report of `watch` or `analyze` has the case first, with this verdict, in at
-/// least nine of ten requests that were not the first of their connection.
+/// Asserts that a report of `watch` or `analyze` has the case as its first finding, with this
+/// verdict. It must affect at least nine of ten requests, not counting one for each connection,
+/// because the first response of a connection is not held.
 fn names_the_case(report: &Value, sureness: &str, connections: u64) {
     let finding = &report["findings"][0];
     assert_eq!(finding["cause"], "nagle-delayed-ack", "{report:#}");
@@ -100,7 +101,7 @@ fn watch_and_analyze_name_it_on_loopback() {
     });
 }
 
-/// Runs `watch` and a capture beside a load, and returns the reports of `watch` and `analyze`.
+/// Runs `watch` and a capture during a load, and returns the reports of `watch` and of `analyze`.
 fn seen(lab: &Lab, port: &str, connections: u64, folder: &Path) -> (Value, Value) {
     let on_host = |program: &str| {
         let mut command = Command::new("ip");

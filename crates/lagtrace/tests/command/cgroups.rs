@@ -20,7 +20,7 @@ fn mount() -> Option<PathBuf> {
     line.split(' ').nth(1).map(PathBuf::from)
 }
 
-/// A control group, with a container's in it, that is removed on drop.
+/// A control group with a container's control group in it; both are removed on drop.
 struct Group {
     mount: PathBuf,
     path: String,
@@ -47,17 +47,17 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         for path in [self.container(), self.path.clone()] {
-            // The error is ignored: a failed test tells more.
+            // An error is ignored, because the failure of the test itself says more.
             let _ = fs::remove_dir(self.folder(&path));
         }
     }
 }
 
-/// A process in a control group that holds a connection to the test's listener.
+/// A process in a control group, with a connection to the test's listener.
 struct Member(Child);
 
 impl Member {
-    /// Starts the process, which moves to the group `then` once it is connected.
+    /// Starts the process, which moves to the control group `then` after it has connected.
     fn new(group: &Group, path: &str, then: &str, port: u16) -> Self {
         let enter = |path: &str| {
             let folder = group.folder(path);
@@ -126,7 +126,8 @@ fn sockets_of_a_control_group_are_told_from_others() {
         assert_eq!(list[0]["container"], ID[..12]);
         assert_eq!(list[0]["cgroup"], *group.container());
     }
-    // The kernel keeps the cgroup in which a socket was made, even where its holder has left it.
+    // A socket belongs to the cgroup in which it was made, even if its process has moved to another
+    // one.
     let _left = Member::new(&group, &group.path, "/", port);
     assert_eq!(shown(&["--cgroup", &group.path], port).len(), 2);
     assert_eq!(shown(&["--cgroup", &group.container()], port).len(), 1);

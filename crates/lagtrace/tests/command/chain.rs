@@ -12,14 +12,14 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::program::{Run, program, run};
 
-/// The namespaces, the client first, the target last. Link N from the client has 10.97.N.0/24 and
-/// fd97:N::/64, and the far end of each link the host number 2.
+/// The namespaces: the client first, the target last. Link N, counted from the client, has the
+/// networks 10.97.N.0/24 and fd97:N::/64. Its far end has the host number 2.
 pub(crate) struct Chain {
     names: Vec<String>,
 }
 
 impl Chain {
-    /// Makes a chain with a target this number of hops away.
+    /// Makes a chain whose target is `hops` hops away.
     pub(crate) fn new(hops: usize) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let (run, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -92,7 +92,7 @@ impl Chain {
         run(command.arg(program()).args(arguments))
     }
 
-    /// Answers HTTP requests at this port of the target, as long as the test runs.
+    /// Answers HTTP requests at this port of the target until the test ends.
     pub(crate) fn serve(&self, port: u16) {
         let target = self.names.last().unwrap();
         let file = File::open(format!("/run/netns/{target}")).unwrap();

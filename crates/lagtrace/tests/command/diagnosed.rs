@@ -4,7 +4,7 @@
 
 use super::lab::{expect_truth, lab_run, verdict};
 
-/// Checks that the truth of a service of the scenario is found, and nothing else.
+/// Checks that the truth of a service of the scenario is found, and no other cause.
 fn is_diagnosed(test: &str, scenario: &str, service: &str, load: &[&str]) {
     verdict(test).run(|| {
         let chosen = [scenario, "--service", service, "--"];
@@ -18,14 +18,15 @@ fn is_diagnosed(test: &str, scenario: &str, service: &str, load: &[&str]) {
 /// A load of two seconds on twenty connections.
 const SHORT: [&str; 4] = ["-d", "2s", "-c", "20"];
 
-/// A fault of the server, by Nagle's algorithm, in no nginx: nobody's configuration names it.
+/// A fault of the server: Nagle's algorithm, in a server other than nginx, so that no configuration
+/// file explains it.
 #[test]
 fn another_server_that_writes_apart() {
     let test = "diagnosed::another_server_that_writes_apart";
     is_diagnosed(test, "nagle-write-write-read", "write-write-read", &SHORT);
 }
 
-/// A fault of the server, before its answer.
+/// A fault of the server: it is slow before its response.
 #[test]
 fn a_server_that_thinks() {
     is_diagnosed(
@@ -36,7 +37,7 @@ fn a_server_that_thinks() {
     );
 }
 
-/// A fault of the server, within its answer.
+/// A fault of the server: it pauses within its response.
 #[test]
 fn a_server_that_pauses() {
     is_diagnosed(
@@ -47,7 +48,7 @@ fn a_server_that_pauses() {
     );
 }
 
-/// A fault of the path, by loss.
+/// A fault of the path: loss.
 #[test]
 fn a_path_that_loses_packets() {
     let load = ["-d", "3s", "-c", "20"];
@@ -59,7 +60,7 @@ fn a_path_that_loses_packets() {
     );
 }
 
-/// A fault of the path, by a queue that the load itself fills.
+/// A fault of the path: a queue that the load itself fills.
 #[test]
 fn a_queue_before_a_narrow_link() {
     let load = ["-d", "3s"];
@@ -71,21 +72,22 @@ fn a_queue_before_a_narrow_link() {
     );
 }
 
-/// A port that nobody answers.
+/// A port on which no program listens.
 #[test]
 fn a_port_on_which_nobody_listens() {
     let test = "diagnosed::a_port_on_which_nobody_listens";
     is_diagnosed(test, "connection-refused", "closed", &[]);
 }
 
-/// A fault of the client, by its own load, which is recorded and analysed.
+/// A fault of the client, which needs the scenario's own load. The load is recorded and analysed.
 #[test]
 fn a_client_that_reads_slowly() {
     let test = "diagnosed::a_client_that_reads_slowly";
     is_diagnosed(test, "receive-window", "small-window", &[]);
 }
 
-/// A healthy server: Nagle's algorithm is on, and has nothing to hold back.
+/// A healthy server: Nagle's algorithm is on, but each response fits into one segment, so there is
+/// nothing to hold back.
 #[test]
 fn a_server_with_nagle_whose_answers_are_one_segment() {
     let test = "diagnosed::a_server_with_nagle_whose_answers_are_one_segment";

@@ -1,6 +1,7 @@
-//! Recordings made anew of a fixed set of scenarios, with a fixed seed, so that tuning to the
-//! corpus does not help with them. For a fault the right cause comes first, from both ends; for a
-//! healthy service no cause is more than possible. `./figures fresh` does that with all scenarios.
+//! New recordings of a fixed set of scenarios, with a fixed seed. They show whether diagnoses are
+//! also correct outside the corpus. For a fault, the right cause must come first at both ends. For
+//! a healthy service, no false cause may be more than possible. `./figures fresh` does this for all
+//! scenarios.
 
 use lagtrace_trial::live;
 use serde_json::Value;
@@ -8,18 +9,17 @@ use serde_json::Value;
 use super::lab::STANDSTILL;
 use super::program::{has_root, has_tool, lagtrace_lab};
 
-/// The seed of distance, port, size and random events of each recording.
+/// The seed of each recording's distance, port, size and random events.
 const SEED: &str = "11";
 
-/// Checks that the scenario shows its fault, or that it has none, and is diagnosed so from both
-/// ends.
+/// Makes a new recording of the scenario, and checks its diagnosis at both ends.
 fn is_scored_rightly(test: &str, scenario: &str) {
     let tools = ["nginx", "ip", "tcpdump", "tshark", "curl"];
     if !has_root(test) || !tools.iter().all(|tool| has_tool(test, tool)) {
         return;
     }
-    // The rule of servers that stand still needs three standstills of 20 ms, in recordings of a
-    // second or two.
+    // The share is small because the rule for servers that stand still needs only three standstills
+    // of 20 ms, in a recording of one or two seconds.
     live(test)
         .busy()
         .standstill(STANDSTILL)
@@ -45,7 +45,7 @@ fn is_scored_rightly(test: &str, scenario: &str) {
         });
 }
 
-/// Returns the causes that are named, not true, and said to be more than possible.
+/// Returns the false causes that were reported with a verdict other than possible.
 fn accused_of(case: &Value) -> Vec<&Value> {
     let found = case["found"].as_array().unwrap().iter();
     let sure = found.filter(|one| one["sureness"] != "possible");
@@ -55,31 +55,31 @@ fn accused_of(case: &Value) -> Vec<&Value> {
         .collect()
 }
 
-/// A fault of the server, by Nagle's algorithm.
+/// A fault of the server: Nagle's algorithm.
 #[test]
 fn the_case() {
     is_scored_rightly("fresh::the_case", "nagle-delayed-ack");
 }
 
-/// A fault of the server, within its answer.
+/// A fault of the server: it pauses within its response.
 #[test]
 fn a_server_that_pauses() {
     is_scored_rightly("fresh::a_server_that_pauses", "server-pause");
 }
 
-/// A fault of the server, asked by the protocol of Redis.
+/// A fault of the server: a slow command of the Redis protocol.
 #[test]
 fn a_slow_command_of_redis() {
     is_scored_rightly("fresh::a_slow_command_of_redis", "server-think-redis");
 }
 
-/// A fault of the path, by its rate.
+/// A fault of the path: its low rate.
 #[test]
 fn a_narrow_path() {
     is_scored_rightly("fresh::a_narrow_path", "bandwidth-limit");
 }
 
-/// A fault of the path, before the first request.
+/// A fault of the path before the first request: lost SYNs.
 #[test]
 fn a_port_that_loses_first_syns() {
     is_scored_rightly("fresh::a_port_that_loses_first_syns", "syn-loss");
@@ -91,7 +91,7 @@ fn a_slow_resolver() {
     is_scored_rightly("fresh::a_slow_resolver", "dns-slow-resolver");
 }
 
-/// A fault in frames of HTTP/2: the client's window.
+/// A fault in HTTP/2: the client's flow-control window.
 #[test]
 fn windows_of_http2() {
     is_scored_rightly("fresh::windows_of_http2", "http2-flow-control");
@@ -103,7 +103,7 @@ fn a_healthy_proxy() {
     is_scored_rightly("fresh::a_healthy_proxy", "healthy-haproxy");
 }
 
-/// A healthy server, asked by the protocol of PostgreSQL.
+/// A healthy PostgreSQL server.
 #[test]
 fn a_healthy_database() {
     is_scored_rightly("fresh::a_healthy_database", "healthy-postgres");

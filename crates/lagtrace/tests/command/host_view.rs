@@ -1,11 +1,11 @@
-//! The diagnosis of `diagnose` joined with the server kernel's view of the same requests.
+//! The diagnosis of `diagnose`, joined with the times of the same requests in the server's kernel.
 
 use serde_json::Value;
 
 use super::lab::{Lab, verdict};
 use super::program::{findings, lagtrace, notes};
 
-/// Returns the joined requests of the service, and its waits of a kind.
+/// Returns the joined requests of the service, and its waits of this kind.
 fn joined<'a>(report: &'a Value, service: &str, kind: &str) -> (&'a Value, Option<&'a Value>) {
     let services = report["watch"]["services"].as_array().unwrap();
     let it = services.iter().find(|it| it["service"] == service);
@@ -30,8 +30,8 @@ fn disagreements(joined: &Value) -> f64 {
     (count("beyond") + count("within")) / joined["exchanges"]["count"].as_f64().unwrap()
 }
 
-/// The case with client and server in namespaces of their own: the packets are captured at the one,
-/// the kernel is watched at the other.
+/// The case with client and server in separate namespaces: packets are captured at the client, and
+/// the kernel is watched at the server.
 #[test]
 fn the_case_is_held_by_packets_and_by_kernel_alike() {
     const TEST: &str = "the_case_is_held_by_packets_and_by_kernel_alike";
@@ -61,7 +61,7 @@ fn held_alike(lab: &Lab) {
     };
     let split = evidence.iter().find(is_split).expect("a split");
     assert_eq!(split["shows_mechanism"], true, "{split:#}");
-    // The capture's packets are still pointed to.
+    // Although the finding has evidence from the kernel, it also names the packets in the capture.
     assert!(finding["display_filter"].is_string(), "{finding:#}");
     let (joined, held) = joined(&report, "10.77.0.2:8080", "response-held");
     let exchanges = &joined["exchanges"];
@@ -87,8 +87,8 @@ fn not_held(lab: &Lab) {
     assert!(!notes.iter().any(|id| id.starts_with("host-")), "{notes:?}");
 }
 
-/// A server that is not where it is looked for is not watched, and a place that does not exist is
-/// refused before anything is measured.
+/// A server outside the specified namespace is not watched. A namespace that does not exist is an
+/// error before anything is measured.
 #[test]
 fn the_server_is_looked_for_where_the_user_says() {
     const TEST: &str = "the_server_is_looked_for_where_the_user_says";

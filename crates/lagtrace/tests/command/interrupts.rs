@@ -1,4 +1,4 @@
-//! Ctrl-C in every phase: the measurements are reported, nothing is left.
+//! Ctrl-C in every phase: the measurements made so far are reported, and nothing is left behind.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
@@ -9,8 +9,8 @@ use super::program::{Run, notes, program};
 use super::server::{OK, Server};
 use super::streamed::Streamed;
 
-/// Interrupts a diagnosis once it has reported a step and this number of further requests were
-/// answered.
+/// Interrupts a diagnosis after it has reported a step and the server has then answered this number
+/// of further requests.
 fn interrupted_after(step: &str, requests: u64) -> Run {
     let server = Server::start(OK);
     let url = server.url();
@@ -24,20 +24,21 @@ fn interrupted_after(step: &str, requests: u64) -> Run {
 
 #[test]
 fn the_report_holds_what_was_measured() {
-    // In the first part of the load, in its observed part, and behind it.
+    // An interrupt during the unobserved part of the load, during the observed part, and after the
+    // load.
     for (step, requests) in [("request ", 50), ("load ", 50), ("observation ", 0)] {
         let run = interrupted_after(step, requests);
         assert!(matches!(run.code, Some(0 | 1)), "{step}: {run:#?}");
         let report = run.json();
         let count = report["exchanges"]["count"].as_u64();
         assert!(count > Some(0), "{step}: {report:#}");
-        // Behind the load there may have been nothing left to interrupt.
+        // After the load, the program may end before the interrupt reaches it.
         let was_interrupted = notes(&report).contains(&"interrupted");
         assert!(was_interrupted || requests == 0, "{step}: {report:#}");
     }
 }
 
-/// Returns a listener whose queue is full: it drops SYNs, and whoever connects waits.
+/// Returns a listener whose accept queue is full. It drops SYNs, so connection attempts wait.
 fn silent_listener() -> (TcpListener, SocketAddr, Vec<std::io::Result<TcpStream>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&listener, 0).unwrap();
@@ -51,7 +52,7 @@ fn silent_listener() -> (TcpListener, SocketAddr, Vec<std::io::Result<TcpStream>
 fn before_anything_was_measured_it_ends_with_130() {
     let (_listener, address, _waiting) = silent_listener();
     let mut run = Streamed::start(["diagnose", &format!("http://{address}/"), "-d", "1s"]);
-    // The step before it connects.
+    // The step after the route connects to the target, which waits.
     run.until(|line| line.starts_with("route "));
     run.interrupt();
     let run = run.end();
@@ -65,7 +66,7 @@ fn a_silent_pipe_can_be_left() {
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
-    // `wait` closes the pipe, so this end of it is held until then.
+    // `wait` closes the pipe, so the write end is kept until then.
     let writer = child.stdin.take();
     until("it listens for Ctrl-C", || catches_interrupts(child.id()));
     let pid = rustix::process::Pid::from_child(&child);
@@ -80,6 +81,6 @@ fn catches_interrupts(process: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     let caught = u64::from_str_radix(caught.unwrap().trim(), 16).unwrap();
-    // Signal number 2.
+    // SIGINT has the number 2.
     caught & (1 << 1) != 0
 }

@@ -1,4 +1,4 @@
-//! The lab through the command, start to end: the case in full.
+//! The lab through the command, from start to end: the case in full.
 
 use std::fs;
 use std::path::Path;
@@ -10,20 +10,20 @@ use serde_json::Value;
 
 use super::program::{Run, findings, has_root, has_tool, lagtrace, lagtrace_lab, program, run};
 
-/// The longest standstill that a verdict tolerates. The loads here last a second or two: one that
-/// holds up all their connections for as long is among the slowest hundredth of the requests, where
-/// it counts, and a diagnosis that names it is right.
+/// The longest standstill of the machine after which a wrong verdict still counts as a failure. The
+/// loads of these tests last one or two seconds. A longer standstill would be among the slowest 1 %
+/// of the requests, and a diagnosis that reports it would be right.
 pub(super) const STANDSTILL: Duration = Duration::from_millis(50);
-/// The part of its time that the machine may stand still in all before a verdict is about the
-/// machine.
+/// The share of a test's time for which the machine may stand still in total. Beyond it, a verdict
+/// is about the machine.
 pub(super) const SHARE: f64 = 0.1;
 
-/// Returns a test of a verdict about a load that leaves most of the processors' time.
+/// Returns a live test of a verdict, under a load that leaves most of the processors' time free.
 pub(super) fn verdict(test: &str) -> Live<'_> {
     live(test).busy().standstill(STANDSTILL).share(SHARE)
 }
 
-/// Runs a scenario of the lab; returns `None` where that is not possible here.
+/// Runs a scenario of the lab; `None` if this machine lacks what it needs.
 pub(super) fn lab_run(test: &str, arguments: &[&str]) -> Option<Run> {
     if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "ip") {
         return None;
@@ -32,7 +32,7 @@ pub(super) fn lab_run(test: &str, arguments: &[&str]) -> Option<Run> {
     Some(lagtrace_lab(all.iter().chain(arguments)))
 }
 
-/// Checks that every service of the run was diagnosed rightly, and returns them.
+/// Checks that the diagnosis of every service of the run is correct, and returns the services.
 #[track_caller]
 pub(super) fn expect_truth(run: &Run) -> Vec<Value> {
     assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
@@ -43,7 +43,7 @@ pub(super) fn expect_truth(run: &Run) -> Vec<Value> {
     services
 }
 
-/// Checks that the case comes first for its service, proven, with the server named for it.
+/// Checks that the case is the first finding for its service: proven, with the server as culprit.
 #[track_caller]
 pub(super) fn expect_the_case(services: &[Value]) {
     let case = services.iter().find(|s| s["service"] == "latency").unwrap();
@@ -57,13 +57,14 @@ pub(super) fn expect_the_case(services: &[Value]) {
 #[track_caller]
 fn expect_nothing(services: &[Value]) {
     let good = services.iter().find(|s| s["service"] == "good").unwrap();
-    // A path that is late itself is no healthy one.
+    // If the machine delayed the emulated path, the twin may have a finding.
     if good["path_was_late"] != true {
         assert_eq!(findings(&good["report"]), [""; 0], "{good:#}");
     }
 }
 
-/// The case and its healthy twin, as fast as either answers: the twin fills both processors.
+/// The case and its healthy twin, each under a load as fast as it answers. The twin's load uses
+/// both processors fully.
 #[test]
 fn the_case_is_solved() {
     const TEST: &str = "the_case_is_solved";
@@ -108,7 +109,8 @@ fn the_case_is_solved_at_50_ms() {
     });
 }
 
-/// Returns the services of the case, which is solved, at a round trip in milliseconds.
+/// Returns the services of a run of the case at this round trip, in milliseconds. Checks that the
+/// case is found.
 fn the_case_at(test: &str, rtt: &str, which: &[&str]) -> Option<Vec<Value>> {
     let scenario = ["nagle-delayed-ack", "--rtt", rtt];
     let load = ["--", "-d", "2s", "-c", "20"];
@@ -118,7 +120,8 @@ fn the_case_at(test: &str, rtt: &str, which: &[&str]) -> Option<Vec<Value>> {
     Some(services)
 }
 
-/// A filtered target, without a word of the load: none is made where nobody can connect.
+/// A filtered target is reported without any remark on a load, because none is made if no
+/// connection is possible.
 #[test]
 fn a_filtered_target_is_called_so_at_once() {
     const TEST: &str = "a_filtered_target_is_called_so_at_once";
@@ -210,7 +213,7 @@ impl Lab {
         run(&mut command).expect(0).stdout.lines().count()
     }
 
-    /// Returns the kernel's number of the namespace of the client or the server.
+    /// Returns the kernel's number of the namespace of the client or of the server.
     fn namespace_number(&self, host: &str) -> u64 {
         use std::os::unix::fs::MetadataExt as _;
         let file = Path::new("/run/netns").join(self.namespace(host));
@@ -218,7 +221,7 @@ impl Lab {
     }
 }
 
-/// Returns the processes that a process has started.
+/// Returns the child processes of a process.
 fn children(pid: &str) -> Vec<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     text.split_whitespace().map(str::to_owned).collect()
@@ -240,15 +243,15 @@ impl Drop for Lab {
     }
 }
 
-/// A load that goes on until this value is dropped.
+/// A load that runs until this value is dropped.
 pub(super) struct Load(Child);
 
 impl Load {
-    /// Starts a load of the lab's client on a port of its server, and waits until it has a
+    /// Starts a load from the lab's client to a port of its server, and waits until it has a
     /// connection.
     pub(super) fn begin(lab: &Lab, port: &str, arguments: &[&str]) -> Self {
         let url = format!("http://10.77.0.2:{port}/");
-        // The load is ended long before.
+        // The load is stopped long before its 60 s are over.
         let common = ["load", &url, "-d", "60s", "-q"];
         let mut command = lab.command(&[&common[..], arguments].concat());
         let load = command.stdout(Stdio::null()).spawn().unwrap();
@@ -260,14 +263,14 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // The load may have ended.
+        // The load may have ended already, so errors are ignored.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Sockets of the server under load are seen to hold answers back, and those of its healthy twin
-/// are not.
+/// `sockets` sees that sockets of the faulty server hold responses back under load, and that those
+/// of its healthy twin do not.
 #[test]
 fn held_answers_are_seen_at_live_sockets() {
     const TEST: &str = "held_answers_are_seen_at_live_sockets";
@@ -283,14 +286,14 @@ fn held_answers_are_seen_at_live_sockets() {
     });
 }
 
-/// Returns the share of looks at a port's connections in which something is held back, the number
-/// of remarks on that, and the connections.
+/// Returns three results for a port: the share of samples in which a connection held something
+/// back, the number of remarks about this, and the connections.
 fn looks(lab: &Lab, port: &str) -> (f64, usize, Vec<Value>) {
     let _load = Load::begin(lab, port, &["-c", "20", "--rate", "400"]);
     let sockets = ["sockets", "--name", "nginx", "-p", port];
     let follow = ["--format", "json", "-f", "-i", "10ms", "-d", "1500ms"];
     let report = lagtrace(sockets.iter().chain(&follow)).expect(0).json();
-    // Other labs of this host have the same addresses.
+    // Other labs on this host have the same addresses, so the namespace must match too.
     let server = lab.namespace_number("server");
     let is_ours = |s: &&Value| s["state"] == "ESTAB" && s["namespace"] == server;
     let list = report["live"].as_array().unwrap().iter();
@@ -324,13 +327,13 @@ fn verify_a_fix(lab: &Lab) {
     let folder = tempfile::tempdir().unwrap();
     let before = folder.path().join("before.json");
     let before = before.to_str().unwrap();
-    // A rate that the service with the fault can bear too, and each connection asked often
-    // enough that its client, which acknowledges the first answers at once, gets beyond these.
+    // At this rate, the faulty service keeps up. Each connection makes enough requests to get
+    // beyond the first ones, which the client acknowledges at once.
     let load = ["-c", "4", "-d", "2s", "--rate", "80"];
     lab.diagnose(url, &[&load[..], &["-o", before]].concat())
         .expect(1);
     let again = lab.diagnose(url, &[&load[..], &["--verify", before]].concat());
-    // Nothing was changed; whether so short a run is slower by chance is open.
+    // Nothing was changed, but in such a short run the latencies may differ by chance.
     assert!(matches!(again.code, Some(0 | 1)), "{again:#?}");
     let still = again.json();
     assert_eq!(still["comparison"]["findings"][0]["fate"], "stayed");

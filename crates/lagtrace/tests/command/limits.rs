@@ -1,5 +1,5 @@
-//! Tests of what `lagtrace sockets` says of the kernel's limits, in a network namespace of their
-//! own, where nobody else moves the counters.
+//! Tests of the output of `lagtrace sockets` on the kernel's limits. They use their own network
+//! namespace, where no other program changes the counters.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -25,7 +25,7 @@ impl Namespace {
         namespace
     }
 
-    /// Runs `work` in a thread inside the namespace; programs that it starts are inside too.
+    /// Runs `work` in a thread inside the namespace. Programs that it starts are inside as well.
     fn visit(&self, work: impl FnOnce() + Send) {
         let file = File::open(format!("/run/netns/{}", self.0)).unwrap();
         thread::scope(|scope| {
@@ -40,7 +40,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // The error is ignored: a failed test tells more.
+        // An error is ignored, because the failure of the test itself says more.
         let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
     }
 }
@@ -55,7 +55,7 @@ fn ip(arguments: &[&str]) {
     );
 }
 
-/// Returns a listener that accepts nothing, of the given backlog.
+/// Returns a listener with this backlog that accepts no connections.
 fn listener(backlog: i32) -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&listener, backlog).unwrap();
@@ -63,7 +63,7 @@ fn listener(backlog: i32) -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Attempts more connections at once than find room.
+/// Attempts more connections at once than fit into the backlog.
 fn crowd(address: SocketAddr) -> Vec<Option<TcpStream>> {
     let attempt = move || TcpStream::connect_timeout(&address, Duration::from_millis(300)).ok();
     let attempts: Vec<_> = (0..12).map(|_| thread::spawn(attempt)).collect();
@@ -71,8 +71,8 @@ fn crowd(address: SocketAddr) -> Vec<Option<TcpStream>> {
     connected.collect()
 }
 
-/// Follows sockets while `work` is done, and returns the lines of the report. `mark` opens one that
-/// is followed, which shows that following has begun.
+/// Runs `sockets -f` during `work`, and returns the lines of its report. `mark` is repeated until
+/// its new socket is reported, which shows that `sockets` has begun.
 fn followed<T>(
     arguments: &[&str],
     mark: impl FnMut() -> T,
@@ -92,8 +92,8 @@ fn followed<T>(
     lines.collect()
 }
 
-/// Waits until drops of this namespace have been seen: other tests may fill queues in namespaces of
-/// theirs.
+/// Waits until drops in this namespace have been reported. Other tests may cause drops in their
+/// namespaces.
 fn drops_are_seen(following: &mut Streamed) {
     let is_here = |line: &str| line.contains(r#""namespace":null"#);
     following.until(|line| line.contains(r#""drops":["#) && is_here(line));
@@ -175,7 +175,7 @@ fn a_limit_is_accused_by_a_socket_that_is_as_large_as_it_allows() {
         );
         assert_eq!(limit(&lost, "net.core.rmem_max")["bearing"], "cleared");
 
-        // A single look shows the limits and remarks on none.
+        // A single survey shows the limits, but cannot judge whether one was reached.
         let once = lagtrace(["sockets", "--format", "json"]).expect(0).json();
         let list = once["limits"].as_array().unwrap();
         assert!(list.iter().all(|limit| limit["bearing"] == "shown"));

@@ -1,4 +1,4 @@
-//! Tests of `lagtrace load` against a server of the test's own. No privilege is needed here.
+//! Tests of `lagtrace load` with servers that the tests start. No privilege is needed.
 
 use std::fs;
 use std::io::{BufReader, Write as _};
@@ -48,7 +48,7 @@ fn closed_loop_and_rate_are_told_apart() {
 fn a_service_that_falls_behind_shows_in_what_users_wait() {
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     let server = Server::start(Manner::AnswersAfter(Duration::from_millis(20), answer));
-    // One connection answers at most fifty a second.
+    // On one connection, the server answers at most 50 requests per second, and 200 are due.
     let run = lagtrace([
         "load",
         &server.url(),
@@ -98,7 +98,7 @@ fn a_number_of_requests_at_a_rate_that_is_kept_is_kept_up_with() {
     let counted = ["load", &server.url(), "-n", "20", "--rate", "50"];
     let run = lagtrace(counted.iter().chain(&["-c", "20"])).expect(0);
     assert!(!run.stdout.contains("did not keep up"), "{run:#?}");
-    // One connection answers seven a second.
+    // On one connection, the server answers at most 7 requests per second.
     let run = lagtrace(counted.iter().chain(&["-c", "1"])).expect(0);
     assert!(run.stdout.contains("did not keep up"), "{run:#?}");
 }
@@ -109,7 +109,7 @@ fn errors_and_refusals_are_found() {
     let server = Server::start(Manner::Answers(busy));
     let report = load(&server.url(), &["-c", "2"]).expect(1).json();
     assert_eq!(report["load"]["outcomes"][0]["status"], "503");
-    // A port that was free a moment ago.
+    // A port that was free a moment ago, so no program listens there.
     let address = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -194,7 +194,7 @@ fn request(stream: &TcpStream) -> Option<(String, Vec<u8>)> {
     next_request(&mut BufReader::new(stream))
 }
 
-/// Reads one request from a reader that may hold more behind it; returns its head and body.
+/// Reads one request, from a reader that may contain further requests; returns its head and body.
 fn next_request(reader: &mut impl std::io::BufRead) -> Option<(String, Vec<u8>)> {
     let (mut head, mut length) = (String::new(), 0);
     loop {
@@ -276,7 +276,7 @@ fn stamps_say_where_the_time_went() {
 
 #[test]
 fn several_urls_are_asked_by_weight_and_told_apart() {
-    // Answers by path, and 403 without the cookie.
+    // The status depends on the path, and is 403 without the cookie.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -364,7 +364,8 @@ fn each_connection_keeps_the_cookies_that_it_is_given() {
         while let Ok((mut stream, _)) = listener.accept() {
             let mut reader = BufReader::new(stream.try_clone().unwrap());
             thread::spawn(move || {
-                // The first request of a connection has no session and is given one.
+                // A connection's first request has only the cookie of `-b`, and the response sets
+                // another one.
                 let number = numbers.fetch_add(1, Ordering::SeqCst);
                 let mut expected = "\r\nCookie: seen=0\r\n".to_owned();
                 for count in 0.. {
@@ -396,7 +397,7 @@ fn each_connection_keeps_the_cookies_that_it_is_given() {
     let report = run.json();
     assert_eq!(report["load"]["outcomes"][0]["status"], "200");
     assert_eq!(report["load"]["responses"], 60);
-    // Without them all but the first request of each connection have the wrong session.
+    // Without `--cookies`, all requests but the first of each connection have the wrong cookie.
     let report = lagtrace(arguments.iter().chain(&json)).expect(1).json();
     assert_eq!(report["load"]["outcomes"][1]["status"], "403");
 }
@@ -491,7 +492,7 @@ fn ctrl_c_ends_it_with_what_was_measured() {
     server.answers(50);
     run.interrupt();
     let run = run.end();
-    // The interrupt cuts requests in flight.
+    // The interrupt may cut off requests in flight, which then fail.
     assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
     let report = run.json();
     assert!(report["load"]["responses"].as_u64() > Some(0));

@@ -1,4 +1,5 @@
-//! The option `--observations` of `diagnose`: the file holds all that the report rests on.
+//! The option `--observations` of `diagnose`: together with the packets, the file contains
+//! everything that the report is based on.
 
 use lagtrace_core::observed::event::Event;
 use lagtrace_core::report::Report;
@@ -8,7 +9,7 @@ use super::program::{lagtrace, notes};
 use super::replay::Run;
 use super::server::{OK, Server};
 
-/// The options of a short run that leaves the host's other programs alone.
+/// The options of a short run with little load, which does not slow down other programs.
 const SHORT: [&str; 9] = [
     "-q", "-c", "2", "-d", "1s", "--rate", "50", "--format", "json",
 ];

@@ -1,4 +1,4 @@
-//! Runs without any privilege: every step that can runs, and the rest is named.
+//! Runs without any privilege. Steps that need none run, and each of the others leaves a note.
 
 use std::process::Command;
 
@@ -43,7 +43,7 @@ fn without_rights_a_host_is_asked_otherwise() {
     }
     let folder = copy_for_all();
     let copy = folder.path().join("lagtrace");
-    // In a new network namespace nobody may open ICMP sockets for echoes.
+    // In a new network namespace, no user may open ICMP echo sockets.
     let script = "ip link set lo up && exec setpriv \"$@\"";
     for (target, method) in [("127.0.0.1", "udp"), ("127.0.0.1:9", "tcp-connect")] {
         let mut command = Command::new("unshare");
@@ -86,7 +86,7 @@ fn without_rights_no_other_way_is_taken_for_what_only_segments_of_ones_own_show(
     }
 }
 
-/// The arguments of `setpriv` that leave no rights.
+/// The arguments of `setpriv` that remove all privileges.
 pub(super) const NOBODY: [&str; 8] = [
     "--reuid",
     "65534",
@@ -98,12 +98,12 @@ pub(super) const NOBODY: [&str; 8] = [
     "--no-new-privs",
 ];
 
-/// Copies the program, which the build's folder may hide from others.
+/// Copies the program, because other users may not be able to read the build's folder.
 pub(super) fn copy_for_all() -> tempfile::TempDir {
     let folder = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
     let copy = folder.path().join("lagtrace");
-    // Copied by another process: a child of a parallel test could inherit the copy while it is open
-    // for writing, and then it could not be started.
+    // `cp` makes the copy: if this process wrote the file, a child process of a parallel test could
+    // inherit the open descriptor. A file that is open for writing cannot be executed.
     let copied = Command::new("cp").arg(program()).arg(&copy).status();
     assert!(copied.unwrap().success());
     open_to_all(folder.path());

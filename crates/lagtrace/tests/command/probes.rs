@@ -1,4 +1,4 @@
-//! Tests of `lagtrace probe` against listeners of the test's own.
+//! Tests of `lagtrace probe` with listeners that the tests open.
 
 use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
@@ -51,7 +51,7 @@ fn segments_with_all_flags_tell_which_filter_is_there() {
             .as_str()
             .unwrap()
     };
-    // The behaviour of a listening port: RFC 9293 §3.10.7.2.
+    // The responses of a listening port are those of RFC 9293 §3.10.7.2.
     for (flags, expected) in [
         ("SYN", "open"),
         ("ACK", "refused"),
@@ -119,7 +119,7 @@ fn a_sweep_of_sizes_sums_up_each() {
 fn each_answer_is_an_object_a_line() {
     let open = TcpListener::bind("127.0.0.1:0").unwrap();
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
-    // Nobody listens there by TCP.
+    // No program listens on this port by TCP.
     let ports = [open.local_addr().unwrap(), closed.local_addr().unwrap()];
     let ports = ports.map(|address| address.port().to_string()).join(",");
     let options = [
@@ -148,7 +148,7 @@ fn what_waits_under_load_is_placed_by_the_phases() {
     let (short, long) = (Duration::from_millis(3), Duration::from_millis(30));
     for (manner, is_queue) in [
         (Manner::AnswersInTurn(short, ANSWER), true),
-        // This server is as slow without the load.
+        // This server takes as long without the load, so there is no queue.
         (Manner::AnswersAfter(long, ANSWER), false),
     ] {
         let server = Server::start(manner);
@@ -206,7 +206,7 @@ fn a_full_queue_of_ones_own_is_told_from_the_way() {
 http {{ access_log off; server {{ listen 127.0.0.1:80; root {home}; }} }}\n"
     );
     std::fs::write(folder.path().join("nginx.conf"), text).unwrap();
-    // Packets of both ends go through one queue, which is this host's.
+    // The packets of both ends pass through a single queue, which belongs to this host.
     let script = "
         ip link set lo up
         tc qdisc add dev lo root tbf rate 40mbit burst 200000 limit 400000
@@ -247,7 +247,7 @@ fn what_it_cannot_probe_is_said() {
         (&["probe", "127.0.0.1", "--matrix"], "has no port"),
         (&["probe", "127.0.0.1:80", "--flags", "SX"], "is not a flag"),
         (&["probe", "127.0.0.1:80", "-I", "no-such-if"], "failed"),
-        // Options that a method would silently ignore.
+        // These options would have no effect with the chosen method.
         (
             &["probe", "127.0.0.1:80", "--matrix", "-m", "connect"],
             "--matrix",
@@ -289,7 +289,7 @@ fn what_it_cannot_probe_is_said() {
             &["probe", "127.0.0.1:80", "-m", "http", "--ttl", "3"],
             "the kernel makes the packets",
         ),
-        // Two sweeps at once, whose effects could not be told apart.
+        // Two sweeps at the same time, whose effects could not be separated.
         (
             &["probe", "127.0.0.1:80", "--size", "8-9", "-s", "7000-7001"],
             "cannot be swept together",
@@ -321,7 +321,7 @@ fn a_single_kind_of_segment_that_is_a_syn_counts_as_one() {
     if !has_root(TEST) {
         return;
     }
-    // Nobody listens there by TCP.
+    // No program listens on this port by TCP.
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
     let target = closed.local_addr().unwrap().to_string();
     let options = ["--flags", "S", "-c", "2", "-i", "5ms", "--format", "json"];

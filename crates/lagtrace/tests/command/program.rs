@@ -1,4 +1,4 @@
-//! Running the program and reading its output.
+//! Helpers that run the program and read its output.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// Returns the program under test: this build's, or the one that `LAGTRACE_PROGRAM` names
-/// (`./check` measures with the release build).
+/// Returns the path of the program under test: the one that `LAGTRACE_PROGRAM` names, or else the
+/// one of this build. `./check` sets the variable to test the release build.
 pub(crate) fn program() -> PathBuf {
     let named = std::env::var_os("LAGTRACE_PROGRAM").map(PathBuf::from);
     named.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_lagtrace")))
 }
 
-/// Returns the lab's program, which runs the one beside it.
+/// Returns the path of `lagtrace-lab`, which is in the folder of the program under test.
 pub(crate) fn lab_program() -> PathBuf {
     let named = std::env::var_os("LAGTRACE_PROGRAM").map(PathBuf::from);
     let beside = named.map(|program| program.with_file_name("lagtrace-lab"));
@@ -49,7 +49,7 @@ pub(crate) fn run(command: &mut Command) -> Run {
 }
 
 impl Run {
-    /// Returns standard output as the JSON that it should be.
+    /// Parses standard output as JSON; panics if it is not JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         match serde_json::from_str(&self.stdout) {
@@ -58,7 +58,7 @@ impl Run {
         }
     }
 
-    /// Fails, with the whole output, unless the run ended with `code`.
+    /// Panics, with the whole output, unless the exit code is `code`.
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:#?}");
@@ -82,8 +82,8 @@ pub(crate) fn notes(report: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Returns true if a test that needs root may run. Without root it is skipped, or fails where
-/// nothing may be skipped.
+/// Returns true if a test that needs root can run. Without root, the test is skipped, or fails if
+/// `LAGTRACE_REQUIRE_ALL` is 1.
 pub(crate) fn has_root(test: &str) -> bool {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| {
         use std::os::unix::fs::MetadataExt as _;
@@ -92,14 +92,14 @@ pub(crate) fn has_root(test: &str) -> bool {
     may_run(test, "root", is_root)
 }
 
-/// Returns true if a test that needs this tool may run; see [`has_root`].
+/// Returns true if a test that needs this tool can run; see [`has_root`].
 pub(crate) fn has_tool(test: &str, tool: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let is_there = std::env::split_paths(&paths).any(|folder| folder.join(tool).is_file());
     may_run(test, tool, is_there)
 }
 
-/// Returns true if a test that needs this may run, which is there or not; see [`has_root`].
+/// Returns true if a test can run whose requirement is met (`is_there`); see [`has_root`].
 pub(crate) fn may_run(test: &str, need: &str, is_there: bool) -> bool {
     let is_required = std::env::var_os("LAGTRACE_REQUIRE_ALL").is_some_and(|all| all == "1");
     assert!(

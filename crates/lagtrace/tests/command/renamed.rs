@@ -1,4 +1,4 @@
-//! Waits that the server's kernel renames: packets alone give them another name.
+//! Waits that packets alone name wrongly, and that the server's kernel renames.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
@@ -10,27 +10,27 @@ use super::program::{findings, has_root, lagtrace};
 use super::server::{Manner, Server};
 use super::streamed::Streamed;
 
-/// The two parts of an answer.
+/// The two parts of a response.
 const PARTS: [&[u8]; 2] = [
     b"HTTP/1.1 200 OK\r\nContent-Length: 26\r\n\r\n",
     b"abcdefghijklmnopqrstuvwxyz",
 ];
-/// The range of pauses, in milliseconds. The client's delayed acknowledgement comes 40 ms after the
-/// first part at the earliest (`TCP_DELACK_MIN`): Nagle's algorithm holds the second part for the
-/// rest.
+/// The range of the pause between the parts, in milliseconds. The client's delayed ACK comes at
+/// least 40 ms (`TCP_DELACK_MIN`) after the first part. Nagle's algorithm holds the second part
+/// from the end of the pause until then.
 const PAUSES_MS: [u64; 2] = [10, 28];
 
-/// Draws a pause by chance.
+/// Draws a random pause.
 fn drawn() -> Duration {
     let [least, most] = PAUSES_MS.map(|millis| millis * 1000);
     let chance = RandomState::new().hash_one(());
     Duration::from_micros(least + chance % (most - least))
 }
 
-/// A program that writes the rest of its answer late, and Nagle's algorithm that holds it then:
-/// packets show one stop, which an acknowledgement ends, and call all of it a hold. The server's
-/// kernel saw the write, both for `diagnose` beside a capture and for `watch` beside its own
-/// segments.
+/// A program that writes the second part of its response late, and Nagle's algorithm, which then
+/// holds it. Packets show a single stop that ends with an ACK, so they count all of it as held. The
+/// server's kernel sees the time of the write. `diagnose` joins it with a capture, and `watch` with
+/// its own segments.
 #[test]
 fn a_late_write_behind_a_hold_is_the_programs() {
     const TEST: &str = "renamed::a_late_write_behind_a_hold_is_the_programs";
@@ -52,8 +52,8 @@ fn a_late_write_behind_a_hold_is_the_programs() {
     });
 }
 
-/// Asserts that exchanges were joined to the kernel's turns, and that some of those that are a hold
-/// alone by their packets are a pause and a hold.
+/// Asserts that exchanges were joined with the kernel's data. Some exchanges that are only held
+/// according to the packets must now have a pause and then a hold.
 #[track_caller]
 fn is_renamed(report: &Value, pause: Duration) {
     let joined = &report["watch"]["services"][0]["joined"]["exchanges"];
@@ -78,7 +78,7 @@ fn is_renamed(report: &Value, pause: Duration) {
     );
 }
 
-/// Returns the pause of an exchange that was held right behind it.
+/// Returns the pause of an exchange, if a hold follows it directly.
 fn in_two(exchange: &Value) -> Option<Duration> {
     let waits = exchange["waits"].as_array()?;
     let mut pairs = waits.windows(2);

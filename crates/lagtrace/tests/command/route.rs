@@ -11,15 +11,15 @@ use super::chain::Chain;
 use super::lab::{SHARE, STANDSTILL};
 use super::program::{Run, has_root, has_tool, lagtrace, lagtrace_lab, program, run};
 
-/// The largest excess, in milliseconds, of a hop's least round trip of all runs over that of the
-/// path's settings. The path is a process on a machine that others use too, and late when they keep
-/// it from running: `./figures route` tells how close it is when nothing else runs.
+/// The maximum excess, in milliseconds, of a hop's shortest round trip over the path's settings.
+/// The emulated path is a process, so other processes on the machine can delay it. `./figures
+/// route` shows the accuracy on an idle machine.
 const MARGIN_MS: f64 = 3.0;
-/// The largest time, in milliseconds, by which answers may seem to come sooner than the path lets
-/// them.
+/// The maximum time, in milliseconds, by which a round trip may be shorter than the path's
+/// settings.
 const CLOCK_MS: f64 = 0.1;
 
-/// The options of the shortest investigation that shows its layers.
+/// The options of a short investigation that still reports its layers.
 const BRIEFLY: [&str; 9] = [
     "-c", "2", "-d", "1s", "--rate", "50", "-q", "--format", "json",
 ];
@@ -65,11 +65,11 @@ fn states(report: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// The round trip to each hop of `healthy-hops`, in milliseconds: the second never answers, and the
-/// third at most twice a second.
+/// The round trip to each hop of `healthy-hops`, in milliseconds. The second hop never answers, and
+/// the third at most twice a second.
 const THERE_AND_BACK: [Option<f64>; 4] = [Some(2.0), None, Some(12.0), Some(12.0)];
 
-/// Brings up the lab of that path; `None` where there can be none.
+/// Brings up the lab with this path; `None` if this machine lacks what it needs.
 fn with_hops(test: &str) -> Option<Lab> {
     let is_possible = has_root(test) && has_tool(test, "nginx") && has_tool(test, "ip");
     is_possible.then(|| Lab::up("healthy-hops"))
@@ -78,7 +78,7 @@ fn with_hops(test: &str) -> Option<Lab> {
 #[test]
 fn the_emulated_path_is_told_hop_by_hop() {
     const TEST: &str = "the_emulated_path_is_told_hop_by_hop";
-    // A trace mostly waits for the hop that does not answer.
+    // The groups run in parallel, because a trace mostly waits for the hop that does not answer.
     const GROUPS: [&[&str]; 4] = [
         &["tcp", "tcp"],
         &["tcp", "tcp-connect"],
@@ -101,8 +101,8 @@ fn the_emulated_path_is_told_hop_by_hop() {
     });
 }
 
-/// Returns the least round trip to each hop, in milliseconds, of a trace by each of these methods;
-/// no hop that answers may be missed in any of them.
+/// Returns the shortest round trip to each hop, in milliseconds, over traces by each of these
+/// methods. Asserts that each trace finds all hops that answer.
 fn least_by(test: &str, methods: &[&str]) -> [f64; 4] {
     let mut least_of_all = [f64::MAX; 4];
     let Some(lab) = with_hops(test) else {
@@ -142,7 +142,7 @@ fn rounds_tell_a_silent_hop_from_a_limited_one() {
     assert_eq!(rounds["route"]["loss_from"], Value::Null);
 }
 
-/// The owners of the hops, by a table of ranges, and hops as CSV.
+/// Owners of the hops, from a table of address ranges, and hops as CSV.
 #[test]
 fn hops_have_owners_and_are_lines_of_csv() {
     let Some(lab) = with_hops("hops_have_owners_and_are_lines_of_csv") else {
@@ -180,8 +180,8 @@ fn hops_have_owners_and_are_lines_of_csv() {
     assert!(lines[2].contains(",2,,,,,silent,100.00,"), "{csv}");
 }
 
-/// A healthy route of several hops becomes a layer that is cleared: it says where the delay begins,
-/// and accuses nobody.
+/// A healthy route of several hops becomes a cleared layer of the report. The layer says at which
+/// hop the delay begins, and accuses nobody.
 #[test]
 fn the_way_of_an_investigation_is_cleared() {
     let Some(lab) = with_hops("the_way_of_an_investigation_is_cleared") else {
@@ -202,7 +202,8 @@ fn the_way_of_an_investigation_is_cleared() {
     assert_eq!(report["route"]["loss_from"], Value::Null);
 }
 
-/// A target one hop away, to which there is no route to trace; nothing is waited for.
+/// The route to a target one hop away is not traced, and the investigation does not wait for a
+/// trace.
 #[test]
 fn an_investigation_of_a_near_target_traces_nothing() {
     let test = "an_investigation_of_a_near_target_traces_nothing";
@@ -217,7 +218,7 @@ fn an_investigation_of_a_near_target_traces_nothing() {
     assert!(layers.iter().all(|layer| layer["layer"] != "path"));
 }
 
-/// Returns the layer of the path of an investigation of the chain's target.
+/// Returns the layer of the path, from an investigation of the chain's target.
 fn path_of(chain: &Chain) -> Value {
     let target = "http://10.97.4.2/";
     let report = chain
@@ -228,8 +229,8 @@ fn path_of(chain: &Chain) -> Value {
     path.unwrap_or_else(|| panic!("{layers:#?}")).clone()
 }
 
-/// Routers that limit nothing, one of which drops a third of the short packets that it forwards:
-/// the trace names it as the last hop that loses none of its own.
+/// One of several routers drops a third of the short packets that it forwards. The trace names it
+/// as the last hop without loss. No router limits its ICMP errors.
 #[test]
 fn a_router_that_loses_packets_is_named() {
     let test = "a_router_that_loses_packets_is_named";
@@ -250,8 +251,8 @@ fn a_router_that_loses_packets_is_named() {
     assert!(line.ends_with("echo requests are lost too"), "{line}");
 }
 
-/// Routers that limit how often they answer, as they do unless told otherwise, and one that hardly
-/// ever does: no packet is lost, and nobody is accused.
+/// Routers that limit the rate of their ICMP errors, as they do by default, and one that hardly
+/// ever answers. No packet is lost, and nobody is accused.
 #[test]
 fn routers_that_limit_their_answers_lose_nothing() {
     let test = "routers_that_limit_their_answers_lose_nothing";
@@ -270,7 +271,7 @@ fn routers_that_limit_their_answers_lose_nothing() {
     );
 }
 
-/// A target that drops part of the SYNs itself, behind routers with the same limits.
+/// A target that itself drops some SYNs, behind routers that limit their ICMP errors.
 #[test]
 fn what_the_target_drops_is_not_lost_on_the_way() {
     let test = "what_the_target_drops_is_not_lost_on_the_way";
@@ -290,7 +291,7 @@ fn what_the_target_drops_is_not_lost_on_the_way() {
     );
 }
 
-/// Reports of all options, and over either family, which follow their schema.
+/// The reports with all options, over IPv4 and over IPv6, follow their schema.
 #[test]
 fn every_report_of_a_route_is_as_its_schema_describes() {
     let test = "every_report_of_a_route_is_as_its_schema_describes";

@@ -17,7 +17,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// Starts nginx with these directives in its server, and a key of this kind.
+    /// Starts nginx with these directives in its `server` block, and with a key of this kind.
     fn start(test: &str, lines: &str, key: &[&str]) -> Option<Self> {
         if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "openssl") {
             return None;
@@ -90,7 +90,7 @@ http {{ access_log off; keepalive_requests 1000000; {}
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // SIGTERM lets the master end its workers.
+        // SIGTERM makes the master process end its workers.
         let process = self.child.id().to_string();
         Command::new("kill").arg(process).status().ok();
         self.child.wait().ok();
@@ -167,7 +167,8 @@ fn handshakes_and_requests_are_probed_by_their_phases() {
     ] {
         assert!(text.stdout.contains(part), "{part}: {text:#?}");
     }
-    // A missing page, by either form of the target, and a certificate that nobody trusts.
+    // A missing page, with the target as a host and as a URL, and with an untrusted certificate
+    // that is accepted.
     let missing = [
         "probe", &host, "-m", "http", "--path", "/none", "-k", "-c", "1",
     ];
@@ -210,7 +211,7 @@ fn load_says_what_tls_was_used_and_whom_it_trusted() {
     );
     let count = |kind: &str| tls[kind]["count"].as_u64().unwrap();
     assert_eq!(count("full_ns") + count("resumed_ns"), 5);
-    // Nobody on this host trusts the certificate.
+    // No authority that this host trusts has signed the certificate.
     let report = nginx.run("load", &[]).expect(1).json();
     assert!(notes(&report).contains(&"tls-failed"), "{report:#}");
     let text = report["notes"].to_string();
@@ -224,7 +225,7 @@ fn load_says_what_tls_was_used_and_whom_it_trusted() {
 fn nagle_is_found_within_tls_and_not_where_it_is_off() {
     let test = "nagle_is_found_within_tls_and_not_where_it_is_off";
     for (nodelay, is_faulty) in [("off", true), ("on", false)] {
-        // Responses of several records: each is a write of its own.
+        // A response of several TLS records, each of which is a separate write.
         let lines = format!("tcp_nodelay {nodelay}; ssl_buffer_size 4k;");
         let Some(nginx) = Nginx::start(test, &lines, &ELLIPTIC) else {
             return;
@@ -318,6 +319,6 @@ fn a_certificate_that_is_not_accepted_is_found() {
     assert_eq!(findings(&report), ["tls-failed"], "{report:#}");
     assert_eq!(layer(&report, "tls"), "accused");
     assert!(report["notes"].to_string().contains("self-signed"));
-    // A target to which nobody would connect is not loaded.
+    // There is no load on a target to which no connection is possible.
     assert_eq!(report["load"], serde_json::Value::Null);
 }

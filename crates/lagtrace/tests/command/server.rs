@@ -22,20 +22,23 @@ pub(crate) struct Server {
 pub(crate) enum Manner {
     /// The server answers each request with these bytes.
     Answers(&'static [u8]),
-    /// The server answers with these bytes after this long.
+    /// The server answers with these bytes after a pause of this length.
     AnswersAfter(Duration, &'static [u8]),
-    /// The server sends the first part of its answer at once and the other after this long, with
-    /// Nagle's algorithm on.
+    /// The server answers this number of requests after a pause of this length, and later ones at
+    /// once, with these bytes.
+    AnswersLateAtFirst(u64, Duration, &'static [u8]),
+    /// The server sends the first part of its response at once and the second part after this
+    /// pause, with Nagle's algorithm on.
     AnswersApart(Duration, [&'static [u8]; 2]),
-    /// The server takes this long over each request, one after the other: the rest wait.
+    /// The server takes this time for each request, one after the other, so other requests wait.
     AnswersInTurn(Duration, &'static [u8]),
-    /// The server closes as soon as it has accepted.
+    /// The server closes each connection as soon as it has accepted it.
     ClosesAtOnce,
     /// The server reads and never answers.
     NeverAnswers,
 }
 
-/// A server with a whole and healthy response.
+/// A server with a complete and healthy response.
 pub(crate) const OK: Manner = Manner::Answers(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
 
 impl Server {
@@ -75,12 +78,21 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Wakes the thread from accepting.
+        // The connection wakes the thread that waits in `accept`.
         TcpStream::connect(self.address).ok();
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }
     }
+}
+
+/// The state that all connections of a server share.
+struct Shared {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    /// Number of requests that were answered late, or were to be.
+    late: AtomicU64,
+    turn: Mutex<()>,
 }
 
 fn accept(
@@ -89,36 +101,34 @@ fn accept(
     stop: &Arc<AtomicBool>,
     answered: &Arc<AtomicU64>,
 ) {
-    let turn = Arc::new(Mutex::new(()));
+    let shared = Arc::new(Shared {
+        stop: Arc::clone(stop),
+        answered: Arc::clone(answered),
+        late: AtomicU64::new(0),
+        turn: Mutex::new(()),
+    });
     for stream in listener.incoming().flatten() {
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        let (stop, turn) = (Arc::clone(stop), Arc::clone(&turn));
-        let answered = Arc::clone(answered);
+        let shared = Arc::clone(&shared);
         match manner {
             Manner::ClosesAtOnce => drop(stream),
             _ => drop(thread::spawn(move || {
-                serve(stream, manner, &stop, &turn, &answered);
+                serve(stream, manner, &shared);
             })),
         }
     }
 }
 
-fn serve(
-    mut stream: TcpStream,
-    manner: Manner,
-    stop: &AtomicBool,
-    turn: &Mutex<()>,
-    answered: &AtomicU64,
-) {
+fn serve(mut stream: TcpStream, manner: Manner, shared: &Shared) {
     let mut buffer = [0; 4096];
     let is_apart = matches!(manner, Manner::AnswersApart(..));
     stream.set_nodelay(!is_apart).ok();
     stream
         .set_read_timeout(Some(Duration::from_millis(200)))
         .ok();
-    while !stop.load(Ordering::Relaxed) {
+    while !shared.stop.load(Ordering::Relaxed) {
         match stream.read(&mut buffer) {
             Ok(0) => return,
             Ok(_) => {
@@ -126,6 +136,12 @@ fn serve(
                     Manner::Answers(bytes) => bytes,
                     Manner::AnswersAfter(delay, bytes) => {
                         thread::sleep(delay);
+                        bytes
+                    }
+                    Manner::AnswersLateAtFirst(times, delay, bytes) => {
+                        if shared.late.fetch_add(1, Ordering::Relaxed) < times {
+                            thread::sleep(delay);
+                        }
                         bytes
                     }
                     Manner::AnswersApart(pause, [first, last]) => {
@@ -136,7 +152,7 @@ fn serve(
                         last
                     }
                     Manner::AnswersInTurn(work, bytes) => {
-                        let _mine = turn.lock().unwrap();
+                        let _mine = shared.turn.lock().unwrap();
                         thread::sleep(work);
                         bytes
                     }
@@ -145,7 +161,7 @@ fn serve(
                 if stream.write_all(answer).is_err() {
                     return;
                 }
-                answered.fetch_add(1, Ordering::Relaxed);
+                shared.answered.fetch_add(1, Ordering::Relaxed);
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(_) => return,

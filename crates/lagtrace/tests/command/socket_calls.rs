@@ -1,4 +1,4 @@
-//! Tests of `lagtrace sockets --trace` on calls of the test's own.
+//! Tests of `lagtrace sockets --trace` on calls that the tests make.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -13,10 +13,10 @@ use super::privileges::{NOBODY, copy_for_all};
 use super::program::{Run, has_root, has_tool, lagtrace, run};
 use super::streamed::Streamed;
 
-/// The number of BPF programs in the kernel: at the beginning and the end of each of five calls.
+/// The number of BPF programs: one for the entry and one for the exit of each of five system calls.
 const PROGRAMS: usize = 10;
 
-/// Traces while `work` is done, until it is told to stop.
+/// Traces during `work`, and then interrupts the trace.
 fn traced(arguments: &[&str], work: impl FnOnce()) -> Run {
     let trace = ["sockets", "--trace", "-d", "60s"];
     let tracing = Streamed::start(trace.iter().chain(arguments));
@@ -29,7 +29,7 @@ fn traced(arguments: &[&str], work: impl FnOnce()) -> Run {
     tracing.end().expect(0)
 }
 
-/// Counts the BPF programs that a process has attached, by its descriptors.
+/// Counts the BPF programs that a process has attached, by its file descriptors.
 fn attached(folder: &str) -> usize {
     let entries = fs::read_dir(folder).unwrap().flatten();
     let targets = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
@@ -37,7 +37,7 @@ fn attached(folder: &str) -> usize {
     targets.filter(is_link).count()
 }
 
-/// Returns a connection whose one end was corked for each of this number of answers.
+/// Returns a connection whose server end was corked once for each of `answers` responses.
 fn corking(listener: &TcpListener, answers: usize) -> TcpStream {
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (accepted, _) = listener.accept().unwrap();
@@ -50,8 +50,8 @@ fn corking(listener: &TcpListener, answers: usize) -> TcpStream {
 }
 
 #[test]
-fn calls_are_told_as_they_happen_and_summed_up() {
-    const TEST: &str = "calls_are_told_as_they_happen_and_summed_up";
+fn calls_are_told_as_they_happen() {
+    const TEST: &str = "calls_are_told_as_they_happen";
     if !has_root(TEST) {
         return;
     }
@@ -92,44 +92,17 @@ fn calls_are_told_as_they_happen_and_summed_up() {
     );
     assert_eq!(set[0]["local"], address.to_string());
     assert_eq!(set[0]["pid"], std::process::id());
-    assert!(set[0]["effect"].as_str().unwrap().contains("200 ms"));
     assert!(
         calls
             .windows(2)
             .all(|two| two[0]["at"].as_str() <= two[1]["at"].as_str())
     );
-    let corked = of("service-setting")
-        .into_iter()
-        .find(|row| row["setting"]["name"] == "TCP_CORK")
-        .unwrap();
-    assert_eq!(corked["service"], address.to_string());
-    assert_eq!(
-        (&corked["sockets"], &corked["most_calls"]),
-        (&json!(2), &json!(10))
-    );
-    let setting = &corked["setting"];
-    assert_eq!((&setting["on"], &setting["off"]), (&json!(10), &json!(10)));
-    assert_eq!(setting["before"], json!(["0"]));
-    assert_eq!(setting["now"], json!(["0"]));
-    assert_eq!(setting["callers"][0]["pid"], std::process::id());
-    assert!(
-        corked["remarks"][0]
-            .as_str()
-            .unwrap()
-            .contains("set 10 and cleared 10 times")
-    );
-    // The other end calls connect, from a port that the kernel chose.
-    let connect = of("service-setting")
-        .into_iter()
-        .find(|row| row["setting"]["name"] == "connect")
-        .unwrap();
-    assert_eq!(connect["service"], format!("→ {address}"));
-    assert_eq!(of("called-socket").len(), 4, "{run:#?}");
+    assert_eq!(lines.len(), calls.len(), "nothing else is printed");
 }
 
 #[test]
-fn people_read_it_as_straces_lines_and_a_table() {
-    const TEST: &str = "people_read_it_as_straces_lines_and_a_table";
+fn people_read_it_as_straces_lines() {
+    const TEST: &str = "people_read_it_as_straces_lines";
     if !has_root(TEST) {
         return;
     }
@@ -147,25 +120,8 @@ fn people_read_it_as_straces_lines_and_a_table() {
         line.contains(&own) && line.contains(&format!("<TCPv6:[[::1]:{port}->[::1]:")),
         "{line}"
     );
-    assert!(line.contains("# Nagle's algorithm off"), "{line}");
-    let (_, table) = run
-        .stdout
-        .split_once("Programs and the options that they set")
-        .unwrap();
-    assert!(
-        table.contains("TCP_CORK") && table.contains("0 → 1"),
-        "{table}"
-    );
-    assert!(table.contains("set 3 and cleared 3 times"), "{table}");
-    let quiet = traced(&["-p", &asked, "-q"], || drop(corking(&listener, 3)));
-    assert!(!quiet.stdout.contains("setsockopt("), "{}", quiet.stdout);
-    assert!(quiet.stdout.contains("TCP_CORK"), "{}", quiet.stdout);
     let nothing = traced(&["-p", "1"], || drop(corking(&listener, 1)));
-    assert!(
-        nothing.stdout.contains("No such call"),
-        "{}",
-        nothing.stdout
-    );
+    assert_eq!(nothing.stdout, "");
 }
 
 #[test]
@@ -177,6 +133,7 @@ fn what_makes_no_sense_together_is_refused() {
         (&["-d", "1s"], "--trace"),
         (&["--trace", "/run/some.sock"], "--pid or --name"),
         (&["--trace", "--pid", "4294967295"], "no process"),
+        (&["--trace", "--format", "json"], "--format ndjson"),
     ] {
         let run = lagtrace(["sockets"].iter().chain(arguments)).expect(2);
         assert!(run.stderr.contains(word), "{arguments:?}: {}", run.stderr);

@@ -1,4 +1,4 @@
-//! Tests of `lagtrace sockets` on UDP and Unix sockets of the test's own.
+//! Tests of `lagtrace sockets` on UDP and Unix sockets that the tests open.
 
 use std::io::{ErrorKind, Write as _};
 use std::net::UdpSocket;
@@ -69,7 +69,7 @@ fn datagrams_that_found_no_room_are_counted() {
         assert!(remarks(&full).contains("set by a program"), "{full:#}");
     }
     assert_eq!(read_all(&reader) + drops, 100);
-    // The buffer has room again, so a single look accuses nobody.
+    // The buffer has room again, so a single survey reports no problem.
     assert!(!remarks(&look()).contains("slowly"));
     assert!(shown(&["-t", "-p", &asked]).is_empty());
     let text = lagtrace(["sockets", "-ul", "-p", &asked]).expect(0).stdout;
@@ -89,7 +89,7 @@ fn drops_under_the_eyes_are_told_from_older_ones() {
         "sockets", "-u", "-p", &asked, "-f", "-i", "20ms", "-d", "60s",
     ];
     let mut following = Streamed::start(follow.iter().chain(&["--format", "ndjson"]));
-    // Another socket with one of these ports shows that it looks.
+    // A new socket with one of these ports shows that `sockets` has begun.
     let connect = || {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(("127.0.0.1", other)).unwrap();
@@ -157,7 +157,8 @@ fn both_ends_of_a_unix_socket_are_joined() {
         writer["remote"].as_str().unwrap(),
         reader["local"].as_str().unwrap()
     );
-    // By path the whole connection is found, and by kind among all others.
+    // With a path, both ends of the connection are found; with `-x`, they are among all Unix
+    // sockets.
     let pid = own.to_string();
     assert!(shown(&["-x", "--pid", &pid]).len() >= list.len());
     assert!(

@@ -1,4 +1,4 @@
-//! Tests of `lagtrace sockets` on sockets of the test's own.
+//! Tests of `lagtrace sockets` on sockets that the tests open.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -42,7 +42,7 @@ fn both_ends_of_a_connection_are_shown_with_their_options() {
         (&json!(true), &json!("ESTAB"))
     );
     assert_eq!(mine["holders"][0]["pid"], own);
-    // The other connection is not accepted yet, so nobody holds its far end.
+    // The other connection is not accepted yet, so no process holds its far end.
     assert_eq!(mine["peer"][0]["pid"], own);
     let far: Vec<_> = of(&report, port)
         .into_iter()
@@ -71,7 +71,8 @@ fn both_ends_of_a_connection_are_shown_with_their_options() {
     );
 }
 
-/// The shortest interval, with which it neither runs on nor takes a whole processor.
+/// With the shortest interval, the program neither runs on after the interrupt nor uses a whole
+/// processor.
 #[test]
 fn following_ends_when_it_is_told_to() {
     let run = lagtrace(["sockets", "-l", "-f", "-i", "1ns", "-d", "200ms"]).expect(0);
@@ -131,7 +132,7 @@ fn one_end_is_enough_to_name_connections() {
         let run = lagtrace(["sockets", end, "--format", "json"]).expect(0);
         run.json()["live"].as_array().map_or(0, Vec::len)
     };
-    // Both ends of the connection are here, and one has a listener.
+    // Both ends of the connection are on this host, and one of them also has a listener.
     assert_eq!(shown(&here.to_string()), 2);
     assert_eq!(shown(&address.to_string()), 3);
     assert!(shown(&format!("localhost:{}", address.port())) >= 3);

@@ -1,5 +1,5 @@
-//! A run of the program whose lines are read as they come, so that a test acts at a moment that it
-//! has seen, and not after a while.
+//! A run of the program whose lines are read as they are printed. A test can act on an event
+//! that it has seen, instead of waiting for a fixed time.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use super::program::{Run, program};
 
-/// The longest wait for an event that should come at once.
+/// Maximum wait for an event that should happen at once.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A run that is under way.
+/// A program that is running.
 pub(crate) struct Streamed {
     child: Child,
     lines: Receiver<Line>,
@@ -47,7 +47,7 @@ impl Streamed {
         self.child.id()
     }
 
-    /// Waits for a line that satisfies `is_it`; fails where none comes.
+    /// Waits for a line that satisfies `is_it`; panics if there is none in time.
     #[track_caller]
     pub(crate) fn until(&mut self, is_it: impl Fn(&str) -> bool) {
         let end = Instant::now() + PATIENCE;
@@ -60,7 +60,7 @@ impl Streamed {
         panic!("in vain: {:#?}", self.said);
     }
 
-    /// Acts again and again until a line satisfies `is_it`.
+    /// Repeats `act` until a line satisfies `is_it`.
     #[track_caller]
     pub(crate) fn provoke<T>(&mut self, mut act: impl FnMut() -> T, is_it: impl Fn(&str) -> bool) {
         let end = Instant::now() + PATIENCE;
@@ -111,11 +111,11 @@ impl Streamed {
     }
 }
 
-/// Sends on the lines of a stream until it ends.
+/// Passes on the lines of a stream until it ends.
 fn forward(stream: usize, from: impl Read + Send + 'static, to: Sender<Line>) {
     thread::spawn(move || {
         for line in BufReader::new(from).lines() {
-            // A test that has failed reads no more.
+            // A test that has failed does not receive lines any more.
             let Ok(()) = to.send((stream, line.unwrap())) else {
                 return;
             };

@@ -1,4 +1,4 @@
-//! Targets, healthy and faulty, on this host. No privilege is needed here.
+//! Healthy and faulty targets on this host. No privilege is needed.
 
 use std::net::TcpListener;
 
@@ -11,8 +11,8 @@ fn diagnose(url: &str) -> Run {
     lagtrace(["diagnose", url, "--format", "json"].iter().chain(load))
 }
 
-/// Checks that the cause is found first in a server of this behaviour. Behind it a busy machine may
-/// have shown causes of its own.
+/// Checks that the cause is the first finding for a server with this behaviour. On a busy machine
+/// there may be further findings.
 #[track_caller]
 fn expect_cause(manner: Manner, cause: &str) -> Run {
     let server = Server::start(manner);
@@ -45,7 +45,7 @@ fn a_healthy_server_has_no_finding() {
 
 #[test]
 fn nobody_listening_is_said_at_once() {
-    // A port that was free a moment ago.
+    // A port that was free a moment ago, so no program listens there.
     let address = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -53,7 +53,7 @@ fn nobody_listening_is_said_at_once() {
     let run = diagnose(&format!("http://{address}/")).expect(1);
     let report = run.json();
     assert_eq!(findings(&report), ["connection-refused"]);
-    // A target to which nobody can connect is not loaded.
+    // There is no load on a target to which no connection is possible.
     assert_eq!(report["load"], serde_json::Value::Null);
 }
 

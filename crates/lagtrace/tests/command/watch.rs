@@ -1,4 +1,4 @@
-//! Tests of `lagtrace watch` beside real servers.
+//! Tests of `lagtrace watch` with real servers.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -9,13 +9,13 @@ use super::lab::{Lab, Load, until, verdict};
 use super::privileges::{NOBODY, copy_for_all};
 use super::program::{findings, has_root, has_tool, lagtrace, program, run};
 
-/// Starts a load of that port that leaves most of the processors' time.
+/// Starts a load on this port that leaves most of the processors' time free.
 fn load(lab: &Lab, port: &str) -> Load {
     Load::begin(lab, port, &["-c", "20", "--rate", "300"])
 }
 
-/// Checks that nothing points into a file, as none holds what was watched, and that examples say
-/// when and on which connection they were.
+/// Checks that the report contains no packet numbers, because there is no capture file. Instead,
+/// each example must have its time and its connection.
 fn names_no_packets(report: &Value) {
     let findings = report["findings"].as_array().unwrap();
     let shown = findings.iter().map(|finding| &finding["exemplars"]);
@@ -38,8 +38,8 @@ fn names_no_packets(report: &Value) {
     assert!(!report.to_string().contains("frame.number"));
 }
 
-/// Exchanges as lines of their own when they close, whole and with their waits; the report's lines
-/// come after them. A reader that ends, ends the watch.
+/// Each exchange is printed as a line when it closes, complete and with its waits. The report's
+/// lines come after them. The watch ends when the reader of its output exits.
 #[test]
 fn exchanges_are_lines_as_they_close() {
     const TEST: &str = "exchanges_are_lines_as_they_close";
@@ -72,15 +72,15 @@ fn exchanges_are_lines_as_they_close() {
                 .sum();
             assert_eq!(line["latency_ns"], sum, "{line:#}");
         }
-        // The line of a request is among its first 64 bytes.
+        // The kernel passes on the first 64 bytes of a request, which contain its request line.
         let named = whole.iter().filter(|line| line["request"] == "GET /");
         assert_eq!(named.count(), whole.len());
         let watched = lines.iter().find(|line| line["type"] == "watch").unwrap();
-        // The stages of the last requests may be missing where the watch ends.
+        // At the end of the watch, the stages of the last requests may be missing.
         let timed = watched["latency_ns"]["count"].as_u64().unwrap();
         let looked_at = watched["services"][0]["turns"].as_u64().unwrap();
-        // The kernel times every request, and until after the last segment that is shown;
-        // a look at segments may be cut short where the machine stands still for a moment.
+        // The kernel times every request, and continues after the last segment that is shown. If
+        // the machine stands still for a moment, some segments are not observed.
         let whole = whole.len() as u64;
         assert!(
             whole <= timed && whole * 4 >= looked_at * 3,
@@ -98,7 +98,8 @@ fn parsed(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
-/// Returns the first lines of a watch without an end, which ends well when nobody reads on.
+/// Returns the first lines of a watch without a time limit. The watch must end successfully after
+/// its reader exits.
 fn first_lines(count: usize) -> Vec<Value> {
     let mut watch = Command::new(program())
         .args(["watch", "-p", "80", "--format", "ndjson", "-q"])
@@ -121,8 +122,8 @@ fn first_lines(count: usize) -> Vec<Value> {
     list
 }
 
-/// The page that a terminal shows while it goes on, which is gone when the report comes; with
-/// --quiet there is none.
+/// On a terminal, a page is shown while the watch runs, and removed before the report is printed.
+/// With --quiet there is no page.
 #[test]
 fn a_terminal_shows_a_page_meanwhile() {
     const TEST: &str = "a_terminal_shows_a_page_meanwhile";
@@ -167,8 +168,8 @@ fn a_terminal_shows_a_page_meanwhile() {
     });
 }
 
-/// The case by the server's kernel alone: under load of both services the one that holds its
-/// answers back is proven to; its healthy twin is not accused.
+/// The case, seen only by the server's kernel. With load on both services, the one that holds its
+/// responses back is proven to do so, and its healthy twin is not accused.
 #[test]
 fn the_case_is_proven_by_watching_the_server() {
     const TEST: &str = "the_case_is_proven_by_watching_the_server";
@@ -177,7 +178,7 @@ fn the_case_is_proven_by_watching_the_server() {
             return;
         };
         let loads = ["8080", "80"].map(|port| load(&lab, port));
-        // Other labs of this host have the same addresses.
+        // Other labs on this host have the same addresses, so the namespace must match too.
         let server = lab.namespace("server");
         let watch = ["watch", "-p", "80,8080", "-d", "2s", "--netns", &server];
         let report = lagtrace(watch.into_iter().chain(["--format", "json"]));

@@ -1,5 +1,5 @@
-//! Causes that only the server's own kernel can tell apart, on the lab's real
-//! servers: to packets all of them are a server that thinks.
+//! Causes that only the server's own kernel can distinguish, on the lab's real servers. Packets
+//! show only a server that is slow before its response.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use super::lab::{Lab, Load, until, verdict};
 use super::program::{findings, has_root, has_tool, lagtrace, program, run};
 use super::streamed::Streamed;
 
-/// Judges the report of watching a scenario's server under load for two seconds.
+/// Passes to `judge` the report of watching a scenario's server under load for two seconds.
 fn watched(test: &str, scenario: &str, load: &[&str], judge: impl FnOnce(&Value)) {
     watched_for(test, scenario, load, "2s", judge);
 }
@@ -28,7 +28,7 @@ fn watched_for(
     });
 }
 
-/// Watches a service's namespace for two seconds while `load` asks it, and returns the report.
+/// Watches a service's namespace for two seconds under load, and returns the report.
 fn watch_under_load(lab: &Lab, port: &str, load: &[&str]) -> Value {
     watch_for(lab, port, load, "2s")
 }
@@ -40,7 +40,7 @@ fn watch_for(lab: &Lab, port: &str, load: &[&str], duration: &str) -> Value {
     lagtrace(watched.iter().chain(&["--format", "json"])).json()
 }
 
-/// Returns the evidence of the kernel for the first finding, which is proven.
+/// Checks that the first finding is this cause, proven, and returns its evidence from the kernel.
 #[track_caller]
 fn proven(report: &Value, cause: &str) -> String {
     assert_eq!(findings(report)[0], cause, "{report:#}");
@@ -79,15 +79,16 @@ fn a_quota_that_is_used_up_is_told_from_work() {
         let shown = proven(report, "cpu-quota");
         assert!(shown.contains("used up its quota"), "{shown}");
         assert!(report["watch"]["throttling"]["periods"].as_u64() > Some(5));
-        // The server's threads wait for their next period, and nobody stopped them.
+        // The server's threads wait for the quota's next period, so this is not a stop of the whole
+        // program.
         assert!(!findings(report).contains(&"stop-the-world"), "{report:#}");
-        // Each request is found, also right after an acknowledgement.
+        // Every request is found, including those that directly follow a bare ACK.
         let [count, cut] = ["count", "cut"].map(|which| report["exchanges"][which].as_u64());
         assert!(count > Some(20) && cut < Some(5), "{count:?}, {cut:?}");
     });
 }
 
-/// Returns the bytes that wait in the queue of the server's device.
+/// Returns the number of bytes in the queue of the server's device.
 fn backlog(lab: &Lab) -> u64 {
     let namespace = lab.namespace("server");
     let mut tc = Command::new("tc");
@@ -113,7 +114,7 @@ fn answers_in_the_queue_of_the_servers_device_are_told_from_work() {
         let shown = proven(&report, "qdisc-dwell");
         assert!(shown.contains("the device's driver"), "{shown}");
         until("the queue is gone", || backlog(&lab) == 0);
-        // Alone in the queue, answers wait for none before them.
+        // Alone in the queue, a response does not wait for packets before it.
         let report = watch_under_load(&lab, "8080", &["-c", "1", "--rate", "20"]);
         let causes = findings(&report);
         assert!(!causes.contains(&"qdisc-dwell"), "{report:#}");
@@ -136,8 +137,8 @@ fn a_download_waits_only_behind_itself(lab: &Lab) {
     assert!(!lines.contains("qdisc-dwell"), "{lines}");
 }
 
-/// Uploads that find no memory in the socket; the same ones into buffers that were small from the
-/// beginning on are held back by their windows, and nothing of them is dropped.
+/// Uploads for which the socket has no memory. If the receive buffers were small from the
+/// beginning, the same uploads are limited by the receive window instead, and no packet is dropped.
 #[test]
 fn what_a_socket_has_no_memory_for_is_told_from_a_closed_window() {
     const TEST: &str = "what_a_socket_has_no_memory_for_is_told_from_a_closed_window";
@@ -171,12 +172,12 @@ fn no_memory_is_told_from_a_closed_window(lab: &Lab) {
     assert!(watched["turns"].as_u64() > Some(0), "{report:#}");
 }
 
-/// Stops of all of nginx at times.
+/// All processes of nginx are stopped from time to time.
 #[test]
 fn a_server_that_is_stopped_is_told_from_one_that_works() {
     const TEST: &str = "a_server_that_is_stopped_is_told_from_one_that_works";
     let load = ["-c", "6", "--rate", "150"];
-    // Three stops must be seen, and there is one in each 800 ms at best.
+    // The rule needs three stops, and there is at most one in 800 ms.
     watched_for(TEST, "stop-the-world-nginx", &load, "5s", |report| {
         let shown = proven(report, "stop-the-world");
         assert!(shown.contains("stay unread"), "{shown}");
@@ -207,7 +208,7 @@ fn equal_addresses_in_two_namespaces_are_told_apart() {
     }
 }
 
-/// A kernel without a description of its types, seen in a mount namespace that hides it.
+/// A kernel without BTF, which a mount namespace simulates by hiding the file.
 #[test]
 fn a_kernel_that_does_not_describe_its_types_is_said() {
     const TEST: &str = "a_kernel_that_does_not_describe_its_types_is_said";

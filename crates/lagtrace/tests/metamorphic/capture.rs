@@ -14,7 +14,7 @@ const RAW: u16 = 101;
 const COOKED: u16 = 113;
 const COOKED_2: u16 = 276;
 
-/// A capture's frames in their order.
+/// The frames of a capture, in their order.
 #[derive(Clone, Debug)]
 pub(crate) struct Capture {
     pub(crate) link: u16,
@@ -25,7 +25,7 @@ pub(crate) struct Capture {
 pub(crate) struct Frame {
     /// The time in nanoseconds since 1970.
     pub(crate) at: i64,
-    /// The bytes before the network's header.
+    /// The link-layer header.
     pub(crate) head: Vec<u8>,
     pub(crate) network: Network,
 }
@@ -40,12 +40,11 @@ pub(crate) enum Network {
 /// The file format in which a capture is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
-    /// Classic pcap with nanoseconds, in the byte order of a little-endian machine or of a
-    /// big-endian one.
+    /// Classic pcap with nanoseconds, in big-endian or in little-endian byte order.
     Pcap { is_big_endian: bool },
     /// Classic pcap with microseconds.
     CoarsePcap,
-    /// Pcapng, in units of `if_tsresol`, counted from `offset` seconds after 1970.
+    /// Pcapng with this `if_tsresol`, and with times relative to `offset` seconds after 1970.
     Pcapng { resolution: u8, offset: i64 },
 }
 
@@ -80,7 +79,7 @@ impl Capture {
         }
     }
 
-    /// Returns all packets that are parsed.
+    /// Returns all parsed packets.
     pub(crate) fn packets(&self) -> impl Iterator<Item = &Packet> {
         self.frames.iter().filter_map(Frame::packet)
     }
@@ -89,12 +88,12 @@ impl Capture {
         self.frames.iter_mut().filter_map(Frame::packet_mut)
     }
 
-    /// Sorts the frames by time, those of equal times as they are.
+    /// Sorts the frames by time. Frames of equal time keep their order.
     pub(crate) fn sort(&mut self) {
         self.frames.sort_by_key(|frame| frame.at);
     }
 
-    /// Returns the file, each frame cut to `snap` bytes.
+    /// Returns the file, with each frame cut to `snap` bytes.
     pub(crate) fn file(&self, form: Form, snap: usize) -> Vec<u8> {
         match form {
             Form::Pcap { is_big_endian } => self.pcap(is_big_endian, 1, snap),
@@ -153,7 +152,7 @@ impl Capture {
             let since = u128::try_from(since).expect("a time after the offset");
             let ticks = match resolution & 0x80 {
                 0 => since * 10_u128.pow(resolution.into()) / 1_000_000_000,
-                // Rounded up, so that it reads as the same nanosecond.
+                // Rounded up, so that reading the time gives the same nanosecond.
                 _ => (since << (resolution & 0x7f)).div_ceil(1_000_000_000),
             };
             let (bytes, len) = frame.bytes(snap);
@@ -174,7 +173,7 @@ impl Capture {
     }
 }
 
-/// Returns a pcapng block around `body`, padded.
+/// Returns a pcapng block that contains `body`, with padding.
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let padded = body.len().next_multiple_of(4);
     let total = (padded as u32 + 12).to_le_bytes();
@@ -233,8 +232,8 @@ impl Frame {
         (bytes, self.head.len() + len)
     }
 
-    /// Returns the bytes of a frame's head that name the network protocol; `None` where it has
-    /// none.
+    /// Returns the bytes of the link-layer header that contain the network protocol; `None` if it
+    /// has none.
     pub(crate) fn ethertype_mut(&mut self, link: u16) -> Option<&mut [u8]> {
         let at = match link {
             COOKED_2 => 0,
@@ -244,7 +243,7 @@ impl Frame {
     }
 }
 
-/// Returns the length of a frame's head.
+/// Returns the length of a frame's link-layer header.
 pub(crate) fn head_len(link: u16, bytes: &[u8]) -> usize {
     match link {
         ETHERNET => {

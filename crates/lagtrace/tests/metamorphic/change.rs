@@ -13,14 +13,14 @@ use crate::{clock, delay, exceptions, identity, part, place, size};
 /// A change of a capture.
 pub(crate) struct Change {
     pub(crate) name: &'static str,
-    /// Makes the changed capture; returns `None` where that is impossible, or where the truth
-    /// depends on what would change.
+    /// Makes the changed capture; `None` if this is impossible, or if the truth depends on what is
+    /// changed.
     pub(crate) make: fn(&Loaded<'_>, &mut Draw) -> Option<Changed>,
-    /// True if the changed capture holds fewer requests: then the cost of each affected one is
-    /// compared.
+    /// True if the changed capture has fewer requests; then the cost per affected request is
+    /// compared, not the total cost.
     pub(crate) leaves_out: bool,
-    /// True if the change adds time whose place a diagnosis may find; but it must accuse nobody
-    /// more than before.
+    /// True if the change adds time. The diagnosis may then locate this time, but must not accuse
+    /// anybody who was not accused before.
     pub(crate) adds_time: bool,
 }
 
@@ -28,12 +28,12 @@ pub(crate) struct Change {
 pub(crate) enum Changed {
     /// A single file.
     File(Vec<u8>),
-    /// Several files, in the order in which they are given, with a folder that may hold them.
+    /// Several files, in the order in which they are analysed, and the folder that contains them.
     Pieces(
         Vec<PathBuf>,
         #[allow(dead_code, reason = "it goes when nobody holds it")] TempDir,
     ),
-    /// The files of both ends, in this order and reversed.
+    /// The captures of both ends; they are analysed in this order and in the reverse order.
     BothEnds([PathBuf; 2]),
 }
 
@@ -198,7 +198,8 @@ fn whole(changed: &Capture, form: Form) -> Option<Changed> {
     Some(Changed::File(changed.file(form, usize::MAX)))
 }
 
-/// Returns the capture with each packet cut to this number of bytes, Ethernet's head included.
+/// Returns the capture with each packet cut to `snap` bytes, including 14 bytes for an Ethernet
+/// header.
 fn cut_to(it: &Loaded<'_>, snap: i64) -> Option<Changed> {
     let head = it.capture.frames.first()?.head.len();
     Some(Changed::File(

@@ -1,4 +1,4 @@
-//! Changes of times: of the capture's clock, of its timestamps, of the hosts' timestamp options.
+//! Changes of times: of the capture's clock, of its timestamps, and of the hosts' TCP timestamps.
 
 use std::collections::HashMap;
 
@@ -9,15 +9,15 @@ use crate::packet::Way;
 /// A second in nanoseconds.
 const SECOND: i64 = 1_000_000_000;
 const YEAR: i64 = 31_556_952;
-/// The most by which a timestamp strays, in nanoseconds.
+/// Maximum deviation of a timestamp, in nanoseconds.
 const STRAY: i64 = 20_000;
 
-/// Returns the capture at another time: years away, before 1970, or just after it; and a format
-/// that can express it.
+/// Returns the capture moved to another time: years later or earlier, before 1970, or just after
+/// it. Also returns a format that can express this time.
 pub(crate) fn elsewhen(capture: &Capture, draw: &mut Draw) -> (Capture, Form) {
     let first = capture.frames.iter().map(|frame| frame.at).min();
     let nanos = draw.from(0, SECOND - 1);
-    // The year 2262 is the last one that nanoseconds reach.
+    // 64-bit nanoseconds since 1970 end in 2262.
     let (begin, form) = match draw.from(0, 3) {
         0 => (draw.from(1, 1000) * SECOND, Form::PLAIN),
         1 => (draw.from(60, 135) * YEAR * SECOND, Form::PLAIN),
@@ -40,14 +40,14 @@ pub(crate) fn elsewhen(capture: &Capture, draw: &mut Draw) -> (Capture, Form) {
     let first = first.unwrap_or_default();
     let mut capture = capture.clone();
     for frame in &mut capture.frames {
-        // Subtracted first: the two ends of time are further apart than nanoseconds reach.
+        // The subtraction comes first, because the sum of both times could exceed 64 bits.
         frame.at = frame.at - first + begin + nanos;
     }
     (capture, form)
 }
 
-/// Returns the capture with each timestamp of one side's packets up to 20 µs off, and the packets
-/// in their order.
+/// Returns the capture with the timestamps of one direction changed by up to 20 µs. The order of
+/// packets is kept.
 pub(crate) fn jittered(
     capture: &Capture,
     services: impl Fn(u16) -> bool,
@@ -56,8 +56,8 @@ pub(crate) fn jittered(
     strayed(capture, services, draw, true)
 }
 
-/// Returns the capture with timestamps that stray as in [`jittered`], where packets of one
-/// direction may pass those of the other.
+/// Returns the capture with timestamps changed as in [`jittered`], but packets of one direction may
+/// overtake those of the other.
 pub(crate) fn disordered(
     capture: &Capture,
     services: impl Fn(u16) -> bool,
@@ -92,7 +92,7 @@ fn strayed(
     capture
 }
 
-/// Returns the capture with TCP timestamps of clocks that are slower by this part.
+/// Returns the capture with TCP timestamps whose clock rate is multiplied by `rate`.
 pub(crate) fn slower(capture: &Capture, rate: f64) -> Capture {
     let mut capture = capture.clone();
     let mut begins: HashMap<Way, u32> = HashMap::new();
@@ -109,7 +109,7 @@ pub(crate) fn slower(capture: &Capture, rate: f64) -> Capture {
             continue;
         };
         let begin = *begins.entry(way).or_insert(value);
-        // A clock that is echoed before it is seen begins at the echo.
+        // If a clock is echoed before its own first timestamp, it begins at the echoed value.
         let echo = match echo {
             0 => 0,
             echo => at(*begins.entry(way.back()).or_insert(echo), echo),

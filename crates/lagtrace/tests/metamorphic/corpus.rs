@@ -20,7 +20,7 @@ use crate::draw::Draw;
 /// The capture of one end of a recording.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
-    /// The recording's name and the end's.
+    /// The names of the recording and of the end.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Said {
     pub(crate) first: Option<First>,
     /// All findings, by cause and culprit.
     pub(crate) all: Vec<(Id, Owner)>,
-    /// The findings that accuse somebody, and do not only say where time went.
+    /// The findings that accuse somebody, without those that only locate time.
     pub(crate) accused: Vec<(Id, Owner)>,
 }
 
@@ -50,9 +50,9 @@ pub(crate) struct First {
     pub(crate) cause: Id,
     pub(crate) culprit: Owner,
     pub(crate) cost_ns: u64,
-    /// The number of requests whose time it cost.
+    /// The number of requests that the finding affects.
     pub(crate) affected: u64,
-    /// The number of requests in which it was looked for.
+    /// The number of requests in which the cause was looked for.
     pub(crate) of: u64,
 }
 
@@ -110,7 +110,7 @@ impl Subject {
 }
 
 impl Loaded<'_> {
-    /// Draws a healthy capture without a finding; `None` if 20 draws find none.
+    /// Draws a healthy capture without a finding; `None` if 20 draws do not find one.
     pub(crate) fn healthy(&self, draw: &mut Draw) -> Option<Capture> {
         for _ in 0..20 {
             let other = &self.all[draw.from(0, self.all.len() as i64 - 1) as usize];
@@ -189,8 +189,9 @@ impl Said {
 }
 
 impl Said {
-    /// Returns true if this is an honest rest of a diagnosis whose first finding has lost its
-    /// evidence: the same owner, time whose owner is not known, or a finding that was there before.
+    /// Returns true if this diagnosis is acceptable after the first finding has lost its evidence.
+    /// The first finding must now have the same owner, or be time of an unknown owner, or have been
+    /// a finding before.
     pub(crate) fn is_rest_of(&self, whole: &Self) -> bool {
         let (Some(lost), Some(first)) = (whole.first, self.first) else {
             return false;

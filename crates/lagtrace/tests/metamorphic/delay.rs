@@ -1,5 +1,6 @@
-//! Changes that add time: a host or a path that stands still for a moment, and clients that go on
-//! when they like. Later packets of a connection come later, by the clocks of its ends too.
+//! Changes that add time: a host or a path stands still for a moment, or clients pause between
+//! requests. Later packets of the connection are moved by the same time, and so are the TCP
+//! timestamps of its ends.
 
 use std::collections::HashMap;
 
@@ -8,24 +9,26 @@ use crate::draw::Draw;
 use crate::packet::Way;
 
 const MS: i64 = 1_000_000;
-/// The least and the longest stand-still, shorter than any timer.
+/// The minimum and maximum duration of a standstill, in nanoseconds. It is shorter than any
+/// retransmission timeout.
 const STALL: (i64, i64) = (40 * MS, 170 * MS);
-/// The time within which packets come together that were under way when the path stood still.
+/// While the path stands still, packets queue and then arrive together. All packets within this
+/// time after the first one count as queued, in nanoseconds.
 const TOGETHER: i64 = 3 * MS;
 
-/// The delay of one connection, keyed by the way from its client.
+/// The delay of one connection, identified by the direction from its client.
 #[derive(Debug, Default)]
 struct Later {
     by: i64,
-    /// True if the last data were the server's.
+    /// True if the last data came from the server.
     is_answered: bool,
-    /// The time of the packet that was held first, and whether it was the server's.
+    /// The time of the first packet that was held, and true if the server sent it.
     held: Option<(i64, bool)>,
-    /// The milliseconds added to the timestamps of the server and of the client.
+    /// The milliseconds added to each TCP timestamp: of the server, and of the client.
     stamps: [HashMap<u32, u32>; 2],
 }
 
-/// A packet of a connection, as far as a delay depends on it.
+/// The properties of a packet on which its delay depends.
 #[derive(Clone, Copy, Debug)]
 struct Passing {
     at: i64,
@@ -38,12 +41,12 @@ struct Passing {
 enum Still {
     Client,
     Server,
-    /// The path: all packets that come to the capture from the other end are held up.
+    /// The path. All packets that come from the other end to the capture point are delayed.
     Path,
 }
 
-/// Returns the capture with one moment, drawn, in which the client, the server or the path stands
-/// still.
+/// Returns the capture with one randomly chosen moment in which the client, the server or the path
+/// stands still.
 pub(crate) fn stalled(
     capture: &Capture,
     services: impl Fn(u16) -> bool,
@@ -67,7 +70,8 @@ pub(crate) fn stalled(
             later.held = Some((passing.at, passing.is_servers));
             later.by += end - passing.at;
         }
-        // Packets that the path held had been sent, and timestamped, before.
+        // Packets that the path delayed were sent, and got their TCP timestamp, before the
+        // standstill ended.
         let was_sent = later.held.is_some_and(|(since, is_servers)| {
             is_servers == passing.is_servers && passing.at < since + TOGETHER
         });
@@ -76,7 +80,7 @@ pub(crate) fn stalled(
     Some(delayed(capture, services, &mut delay))
 }
 
-/// Returns the capture with pauses of any length, drawn, before some of each connection's requests.
+/// Returns the capture with pauses of random length before some requests of each connection.
 pub(crate) fn paused(
     capture: &Capture,
     services: impl Fn(u16) -> bool,
@@ -94,8 +98,9 @@ pub(crate) fn paused(
     delayed(capture, services, &mut delay)
 }
 
-/// Returns the capture with each connection later by the time that `delay` adds before a packet;
-/// `delay` returns true for a packet that had been sent before that.
+/// Returns the capture with packets delayed by `delay`, which increases the delay of a connection
+/// before some packets. It returns true for a packet that was sent before the delay, and keeps its
+/// TCP timestamp.
 fn delayed(
     capture: &Capture,
     services: impl Fn(u16) -> bool,

@@ -1,11 +1,11 @@
 //! Numbers drawn from a seed.
 
-/// A generator of numbers: equal seeds draw equal ones (SplitMix64).
+/// A random number generator (SplitMix64). Equal seeds give equal numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Draw(u64);
 
 impl Draw {
-    /// Returns a generator for this name, whose numbers are independent of another name's.
+    /// Returns a generator for this name. Generators of different names are independent.
     pub(crate) fn new(seed: u64, name: &str) -> Self {
         let mut hash = seed ^ 0xcbf2_9ce4_8422_2325;
         for byte in name.bytes() {

@@ -1,12 +1,12 @@
-//! Exceptions: diagnoses whose evidence a change takes away.
+//! Exceptions: diagnoses that may differ after a change, because the change removes their evidence.
 
 use lagtrace_core::registry::Id;
 
 use crate::corpus::Loaded;
 use crate::outcome::Outcome;
 
-/// Causes and places that only whole messages show: frames of HTTP/2, records and flights
-/// of TLS, bodies, answers of name servers.
+/// Causes and places that only complete messages show: HTTP/2 frames, TLS records and flights,
+/// bodies, and answers of name servers.
 const IN_MESSAGES: &[Id] = &[
     Id::CompressionCost,
     Id::DnsTcpFallback,
@@ -19,7 +19,7 @@ const IN_MESSAGES: &[Id] = &[
     Id::TlsSlowHandshake,
 ];
 
-/// Causes that the heads of messages show.
+/// Causes for which the heads of messages are enough.
 const IN_HEADS: &[Id] = &[
     Id::CloseDelimitedBody,
     Id::DnsParallelQueryLoss,
@@ -34,11 +34,11 @@ const IN_HEADS: &[Id] = &[
     Id::TimeInResolver,
 ];
 
-/// Causes told by the numbers of segments that were lost before the capture point. That a segment
-/// of which no copy came was lost at all, and that its retransmission was lost too, shows only in a
-/// gap in its sender's numbers; of two that swapped places they tell which was sent first. And
-/// where none is missing they tell that the end of a response, which comes when a timeout would
-/// have brought it, was held back.
+/// Causes whose evidence is the IP identifications of segments that were lost before the capture
+/// point, or that changed places. A gap in the sender's numbers shows that a segment was lost, even
+/// if no copy of it was captured, and whether its retransmission was lost too. The numbers also
+/// show which of two reordered segments was sent first. If no number is missing, a late end of a
+/// response was held back by the sender, not retransmitted after a timeout.
 const IN_NUMBERS: &[Id] = &[
     Id::CorkHold,
     Id::LostRetransmission,
@@ -47,19 +47,19 @@ const IN_NUMBERS: &[Id] = &[
     Id::Reordering,
 ];
 
-/// Causes told by requests for the same target that are answered quickly at other times.
+/// Causes whose evidence is that requests for the same target are answered quickly at other times.
 const IN_TARGETS: &[Id] = &[Id::StopTheWorld];
 
-/// Changes, by the beginnings of their names, and causes that rest on the evidence that they take
-/// away: the numbers of segments, which identifications of zero, drawn ones, a counter of the whole
-/// host and IPv6 do not have; the target of the request.
+/// Changes, by the beginnings of their names, and the causes whose evidence they remove. A change
+/// of the identifications, or to IPv6, removes the numbers of segments. A short snaplen removes the
+/// targets of requests.
 const TAKEN: &[(&str, &[Id])] = &[
     ("identifications", IN_NUMBERS),
     ("the other version of IP", IN_NUMBERS),
     ("snaplen that leaves headers", IN_TARGETS),
 ];
 
-/// Returns true if a change takes away the evidence of the first finding.
+/// Returns true if the change removes the evidence of the first finding.
 pub(crate) fn takes_evidence(outcome: &Outcome) -> bool {
     let first = outcome.before.first.map(|first| first.cause);
     TAKEN.iter().any(|(change, causes)| {
@@ -67,20 +67,20 @@ pub(crate) fn takes_evidence(outcome: &Outcome) -> bool {
     })
 }
 
-/// Returns true if the first finding and the recording's truth are about the ports of
-/// clients: which ones they are is the fault.
+/// Returns true if the first finding or the recording's truth is about the clients' ports. Such a
+/// capture cannot get other ports, because the ports are the fault.
 pub(crate) fn is_of_ports(it: &Loaded<'_>) -> bool {
     is_about(it, &[Id::PortExhaustion])
 }
 
-/// Returns true if the path takes no full segments. None came, and segments joined of smaller ones
-/// are not to be cut into full ones.
+/// Returns true if the path does not deliver full segments. Captured segments that were joined from
+/// smaller ones must then not be cut into full ones.
 pub(crate) fn takes_no_full_segments(it: &Loaded<'_>) -> bool {
     is_about(it, &[Id::MtuBlackHole])
 }
 
-/// Returns true if the first finding and the recording's truth can be seen without the bodies
-/// of messages.
+/// Returns true if the first finding and the recording's truth are visible without the bodies of
+/// messages.
 pub(crate) fn shows_without_messages(it: &Loaded<'_>) -> bool {
     !is_about(it, IN_MESSAGES)
 }
@@ -98,7 +98,7 @@ fn is_about(it: &Loaded<'_>, causes: &[Id]) -> bool {
         .any(|cause| causes.contains(cause))
 }
 
-/// Changes after which the first finding of some captures may be another.
+/// Changes after which the first finding of some captures may differ.
 struct Exception {
     /// The changes, by the beginnings of their names.
     changes: &'static [&'static str],
@@ -175,7 +175,7 @@ const EXCEPTIONS: &[Exception] = &[
         of: &["pipelined"],
         reason: "what is asked for without waiting does wait behind a response that is late",
     },
-    // The following are no losses of evidence: the diagnosis is to learn them.
+    // The following changes remove no evidence. These are known weaknesses of the diagnosis.
     Exception {
         changes: &["timestamps of a slower clock"],
         of: &[
@@ -217,7 +217,8 @@ const EXCEPTIONS: &[Exception] = &[
     },
 ];
 
-/// Returns the reason why this outcome may differ from the one before; `None` if it may not.
+/// Returns the reason why this outcome may differ from the one before the change; `None` if it must
+/// not.
 pub(crate) fn reason(outcome: &Outcome) -> Option<&'static str> {
     let is_one = |list: &[&str], name: &str| list.iter().any(|begin| name.starts_with(begin));
     let fits =

@@ -1,4 +1,4 @@
-//! Changes of the identifications of packets.
+//! Changes of IP identifications.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,8 +10,8 @@ use crate::packet::{Packet, Way};
 /// Maximum number of identifications that a counter may skip because packets were lost.
 const PASSED: u16 = 200;
 
-/// Returns the capture with one counter for each host, as some kernels have it: packets of
-/// different connections count on it in their order, those that are not in the capture too.
+/// Returns the capture with a single counter for each host, as some kernels have it. The packets of
+/// all its connections are numbered in their order, including those that the capture lacks.
 pub(crate) fn of_host(capture: &Capture, draw: &mut Draw) -> Capture {
     let mut hosts: HashMap<IpAddr, u16> = HashMap::new();
     let mut ways: HashMap<Way, Counted> = HashMap::new();
@@ -25,7 +25,7 @@ pub(crate) fn of_host(capture: &Capture, draw: &mut Draw) -> Capture {
     })
 }
 
-/// The new identifications of one connection's packets.
+/// The new identifications of the packets of one direction of a connection.
 #[derive(Default)]
 struct Counted {
     last: Option<u16>,
@@ -45,7 +45,7 @@ impl Counted {
         if let Some(known) = self.others.get(&id).filter(|_| is_late) {
             return *known;
         }
-        // The identifications in between were sent, and are lost or late.
+        // The identifications that were skipped belong to packets that were lost or are late.
         let passed = if ahead <= PASSED { ahead } else { 1 };
         for back in (0..passed).rev() {
             *host = host.wrapping_add(1);
@@ -56,13 +56,12 @@ impl Counted {
     }
 }
 
-/// Returns the capture without identifications, as on packets that are never fragmented.
+/// Returns the capture with identifications of zero, as on packets that are never fragmented.
 pub(crate) fn none(capture: &Capture) -> Capture {
     replaced(capture, |_| 0)
 }
 
-/// Returns the capture with identifications drawn for each packet; the copies of a packet share
-/// theirs.
+/// Returns the capture with random identifications. Copies of a packet get the same one.
 pub(crate) fn drawn(capture: &Capture, draw: &mut Draw) -> Capture {
     let mut known = HashMap::new();
     replaced(capture, |packet| {

@@ -1,9 +1,9 @@
 //! Changes of a capture that must not change its diagnosis: the recordings of `corpus/` in other
-//! formats, at other times, of other hosts, with parts left out.
+//! formats, at other times, with other hosts, or with parts left out.
 //!
-//! A sample of them is changed in each way in the tests, and each healthy one in the ways that add
-//! time. `METAMORPHIC_SEED` draws others; with `METAMORPHIC_WHOLE=1` every capture is changed, and
-//! the outcomes are printed (`./figures metamorphic`).
+//! The tests apply every change to a sample of the captures, and the changes that add time to each
+//! healthy capture. `METAMORPHIC_SEED` selects another sample. With `METAMORPHIC_WHOLE=1`, every
+//! change is applied to every capture, and the outcomes are printed (`./figures metamorphic`).
 #![allow(clippy::print_stdout)]
 
 mod capture;
@@ -29,9 +29,9 @@ use draw::Draw;
 use libtest_mimic::{Arguments, Trial};
 use outcome::{Outcome, outcomes, tell};
 
-/// The seed of the sample and its changes, unless another is set.
+/// The default seed of the sample and of its changes.
 const SEED: u64 = 7;
-/// The number of captures that the tests change in each way.
+/// The number of captures in the sample.
 const SAMPLE: usize = 24;
 
 fn main() -> ExitCode {
@@ -57,8 +57,8 @@ fn main() -> ExitCode {
     let name = |index: usize| subjects[index].name.clone();
     let all = sample(subjects.len(), seed).into_iter();
     let all = all.map(|index| trial(index, name(index), |change| !change.adds_time));
-    // Every healthy capture gets the changes that only healthy ones can bear: they take little
-    // time.
+    // Changes that add time are possible only for healthy captures. They are fast, so all healthy
+    // captures get them.
     let healthy = (0..subjects.len()).filter(|&index| subjects[index].is_healthy());
     let delayed = healthy.map(|index| {
         let name = format!("{}, later", name(index));
@@ -68,7 +68,8 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// Returns the indexes of a sample of all captures, evenly spread, from a place that is drawn.
+/// Returns the indexes of a sample of the captures. They are evenly spaced and begin at a random
+/// one.
 fn sample(count: usize, seed: u64) -> Vec<usize> {
     let begin = Draw::new(seed, "sample").part();
     let place = |number: usize| ((number as f64 + begin) * count as f64 / SAMPLE as f64) as usize;
@@ -78,7 +79,7 @@ fn sample(count: usize, seed: u64) -> Vec<usize> {
         .collect()
 }
 
-/// Makes every change of every capture, on all processors.
+/// Applies every change to every capture, on all processors.
 fn whole(subjects: &[Subject], seed: u64) -> ExitCode {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let outcomes = std::thread::scope(|scope| {

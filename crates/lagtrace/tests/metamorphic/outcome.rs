@@ -1,4 +1,4 @@
-//! Outcomes of changes for the diagnosis of captures, and their figures.
+//! The diagnoses before and after each change, and their statistics.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::corpus::{First, Said, Subject};
 use crate::draw::Draw;
 use crate::exceptions;
 
-/// The part of a cost by which it may move.
+/// Maximum change of a cost, as a fraction.
 const CLOSE: f64 = 0.1;
 
 /// A capture's diagnosis before and after a change.
@@ -17,12 +17,14 @@ pub(crate) struct Outcome {
     pub(crate) subject: String,
     pub(crate) before: Said,
     pub(crate) after: Said,
-    /// The cost after the change, as a ratio to the cost before; `None` where that means nothing.
+    /// The ratio of the cost after the change to the cost before; `None` if the two cannot be
+    /// compared.
     cost: Option<f64>,
     adds_time: bool,
 }
 
-/// Returns the outcome of each of these changes that the capture can bear.
+/// Returns the outcomes of these changes; changes that are impossible for this capture are left
+/// out.
 pub(crate) fn outcomes(
     subject: &Subject,
     all: &[Subject],
@@ -51,7 +53,7 @@ pub(crate) fn outcomes(
     changes.filter_map(outcome).collect()
 }
 
-/// Writes the changed capture into the folder `METAMORPHIC_KEEP`, to look at.
+/// Writes the changed capture into the folder `METAMORPHIC_KEEP`, for inspection.
 fn keep(outcome: &Outcome, bytes: &[u8]) {
     if let Ok(folder) = std::env::var("METAMORPHIC_KEEP") {
         let name = format!("{}, {}.pcap", outcome.subject, outcome.change).replace('/', " ");
@@ -61,7 +63,8 @@ fn keep(outcome: &Outcome, bytes: &[u8]) {
 
 fn cost(change: &Change, before: &Said, after: &Said) -> Option<f64> {
     let (one, two) = (before.first?, after.first?);
-    // A change that leaves out requests leaves out their cost: the cost of each other one stays.
+    // A change that removes requests also removes their cost. The cost per affected request stays
+    // the same.
     let cost = |first: First| {
         if change.leaves_out {
             first.cost_ns as f64 / first.affected.max(1) as f64
@@ -73,8 +76,9 @@ fn cost(change: &Change, before: &Said, after: &Said) -> Option<f64> {
 }
 
 impl Outcome {
-    /// Returns true if the first finding and its owner are the same, or the rest of the diagnosis
-    /// where the change takes away all evidence of the first finding.
+    /// Returns true if the first finding and its owner are the same. If the change removes the
+    /// evidence of the first finding, an acceptable remainder is enough; if it adds time, there
+    /// must be no new accusation.
     fn is_same(&self) -> bool {
         if self.adds_time {
             let mut accused = self.after.accused.iter();
@@ -93,7 +97,7 @@ impl Outcome {
         exceptions::reason(self)
     }
 
-    /// Describes what is wrong; `None` if nothing changed, or if it is an exception.
+    /// Describes the fault; `None` if the diagnosis is the same, or if an exception applies.
     pub(crate) fn fault(&self) -> Option<String> {
         (!self.is_same() && self.reason().is_none()).then(|| self.line())
     }
@@ -110,7 +114,8 @@ impl Outcome {
     }
 }
 
-/// Prints the figures of each change and its differences; returns true if all are explained.
+/// Prints the statistics of each change and the outcomes that differ; returns true if all
+/// differences have a reason.
 pub(crate) fn tell(outcomes: &[Outcome]) -> bool {
     println!(
         "{:<40} captures   first and owner      cost within 10 %",

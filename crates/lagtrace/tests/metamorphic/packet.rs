@@ -1,4 +1,4 @@
-//! Packets parsed so that anything in them can be changed, and put together again.
+//! Parsed packets, of which every part can be changed before they are serialized again.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,7 +12,7 @@ const ICMPV6: u8 = 58;
 pub(crate) struct Packet {
     pub(crate) class: u8,
     pub(crate) hops: u8,
-    /// The identification, for which IPv6 has no field.
+    /// The identification. For IPv6 it is unused.
     pub(crate) id: u16,
     pub(crate) dont_fragment: bool,
     pub(crate) source: IpAddr,
@@ -52,8 +52,8 @@ pub(crate) struct Payload {
 }
 
 impl Packet {
-    /// Parses an IP packet whose length on the wire is `len`. `None` for anything that these types
-    /// do not hold.
+    /// Parses an IP packet whose length on the wire is `len`; `None` for a packet that these types
+    /// cannot represent.
     pub(crate) fn read(bytes: &[u8], len: usize) -> Option<Self> {
         match bytes.first()? >> 4 {
             4 => Self::read_v4(bytes, len),
@@ -68,7 +68,7 @@ impl Packet {
         if head[0] != 0x45 || fragment & 0x3fff != 0 {
             return None;
         }
-        // The length of a segment too long for the field is zero.
+        // If a segment is too long for the length field, the field is zero.
         let total = match u16::from_be_bytes([head[2], head[3]]) {
             0 => len,
             total => usize::from(total),
@@ -110,7 +110,7 @@ impl Packet {
     /// Returns the packet's captured bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        // A length that does not fit the field is zero, as in the kernel.
+        // As in the kernel, a length that does not fit into its field is written as zero.
         let length = |len: usize| u16::try_from(len).unwrap_or(0).to_be_bytes();
         match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
@@ -154,7 +154,7 @@ impl Packet {
         }
     }
 
-    /// Returns the packet's ports, the sender's first; zeros where it has none.
+    /// Returns the packet's ports, the sender's first; zeros if it has none.
     pub(crate) fn ports(&self) -> [u16; 2] {
         match &self.body {
             Body::Tcp(tcp) => tcp.ports,

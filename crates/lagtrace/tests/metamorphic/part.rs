@@ -1,4 +1,4 @@
-//! Changes of a capture's extent: its beginning left out, another one beside it, in pieces.
+//! Changes of a capture's extent: without its beginning, merged with another capture, or in pieces.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,8 +8,8 @@ use crate::draw::Draw;
 use crate::packet::{Packet, Tcp};
 use crate::place;
 
-/// Returns the capture without its first packets, a hundredth to a tenth of all. `None` unless most
-/// connections begin later: the fault of the others is what it was.
+/// Returns the capture without its first packets, 1 % to 10 % of all; `None` unless most
+/// connections begin later. These still show the fault completely.
 pub(crate) fn without_begin(capture: &Capture, draw: &mut Draw) -> Option<Capture> {
     let count = capture.frames.len();
     let gone = (count as f64 * (0.01 + 0.09 * draw.part())).ceil() as usize;
@@ -30,7 +30,8 @@ pub(crate) fn without_begin(capture: &Capture, draw: &mut Draw) -> Option<Captur
     })
 }
 
-/// Returns the capture with another one in it, of other hosts, that begins while it goes on.
+/// Returns the capture merged with another one, of other hosts, that begins at a random moment
+/// within it.
 pub(crate) fn beside(capture: &Capture, other: &Capture, draw: &mut Draw) -> Option<Capture> {
     let (first, last) = (capture.frames.first()?, capture.frames.last()?);
     let model = capture
@@ -41,7 +42,7 @@ pub(crate) fn beside(capture: &Capture, other: &Capture, draw: &mut Draw) -> Opt
     let shift = begin - other.frames.first()?.at;
     let mut both = capture.clone();
     for frame in &place::rehosted(other, &elsewhere).frames {
-        // Only IP packets can be moved to another kind of link.
+        // Only IP packets can get the link-layer header of another capture.
         let Network::Packet(packet) = &frame.network else {
             continue;
         };
@@ -64,7 +65,7 @@ pub(crate) fn beside(capture: &Capture, other: &Capture, draw: &mut Draw) -> Opt
     Some(both)
 }
 
-/// Returns the address of a host that no recording holds.
+/// Returns the address of a host that is in no recording.
 fn elsewhere(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) if v4.is_multicast() || v4.is_broadcast() => address,

@@ -7,10 +7,10 @@ use crate::capture::{Capture, Frame, Network};
 use crate::draw::Draw;
 use crate::packet::{Body, Packet, Payload, Tcp, Udp};
 
-/// The ports that clients get from the kernel (`net.ipv4.ip_local_port_range`): the first, and
+/// The ports that the kernel gives to clients (`net.ipv4.ip_local_port_range`): the first port, and
 /// their number.
 const CLIENT_PORTS: (u16, u16) = (32_768, 28_232);
-/// The port of name servers, by which alone a datagram is known as theirs.
+/// The port of name servers. It is the only property by which a datagram is recognized as DNS.
 const NAMES: u16 = 53;
 const ARP: [u8; 2] = [8, 6];
 const IPV4: [u8; 2] = [8, 0];
@@ -19,15 +19,15 @@ const IPV6: [u8; 2] = [0x86, 0xdd];
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 
-/// Returns the ports of `capture` that somebody connects to, and `known`.
+/// Returns the destination ports of SYNs in `capture`, and `known`.
 pub(crate) fn services(capture: &Capture, known: u16) -> BTreeSet<u16> {
     let opens = |tcp: &&Tcp| tcp.has(Tcp::SYN) && !tcp.has(Tcp::ACK);
     let asked = capture.packets().filter_map(Packet::tcp).filter(opens);
     asked.map(|tcp| tcp.ports[1]).chain([known]).collect()
 }
 
-/// Returns the capture with other addresses of hosts and other ports of clients, each the same
-/// throughout.
+/// Returns the capture with other addresses of hosts and other ports of clients. The replacement of
+/// each is the same throughout.
 pub(crate) fn moved(capture: &Capture, known: u16, draw: &mut Draw) -> Capture {
     let client = client_ports(draw);
     let services = services(capture, known);
@@ -41,8 +41,8 @@ pub(crate) fn moved(capture: &Capture, known: u16, draw: &mut Draw) -> Capture {
     readdressed(capture, &addresses(draw), &port)
 }
 
-/// Returns the capture with other addresses and ports as in [`moved`], and other ports of servers
-/// too, except those of name servers: the new ports say nothing of the protocol.
+/// Returns the capture with other addresses and ports as in [`moved`], and also with other ports of
+/// servers, so that ports do not reveal the protocol. The port of name servers is kept.
 pub(crate) fn all_moved(capture: &Capture, known: u16, draw: &mut Draw) -> Capture {
     let client = client_ports(draw);
     let mut taken = HashSet::new();
@@ -59,10 +59,11 @@ pub(crate) fn all_moved(capture: &Capture, known: u16, draw: &mut Draw) -> Captu
     readdressed(capture, &addresses(draw), &port)
 }
 
-/// Returns a permutation of the ports that clients get.
+/// Returns a permutation of the ports that the kernel gives to clients.
 fn client_ports(draw: &mut Draw) -> impl Fn(u16) -> u16 + use<> {
     let (first, count) = (u64::from(CLIENT_PORTS.0), u64::from(CLIENT_PORTS.1));
-    // Odd and no multiple of the other prime factor, it leads to each port once.
+    // The number of ports is 8 × 3529. A step that is odd and no multiple of 3529 reaches each port
+    // once.
     let step = std::iter::repeat_with(|| (draw.next() % count) | 1).find(|step| step % 3529 != 0);
     let (step, shift) = (step.unwrap_or(1), draw.next() % count);
     move |port| match u64::from(port).checked_sub(first) {
@@ -71,9 +72,9 @@ fn client_ports(draw: &mut Draw) -> impl Fn(u16) -> u16 + use<> {
     }
 }
 
-/// Returns a permutation of addresses; those with a meaning stay the same.
+/// Returns a permutation of addresses. Addresses with a special meaning stay the same.
 fn addresses(draw: &mut Draw) -> impl Fn(IpAddr) -> IpAddr + use<> {
-    // Private ones stay private, or become public.
+    // Private addresses stay private, or become public.
     let first = draw.one_of(&[0, 10 ^ 100, 10 ^ 198]);
     let mask = first << 24 | (draw.next() as u32 & 0x00ff_ffff);
     let wide = u128::from(draw.next()) << 56 | u128::from(draw.next() & 0xffff);
@@ -86,7 +87,7 @@ fn addresses(draw: &mut Draw) -> impl Fn(IpAddr) -> IpAddr + use<> {
             if is_usual { other.into() } else { kept.into() }
         }
         IpAddr::V6(v6) if v6.octets()[0] != 0xfd => address,
-        // The first byte says that it is a unique local one.
+        // The first byte stays, because it marks a unique local address.
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() ^ wide & (u128::MAX >> 8)).into(),
     }
 }
@@ -96,7 +97,7 @@ pub(crate) fn rehosted(capture: &Capture, address: &impl Fn(IpAddr) -> IpAddr) -
     readdressed(capture, address, &|port| port)
 }
 
-/// Replaces each address and port, in headers, in the packets that errors quote, and in answers of
+/// Replaces each address and port: in headers, in packets that ICMP errors quote, and in answers of
 /// name servers.
 fn readdressed(
     capture: &Capture,
@@ -177,7 +178,8 @@ fn requote(
     }
 }
 
-/// The beginning of an answer's address record: its type, the class of the Internet.
+/// The beginning of an address record in an answer: its type and the class IN, the length of
+/// the address, and true for IPv6.
 const RECORDS: [([u8; 4], [u8; 2], bool); 2] = [
     ([0, 1, 0, 1], [0, 4], false),
     ([0, 28, 0, 1], [0, 16], true),
@@ -194,8 +196,8 @@ fn replace_answers(bytes: &mut [u8], address: &impl Fn(IpAddr) -> IpAddr) {
     }
 }
 
-/// Returns the capture over the other version of IP. `None` where it holds both versions or name
-/// lookups: there the version is part of what happens.
+/// Returns the capture over the other version of IP; `None` if it contains both versions or name
+/// lookups, because its events then depend on the version.
 pub(crate) fn over_other_version(capture: &Capture) -> Option<Capture> {
     let is_neighbours = |packet: &Packet| match &packet.body {
         Body::Icmp(payload) => {
@@ -225,7 +227,7 @@ pub(crate) fn over_other_version(capture: &Capture) -> Option<Capture> {
     })
 }
 
-/// Addresses of the other version, in the order of their first packets.
+/// The addresses of the other version, which are assigned in the order of their first packets.
 struct Others {
     is_v6: bool,
     known: HashMap<IpAddr, IpAddr>,
@@ -246,7 +248,7 @@ impl Others {
             })
     }
 
-    /// Returns the frame; `None` if the other version has no counterpart.
+    /// Returns the frame over the other version; `None` if that has no counterpart.
     fn frame(&mut self, frame: &Frame, link: u16) -> Option<Frame> {
         let mut other = frame.clone();
         let mut ethertype = if self.is_v6 { IPV6 } else { IPV4 };
@@ -268,7 +270,7 @@ impl Others {
         Some(other)
     }
 
-    /// Returns the packet; `None` for one that only its own version has.
+    /// Returns the packet over the other version; `None` if that has no counterpart.
     fn packet(&mut self, packet: &Packet) -> Option<Packet> {
         let mut other = packet.clone();
         if let Body::Icmp(payload) = &mut other.body {
@@ -282,7 +284,8 @@ impl Others {
         Some(other)
     }
 
-    /// Returns an error with the packet that it quotes (RFC 7915 §4.2); `None` for other messages.
+    /// Returns an ICMP error of the other version, with the packet that it quotes (RFC 7915 §4.2);
+    /// `None` for other messages.
     fn error(&mut self, payload: &Payload) -> Option<Payload> {
         let (head, quoted) = payload.bytes.split_first_chunk::<8>()?;
         let mtu = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
@@ -326,7 +329,8 @@ impl Others {
         Some(quoted)
     }
 
-    /// Returns the neighbour search of an ARP packet as IPv6 makes it; `None` for anything else.
+    /// Returns the IPv6 counterpart of an ARP packet (neighbour discovery); `None` for anything
+    /// else.
     fn search(&mut self, arp: &[u8]) -> Option<Packet> {
         let is_answer = arp.get(7) == Some(&2);
         let address = |at: usize| arp.get(at..)?.first_chunk::<4>().copied();
@@ -350,7 +354,7 @@ impl Others {
         })
     }
 
-    /// Returns the neighbour search of an IPv6 packet as ARP makes it; `None` for anything else.
+    /// Returns the ARP counterpart of a neighbour discovery packet; `None` for anything else.
     fn arp(&mut self, packet: &Packet) -> Option<Vec<u8>> {
         let Body::Icmp(payload) = &packet.body else {
             return None;

@@ -1,21 +1,21 @@
-//! Changes of segments' sizes, as offload would have cut or joined them.
+//! Changes of segment sizes, as segmentation offload would split or join segments.
 
 use std::collections::HashMap;
 
 use crate::capture::{Capture, Frame, Network};
 use crate::packet::{Packet, Payload, Tcp, Way};
 
-/// The payload of a segment where no SYN states a limit: that of Ethernet, with timestamps.
+/// The payload of a full segment if no SYN states an MSS: that of Ethernet, with TCP timestamps.
 const USUAL: usize = 1448;
-/// The distance in time between the pieces of one segment, where there is room.
+/// The time between the pieces of one segment, in nanoseconds, if the next packet comes later.
 const BETWEEN: i64 = 1_000;
-/// The distance in time up to which segments are joined.
+/// Maximum time between segments that are joined, in nanoseconds.
 const CLOSE: i64 = 30_000;
-/// The number of bytes up to which segments are joined.
+/// Maximum number of payload bytes of a joined segment.
 const MOST: usize = 64_000;
 
-/// Returns the capture with segments longer than the connection's MSS (`TCPOPT_MAXSEG`) cut as a
-/// device would. `None` where there is none.
+/// Returns the capture with segments longer than the connection's MSS (`TCPOPT_MAXSEG`) split as a
+/// device would; `None` if there are no such segments.
 pub(crate) fn cut(capture: &Capture) -> Option<Capture> {
     let largest = largest_segments(capture);
     let mut frames = Vec::new();
@@ -93,8 +93,8 @@ fn pieces(frame: &Frame, largest: usize, next: i64) -> Vec<Frame> {
     (0..count).map(piece).collect()
 }
 
-/// Returns the capture with segments of a connection that follow each other closely joined as the
-/// kernel does (`tcp_gro_receive()` in `net/ipv4/tcp_offload.c`). `None` where there are none.
+/// Returns the capture with segments that follow each other closely joined as in the kernel
+/// (`tcp_gro_receive()` in `net/ipv4/tcp_offload.c`); `None` if there are no such segments.
 pub(crate) fn joined(capture: &Capture) -> Option<Capture> {
     let mut frames: Vec<Option<Frame>> = Vec::new();
     let mut held: HashMap<Way, Held> = HashMap::new();
@@ -148,14 +148,14 @@ fn may_go_on(tcp: &Tcp) -> bool {
 struct Held {
     /// The segment's index among the frames.
     index: usize,
-    /// The length of its first part.
+    /// The payload length of its first part.
     size: usize,
-    /// The time at which its last part came.
+    /// The arrival time of its last part.
     at: i64,
 }
 
 impl Held {
-    /// Returns both segments in one; `None` if the kernel keeps them apart.
+    /// Returns both segments joined into one; `None` if the kernel would not join them.
     fn joined(&self, first: &Packet, next: &Packet, at: i64) -> Option<Packet> {
         let (one, two) = (first.tcp()?, next.tcp()?);
         let (len, more) = (one.payload.len, two.payload.len);
@@ -164,7 +164,8 @@ impl Held {
             && two.flags & !(Tcp::PSH | Tcp::FIN) == Tcp::ACK
             && (first.class, first.hops) == (next.class, next.hops);
         let fits = len.is_multiple_of(self.size) && (1..=self.size).contains(&more);
-        // A payload cut by the capture can only be the end of a joined segment.
+        // If the capture cut off a part's payload, that part must be the last one of a joined
+        // segment.
         let is_whole = one.payload.bytes.len() == len || two.payload.bytes.is_empty();
         let is_close = at - self.at <= CLOSE && len + more <= MOST;
         if !(is_next && fits && is_whole && is_close) {

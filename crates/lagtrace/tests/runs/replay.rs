@@ -1,4 +1,4 @@
-//! Runs of `lagtrace diagnose`, analysed anew from their files.
+//! Runs of `lagtrace diagnose`, analysed again from their files.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 /// The observations and packets of a run.
 pub(crate) struct Run {
-    /// The lines of `--observations`: a [`Head`], then events.
+    /// The lines of `--observations`: first a [`Head`], then the events.
     pub(crate) observations: Vec<Value>,
     /// The packets of `--write`.
     pub(crate) packets: Packets,
@@ -32,8 +32,8 @@ struct Head {
 }
 
 impl Run {
-    /// Reads a run from these files, compressed or not; a run that captured
-    /// nothing has no packets.
+    /// Reads a run from these files, which may be compressed. A run without a capture has no
+    /// packets.
     pub(crate) fn read(observations: &Path, packets: &Path) -> Self {
         Self {
             observations: lines(observations),
@@ -41,7 +41,7 @@ impl Run {
         }
     }
 
-    /// Analyses the run anew, into a report.
+    /// Analyses the run again, and returns its report.
     pub(crate) fn report(self) -> Report {
         let mut lines = self.observations.into_iter();
         let head: Head = of_this_version(lines.next().expect("a first line"));
@@ -69,7 +69,8 @@ impl Run {
     }
 }
 
-/// Returns the time at which an event is handed on: the phase of a flow before all packets.
+/// Returns the time at which an event is passed to the analyzer. An event that assigns a flow to a
+/// phase comes before all packets.
 fn due(event: &Event) -> Timestamp {
     match event.body {
         EventBody::FlowPhase(_) => Timestamp::MIN,

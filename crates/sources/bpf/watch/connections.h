@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* The connections that are watched, and what is counted about them. */
+/* The watched connections and their counts. */
 #ifndef LAGTRACE_WATCH_CONNECTIONS_H
 #define LAGTRACE_WATCH_CONNECTIONS_H
 
@@ -13,17 +13,18 @@
 #define TCP_TIME_WAIT 6
 #define TCP_CLOSE 7
 #define TCP_NEW_SYN_RECV 12
-/* Of the option with its padding (TCPOLEN_TSTAMP_ALIGNED in include/net/tcp.h). */
+/* Length of the timestamp option with its padding (TCPOLEN_TSTAMP_ALIGNED in
+ * include/net/tcp.h). */
 #define TIMESTAMP_BYTES 12
 
-/* So long before its socket is made a connection's first request may come, in
- * ns: the stack's own time. */
+/* Maximum time in ns by which a connection's first request can precede its
+ * socket: the time that the network stack needs. */
 #define KEPT_BEFORE 100000000
 
 const volatile struct watch_config config SEC(".rodata.config") = {};
 
-/* What a watched socket carries: the turn that is under way. Times are
- * CLOCK_MONOTONIC in ns, 0 where there was no such moment. */
+/* The storage of a watched socket: its current exchange. Times are
+ * CLOCK_MONOTONIC in ns; 0: the event did not happen. */
 struct connection {
 	struct ends ends;
 	__u64 arrived_at;
@@ -38,19 +39,19 @@ struct connection {
 	__u64 held_since;
 	__u64 held_longest;
 	__u64 held;
-	/* The latest arrival that was looked at. */
+	/* Time when the latest observed segment arrived. */
 	__u64 last_in_at;
-	/* The handshake with which this host accepted it ended. */
+	/* Time when the handshake ended, if this host accepted the connection. */
 	__u64 made_at;
 	__u32 holds;
 	__u32 holds_acked;
 	__u32 writes;
-	/* What had been sent when it was looked at last. */
+	/* The value of `snd_nxt` at the last check. */
 	__u32 sent_seq;
 	__u32 held_seq;
 	__u32 hash;
-	/* What its thread did meanwhile, as struct turn_record has it, and the
-	 * thread's sums when it began; 0 as look: unknown. */
+	/* Times of the answering thread, as in struct turn_record, and the thread's sums
+	 * when the request was read. They are unknown if `look` is 0. */
 	__u64 queued_unread;
 	__u64 waking_unread;
 	__u64 queued;
@@ -62,17 +63,18 @@ struct connection {
 	__u64 asked_for;
 	struct ends asked;
 	__u32 look;
-	/* In which look the turn began; 0: in none. */
+	/* The sampling period in which the exchange began; 0: outside of sampling
+	 * periods. */
 	__u32 turn_look;
 	__u32 pid;
 	__u32 tid;
-	/* Something was written that had not been sent then. */
+	/* Some written bytes had not been sent at the last check. */
 	__u8 is_unsent;
-	/* This end asks; whose turn it is says nothing then. */
+	/* This end sends the requests. Its exchanges are not timed. */
 	__u8 is_client;
-	/* Somebody who is watched has to do with it. */
+	/* The port is watched, or a watched program uses the connection. */
 	__u8 is_ours;
-	/* Accepted, and asked for nothing yet. */
+	/* This host accepted the connection, and no request has been seen on it. */
 	__u8 is_fresh;
 	char comm[16];
 };
@@ -84,7 +86,8 @@ struct {
 	__type(value, struct connection);
 } connections SEC(".maps");
 
-/* A connection as its packets name it. */
+/* The key of a connection, which can be computed from a packet as well as from a
+ * socket. */
 struct key {
 	__u64 net;
 	__u64 local;
@@ -93,7 +96,7 @@ struct key {
 	__u32 family;
 };
 
-/* A frame as a device showed it. */
+/* The last frame seen in one direction, with the time and the device. */
 struct sighting {
 	__u64 at;
 	__u64 skb;
@@ -101,26 +104,27 @@ struct sighting {
 	__u32 seq;
 };
 
-/* What is known of it where only its packets are seen. */
+/* The state of a connection for the programs that see only packets. */
 struct flow {
 	struct sighting last_in;
 	struct sighting last_out;
 	struct terms own;
 	struct terms peer;
-	/* When a device's driver got the first and the last segment of the latest
-	 * answer, and how long each had lain in queueing disciplines, in ns. */
+	/* Times when the device's driver received the first and the last segments of the
+	 * latest answer, and how long each of them waited in queueing disciplines, in
+	 * ns. */
 	__u64 first_left_at;
 	__u64 first_queued;
 	__u64 left_at;
 	__u64 queued;
 	__u32 first_seq;
-	/* Behind the last byte that left. */
+	/* The sequence number after the last byte that left. */
 	__u32 left_seq;
 	__u32 hash;
 	__u32 namespace;
 	__u8 is_client;
 	__u8 is_ours;
-	/* Bytes arrived, and none were sent since. */
+	/* Bytes have arrived, and none have been sent since. */
 	__u8 is_asked;
 };
 
@@ -150,8 +154,8 @@ struct {
 	__type(value, struct watch_tally);
 } tallies SEC(".maps");
 
-/* When something was last dropped for want of memory in its socket. Which
- * namespace it was in is not known by then: their `net` is 0. */
+/* Time of the last packet that was dropped because its socket was out of memory.
+ * The namespace is not known at that point, so `net` in these keys is 0. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -159,11 +163,11 @@ struct {
 	__type(value, __u64);
 } refusals SEC(".maps");
 
-/* Whether there are any. */
+/* True if `refusals` has entries. */
 __u32 has_refusals = 0;
 
-/* The first segment that asks for something, of connections that are not known
- * to be ours. */
+/* The first segment with a request, for connections that are not known to be
+ * watched yet. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -175,7 +179,7 @@ static const struct segment_record no_segment = {};
 
 static const __u32 zero = 0;
 
-/* Adds one to what this processor has counted. */
+/* Adds one to a counter of this processor. */
 #define count(what)                                                              \
 	do {                                                                     \
 		struct watch_tally *tally = bpf_map_lookup_elem(&tallies, &zero); \
@@ -213,7 +217,8 @@ static __always_inline bool is_watched_namespace(struct net *net)
 	return !config.namespace || BPF_CORE_READ(net, ns.inum) == config.namespace;
 }
 
-/* Whether the connection with this hash is looked at in detail now. */
+/* Returns true if the connection with this hash is in the sample of the current
+ * sampling period. */
 static __always_inline bool is_sampled(__u32 hash)
 {
 	struct watch_control *now = bpf_map_lookup_elem(&control, &zero);
@@ -249,8 +254,8 @@ static __always_inline __u32 hash_of(const struct key *key)
 	return (key->remote ^ key->ports) * 0x9E3779B97F4A7C15ull >> 40;
 }
 
-/* The socket's ends; an IPv4 connection of an IPv6 socket is one of IPv4, as
- * its packets are. */
+/* Reads the socket's addresses and ports. An IPv4 connection of an IPv6 socket
+ * gets the family AF_INET, as in its packets. */
 static __always_inline bool ends_of(struct sock *sk, struct ends *ends)
 {
 	__u16 family = sk->__sk_common.skc_family;
@@ -276,11 +281,12 @@ static __always_inline bool ends_of(struct sock *sk, struct ends *ends)
 	return true;
 }
 
-/* What our own side's SYN offered. What timestamps take is gone from the socket's
- * number once a connection is established, with some kernels just before
- * inet_sock_set_state and with others just after it (tcp_rcv_state_process() in
- * net/ipv4/tcp_input.c): then it is gone where the number with it still fits the
- * path. */
+/* Returns the MSS that this end offered in its SYN. If the connection uses
+ * timestamps, the kernel subtracts their bytes from `advmss` when it becomes
+ * established. Some kernels do so just before the tracepoint
+ * inet_sock_set_state, others just after it (tcp_rcv_state_process() in
+ * net/ipv4/tcp_input.c). In that tracepoint, the bytes count as subtracted if
+ * `advmss` with these bytes still fits the path MTU. */
 static __always_inline __u16 offered_mss(const struct connection *c, const struct tcp_sock *tp)
 {
 	const struct tcp_options_received *options = &tp->rx_opt;
@@ -295,8 +301,8 @@ static __always_inline __u16 offered_mss(const struct connection *c, const struc
 	return restored;
 }
 
-/* What both sides offered: what the peer did is the least of it and of what our
- * own side wants. */
+/* Reads the options that both ends offered. The peer's MSS is the minimum of its
+ * offer and of this end's own limit. */
 static __always_inline void read_terms(struct flow *flow, const struct connection *c, struct tcp_sock *tp)
 {
 	struct tcp_options_received *options = &tp->rx_opt;
@@ -340,16 +346,16 @@ static __noinline struct connection *make_connection(struct sock *sk)
 	make_key(&key, (__u64)sk->__sk_common.skc_net.net, &ends);
 	c->ends = ends;
 	c->sent_seq = tp->snd_nxt;
-	/* Services' ports are the lower ones, where nobody named them. */
+	/* Without configured ports, the end with the lower port is the service. */
 	c->is_client = !config.port_count && ends.local_port > ends.remote_port;
 	c->hash = hash_of(&key);
 	note_flow(&key, c, tp);
 	return c;
 }
 
-/* Hands up how a connection was made that this host has just accepted. What was
- * repeated, answered by a cookie, or put off until the client asked for something
- * is not known well enough. */
+/* Reports the handshake of a connection that this host has just accepted. Three
+ * kinds are left out, because the socket does not have all their values:
+ * handshakes with retransmissions, with SYN cookies and with TCP_DEFER_ACCEPT. */
 static __always_inline void hand_up_opening(struct sock *sk, struct tcp_sock *tp, const struct connection *c)
 {
 	struct tcp_options_received *options = &tp->rx_opt;
@@ -375,7 +381,7 @@ static __always_inline void hand_up_opening(struct sock *sk, struct tcp_sock *tp
 	r->namespace = BPF_CORE_READ(net, ns.inum);
 	r->at = bpf_ktime_get_ns();
 	r->ends = c->ends;
-	/* Kept in eighths. */
+	/* The kernel keeps the smoothed round-trip time in eighths of a microsecond. */
 	r->rtt_us = tp->srtt_us >> 3;
 	r->own_seq = tp->snd_nxt;
 	r->peer_seq = tp->rcv_nxt;
@@ -386,8 +392,8 @@ static __always_inline void hand_up_opening(struct sock *sk, struct tcp_sock *tp
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-/* Hands up the segment that was kept of a connection: no older than its socket,
- * but for what came with the handshake's last segment. */
+/* Reports the segment that was kept for a connection, unless it is more than
+ * KEPT_BEFORE older than the connection. */
 static __always_inline void hand_up_kept(const struct key *key, struct flow *flow, const struct connection *c)
 {
 	struct segment_record *found = bpf_map_lookup_elem(&kept, key), *r;
@@ -407,7 +413,8 @@ static __always_inline void hand_up_kept(const struct key *key, struct flow *flo
 	bpf_map_delete_elem(&kept, key);
 }
 
-/* The connection counts: its port is watched, or who reads or writes it is. */
+/* Marks a connection as watched: its port is watched, or a watched program reads
+ * or writes it. */
 static __always_inline void claim(const struct sock *sk, struct connection *c)
 {
 	struct key key = {};

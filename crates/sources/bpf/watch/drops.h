@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* Packets of the watched ports that this host drops, by the kernel's reason. */
+/* Counts of the packets of watched ports that this host drops, by the kernel's
+ * reason. */
 #ifndef LAGTRACE_WATCH_DROPS_H
 #define LAGTRACE_WATCH_DROPS_H
 
-/* `enum skb_drop_reason`: what is no drop, and the first that is. */
+/* The first value of `enum skb_drop_reason` that stands for a drop. */
 #define FIRST_REASON 2
 
 struct {
@@ -18,7 +19,8 @@ struct ports {
 	__be16 dest;
 };
 
-/* The ends of a TCP packet that came, as far as its headers are known by then. */
+/* Reads the addresses and ports of an arriving TCP packet from its headers. The
+ * kernel may not have parsed them yet. */
 static __always_inline bool ends_in(const struct sk_buff *skb, struct ends *ends)
 {
 	const unsigned char *network = skb->head + skb->network_header;
@@ -53,7 +55,7 @@ static __always_inline bool ends_in(const struct sk_buff *skb, struct ends *ends
 	(bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_##name) &&   \
 	 (reason) == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_##name))
 
-/* Whether TCP had no room for it in its socket (tcp_data_queue(),
+/* Returns true if the socket had no memory for the segment (tcp_data_queue(),
  * tcp_add_backlog(), tcp_prune_ofo_queue()). */
 static __always_inline bool is_for_want_of_memory(__u32 reason)
 {
@@ -71,7 +73,7 @@ static __always_inline void note_refusal(const struct ends *ends)
 	has_refusals = 1;
 }
 
-/* A packet is dropped. */
+/* The kernel drops a packet. */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(kfree_skb, struct sk_buff *skb, void *location, __u32 reason)
 {

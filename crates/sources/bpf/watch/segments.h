@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* The segments of sampled connections at the border of the host's network
- * stack. These programs are attached only while there is room for them. */
+/* The segments of sampled connections at the edge of the host's network stack.
+ * These programs are attached only during sampling periods. */
 #ifndef LAGTRACE_WATCH_SEGMENTS_H
 #define LAGTRACE_WATCH_SEGMENTS_H
 
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86DD
 
-/* One frame that several devices see (a bond and its port, a bridge) is the
- * same frame: this long after it at most, in ns. */
+/* Maximum time in ns between two sightings of one frame by different devices (a
+ * bond and its port, a bridge). */
 #define COPY_WITHIN 1000000
 
-/* From 6.12 on for tracepoints; without it a segment's payload is kept only
- * where it lies beside the headers. */
+/* Available to tracepoints from kernel 6.12 on. Without it, only the headers and
+ * the payload in the linear part of the skb are kept. */
 extern int bpf_dynptr_from_skb(struct sk_buff *skb, __u64 flags, struct bpf_dynptr *ptr) __ksym __weak;
 
-/* Fills in the segment's first bytes, from its IP header at `offset` on. */
+/* Fills in the segment's first bytes, starting with its IP header at `offset`. */
 static __always_inline void fill_segment(struct segment_record *r, struct sk_buff *skb, __u8 kind,
 					 __u64 now, __u32 offset, __u32 len, __u32 wanted)
 {
@@ -62,8 +62,9 @@ static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, cons
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-/* Keeps the first segment with a request of a connection that is not known to
- * be ours: it has no socket yet, or nobody has read from that. */
+/* Keeps the first segment of a request on a connection that is not yet known to
+ * be watched: the connection has no socket, or no program has read from its
+ * socket. */
 static __always_inline void keep_segment(const struct key *key, struct sk_buff *skb, __u64 now, __u32 len,
 					 __u32 wanted)
 {
@@ -76,8 +77,9 @@ static __always_inline void keep_segment(const struct key *key, struct sk_buff *
 		fill_segment(r, skb, RECORD_SEGMENT_IN, now, 0, len, wanted);
 }
 
-/* Whether another device showed the same frame just before: its memory may
- * have become another one's, which then comes from the same device. */
+/* Returns true if another device showed the same frame within COPY_WITHIN. A
+ * later frame can have the same address in memory, but it comes from the same
+ * device. */
 static __always_inline bool is_copy(struct sighting *last, const struct sk_buff *skb, __be32 seq, __u64 now)
 {
 	bool is_same = last->skb == (__u64)skb && last->seq == seq && last->dev != (__u64)skb->dev &&
@@ -90,7 +92,7 @@ static __always_inline bool is_copy(struct sighting *last, const struct sk_buff 
 	return is_same;
 }
 
-/* What is read of a TCP header. */
+/* The part of a TCP header that is read. */
 struct tcp_header {
 	__be16 source;
 	__be16 dest;
@@ -128,7 +130,7 @@ struct headers {
 	};
 };
 
-/* An arriving segment to one of the watched connections. */
+/* A segment for a watched connection arrives. */
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 {
@@ -143,7 +145,7 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
 		if (bpf_probe_read_kernel(&h.v4, sizeof(h.v4), skb->data))
 			return 0;
-		/* Options of IPv4 are not seen in the wild. */
+		/* IPv4 options do not occur in practice. */
 		if (h.v4.version_ihl != 0x45 || h.v4.protocol != IPPROTO_TCP)
 			return 0;
 		tcp = h.v4.tcp;
@@ -178,12 +180,14 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 	if (flow && is_copy(&flow->last_in, skb, tcp.seq, now))
 		return 0;
 
-	/* A super-segment longer than IP's length field can say. */
+	/* The segment was merged by GRO and is longer than IP's length field can
+	 * express. */
 	if (len <= header_len)
 		len = skb->len;
 	wanted = header_len + (tcp.doff >> 4) * 4;
 	if (!flow || !flow->is_ours) {
-		/* Without a port it may be anybody's on this host. */
+		/* Without configured ports, an unknown connection may belong to any
+		 * program of this host. */
 		if (len > wanted && (flow ? !flow->is_asked : config.port_count))
 			keep_segment(&key, skb, now, len, wanted + config.request_bytes);
 		if (flow && len > wanted)
@@ -199,10 +203,11 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 	return 0;
 }
 
-/* Notes that a segment of an answer leaves its queues, and how long it lay
- * there. TCP stamps each with the time from which on it may leave, by its
- * pacing (`skb->tstamp` in __tcp_transmit_skb()); queueing disciplines keep
- * that. Of stacked devices, each with a queue, the last one counts. */
+/* Records the time at which a segment of an answer leaves its queues, and its
+ * waiting time in them. TCP stamps each segment with the time at which its
+ * pacing allows it to leave (`skb->tstamp` in __tcp_transmit_skb()), and
+ * queueing disciplines keep this timestamp. If stacked devices have a queue
+ * each, the last one counts. */
 static __always_inline void note_departure(struct flow *flow, const struct sk_buff *skb, __u32 seq, __u32 end,
 					   __u64 now)
 {
@@ -215,7 +220,7 @@ static __always_inline void note_departure(struct flow *flow, const struct sk_bu
 		flow->first_left_at = now;
 		flow->first_queued = queued;
 	}
-	/* What is sent again says nothing of when it first left. */
+	/* A retransmission does not show when the bytes first left. */
 	if (flow->left_at && (__s32)(end - flow->left_seq) < 0)
 		return;
 	flow->left_seq = end;
@@ -223,8 +228,8 @@ static __always_inline void note_departure(struct flow *flow, const struct sk_bu
 	flow->queued = queued;
 }
 
-/* A device's driver gets a segment: it is behind all queues, as what a capture
- * shows. */
+/* The device's driver receives a segment, which has passed all queues. Captures
+ * see it at the same point. */
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(net_dev_start_xmit, struct sk_buff *skb)
 {
@@ -240,7 +245,8 @@ int BPF_PROG(net_dev_start_xmit, struct sk_buff *skb)
 
 	if (!sk || !is_watched_port(sk->__sk_common.skc_num))
 		return 0;
-	/* Of these there is less than a whole socket. */
+	/* In some of these states, the kernel has only a small socket without most
+	 * fields (struct request_sock, struct inet_timewait_sock). */
 	state = sk->__sk_common.skc_state;
 	if (state == TCP_SYN_SENT || state == TCP_SYN_RECV || state == TCP_NEW_SYN_RECV || state == TCP_TIME_WAIT)
 		return 0;
@@ -253,7 +259,8 @@ int BPF_PROG(net_dev_start_xmit, struct sk_buff *skb)
 	if (bpf_probe_read_kernel(&h, __builtin_offsetof(struct headers, v4.source), skb->head + skb->network_header) ||
 	    bpf_probe_read_kernel(&tcp, sizeof(tcp), skb->head + skb->transport_header))
 		return 0;
-	/* Below a tunnel's device it is wrapped, and was seen before. */
+	/* Below a tunnel's device, the segment is inside another packet. It was seen
+	 * above that device. */
 	if ((h.v4.version_ihl >> 4 == 4 ? h.v4.protocol : h.v6.next) != IPPROTO_TCP)
 		return 0;
 	offset = skb->head + skb->network_header - skb->data;

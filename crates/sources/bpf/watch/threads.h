@@ -1,43 +1,46 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* What the threads that answer do meanwhile: wait for a processor, sleep, ask
- * others. These programs are attached only while there is room for them. */
+/* Times of the answering threads: waiting for a processor, asleep, and waiting
+ * for other services. These programs are attached only during sampling periods. */
 #ifndef LAGTRACE_WATCH_THREADS_H
 #define LAGTRACE_WATCH_THREADS_H
 
-/* Times without a processor that are kept of a thread, and from which length
- * on, in ns: a power of two of them. */
+/* Number of periods without a processor that are kept for each thread (a power
+ * of two), and the minimum length in ns of such a period. */
 #define SPANS 8
 #define NOTABLE_SPAN 20000
-/* Control groups within each other that are looked at for a quota. */
+/* Maximum number of nested control groups that are searched for a quota. */
 #define GROUPS 8
 
 struct span {
 	__u64 from;
 	__u64 to;
-	/* Its processor was idle, and had to wake. */
+	/* The processor had been idle before the thread ran on it, and no quota applied. */
 	__u64 is_waking;
 };
 
-/* A thread that reads what watched connections bring. Times are
- * CLOCK_MONOTONIC in ns. */
+/* A thread that reads from watched connections. Times are CLOCK_MONOTONIC in ns. */
 struct thread {
-	/* The look in which this was learned; what is of another one is stale. */
+	/* The sampling period in which these values were collected. Values of an earlier
+	 * one are stale. */
 	__u32 look;
-	/* Requests that it has read and not begun to answer. */
+	/* Number of requests that the thread has read and not begun to answer. */
 	__u32 open;
-	/* Off the processor since, and ready again since; 0: it is not. */
+	/* Times when the thread left the processor, and when it became runnable again;
+	 * 0: it did not. */
 	__u64 off_since;
 	__u64 ready_since;
-	/* Ready and without a processor: the latest notable times, and the sum of
-	 * all. */
+	/* Periods in which the thread was runnable without a processor: the latest ones
+	 * of at least NOTABLE_SPAN, and the sum of all (`queued`). */
 	struct span spans[SPANS];
 	__u32 next_span;
 	__u64 queued;
-	/* Of that, with its processor idle. */
+	/* The part of `queued` that ended on an idle processor. */
 	__u64 waking;
-	/* Asleep, in all. */
+	/* Total time asleep. */
 	__u64 slept;
-	/* What it asked others for the one request that it had read. */
+	/* The call to another service while exactly one request is open: the socket, the
+	 * time of the last write to it, the total time waited, and the service's
+	 * address. */
 	__u64 asked_socket;
 	__u64 asked_at;
 	__u64 asked_for;
@@ -58,7 +61,7 @@ static __always_inline __u32 current_look(void)
 	return now ? now->look : 0;
 }
 
-/* The current thread, if it is looked at. */
+/* Returns the current thread's state, if it belongs to this sampling period. */
 static __always_inline struct thread *this_thread(__u32 look, bool may_make)
 {
 	struct thread *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0,
@@ -72,7 +75,7 @@ static __always_inline struct thread *this_thread(__u32 look, bool may_make)
 	return t;
 }
 
-/* How much of the time from `from` to `to` lies between the other two. */
+/* Returns the length of the part that both intervals have in common. */
 static __always_inline __u64 overlap(__u64 from, __u64 to, __u64 other_from, __u64 other_to)
 {
 	__u64 begin = from > other_from ? from : other_from;
@@ -81,8 +84,8 @@ static __always_inline __u64 overlap(__u64 from, __u64 to, __u64 other_from, __u
 	return end > begin ? end - begin : 0;
 }
 
-/* Which part of the turn's time before its request was read the thread was
- * ready for. */
+/* Determines how long the thread was runnable without a processor while the
+ * request waited to be read. */
 static __always_inline void note_unread(struct connection *c, const struct thread *t)
 {
 	c->queued_unread = c->waking_unread = 0;
@@ -96,7 +99,7 @@ static __always_inline void note_unread(struct connection *c, const struct threa
 	}
 }
 
-/* The thread has begun to read the turn's request. */
+/* The thread begins to read the request. */
 static __always_inline void thread_reads(struct connection *c)
 {
 	__u32 look = current_look();
@@ -119,8 +122,8 @@ static __always_inline void thread_reads(struct connection *c)
 	t->asked_socket = 0;
 }
 
-/* The thread has written of the turn's answer, not for the first time if
- * `is_first` is not set. */
+/* The thread has written a part of the answer. `is_first` is true for the first
+ * part. */
 static __always_inline void thread_writes(struct connection *c, bool is_first)
 {
 	__u32 look = current_look();
@@ -130,14 +133,15 @@ static __always_inline void thread_writes(struct connection *c, bool is_first)
 		return;
 	t = c->look == look && c->tid == (__u32)bpf_get_current_pid_tgid() ? this_thread(look, false) : 0;
 	if (!t) {
-		/* Another thread answers: what this one did meanwhile says nothing. */
+		/* Another thread answers, or the sampling period has ended, so the times
+		 * of the reading thread do not explain the exchange. */
 		c->look = 0;
 		return;
 	}
 	c->queued = t->queued - c->queued_before;
 	c->waking = t->waking - c->waking_before;
 	c->slept = t->slept - c->slept_before;
-	/* Of several requests it is not known for which it asked. */
+	/* With several open requests, it is not known which of them the call belongs to. */
 	if (t->open == 1 && t->asked_for) {
 		c->asked_for = t->asked_for;
 		c->asked = t->asked;
@@ -146,7 +150,8 @@ static __always_inline void thread_writes(struct connection *c, bool is_first)
 		t->open -= 1;
 }
 
-/* A thread that has read a request writes to another socket: it asks somebody. */
+/* A thread with an open request writes to another socket: it calls another
+ * service. */
 static __always_inline void thread_asks(struct sock *sk)
 {
 	__u32 look = current_look();
@@ -158,7 +163,7 @@ static __always_inline void thread_asks(struct sock *sk)
 	t->asked_at = bpf_ktime_get_ns();
 }
 
-/* It has read what the other one answered. */
+/* The thread has read the answer of the service that it called. */
 static __always_inline void thread_is_answered(struct sock *sk)
 {
 	__u32 look = current_look();
@@ -173,8 +178,9 @@ static __always_inline void thread_is_answered(struct sock *sk)
 	t->asked.protocol = sk->sk_protocol;
 }
 
-/* A thread is ready to run again. Seen by who wakes it (sched_wakeup would be
- * seen by the processor that is to run it, once that has woken itself). */
+/* A thread becomes runnable. This tracepoint runs on the processor of the waker.
+ * The tracepoint sched_wakeup would run on the thread's own processor, after
+ * that processor has left its idle state. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *task)
 {
@@ -185,8 +191,8 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	return 0;
 }
 
-/* Whether a quota may keep the thread off a processor that has nothing else to
- * do (kernel/sched/fair.c: throttle_cfs_rq()). */
+/* Returns true if a quota can keep the thread off a processor that is idle
+ * (kernel/sched/fair.c: throttle_cfs_rq()). */
 static __always_inline bool has_quota(struct task_struct *task)
 {
 	struct sched_entity *group = task->se.parent;
@@ -204,7 +210,7 @@ static __always_inline bool has_quota(struct task_struct *task)
 	return false;
 }
 
-/* One leaves the processor, and another one gets it. */
+/* One thread leaves the processor and another one gets it. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -218,9 +224,9 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	if (!t || !t->off_since)
 		return 0;
 	now = bpf_ktime_get_ns();
-	/* One that nobody woke was ready all the time. */
+	/* A thread that was not woken was preempted, and has been runnable all the time. */
 	ready = t->ready_since ? t->ready_since : t->off_since;
-	/* The idle thread of each processor has the number 0. */
+	/* The idle thread of each processor has the PID 0. */
 	was_idle = !prev->pid && !has_quota(next);
 	if (now - ready >= NOTABLE_SPAN) {
 		struct span *span = &t->spans[t->next_span++ % SPANS];

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* The turns of watched connections: from the first byte that arrived to the
- * last that was sent before more arrived. */
+/* The exchanges of watched connections (in names: turns). An exchange lasts from
+ * the first byte that arrives to the last byte that is sent before more bytes
+ * arrive. */
 #ifndef LAGTRACE_WATCH_TURNS_H
 #define LAGTRACE_WATCH_TURNS_H
 
 #define FLAG_FIN 0x01
 #define MSG_PEEK 2
 
-/* No segment takes longer through the stack, in ns. */
+/* Maximum time in ns that a segment takes through the network stack. A longer
+ * time means that the clock was set. */
 #define LONGEST_STAMPED 1000000000
 
 struct {
@@ -31,13 +33,13 @@ static __always_inline __u32 slot_of(__u64 latency)
 			exponent += shift;
 		}
 	}
-	/* The three bits below the highest. */
+	/* The three bits below the highest one. */
 	value = (latency >> 8 >> (exponent - 3)) & 7;
 	exponent = (exponent - 2) * 8 + value;
 	return exponent < LATENCY_SLOTS ? exponent : LATENCY_SLOTS - 1;
 }
 
-/* When the turn's answer left, where that was looked at. */
+/* Fills in the time when the answer left the host, if it was observed. */
 static __always_inline void note_leaving(struct turn_record *r, const struct connection *c, __u64 net)
 {
 	struct key key = {};
@@ -55,7 +57,8 @@ static __always_inline void note_leaving(struct turn_record *r, const struct con
 	r->queued_out = flow->queued;
 }
 
-/* When its socket last had no room for what was asked. */
+/* Returns the time when a packet of this exchange was last dropped because the
+ * socket was out of memory; 0 if none was. */
 static __always_inline __u64 refused(const struct connection *c)
 {
 	struct key key = {};
@@ -109,7 +112,7 @@ static __always_inline void hand_up_turn(const struct connection *c, __u64 net)
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-/* The turn is over: what was asked for has been sent. */
+/* Ends an exchange whose answer has been sent. */
 static __always_inline void close_turn(struct connection *c, const struct sock *sk)
 {
 	struct watch_control *now = bpf_map_lookup_elem(&control, &zero);
@@ -123,7 +126,8 @@ static __always_inline void close_turn(struct connection *c, const struct sock *
 	seen = c->is_ours ? bpf_map_lookup_elem(&latencies, &slot) : 0;
 	if (seen && now) {
 		*seen += 1;
-		/* Of what arrived before the look, reading and writing may be unseen. */
+		/* For an exchange that began before the sampling period, reads and
+		 * writes may be missing. */
 		if ((is_sampled(c->hash) && c->turn_look == now->look) ||
 		    (now->slow_from && latency >= now->slow_from))
 			hand_up_turn(c, (__u64)sk->__sk_common.skc_net.net);
@@ -131,8 +135,8 @@ static __always_inline void close_turn(struct connection *c, const struct sock *
 	c->arrived_at = 0;
 }
 
-/* When the segment came in, where the kernel stamps that (some socket of the
- * host asks for SO_TIMESTAMP); else now. */
+/* Returns the arrival time from the segment's timestamp, which the kernel takes
+ * only while some socket of the host uses SO_TIMESTAMP; otherwise `now`. */
 static __always_inline __u64 came_in(const struct sk_buff *skb, __u64 now)
 {
 	struct watch_control *with = bpf_map_lookup_elem(&control, &zero);
@@ -141,11 +145,12 @@ static __always_inline __u64 came_in(const struct sk_buff *skb, __u64 now)
 	if (!with || !with->look || !skb->tstamp)
 		return now;
 	at = skb->tstamp + with->monotonic;
-	/* Somebody may have set the clock. */
+	/* The timestamp is useless if the clock was set. */
 	return at < now && now - at < LONGEST_STAMPED ? at : now;
 }
 
-/* When the network stack took the segment up; 0 where that was not looked at. */
+/* Returns the time when the network stack took the segment up; 0 if it was not
+ * observed. */
 static __always_inline __u64 entered(const struct sock *sk, const struct connection *c, const struct sk_buff *skb)
 {
 	struct key key = {};
@@ -162,7 +167,7 @@ static __always_inline void begin_turn(struct connection *c, __u64 arrived_at, _
 {
 	c->arrived_at = arrived_at;
 	c->entered_at = entered_at;
-	/* What came from another namespace of the host is stamped late. */
+	/* The timestamp of a segment from another namespace of this host is too late. */
 	if (entered_at && entered_at < arrived_at)
 		c->arrived_at = entered_at;
 	c->delivered_at = c->delivered_last_at = delivered_at;
@@ -177,15 +182,16 @@ static __always_inline void begin_turn(struct connection *c, __u64 arrived_at, _
 	c->writes = 0;
 }
 
-/* What came with the handshake's last segment is not shown by tcp_probe: where a
- * service is woken for requests alone (TCP_DEFER_ACCEPT), and where a client sends
- * both in one. */
+/* Begins the exchange of a request that came with the handshake's last segment,
+ * which tcp_probe does not show. This happens with TCP_DEFER_ACCEPT, and if a
+ * client sends both in one segment. */
 static __always_inline void begin_first_turn(struct connection *c)
 {
 	begin_turn(c, c->made_at, 0, c->made_at);
 }
 
-/* Takes in what was sent since it was looked at last, the latest of it at `at`. */
+/* Accounts for the bytes that were sent since the last check. The last of them
+ * was sent at `at`. */
 static __always_inline void settle(struct connection *c, const struct tcp_sock *tp, __u64 at)
 {
 	__u32 next = tp->snd_nxt;
@@ -196,7 +202,8 @@ static __always_inline void settle(struct connection *c, const struct tcp_sock *
 		return;
 	c->sent_seq = next;
 	c->is_unsent = next != tp->write_seq;
-	/* Not before what called for it, whatever was stamped last. */
+	/* An answer is sent after its request arrives, so an earlier time comes from an
+	 * older segment. */
 	if (at < c->arrived_at)
 		at = c->arrived_at;
 	if (!c->sent_at)
@@ -209,22 +216,23 @@ static __always_inline void settle(struct connection *c, const struct tcp_sock *
 		c->holds += 1;
 		if (held > c->held_longest)
 			c->held_longest = held;
-		/* What arrived since it was written let it go. */
+		/* Something has arrived since the bytes were written, and released them. */
 		if (c->last_in_at > c->held_since)
 			c->holds_acked += 1;
 		c->held_since = 0;
 	}
 }
 
-/* When TCP last sent something, as it stamped it itself. Where it paces, that
- * is when the next may go; where it sent something again before anything came,
- * when it did: both err late. */
+/* Returns the time when TCP last sent something, from TCP's own timestamp. With
+ * pacing, the timestamp is the time at which the next segment may leave. After a
+ * retransmission, it is the time of the retransmission. Both are later than the
+ * true time. */
 static __always_inline __u64 departed(const struct tcp_sock *tp, __u64 now)
 {
 	return tp->tcp_wstamp_ns < now ? tp->tcp_wstamp_ns : now;
 }
 
-/* Whether the segment brings bytes that had not come. */
+/* Returns true if the segment contains bytes that had not arrived before. */
 static __always_inline bool brings_data(const struct sk_buff *skb, const struct tcp_sock *tp)
 {
 	const struct tcp_skb_cb *cb = (const void *)skb->cb;
@@ -233,8 +241,9 @@ static __always_inline bool brings_data(const struct sk_buff *skb, const struct 
 	return end != cb->seq && (__s32)(end - tp->rcv_nxt) > 0;
 }
 
-/* A segment arrived for an established connection, and is yet to be looked at
- * by TCP; one that came while the program held the socket had to wait for this. */
+/* A segment for an established connection arrives at TCP, which has not
+ * processed it yet. If the program held the socket's lock, the segment has
+ * waited until now. */
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(tcp_probe, struct sock *sk, struct sk_buff *skb)
 {
@@ -254,11 +263,13 @@ int BPF_PROG(tcp_probe, struct sock *sk, struct sk_buff *skb)
 	if (!tp)
 		return 0;
 	has_data = brings_data(skb, tp);
-	/* Without a look nobody has seen what was written. An acknowledgement comes
-	 * before anything else is sent that is no answer, as to a keep-alive. */
+	/* Outside of sampling periods, writes are not observed, so this ACK may be the
+	 * first sign of an answer. It is processed now, before TCP sends something else
+	 * that is not an answer, such as the reply to a keep-alive probe. */
 	if (!has_data && !c->is_unsent && tp->snd_nxt == c->sent_seq)
 		return 0;
-	/* Reading the clock is most of what a mere acknowledgement would cost. */
+	/* The clock is read only if necessary, because reading it is most of the cost of
+	 * a pure ACK. */
 	now = has_data || c->held_since || sk->sk_pacing_status ? bpf_ktime_get_ns() : tp->tcp_wstamp_ns;
 	settle(c, tp, departed(tp, now));
 	c->last_in_at = now;
@@ -278,14 +289,14 @@ static __always_inline bool is_watched(struct sock *sk)
 	       is_watched_program();
 }
 
-/* The program has read, `ret` bytes or an error. */
+/* The program has read. `ret` is the number of bytes or an error. */
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(sock_recv_length, struct sock *sk, int ret, int flags)
 {
 	struct connection *c;
 	__u64 id;
 
-	/* What is only peeked at stays where it is. */
+	/* Peeked bytes stay in the socket. */
 	if (ret <= 0 || flags & MSG_PEEK)
 		return 0;
 	if (!is_watched(sk)) {
@@ -314,8 +325,9 @@ int BPF_PROG(sock_recv_length, struct sock *sk, int ret, int flags)
 	return 0;
 }
 
-/* Whether Nagle's algorithm keeps what is unsent, as tcp_nagle_check() holds
- * it: less than a segment, something unacknowledged, and neither window full. */
+/* Returns true if Nagle's algorithm holds the unsent bytes (tcp_nagle_check()):
+ * they are less than a full segment, sent data is unacknowledged, and neither
+ * the congestion window nor the receive window is full. */
 static __always_inline bool is_held(struct tcp_sock *tp)
 {
 	__u32 unsent = tp->write_seq - tp->snd_nxt, in_flight = tp->snd_nxt - tp->snd_una;
@@ -324,8 +336,8 @@ static __always_inline bool is_held(struct tcp_sock *tp)
 	       tp->packets_out < tp->snd_cwnd && in_flight + unsent <= tp->snd_wnd;
 }
 
-/* The program has written, `ret` bytes or an error. What it wrote has been
- * sent by now, or waits for what its socket shows. */
+/* The program has written. `ret` is the number of bytes or an error. TCP has
+ * already sent these bytes or keeps them unsent, as the socket shows. */
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(sock_send_length, struct sock *sk, int ret, int flags)
 {
@@ -351,7 +363,7 @@ int BPF_PROG(sock_send_length, struct sock *sk, int ret, int flags)
 	if (!tp)
 		return 0;
 	c->is_unsent = tp->write_seq != tp->snd_nxt;
-	/* TCP's own stamp of what this write sent is as good as the clock. */
+	/* TCP's own timestamp of the sent bytes is as good as the clock. */
 	now = c->is_unsent || sk->sk_pacing_status ? bpf_ktime_get_ns() : tp->tcp_wstamp_ns;
 	settle(c, tp, departed(tp, now));
 	thread_writes(c, !c->written_at);
@@ -366,8 +378,8 @@ int BPF_PROG(sock_send_length, struct sock *sk, int ret, int flags)
 	return 0;
 }
 
-/* The last turn of each connection that goes on, when watching ends: nothing
- * comes that would close it. */
+/* Ends the last exchange of each open connection when watching ends, because no
+ * later segment will. */
 SEC("iter/bpf_sk_storage_map")
 int open_turns(struct bpf_iter__bpf_sk_storage_map *context)
 {
@@ -386,8 +398,9 @@ int open_turns(struct bpf_iter__bpf_sk_storage_map *context)
 	return 0;
 }
 
-/* A connection was made. Whose it is shows when somebody reads from it, unless
- * ports alone tell; but what it asks for may come before. */
+/* A connection was established. Unless it is selected by port alone, it is known
+ * to be watched only when a program reads from it. Its request may arrive before
+ * that. */
 static __always_inline void open_connection(struct sock *sk, struct tcp_sock *tp, bool is_accepted)
 {
 	struct connection *c = connection_of(sk, true);
@@ -396,7 +409,7 @@ static __always_inline void open_connection(struct sock *sk, struct tcp_sock *tp
 		return;
 	if (is_accepted) {
 		c->is_client = 0;
-		/* When data that came with the SYN did is not known. */
+		/* For data that came with the SYN, the arrival time is not known. */
 		c->is_fresh = !tp->bytes_received;
 		c->made_at = bpf_ktime_get_ns();
 	}
@@ -407,7 +420,7 @@ static __always_inline void open_connection(struct sock *sk, struct tcp_sock *tp
 	claim(sk, c);
 }
 
-/* Connections begin and end. */
+/* A connection is established or closed. */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(inet_sock_set_state, struct sock *sk, int old, int new)
 {
@@ -427,7 +440,7 @@ int BPF_PROG(inet_sock_set_state, struct sock *sk, int old, int new)
 	if (!c || !tp)
 		return 0;
 	settle(c, tp, departed(tp, bpf_ktime_get_ns()));
-	/* What our own end of it (FIN) sends later is no answer. */
+	/* Whatever this end sends later (a FIN) is not part of an answer. */
 	if (!c->is_unsent || new == TCP_CLOSE)
 		close_turn(c, sk);
 	if (new == TCP_CLOSE) {

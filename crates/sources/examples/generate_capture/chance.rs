@@ -1,4 +1,4 @@
-//! Random numbers, the same for the same seed.
+//! Random numbers, determined by a seed.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 pub(crate) struct Chance(u64);
@@ -26,8 +26,7 @@ impl Chance {
         self.below(many) == 0
     }
 
-    /// Returns a number around `middle`: mostly near it, now and then many
-    /// times that.
+    /// Returns a random number, mostly near `middle`, and sometimes many times larger.
     pub(crate) fn skewed(&mut self, middle: u64) -> u64 {
         let doublings = self.below(4) + self.below(4);
         (middle << doublings) / 8 + self.below(middle.max(2) / 2)

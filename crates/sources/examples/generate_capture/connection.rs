@@ -1,5 +1,4 @@
-//! A connection: its handshake, its exchanges and its end, generated an
-//! exchange at a time.
+//! A connection: its handshake, its exchanges and its end, generated one exchange at a time.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -11,20 +10,20 @@ use super::frame::{self, ACK, Ends, FIN, PSH, SYN, Segment};
 const MSS: u64 = 1448;
 /// Initial congestion window, in segments (RFC 6928).
 const INITIAL_WINDOW: u64 = 10;
-/// Time that a full segment takes at 1 Gbit/s, in nanoseconds.
+/// Time in nanoseconds to transmit a full segment at 1 Gbit/s.
 const SERIALIZED: u64 = 12_000;
-/// Number of data segments of which one is lost on average.
+/// Number of data segments for each lost one, on average.
 const LOSSES: u64 = 400;
 
-/// A connection under way.
+/// A connection in progress.
 pub(crate) struct Connection {
     ends: Ends,
     rtt: u64,
-    /// Segments that are still to be seen, in order of time, up to each side's
-    /// next message.
+    /// Segments that have not been written yet, in order of time, up to the next message of each
+    /// end.
     due: VecDeque<Segment>,
     next_seq: [u32; 2],
-    /// Number of packets that it may still have.
+    /// Number of packets that the connection may still write.
     left: u64,
     request: Vec<u8>,
     response: Vec<u8>,
@@ -63,7 +62,7 @@ impl Connection {
         connection
     }
 
-    /// Returns the time of its next packet; `None` once there is none.
+    /// Returns the time of the next packet; `None` if there are no more packets.
     pub(crate) fn next_at(&self) -> Option<u64> {
         self.due.front().map(|segment| segment.at)
     }
@@ -181,8 +180,8 @@ impl Connection {
         self.answer(at + think, len, chance);
     }
 
-    /// Queues the response in slow start: a burst each round trip, twice as
-    /// long as the one before, every second segment acknowledged.
+    /// Queues the response in slow start: bursts at intervals of a round trip, each twice as long
+    /// as the one before. Every second segment is acknowledged.
     fn answer(&mut self, mut at: u64, len: u64, chance: &mut Chance) {
         let [server, client] = self.next_seq;
         let first = self.due.len();

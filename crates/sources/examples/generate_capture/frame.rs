@@ -8,8 +8,7 @@ const EPOCH: u64 = 1_700_000_000;
 /// A TCP segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Segment {
-    /// Time at which it is seen, in nanoseconds since the beginning of the
-    /// capture.
+    /// Time of the segment in nanoseconds since the beginning of the capture.
     pub(crate) at: u64,
     pub(crate) is_from_client: bool,
     pub(crate) flags: u8,
@@ -18,7 +17,7 @@ pub(crate) struct Segment {
     pub(crate) len: u16,
     /// Offset of the payload in its message.
     pub(crate) offset: u32,
-    /// The range received beyond a hole, for a SACK option.
+    /// The range received after a hole, for a SACK option.
     pub(crate) sack: Option<(u32, u32)>,
 }
 
@@ -33,7 +32,7 @@ pub(crate) struct Ends {
     pub(crate) client_port: u16,
     pub(crate) server: [u8; 4],
     pub(crate) identifications: [u16; 2],
-    /// The last timestamp of the server and of the client.
+    /// The last timestamps of the server and of the client.
     pub(crate) stamps: [u32; 2],
 }
 
@@ -47,8 +46,8 @@ pub(crate) fn file_header(output: &mut impl Write) -> io::Result<()> {
     output.write_all(&header)
 }
 
-/// Writes one record: the segment with the bytes of `message` at its offset,
-/// and filler after the end of the message.
+/// Writes one record: the segment with the bytes of `message` at its offset. Payload after the end
+/// of the message is filler.
 pub(crate) fn write(
     output: &mut impl Write,
     ends: &mut Ends,
@@ -110,8 +109,8 @@ fn tcp_header(header: &mut [u8], ends: &Ends, segment: &Segment, options_len: us
     header[14..16].copy_from_slice(&0xfaf0_u16.to_be_bytes());
 }
 
-/// Writes the TCP options and returns their length. Timestamps count
-/// milliseconds; the echoed one is the last that the other side sent.
+/// Writes the TCP options and returns their length. Timestamps count milliseconds, and the echoed
+/// timestamp is the last one that the other end sent.
 fn options_of(ends: &mut Ends, segment: &Segment, options: &mut [u8; 36]) -> usize {
     let stamp = (segment.at / 1_000_000) as u32;
     let side = usize::from(segment.is_from_client);

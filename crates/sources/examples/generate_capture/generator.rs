@@ -1,5 +1,4 @@
-//! The traffic: connections that begin one after the other, their packets in
-//! the order of time.
+//! The traffic: connections that begin one after the other, with their packets in order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,7 +19,7 @@ pub(crate) struct Traffic {
     is_held: bool,
     begun: u64,
     next_arrival: u64,
-    /// Connections under way, by the time of their next packet.
+    /// Connections in progress, by the time of their next packet.
     under_way: BinaryHeap<Reverse<(u64, u64)>>,
     places: Vec<Option<Connection>>,
     free: Vec<u64>,

@@ -1,11 +1,11 @@
-//! Writes a large capture that looks like a busy server's, to standard output.
+//! Writes a large capture to standard output. It looks like the capture of a busy server.
 //!
-//! `generate_capture CONNECTIONS PACKETS [SEED] [held]` generates that many
-//! connections, with that many packets each on average: HTTP/1.1 on port 80,
-//! kept alive or not, answers from a few bytes to megabytes in slow start,
-//! delayed and selective acknowledgements, a loss now and then, every client at
-//! its own distance. `held` leaves all connections open. Equal arguments give
-//! equal bytes. Stamps are in nanoseconds, seen at the server.
+//! `generate_capture CONNECTIONS PACKETS [SEED] [held]` generates `CONNECTIONS` connections with
+//! `PACKETS` packets each on average. They carry HTTP/1.1 on port 80, with and without keep-alive.
+//! Responses have a few bytes to megabytes and begin in slow start. There are delayed and selective
+//! acknowledgements and some losses, and each client has its own round-trip time. `held` leaves all
+//! connections open. Equal arguments give equal bytes. Timestamps are in nanoseconds, and the
+//! capture point is the server.
 #![allow(clippy::print_stderr)]
 
 mod chance;

@@ -37,7 +37,7 @@ pub struct Annotated {
 /// `comments`. Compressed input is decompressed on the way.
 ///
 /// # Errors
-/// When the input cannot be read, is not a capture, or the output cannot be
+/// Returns an error if the input cannot be read or is not a capture, or the output cannot be
 /// written.
 pub fn annotate(
     name: &str,

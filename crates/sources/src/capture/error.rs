@@ -19,12 +19,12 @@ pub enum CaptureError {
         /// The error from the operating system.
         source: io::Error,
     },
-    /// A file is no capture.
+    /// The file is not a capture.
     #[error("{name} is not a pcap, pcapng or snoop capture: it is {found}")]
     NotCapture {
         /// The file's name.
         name: String,
-        /// The kind of file it is instead, recognized by its first bytes.
+        /// The kind of the file, recognized by its first bytes.
         found: Foreign,
     },
     /// The file is a capture of an unsupported kind.
@@ -32,7 +32,7 @@ pub enum CaptureError {
     Unsupported {
         /// The file's name.
         name: String,
-        /// The reason why it is not read.
+        /// The reason why the file is not read.
         fault: Fault,
     },
     /// The process may not capture.
@@ -51,7 +51,7 @@ pub enum CaptureError {
         /// The names of the interfaces that exist.
         known: Vec<String>,
     },
-    /// An interface could not be opened: it is down, or of an unsupported kind.
+    /// The interface could not be opened: it is down, or of an unsupported kind.
     #[error("cannot capture on {interface}")]
     Interface {
         /// The interface.
@@ -59,20 +59,21 @@ pub enum CaptureError {
         /// The error from libpcap.
         source: pcap::Error,
     },
-    /// A filter is not in libpcap's language, or tests something that this link type does not have.
+    /// The filter is not valid in libpcap's language, or tests something that this link type does
+    /// not have.
     #[error("the filter \"{filter}\" cannot be used on {interface}")]
     Filter {
         /// The filter expression.
         filter: String,
-        /// The interface it was compiled for.
+        /// The interface that the filter was compiled for.
         interface: String,
         /// The error from libpcap.
         source: pcap::Error,
     },
-    /// A pcap file cannot hold packets of several link types.
+    /// The packets have several link types, which a pcap file cannot hold.
     #[error("packets of link types {} and {} do not fit into one pcap file", .0.0, .1.0)]
     MixedLinkTypes(LinkType, LinkType),
-    /// A file for packets could not be created.
+    /// The output file could not be created.
     #[error("cannot create {name}")]
     Create {
         /// The file's name.
@@ -80,13 +81,13 @@ pub enum CaptureError {
         /// The error from the operating system.
         source: io::Error,
     },
-    /// Packets could not be written, to a full disk for example. The packets in the file are
-    /// complete.
+    /// Packets could not be written, for example because the disk is full. The packets in the file
+    /// are complete.
     #[error("cannot write to {name} beyond {packets} packets")]
     Write {
         /// The file's name.
         name: String,
-        /// The packets that are in the file.
+        /// The number of packets in the file.
         packets: u64,
         /// The error from the operating system.
         source: io::Error,

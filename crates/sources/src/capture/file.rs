@@ -18,31 +18,31 @@ use self::compression::Input;
 pub(crate) use self::compression::undo as decompressed;
 use super::{CaptureError, Foreign, Packets, count, count_beside};
 
-/// Number of bytes in one read. A block larger than the second-level cache would be read from
-/// memory twice.
+/// Number of bytes in one read. A larger block would not fit into the second-level cache, and would
+/// be read from memory twice.
 const BLOCK: usize = 512 * 1024;
 
-/// Bytes read first, to recognize the file format.
+/// Number of bytes read first, to recognize the file format.
 const FIRST_READ: usize = 16 * 1024;
 
 const _: () = assert!(BLOCK >= Container::LONGEST);
 
-/// A capture file that is read in blocks. If the file shrinks or grows while it is read, it is read
-/// up to its current end. A file compressed with gzip, zstd or lz4, recognized by its first bytes,
-/// is decompressed as it is read.
+/// A capture file that is read in blocks. If the file grows or shrinks during that time, it is read
+/// up to its current end. A file compressed with gzip, zstd or lz4 is recognized by its first bytes
+/// and decompressed as it is read.
 ///
-/// Damaged content is not an error: everything read up to the damage is used, and the
+/// Damaged content is not an error: everything before the damage is used, and the
 /// [summary](Self::summary) says where and why reading ended.
 pub struct FileCapture {
     input: Input,
     buffer: Vec<u8>,
-    /// The part of the buffer that is read and not yet consumed.
+    /// The part of the buffer that has been read but not consumed.
     unread: Range<usize>,
     container: Container,
     decoder: Decoder,
     point: PointId,
     is_over: bool,
-    /// The link type of the first packet, if it can be read from the beginning of the file.
+    /// The link type of the first packet; `None` if the first bytes read do not contain it.
     link: Option<LinkType>,
     summary: CaptureSummary,
 }
@@ -53,7 +53,7 @@ impl FileCapture {
     /// point.
     ///
     /// # Errors
-    /// When the file cannot be read, or does not begin like a capture.
+    /// Returns an error if the file cannot be read, or does not begin like a capture.
     pub fn open(path: &Path, point: PointId) -> Result<Self, CaptureError> {
         if path == Path::new("-") {
             let input = rustix::io::dup(rustix::stdio::stdin());
@@ -71,7 +71,7 @@ impl FileCapture {
     /// Begins to read a capture from `input`, called `name` in messages.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Returns the same errors as [`open`](Self::open).
     pub fn from_reader(
         name: String,
         input: impl Read + Send + 'static,
@@ -149,7 +149,8 @@ impl FileCapture {
                 None => {}
             }
         }
-        // The bytes go with the packets; what is not yet consumed stays here.
+        // The bytes belong to the returned packets; bytes that are not consumed yet are copied
+        // back.
         packets.bytes.resize(BLOCK, 0);
         mem::swap(&mut self.buffer, &mut packets.bytes);
         let rest = packets.bytes.get(self.unread.clone()).unwrap_or_default();
@@ -249,7 +250,8 @@ impl FileCapture {
     fn recognize(&mut self) -> Result<(), CaptureError> {
         let name = &self.summary.name;
         while self.unread.len() < 4 {
-            // Read no more than is needed: many files may be open, to be read later.
+            // Read no more than necessary: the caller may open many files before it reads any of
+            // them.
             match self
                 .input
                 .read(&mut self.buffer[self.unread.end..FIRST_READ])
@@ -261,7 +263,7 @@ impl FileCapture {
             }
         }
         let begin = &self.buffer[self.unread.clone()];
-        // The container keeps what it sees: it is tried on a copy of its state.
+        // Reading changes the container's state, so that this trial uses a container of its own.
         let mut trial = Container::new();
         let damage = match trial.next(begin).found {
             Found::Damaged(damage) => Some(damage),
@@ -356,17 +358,16 @@ enum Next {
     Neighbour(Neighbour),
 }
 
-/// The storage that holds a payload.
+/// The storage that contains a payload.
 enum Place {
-    /// In the buffer.
+    /// The buffer, at this position.
     Read(Range<usize>),
-    /// In the decoder, which reassembled the payload from fragments.
+    /// The decoder, which reassembled the payload from fragments.
     PutTogether,
 }
 
-/// Returns the position in `buffer` of `part`, if `part` is a slice of `buffer`. A position is
-/// needed because the borrow checker cannot lend the slice out of a loop that may also refill the
-/// buffer.
+/// Returns the position of `part` in `buffer`, if `part` is a slice of `buffer`. The caller needs a
+/// position because a borrowed slice cannot leave a loop that may refill the buffer.
 #[inline]
 fn place_within(buffer: &[u8], part: &[u8]) -> Place {
     if part.is_empty() {

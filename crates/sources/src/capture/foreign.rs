@@ -64,7 +64,7 @@ impl Foreign {
         }
     }
 
-    /// Returns advice for such a file, if there is any.
+    /// Returns advice on the use of such a file; `None` if there is none.
     pub(super) fn hint(self, name: &str) -> Option<String> {
         match self {
             Self::Empty => Some(
@@ -120,7 +120,7 @@ mod tests {
         let cases: [(&[u8], &str); 11] = [
             (b"TRSNIFF data    \x1a\0", "a Sniffer capture"),
             (b"iptrace 2.0", "an iptrace capture of AIX"),
-            // Its name alone is text.
+            // The format's name is text as well.
             (b"TRSNIFF data", "text"),
             (b"", "empty"),
             (b"\x1f\x8b\x08\0", "gzip-compressed"),

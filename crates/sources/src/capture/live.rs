@@ -31,7 +31,7 @@ const WAITING_BATCHES: usize = 16;
 /// The options of a live capture.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
-    /// The interfaces, each with its observation point; `any` stands for all interfaces.
+    /// The interfaces, each with its observation point; `any` means all interfaces.
     pub interfaces: Vec<(String, PointId)>,
     /// A filter expression in the language of `pcap-filter(7)`; `None` for all
     /// packets.
@@ -40,8 +40,7 @@ pub struct LiveOptions {
     pub snap_len: u32,
     /// Size of the kernel's ring for each interface, in bytes.
     pub buffer_bytes: u32,
-    /// True to capture in promiscuous mode, which also sees packets not meant
-    /// for this host.
+    /// True to capture in promiscuous mode, which also captures packets for other hosts.
     pub is_promiscuous: bool,
     /// The pcap file to write the packets to, `-` for standard output.
     pub write: Option<PathBuf>,
@@ -103,8 +102,8 @@ impl LiveCapture {
     /// Setting `stop` ends the capture as [`stop`](Self::stop) does.
     ///
     /// # Errors
-    /// When an interface cannot be opened, the filter cannot be compiled, the file cannot be
-    /// created, or the thread cannot be started.
+    /// Returns an error if an interface cannot be opened, the filter cannot be compiled, the file
+    /// cannot be created, or the thread cannot be started.
     pub fn start(options: &LiveOptions, stop: Arc<AtomicBool>) -> Result<Self, CaptureError> {
         let open = |(name, point): &(String, PointId)| Handle::open(name, *point, options);
         let handles: Vec<_> = options
@@ -139,7 +138,7 @@ impl LiveCapture {
     /// Waits for packets that concern a flow, for at most `wait`.
     pub fn next_batch(&mut self, wait: Duration) -> Arrival<'_> {
         if let Some(batch) = self.current.take() {
-            // Without a worker there is nobody who could fill it again.
+            // Fails only if the worker has ended and needs no more batches.
             let _ = self.spent.send(batch);
         }
         let Some(batches) = &self.batches else {
@@ -163,7 +162,7 @@ impl LiveCapture {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the capture, discards packets that were not taken, and returns the
+    /// Ends the capture, discards the packets that the consumer has not taken, and returns the
     /// result.
     pub fn finish(mut self) -> LiveOutcome {
         self.end().unwrap_or_default()
@@ -171,7 +170,7 @@ impl LiveCapture {
 
     fn end(&mut self) -> Option<LiveOutcome> {
         self.stop();
-        // Nobody takes batches any more: the worker must not wait to send one.
+        // The receiver is dropped first, so that the worker does not wait to send a batch.
         self.batches = None;
         match self.worker.take()?.join() {
             Ok(outcome) => Some(outcome),
@@ -187,7 +186,7 @@ impl Drop for LiveCapture {
     }
 }
 
-/// Returns the common link type of all interfaces; an error if the link types differ.
+/// Returns the common link type of all interfaces, or an error if the link types differ.
 fn single_link(handles: &[Handle]) -> Result<LinkType, CaptureError> {
     let mut links = handles.iter().map(Handle::link);
     let first = links.next().unwrap_or_default();

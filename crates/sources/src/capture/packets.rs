@@ -1,4 +1,4 @@
-//! Batches of packets, with the bytes that were read.
+//! Batches of packets, with the bytes of their payloads.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,17 +9,15 @@ use lagtrace_core::observed::segment::Segment;
 /// Packets in order, each with the position of its payload.
 #[derive(Default)]
 pub struct Packets {
-    /// The packets without their payloads, each with the position of its
-    /// payload.
+    /// The packets without their payloads, each with the position of its payload.
     list: Vec<(Packet<'static>, Range<usize>)>,
     pub(super) bytes: Vec<u8>,
-    /// Payloads that are not part of the bytes read: those of packets
-    /// reassembled from fragments. Their positions begin at [`ASIDE`].
+    /// Payloads of packets that were reassembled from fragments, which are not part of the bytes
+    /// read. Their positions begin at [`ASIDE`].
     aside: Vec<u8>,
 }
 
-/// Position of the first byte kept aside, beyond the positions of all other
-/// bytes.
+/// Position of the first byte of `aside`; positions in `bytes` are smaller.
 const ASIDE: usize = 1 << (usize::BITS - 1);
 
 impl Packets {
@@ -50,7 +48,7 @@ impl Packets {
         self.aside.get(begin..end).unwrap_or_default()
     }
 
-    /// Returns the packets with their payloads included.
+    /// Returns the packets together with their payloads.
     pub fn whole(&self) -> impl Iterator<Item = Packet<'_>> {
         self.iter()
             .map(|(packet, payload)| packet.with_payload(payload))
@@ -74,7 +72,7 @@ impl Packets {
         self.list.is_empty()
     }
 
-    /// Returns the number of bytes kept for the packets.
+    /// Returns the number of payload bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len() + self.aside.len()
     }
@@ -97,13 +95,13 @@ impl Packets {
         self.bytes.clear();
     }
 
-    /// Removes all packets and leaves the bytes unchanged.
+    /// Removes all packets, but not their bytes.
     pub(super) fn forget(&mut self) {
         self.list.clear();
         self.aside.clear();
     }
 
-    /// Keeps a packet whose payload is not part of the bytes read.
+    /// Keeps a packet that was reassembled from fragments, with a copy of its payload.
     #[cold]
     pub(super) fn put_aside(&mut self, packet: &Packet<'_>) {
         let begin = ASIDE + self.aside.len();
@@ -112,11 +110,12 @@ impl Packets {
             .push((bare(packet), begin..ASIDE + self.aside.len()));
     }
 
-    /// Keeps a packet whose payload is at `payload` in the bytes.
+    /// Keeps a packet whose payload is at position `payload` of the bytes read.
     #[inline]
     pub(super) fn place(&mut self, packet: &Packet<'_>, payload: Range<usize>) {
         match *packet {
-            // Most packets are TCP: these are written only once this way.
+            // Most packets are TCP. This branch writes them into the list without an intermediate
+            // copy.
             Packet::Tcp(segment, _) => self.list.push((Packet::Tcp(segment, &[]), payload)),
             _ => self.list.push((bare(packet), payload)),
         }

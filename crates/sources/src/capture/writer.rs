@@ -20,22 +20,22 @@ pub struct Written {
     pub name: String,
     /// Number of packets in the file.
     pub packets: u64,
-    /// The reason why packets are missing. `None` if no packets are missing, or if the reader of
-    /// the pipe has exited.
+    /// The error that ended the writing early; `None` if all packets were written, or if the reader
+    /// of the pipe has exited.
     pub fault: Option<CaptureError>,
 }
 
-/// A capture file that is being written. The file always ends with a whole record, even if the disk
-/// is full.
+/// A capture file that is being written. If the disk is full, the file is cut after its last whole
+/// record.
 pub(super) struct PcapWriter {
     name: String,
     output: File,
-    /// Whole records that are not written yet.
+    /// Whole records that have not been written yet.
     waiting: Vec<u8>,
     packets: u64,
     /// Number of bytes in the file.
     position: u64,
-    /// True if the file was created here, and so may be truncated.
+    /// True if this process created the file and may therefore truncate it.
     is_own: bool,
 }
 
@@ -71,7 +71,7 @@ impl PcapWriter {
         Ok(writer)
     }
 
-    /// Adds a packet; a packet without a time is not written.
+    /// Adds a packet. A packet without a timestamp is left out.
     pub(super) fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
         let Some(at) = record.at else {
             return Ok(());
@@ -114,7 +114,7 @@ impl PcapWriter {
         self.into_written(fault)
     }
 
-    /// Returns the result, after `fault` ended the writing.
+    /// Returns the result after `fault` ended the writing.
     pub(super) fn into_written(self, fault: Option<io::Error>) -> Written {
         let fault = fault.filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
         Written {
@@ -132,15 +132,15 @@ impl PcapWriter {
         }
     }
 
-    /// Counts and keeps the whole records among the first `written` bytes that were waiting. If the
-    /// file cannot be truncated, as in the case of a pipe, it ends within a record.
+    /// Counts the whole records among the first `written` bytes of `waiting`, and truncates the
+    /// file after them. A pipe cannot be truncated and ends within a record.
     fn give_up(&mut self, written: usize, error: io::Error) -> io::Result<()> {
         let (whole, lost) = whole_records(&self.waiting, written, self.position == 0);
         self.packets -= lost;
         self.position += whole as u64;
         self.waiting.clear();
         if self.is_own {
-            // Pipes and devices cannot be truncated, and need not be.
+            // Fails on pipes and devices, which cannot be truncated.
             let _ = self.output.set_len(self.position);
         }
         Err(error)

@@ -1,7 +1,7 @@
 //! Apache httpd: the settings of kept connections.
 //!
-//! Only the main server is resolved. A value that a section sets is a doubt about the one outside
-//! (`core.html#keepalive`).
+//! Only the main server is resolved. If a section also sets a directive, the value outside of the
+//! section is uncertain (`core.html#keepalive`).
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ const KNOWN: [(&str, &str); 3] = [
     ("MaxKeepAliveRequests", "100"),
     ("KeepAliveTimeout", "5"),
 ];
-/// The main files of packaged builds.
+/// Paths of the main file in packaged builds.
 const USUAL: [&str; 3] = [
     "/etc/apache2/apache2.conf",
     "/etc/httpd/conf/httpd.conf",
@@ -44,8 +44,8 @@ pub(super) fn settings(
         .collect())
 }
 
-/// Returns the pattern of an include. A relative one counts from the directory of its file, which
-/// is the `ServerRoot` of packaged builds for the main file.
+/// Returns the pattern of an include directive. A relative pattern is resolved against the
+/// directory of the file. For the main file, this is the `ServerRoot` of packaged builds.
 fn included(line: &Line) -> Option<PathBuf> {
     let is_include = matches!(line.word(0).as_str(), "include" | "includeoptional");
     let pattern = line.words.get(1).filter(|_| is_include)?;
@@ -57,7 +57,7 @@ fn included(line: &Line) -> Option<PathBuf> {
     Some(base.join(pattern))
 }
 
-/// Returns the value of the main server, the last one set outside sections.
+/// Returns the value for the main server: the last value set outside of sections.
 fn effective(lines: &[Line], name: &str, default: &str) -> Setting {
     let mut found = Setting {
         directive: name.to_owned(),
@@ -73,7 +73,8 @@ fn effective(lines: &[Line], name: &str, default: &str) -> Setting {
             sections.push(line.words.join(" "));
         } else if first == name.to_ascii_lowercase() {
             let value = line.words.get(1).cloned().unwrap_or_default();
-            // A condition on a module or version usually holds.
+            // A section that tests a module or version usually applies, so its directives count as
+            // outside.
             let section = sections.iter().rev().find(|section| !is_condition(section));
             match section {
                 None => found = line.setting(name, value, ""),

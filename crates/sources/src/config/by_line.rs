@@ -1,4 +1,4 @@
-//! Configuration files with one directive on each line: Apache httpd's, haproxy's.
+//! Configuration files with one directive on each line, as used by Apache httpd and haproxy.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -38,14 +38,14 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Returns a word in lower case; empty if there are fewer.
+    /// Returns word number `at` in lower case; empty if the line has fewer words.
     pub(super) fn word(&self, at: usize) -> String {
         self.words
             .get(at)
             .map_or(String::new(), |word| word.to_ascii_lowercase())
     }
 
-    /// Returns the setting that the line makes.
+    /// Returns a setting whose place is this line.
     pub(super) fn setting(&self, directive: &str, value: String, scope: &str) -> Setting {
         Setting {
             directive: directive.to_owned(),
@@ -58,16 +58,16 @@ impl Line {
     }
 }
 
-/// Reads files, a bounded number of them.
+/// A reader of configuration files, limited to [`MAX_FILES`] files.
 pub(super) struct Reader<'f> {
     pub(super) files: &'f dyn Files,
-    /// Time from which on changes of files may not be in force.
+    /// Start time of the program. Later changes of files may not be in effect.
     started: SystemTime,
     read: usize,
 }
 
 impl<'f> Reader<'f> {
-    /// Creates a reader of `files` for a program that started at this time.
+    /// Creates a reader of `files` for a program that started at `started`.
     pub(super) fn new(files: &'f dyn Files, started: SystemTime) -> Self {
         Self {
             files,
@@ -76,8 +76,8 @@ impl<'f> Reader<'f> {
         }
     }
 
-    /// Returns the lines of a main file, and of those that it includes by a directive for which
-    /// `included` returns the pattern.
+    /// Returns the lines of a main file and of the files that it includes. `included` returns the
+    /// pattern of a directive that includes files.
     pub(super) fn lines(
         &mut self,
         path: &Path,
@@ -120,7 +120,7 @@ impl<'f> Reader<'f> {
             let (paths, _) = super::files::expand(self.files, &pattern);
             for path in paths {
                 if depth > 0 && self.read < MAX_FILES {
-                    // What cannot be read is left out.
+                    // An included file that cannot be read is left out.
                     self.append(&path, included, depth - 1, lines).ok();
                 }
             }
@@ -129,7 +129,8 @@ impl<'f> Reader<'f> {
     }
 }
 
-/// Returns the words of each line that has some, continued lines joined, with the line's number.
+/// Returns the words of each line that has words, with the line's number. Continued lines are
+/// joined.
 fn logical(text: &str) -> Vec<(u32, Vec<String>)> {
     let mut found = Vec::new();
     let mut open: Option<(u32, String)> = None;
@@ -151,7 +152,7 @@ fn logical(text: &str) -> Vec<(u32, Vec<String>)> {
     found
 }
 
-/// Returns the words of a line up to a comment; quotes hold words together.
+/// Returns the words of a line up to a comment. Quoted text is one word.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let (mut word, mut quote, mut is_open) = (String::new(), None, false);
@@ -177,7 +178,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Returns the value of an option of the command line, as the word after it or joined to it.
+/// Returns the value of a command-line option, which is the next word or joined to the option.
 pub(super) fn option<'a>(arguments: &[&'a [u8]], name: &str) -> Option<&'a Path> {
     let mut rest = arguments.iter().skip(1);
     while let Some(argument) = rest.next() {
@@ -206,7 +207,7 @@ pub(super) mod tests {
         changed: UNIX_EPOCH,
     };
 
-    /// Files that exist only in memory.
+    /// Files in memory only.
     pub(in super::super) struct Memory(pub(in super::super) HashMap<&'static str, &'static str>);
 
     impl Files for Memory {

@@ -1,5 +1,5 @@
-//! Files as another process sees them: below its root, with its symbolic links, read up to a size
-//! limit.
+//! Files as another process sees them: below its root directory, through its symbolic links. The
+//! number of bytes read is limited.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -24,18 +24,18 @@ const MAX_MATCHES: usize = 4096;
 pub(crate) struct Contents {
     /// The bytes.
     pub(crate) bytes: Vec<u8>,
-    /// True if the file is longer than the limit for reading it.
+    /// True if the file is longer than the limit.
     pub(crate) is_cut: bool,
-    /// The times at which the file was last written or renamed into place.
+    /// The times of the file's last changes.
     pub(crate) stamps: Stamps,
 }
 
 /// A file's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamps {
-    /// `st_mtime`: the content was written.
+    /// `st_mtime`: the last change of the content.
     pub(crate) modified: SystemTime,
-    /// `st_ctime`: written, renamed into place, or its permissions changed.
+    /// `st_ctime`: the last change of the content, the path or the permissions.
     pub(crate) changed: SystemTime,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Stamps {
 pub(crate) trait Files {
     /// Reads the regular file at this absolute path, at most `limit` bytes.
     fn read(&self, path: &Path, limit: usize) -> io::Result<Contents>;
-    /// Lists the names in a directory, unordered, and the directory's own times.
+    /// Lists the names in a directory, in no order, and returns the directory's own times.
     fn list(&self, directory: &Path) -> io::Result<(Vec<Vec<u8>>, Stamps)>;
 }
 
@@ -51,14 +51,14 @@ pub(crate) trait Files {
 #[derive(Debug)]
 pub(crate) struct Root {
     directory: OwnedFd,
-    /// True if this is our own root. It is used because the root of the process may not be opened,
-    /// and is not proven to be the same.
+    /// True if this is lagtrace's own root directory. It is used if the root of the process cannot
+    /// be opened, and need not be the same directory.
     pub(crate) is_assumed: bool,
 }
 
 impl Root {
-    /// Opens the root of a process. Without the permission to do so, our own root is used if the
-    /// mounts show that both processes have the same root file system.
+    /// Opens the root directory of a process. Without the permission to do so, lagtrace's own root
+    /// is used if the mounts show that both processes have the same root file system.
     pub(crate) fn of(pid: u32) -> Result<Self, Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let path = format!("/proc/{pid}/root");
@@ -88,7 +88,7 @@ impl Root {
     pub(crate) fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        // The kernel answers EAGAIN when a rename raced with the walk.
+        // The kernel returns EAGAIN if a rename happened during the path lookup.
         for _ in 0..16 {
             match rustix::fs::openat2(self.directory.as_fd(), path, flags, Mode::empty(), resolve) {
                 Err(Errno::AGAIN) => {}
@@ -159,7 +159,7 @@ pub(crate) fn expand(files: &dyn Files, pattern: &Path) -> (Vec<PathBuf>, Vec<(P
             Component::ParentDir => OsStr::new(".."),
             _ => continue,
         };
-        // After a pattern even a plain name must be seen to exist.
+        // Components after a pattern are checked for existence, even those without wildcards.
         let is_plain = searched.is_empty() && !glob::is_pattern(name.as_bytes());
         if is_plain || name == ".." {
             found.iter_mut().for_each(|path| path.push(name));
@@ -171,7 +171,7 @@ pub(crate) fn expand(files: &dyn Files, pattern: &Path) -> (Vec<PathBuf>, Vec<(P
     (found, searched)
 }
 
-/// Returns the entries of directories that match one component of a pattern.
+/// Returns the entries of `directories` that match one component of a pattern.
 fn expand_name(
     files: &dyn Files,
     directories: &[PathBuf],
@@ -193,17 +193,17 @@ fn expand_name(
     found
 }
 
-/// The mounts that two processes have in common.
+/// The mounts that the process and lagtrace have in common.
 enum Shared {
-    /// Every mount: the same namespace and the same root directory.
+    /// All mounts: both have the same mount namespace and the same root directory.
     Exactly,
-    /// Only the root file system, in separate namespaces (a sandboxed service).
+    /// Only the root file system, in separate mount namespaces (a sandboxed service).
     RootOnly,
-    /// Not even the root file system, or the mounts cannot be determined.
+    /// No mounts, not even the root file system, or the mounts cannot be read.
     No,
 }
 
-/// Compares a process's mounts with ours (`proc_pid_mountinfo(5)`).
+/// Compares a process's mounts with those of lagtrace (`proc_pid_mountinfo(5)`).
 fn root_of_mounts(pid: u32) -> Shared {
     let (Ok(theirs), Ok(ours)) = (
         process::read(pid, "mountinfo"),
@@ -220,7 +220,7 @@ fn root_of_mounts(pid: u32) -> Shared {
     }
 }
 
-/// Returns the device that is mounted on `/`, and the directory of that device.
+/// Returns the device that is mounted on `/`, and the mounted directory of that device.
 fn root_mount(mounts: &[u8]) -> Option<(&str, &str)> {
     let text = std::str::from_utf8(mounts).ok()?;
     text.lines().find_map(|line| {

@@ -7,14 +7,14 @@ pub(crate) fn is_pattern(component: &[u8]) -> bool {
         .any(|byte| matches!(byte, b'*' | b'?' | b'['))
 }
 
-/// Returns true if `name`, one path component, matches `pattern` (`fnmatch(3)`
-/// with `FNM_PERIOD`: a leading dot is matched by a dot only).
+/// Returns true if `name`, one path component, matches `pattern` as in `fnmatch(3)` with
+/// `FNM_PERIOD`: only a dot matches a leading dot.
 pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     if name.first() == Some(&b'.') && !matches!(pattern, [b'.', ..] | [b'\\', b'.', ..]) {
         return false;
     }
-    // The classic two-finger walk: on a mismatch, let the last star take one
-    // byte more. Linear for one star, never worse than the lengths' product.
+    // On a mismatch, the last star matches one byte more, and matching resumes after the star. The
+    // time is at most proportional to the product of the lengths.
     let (mut at_pattern, mut at_name) = (0, 0);
     let mut last_star: Option<(usize, usize)> = None;
     while at_name < name.len() {
@@ -35,7 +35,7 @@ pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     pattern[at_pattern..].iter().all(|byte| *byte == b'*')
 }
 
-/// Returns the position in the pattern after matching one byte; `None` for no
+/// Matches one byte and returns the next position in the pattern; `None` if the byte does not
 /// match.
 fn step(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     match pattern.get(at)? {
@@ -43,7 +43,7 @@ fn step(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
         b'[' => match bracket(&pattern[at + 1..], byte) {
             Some((true, length)) => Some(at + 1 + length),
             Some((false, _)) => None,
-            // A bracket that is not closed stands for itself.
+            // An unclosed bracket is an ordinary character.
             None => (byte == b'[').then_some(at + 1),
         },
         b'\\' => (*pattern.get(at + 1)? == byte).then_some(at + 2),
@@ -51,10 +51,9 @@ fn step(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     }
 }
 
-/// Matches `byte` against the bracket expression after its `[`; returns the
-/// verdict and the expression's length. Named classes (`[:alpha:]`) are not
-/// known and count as their characters. Returns `None` if the expression is not
-/// closed.
+/// Matches `byte` against the bracket expression after its `[`. Returns whether it matches, and the
+/// expression's length; `None` if the expression is not closed. Named classes (`[:alpha:]`) are not
+/// supported: their characters are taken literally.
 fn bracket(pattern: &[u8], byte: u8) -> Option<(bool, usize)> {
     let negated = matches!(pattern.first(), Some(b'!' | b'^'));
     let mut at = usize::from(negated);

@@ -1,11 +1,11 @@
-//! haproxy: the settings of kept connections of the proxy that has a port.
+//! haproxy: the settings of kept connections, for the proxy that listens on a port.
 
 use std::path::Path;
 
 use super::Error;
 use super::by_line::{Line, Reader, Setting, option};
 
-/// The main file of packaged builds.
+/// Path of the main file in packaged builds.
 const USUAL: &str = "/etc/haproxy/haproxy.cfg";
 
 /// Returns the settings for connections to `port` of a process with these arguments.
@@ -21,7 +21,7 @@ pub(super) fn settings(
     let Some(own) = own else {
         return Ok(Vec::new());
     };
-    // A section takes its defaults from the last `defaults` before it.
+    // A section inherits from the last `defaults` section before it.
     let before = sections.iter().take(own).rev();
     let defaults = before
         .into_iter()
@@ -40,7 +40,7 @@ struct Section<'l> {
 }
 
 impl Section<'_> {
-    /// Returns true if the section accepts connections at a port.
+    /// Returns true if the section accepts connections on a port.
     fn has_port(&self, port: u16) -> bool {
         let addresses = self.lines.iter().filter(|line| line.word(0) == "bind");
         let mut addresses = addresses.map(|line| line.word(1));
@@ -77,7 +77,7 @@ fn sections(lines: &[Line]) -> Vec<Section<'_>> {
     sections
 }
 
-/// Returns an option that the innermost section with `option` or `no option` decides.
+/// Returns the state of an option. The innermost section with `option` or `no option` decides.
 fn switched(chain: &[&Section<'_>], name: &str) -> Setting {
     let directive = format!("option {name}");
     for section in chain {

@@ -58,13 +58,13 @@ use tree::{ConfigurationFile, Place, Tree};
 /// Maximum number of bytes read from `/etc/hosts`.
 const MAX_HOSTS: usize = 256 << 10;
 
-/// The request of a client, taken to be a `GET`.
+/// A client's request. The method is assumed to be `GET`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'r> {
     /// The server address that the connection arrives at; `None` if the address is unknown, for
     /// example because of NAT.
     pub local_addr: Option<IpAddr>,
-    /// The server port that the connection arrives at.
+    /// The server port of the connection.
     pub port: u16,
     /// The `Host` header; empty if none is sent.
     pub host: &'r str,
@@ -75,12 +75,12 @@ pub struct Request<'r> {
 /// Returns the configuration that a running nginx has for one request.
 ///
 /// # Errors
-/// When the main configuration file cannot be read.
+/// Returns an error if the main configuration file cannot be read.
 pub fn resolve(master: &Master, request: &Request<'_>) -> Result<Resolved, Error> {
     Ok(Configuration::read(master)?.resolve(request))
 }
 
-/// Returns the directives that are resolved.
+/// Returns the names of the directives that are resolved.
 pub fn directives() -> impl Iterator<Item = String> {
     let plain = table::GROUPS.iter().flat_map(|(_, group)| group.iter());
     let options = table::LISTEN_OPTIONS.iter();
@@ -89,13 +89,13 @@ pub fn directives() -> impl Iterator<Item = String> {
         .chain(options.map(|(option, _)| format!("listen {option}")))
 }
 
-/// The configuration of a running nginx, from which several requests can be resolved.
+/// The configuration of a running nginx, which can be resolved for several requests.
 #[derive(Debug)]
 pub struct Configuration {
     tree: Tree,
     surroundings: Surroundings,
     version: Option<Version>,
-    /// Start time of the workers that the files are compared with.
+    /// Start time of the workers, against which the times of the files are compared.
     loaded: Option<SystemTime>,
     notes: Vec<Note>,
 }
@@ -104,8 +104,8 @@ impl Configuration {
     /// Reads the files of a running nginx.
     ///
     /// # Errors
-    /// When the main configuration file cannot be read. Included files that cannot be read become
-    /// notes.
+    /// Returns an error if the main configuration file cannot be read. Included files that cannot
+    /// be read become notes.
     pub fn read(master: &Master) -> Result<Self, Error> {
         let globals = master.invocation.globals.as_deref();
         let tree = include::read(&master.root, &master.conf, globals).map_err(|source| {
@@ -137,11 +137,11 @@ impl Configuration {
         })
     }
 
-    /// Reads a configuration file of this host that no process is known to run
-    /// on. A server without `listen` is taken to have port 80.
+    /// Reads a configuration file of this host without a running nginx. A server without `listen`
+    /// is assumed to have port 80.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn from_file(path: &Path) -> Result<Self, Error> {
         let root = Root::of(std::process::id())?;
         let unreadable = |source| Error::Unreadable {
@@ -265,22 +265,22 @@ impl Configuration {
             .collect()
     }
 
-    /// Returns true if the file that contains a place is newer than the workers; `None` if this is
-    /// unknown.
+    /// Returns true if the file of `place` is newer than the workers; `None` if this is unknown.
     fn is_newer(&self, place: Option<Place>) -> Option<bool> {
         let file = self.tree.file(place?)?;
         Some(change(file, self.loaded?).is_some())
     }
 }
 
-/// Returns the names in the hosts file below a root, with their addresses.
+/// Returns the names in `/etc/hosts` below a root directory, with their addresses.
 fn hosts_of(root: &Root) -> HashMap<String, Vec<IpAddr>> {
     let hosts = root.read(Path::new("/etc/hosts"), MAX_HOSTS);
     let bytes = hosts.map(|hosts| hosts.bytes).unwrap_or_default();
     read_hosts(&String::from_utf8_lossy(&bytes))
 }
 
-/// Returns how a file is newer than processes started at `loaded`; `None` if it is not newer.
+/// Returns the kind of the file's change if it happened after the processes started (`loaded`);
+/// otherwise `None`.
 fn change(file: &ConfigurationFile, loaded: SystemTime) -> Option<Change> {
     let loaded = loaded + START_RESOLUTION;
     if file.modified.is_some_and(|at| at > loaded) {
@@ -290,7 +290,7 @@ fn change(file: &ConfigurationFile, loaded: SystemTime) -> Option<Change> {
             Change::Written
         });
     }
-    // A directory's inode also changes with its permissions alone.
+    // A directory's `st_ctime` proves nothing, because it also changes with the permissions.
     let is_replaced = !file.is_directory && file.changed.is_some_and(|at| at > loaded);
     is_replaced.then_some(Change::PerhapsReplaced)
 }

@@ -1,7 +1,9 @@
-//! Facts about another process, read from `/proc` (`proc_pid_stat(5)`).
+//! Properties of another process, read from `/proc` (`proc_pid_stat(5)`).
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -10,7 +12,7 @@ use super::Error;
 
 /// Maximum number of bytes read from a `/proc` file; a longer file is truncated.
 const MAX_PROC_FILE: u64 = 4 << 20;
-/// `USER_HZ`, the unit of times in `/proc/PID/stat`; 100 on every Linux port
+/// `USER_HZ`, the number of units per second in `/proc/PID/stat`. It is 100 on every Linux port
 /// that runs servers (`include/uapi/asm-generic/param.h`).
 const TICKS_PER_SECOND: u64 = 100;
 /// Resolution of a process's start time: one tick.
@@ -19,22 +21,22 @@ pub(crate) const START_RESOLUTION: Duration = Duration::from_millis(10);
 /// The fields of `/proc/PID/stat` that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
-    /// Field 4: the parent; 0 for none.
+    /// Field 4: the parent's PID; 0 if there is no parent.
     pub(crate) parent: u32,
-    /// Field 22: start after boot, in ticks.
+    /// Field 22: the start time after boot, in ticks.
     pub(crate) start_ticks: u64,
-    /// Fields 48 and 51: the number of bytes from the first argument to the end of the environment,
-    /// which is the space that a program has for its title. 0 if hidden.
+    /// Fields 48 and 51: the number of bytes from the first argument to the end of the environment.
+    /// A program has this space for its title. 0 if the kernel hides the fields.
     pub(crate) title_room: u64,
 }
 
 impl Stat {
-    /// Parses the line; the name in parentheses may contain any bytes.
+    /// Parses the line. The name in parentheses may contain any bytes, including parentheses.
     fn parse(text: &[u8]) -> Option<Self> {
         let after_name = text.iter().rposition(|byte| *byte == b')')? + 1;
         let rest = std::str::from_utf8(text.get(after_name..)?).ok()?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        // The first of these fields is number 3.
+        // The first of `fields` is field 3.
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         let title_room = match (number(48), number(51)) {
             (Some(start), Some(end)) => end.saturating_sub(start),
@@ -47,7 +49,7 @@ impl Stat {
         })
     }
 
-    /// Returns the start time of the process, on `CLOCK_REALTIME` as set now.
+    /// Returns the start time of the process, by the current setting of `CLOCK_REALTIME`.
     pub(crate) fn started(&self) -> SystemTime {
         let boot = clock_gettime(ClockId::Boottime);
         let since_boot = Duration::new(
@@ -84,7 +86,7 @@ pub(crate) fn stat(pid: u32) -> Result<Stat, Error> {
     })
 }
 
-/// Returns the arguments, or the single title that a program wrote over them.
+/// Returns the arguments. If the program has overwritten them with a title, returns the title.
 pub(crate) fn arguments(pid: u32) -> Result<Vec<Vec<u8>>, Error> {
     let text = read(pid, "cmdline")?;
     let end = text
@@ -97,6 +99,20 @@ pub(crate) fn arguments(pid: u32) -> Result<Vec<Vec<u8>>, Error> {
         .collect())
 }
 
+/// Returns the working directory of a process, as seen from the process's own root.
+pub(crate) fn working_directory(pid: u32) -> PathBuf {
+    let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}")).ok();
+    let directory = link("cwd").unwrap_or_else(|| PathBuf::from("/"));
+    let root = link("root").filter(|root| root.as_os_str().as_bytes() != b"/");
+    match root
+        .as_deref()
+        .and_then(|root| directory.strip_prefix(root).ok())
+    {
+        Some(inside) => Path::new("/").join(inside),
+        None => directory,
+    }
+}
+
 /// Returns the real user id; `None` if it cannot be read.
 pub(crate) fn real_user(pid: u32) -> Option<u32> {
     let status = read(pid, "status").ok()?;
@@ -107,7 +123,7 @@ pub(crate) fn real_user(pid: u32) -> Option<u32> {
 
 /// Returns the processes whose parent is `pid`, in no order.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
-    // Written by the kernel only with CONFIG_PROC_CHILDREN.
+    // Exists only with CONFIG_PROC_CHILDREN.
     if let Ok(list) = read_proc(&format!("/proc/{pid}/task/{pid}/children")) {
         return String::from_utf8_lossy(&list)
             .split_ascii_whitespace()
@@ -123,8 +139,8 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Returns true if a process is in the same namespace of this kind (`net`,
-/// `uts`) as this one; `None` if that is unknown.
+/// Returns true if the process is in lagtrace's own namespace of this kind (`net` or `uts`); `None`
+/// if this is unknown.
 pub(crate) fn shares_namespace_with_us(pid: u32, kind: &str) -> Option<bool> {
     let theirs = std::fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok()?;
     let ours = std::fs::read_link(format!("/proc/self/ns/{kind}")).ok()?;

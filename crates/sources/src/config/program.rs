@@ -6,7 +6,7 @@ use super::by_line::{Reader, Setting};
 use super::files::Root;
 use super::{Error, apache, haproxy, process};
 
-/// A program whose files are read by line.
+/// A program whose files have one directive on each line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// Apache httpd.
@@ -16,7 +16,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// Returns the program of a process of this name.
+    /// Returns the program with this process name.
     pub fn of(name: &str) -> Option<Self> {
         match name {
             "apache2" | "httpd" => Some(Self::Apache),
@@ -37,7 +37,7 @@ impl Program {
 /// Returns the settings of a running program for connections to one of its ports.
 ///
 /// # Errors
-/// When the process or its configuration file cannot be read.
+/// Returns an error if the process or its configuration file cannot be read.
 pub fn settings(
     program: Program,
     pid: u32,

@@ -1,6 +1,6 @@
-//! The tables of iptables' older form, read with `getsockopt`
-//! (`include/uapi/linux/netfilter_ipv4/ip_tables.h` and its IPv6 counterpart). Only tables that
-//! already exist are read, because reading a table creates it.
+//! The tables of legacy iptables, read with `getsockopt`
+//! (`include/uapi/linux/netfilter_ipv4/ip_tables.h` and its IPv6 counterpart). Only existing tables
+//! are read, because the kernel creates a missing table when it is read.
 
 use super::FilteredTraffic;
 use crate::netlink::message::{array_at, text, u16_at, u32_at};
@@ -14,7 +14,7 @@ const TARGET_NAME_BYTES: usize = 29;
 /// Number of hooks in a table (`NF_INET_*`).
 const HOOKS: usize = 5;
 const NF_INET_FORWARD: usize = 2;
-/// Verdict of a standard target for `NF_DROP`: encoded as `-NF_DROP - 1`.
+/// The verdict `NF_DROP` in a standard target, encoded as `-NF_DROP - 1`.
 const VERDICT_DROP: i32 = -1;
 
 /// Counts rules and policies that could block the traffic.
@@ -29,7 +29,7 @@ pub(super) fn count(
     };
     let names = match namespace.proc_net(family.names_file(), MOST_NAMES_BYTES) {
         Ok(names) => names,
-        // A kernel without the older form has no such file.
+        // A kernel without legacy iptables has no such file.
         Err(HostError::Gone { .. }) => return Ok(0),
         Err(e) => return Err(e),
     };
@@ -45,9 +45,9 @@ pub(super) fn count(
 /// The offsets of the fields of an entry, which differ by address family.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
-    /// Protocol to compare with; 0 for any.
+    /// The protocol to compare with; 0: any.
     protocol: usize,
-    /// Bits that invert comparisons (`IPT_INV_PROTO` is 0x40).
+    /// Flags that invert comparisons (`IPT_INV_PROTO` is 0x40).
     inversions: usize,
     /// `target_offset`, followed by `next_offset`.
     target_offset: usize,
@@ -68,8 +68,8 @@ const fn layout(family: TableFamily) -> Layout {
     }
 }
 
-/// Counts the blocking rules of one table and the blocking policies of the hooks that the traffic
-/// passes. `table` is a `struct ipt_getinfo`; `entries` are in the order of the table.
+/// Counts the blocking rules of one table, and the blocking policies of the hooks that the traffic
+/// passes. `table` is a `struct ipt_getinfo`; `entries` has the entries in the table's order.
 fn count_table(
     family: TableFamily,
     table: &[u8],
@@ -95,7 +95,7 @@ fn count_table(
     blocking
 }
 
-/// Offsets of the first rule and of the policy of each hook's own chain.
+/// Offsets of the forward hook's first rule and of its policy; `None` if the hook's rules count.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hooks {
     forward: Option<(usize, usize)>,
@@ -116,8 +116,8 @@ impl Hooks {
         }
     }
 
-    /// Returns true if the entry at `at` belongs to the hook for forwarded packets, which this
-    /// traffic does not pass. The hook's entries reach from its first rule to its policy.
+    /// Returns true if the entry at `at` belongs to the hook for forwarded packets and the traffic
+    /// is not forwarded. The hook's entries extend from its first rule to its policy.
     fn skips(&self, at: usize) -> bool {
         self.forward
             .is_some_and(|(first, policy)| (first..=policy).contains(&at))
@@ -133,7 +133,7 @@ fn concerns_tcp(entry: &[u8], layout: Layout) -> bool {
     protocol == 0 || is_tcp != (inversions & INVERTED != 0)
 }
 
-/// Returns true if a target drops or rejects. The standard target's name is empty.
+/// Returns true if a target drops or rejects packets. The name of the standard target is empty.
 fn blocks(target: &[u8]) -> bool {
     let name = text(target.get(2..).unwrap_or_default(), TARGET_NAME_BYTES);
     match name.as_str() {
@@ -172,7 +172,7 @@ mod tests {
         bytes
     }
 
-    /// Builds a table whose forward chain consists of the second and third entry.
+    /// Builds a table whose forward chain consists of the second and the third entry.
     fn table() -> Vec<u8> {
         let mut bytes = vec![0; 84];
         bytes[32..36].copy_from_slice(&0b111_u32.to_ne_bytes());
@@ -188,9 +188,9 @@ mod tests {
             entry(0, 0, "REJECT", 0),
             entry(0, 0, "", VERDICT_DROP),
             entry(6, 0, "REJECT", 0),
-            entry(6, 0x40, "REJECT", 0), // anything but TCP
+            entry(6, 0x40, "REJECT", 0), // all protocols except TCP
             entry(17, 0, "REJECT", 0),
-            entry(17, 0x40, "", VERDICT_DROP), // anything but UDP
+            entry(17, 0x40, "", VERDICT_DROP), // all protocols except UDP
             entry(0, 0, "", -2),               // accept
             entry(0, 0, "ERROR", 0),
         ]

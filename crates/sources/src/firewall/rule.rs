@@ -1,5 +1,5 @@
-//! An nftables rule: its verdict, the chain it leads to, and the comparisons that restrict it to
-//! other packets (`include/uapi/linux/netfilter/nf_tables.h`).
+//! An nftables rule: its verdict, the chain that it jumps to, and its comparisons with packet
+//! fields (`include/uapi/linux/netfilter/nf_tables.h`).
 
 use super::FilteredTraffic;
 use crate::netlink::message::{Attributes, be16_at, be32_at, text};
@@ -41,15 +41,15 @@ pub(super) const NFPROTO_IPV6: u8 = 10;
 /// The possible effect of a rule on the target's packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Effect {
-    /// True if the rule drops or rejects them.
+    /// True if the rule drops or rejects the packets.
     pub(super) blocks: bool,
-    /// The chain of its table that the rule sends them to.
+    /// The chain of the same table that the rule sends the packets to.
     pub(super) leads_to: Option<String>,
-    /// True if the rule looks up its verdict in a map, which may hold any verdict.
+    /// True if the rule takes its verdict from a map, which can contain any verdict.
     pub(super) asks_map: bool,
 }
 
-/// The contents of a register, as far as they are relevant.
+/// The field of a packet that a register contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loaded {
     Protocol,
@@ -58,8 +58,8 @@ enum Loaded {
     Other,
 }
 
-/// Reads the expressions of a rule. The effect is empty if one of its comparisons can never hold
-/// for this traffic.
+/// Interprets the expressions of a rule. The effect is empty if a comparison is false for all
+/// packets of this traffic.
 pub(super) fn effect(expressions: &[u8], traffic: &FilteredTraffic) -> Effect {
     let mut registers: Vec<(u32, Loaded)> = Vec::new();
     let mut effect = Effect::default();
@@ -76,14 +76,14 @@ pub(super) fn effect(expressions: &[u8], traffic: &FilteredTraffic) -> Effect {
             "reject" => effect.blocks = true,
             "target" => effect.blocks |= is_blocking_target(data),
             "lookup" => effect.asks_map |= number(data, NFTA_LOOKUP_DREG) == Some(NFT_REG_VERDICT),
-            // Any other expression may write to any register.
+            // Other expressions may write to any register.
             _ => registers.clear(),
         }
     }
     effect
 }
 
-/// Records what an expression loads into its destination register.
+/// Records that an expression loads a field into its destination register.
 fn load(registers: &mut Vec<(u32, Loaded)>, data: &[u8], loaded: Loaded) {
     if let Some(register) = number(data, NFTA_DREG) {
         registers.retain(|&(known, _)| known != register);
@@ -91,7 +91,7 @@ fn load(registers: &mut Vec<(u32, Loaded)>, data: &[u8], loaded: Loaded) {
     }
 }
 
-/// Returns true if an iptables target carried by nftables drops or rejects.
+/// Returns true if the rule contains an iptables target that drops or rejects packets.
 fn is_blocking_target(data: &[u8]) -> bool {
     let name = Attributes::find(data, NFTA_TARGET_NAME).unwrap_or_default();
     matches!(text(name, LONGEST_NAME).as_str(), "REJECT" | "DROP")
@@ -114,7 +114,7 @@ fn loaded_by_payload(data: &[u8]) -> Loaded {
     }
 }
 
-/// Returns true if a comparison cannot hold for any packet of the traffic.
+/// Returns true if a comparison is false for all packets of the traffic.
 fn never_holds(data: &[u8], registers: &[(u32, Loaded)], traffic: &FilteredTraffic) -> bool {
     let register = number(data, NFTA_CMP_SREG);
     let loaded = registers.iter().rev().find(|(r, _)| Some(*r) == register);
@@ -153,7 +153,7 @@ fn verdict(data: &[u8], effect: &mut Effect) {
         .or_else(|| effect.leads_to.take());
 }
 
-/// Returns a numeric attribute; nftables attributes are in network byte order.
+/// Returns a numeric attribute. nftables uses network byte order.
 pub(super) fn number(data: &[u8], attribute: u16) -> Option<u32> {
     be32_at(Attributes::find(data, attribute)?, 0)
 }
@@ -196,7 +196,7 @@ mod tests {
         nested(&[(NFTA_LIST_ELEM, &element)])
     }
 
-    /// Builds the rule `tcp dport PORT drop` with the expressions that `nft` generates.
+    /// Builds the rule `tcp dport PORT drop` from the expressions that `nft` generates.
     fn drop_of_port(protocol: u8, port: u16) -> Vec<u8> {
         let equals = |value: &[u8]| {
             let data = nested(&[(NFTA_DATA_VALUE, value)]);
@@ -221,7 +221,7 @@ mod tests {
     fn a_rule_about_other_packets_has_no_effect() {
         for (protocol, port, blocks) in [
             (6, 8080, true),
-            (6, 40_000, true), // may be our own port
+            (6, 40_000, true), // possibly an ephemeral port
             (6, 22, false),
             (17, 8080, false),
         ] {

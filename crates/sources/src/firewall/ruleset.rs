@@ -25,11 +25,11 @@ const NFTA_RULE_CHAIN: u16 = 2;
 const NFTA_RULE_EXPRESSIONS: u16 = 4;
 const NF_DROP: u32 = 0;
 const NF_INET_FORWARD: u32 = 2;
-/// Table families other than IPv4 and IPv6 that TCP over IP passes through.
+/// Families of tables, other than IPv4 and IPv6, that TCP packets can pass.
 const NFPROTO_INET: u8 = 1;
 const NFPROTO_NETDEV: u8 = 5;
 const NFPROTO_BRIDGE: u8 = 7;
-/// Maximum number of chains followed.
+/// Maximum number of chains read.
 const MOST_CHAINS: usize = 65_536;
 
 /// A chain's family, table and name.
@@ -37,13 +37,13 @@ type ChainKey = (u8, String, String);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Chain {
-    /// Number of rules and policies that block.
+    /// Number of blocking rules and policies in this chain.
     blocking: u32,
     leads_to: BTreeSet<String>,
     asks_map: bool,
 }
 
-/// The chains of a ruleset that concern the traffic.
+/// The chains of a ruleset that apply to the traffic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Ruleset {
     chains: BTreeMap<ChainKey, Chain>,
@@ -58,7 +58,7 @@ pub(super) fn count(
 ) -> Result<u32, HostError> {
     let mut netlink = match namespace.netlink(NetlinkProtocol::Netfilter) {
         Ok(netlink) => netlink,
-        // A kernel without netfilter has nothing that could block.
+        // A kernel without netfilter cannot block.
         Err(HostError::Failed { source, .. })
             if source.raw_os_error() == Some(libc::EPROTONOSUPPORT) =>
         {
@@ -76,7 +76,7 @@ pub(super) fn count(
     Ok(ruleset.blocking())
 }
 
-/// Passes every object of a kind to `add`; if the kernel has no nftables, there are no objects.
+/// Passes every object of a kind to `add`. A kernel without nftables has no objects.
 fn read(
     netlink: &mut NetlinkSocket,
     kind: u16,
@@ -84,7 +84,7 @@ fn read(
 ) -> Result<(), HostError> {
     let every_family = [0; HEADER_BYTES];
     let outcome = netlink.dump(kind, &every_family, |message| {
-        // Objects that cannot be read are of a kind that this program does not know.
+        // An object that cannot be parsed is of an unknown kind, and is left out.
         add(message.payload).unwrap_or_default();
         ControlFlow::Continue(())
     });
@@ -146,7 +146,7 @@ impl Ruleset {
                 continue;
             };
             blocking = blocking.saturating_add(chain.blocking);
-            // A map of verdicts may lead to any chain of its table.
+            // A verdict map can lead to any chain of its table.
             open.extend(self.chains.keys().filter(|other| {
                 (other.0, &other.1) == (key.0, &key.1)
                     && (chain.asks_map || chain.leads_to.contains(&other.2))
@@ -161,7 +161,7 @@ fn key(family: u8, attributes: &[u8], table: u16, chain: u16) -> Option<ChainKey
     Some((family, name(table)?, name(chain)?))
 }
 
-/// Returns true if tables of this family see the traffic.
+/// Returns true if the traffic passes tables of this family.
 fn concerns(family: u8, traffic: &FilteredTraffic) -> bool {
     match family {
         NFPROTO_INET | NFPROTO_NETDEV | NFPROTO_BRIDGE => true,

@@ -5,11 +5,11 @@ use super::NotHttp;
 /// Maximum bytes of chunk extensions and trailers in one body.
 const MAX_EXTRA_LEN: usize = 64 * 1024;
 
-/// A parser that follows a chunked body up to the line feed that ends its trailers.
+/// A parser that follows a chunked body up to the line feed after its trailers.
 #[derive(Debug, Default)]
 pub(super) struct ChunkedBody {
     state: State,
-    /// Bytes of extensions and trailers so far.
+    /// Number of bytes in extensions and trailers so far.
     extra_len: usize,
 }
 
@@ -20,15 +20,15 @@ enum State {
     SizeStart,
     /// Within the digits of a size, with the size so far.
     Size(u64),
-    /// After the digits, before the line's end.
+    /// After the digits of a size, before the end of the line.
     Extension(u64),
     /// After the carriage return of a size line.
     SizeEnd(u64),
-    /// Within data, with the number of bytes that remain.
+    /// Within chunk data, with the number of bytes that are still missing.
     Data(u64),
-    /// After data, before the line end that follows it.
+    /// After chunk data, before its line end.
     DataEnd,
-    /// After the carriage return that follows data.
+    /// After the carriage return that follows chunk data.
     DataEndReturn,
     /// At the start of a trailer line.
     TrailerStart,
@@ -40,8 +40,7 @@ enum State {
 }
 
 impl ChunkedBody {
-    /// Takes the next bytes; returns the number of them that belong to the
-    /// body.
+    /// Processes the next bytes; returns the number of bytes that belong to the body.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<usize, NotHttp> {
         let mut used = 0;
         while self.state != State::Complete {

@@ -2,18 +2,18 @@
 
 use super::NotHttp;
 
-/// The way in which the end of a body is marked (RFC 9112 §6.3).
+/// The element that marks the end of a body (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Framing {
-    /// By its length in bytes.
+    /// The length in bytes.
     Length(u64),
-    /// By its last chunk.
+    /// The last chunk.
     Chunked,
-    /// By the peer closing the connection.
+    /// The close of the connection by the peer.
     UntilClose,
 }
 
-/// The information in the header fields about framing and reuse.
+/// The header fields that concern framing and reuse.
 #[derive(Default)]
 pub(super) struct FieldFacts {
     length: Option<u64>,
@@ -45,7 +45,7 @@ impl FieldFacts {
             17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
                 self.has_transfer_encoding = true;
                 for token in tokens(field.value) {
-                    // Only the last coding says where the body ends.
+                    // Only the last transfer coding determines where the body ends.
                     self.is_chunked = token.eq_ignore_ascii_case(b"chunked");
                 }
             }
@@ -54,14 +54,14 @@ impl FieldFacts {
         Ok(())
     }
 
-    /// Returns true if the connection may carry another request (RFC 9112 §9.3; §6.3 for a response
-    /// with both a length and a transfer coding).
+    /// Returns true if the connection may carry another request (RFC 9112 §9.3). With both a length
+    /// and a transfer coding it may not (§6.3).
     pub(super) fn keeps_alive(&self, is_version_1_1: bool) -> bool {
         let is_ambiguous = self.has_transfer_encoding && self.length.is_some();
         !self.asks_close && !is_ambiguous && (is_version_1_1 || self.asks_keep_alive)
     }
 
-    /// Returns how the end of the body is marked, if there is a body.
+    /// Returns the element that marks the end of the body, if there is a body.
     pub(super) fn framing(&self) -> Framing {
         match self.length {
             _ if self.is_chunked => Framing::Chunked,

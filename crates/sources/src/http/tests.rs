@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Feeds `bytes` in pieces of the given lengths, the last one repeated; after the last piece the
-/// peer closes. Returns the final heads, and 1 if a response was still open, else 0.
+/// Feeds `bytes` in pieces of the given lengths; the last length is repeated. The peer then closes
+/// the connection. Returns the final heads, and 1 if the close ended a response, otherwise 0.
 fn read(bytes: &[u8], pieces: &[usize], is_head: bool) -> Result<(Vec<Head>, usize), NotHttp> {
     let mut reader = ResponseReader::new(is_head);
     let (mut heads, mut at, mut piece) = (Vec::new(), 0, 0);
@@ -180,7 +180,7 @@ fn a_response_cut_by_the_peer_is_not_complete() {
     }
 }
 
-/// Generates texts that look like responses, cut, repeated and spoiled.
+/// Generates texts that resemble responses: truncated, repeated and damaged ones.
 fn likely_bytes() -> impl Strategy<Value = Vec<u8>> {
     let part = prop::sample::select(vec![
         "HTTP/1.1 200 OK\r\n",

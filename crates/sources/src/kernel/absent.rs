@@ -1,10 +1,10 @@
-//! The stand-in for `attached` in builds without the feature `live`.
+//! The replacement of `attached` in builds without the feature `live`.
 
 use std::convert::Infallible;
 
 use super::{KernelError, Sighting, Standing, WatchOptions};
 
-/// A watch, which cannot be created in this build.
+/// A watch. This build cannot create one.
 #[derive(Debug)]
 pub struct Watch(Infallible);
 
@@ -12,27 +12,27 @@ impl Watch {
     /// Reports that this build cannot watch.
     ///
     /// # Errors
-    /// Always.
+    /// Always returns an error.
     pub fn start(_: &WatchOptions) -> Result<Self, KernelError> {
         Err(KernelError::LeftOut)
     }
 
-    /// Would process observations; cannot be called in this build.
+    /// Cannot be called in this build.
     pub fn take(&mut self, _: impl FnMut(Sighting<'_>)) {
         match self.0 {}
     }
 
-    /// Would return the state so far; cannot be called in this build.
+    /// Cannot be called in this build.
     pub fn standing(&self) -> Standing {
         match self.0 {}
     }
 
-    /// Would end the watch; cannot be called in this build.
+    /// Cannot be called in this build.
     pub fn finish(self, _: impl FnMut(Sighting<'_>)) -> Standing {
         match self.0 {}
     }
 
-    /// Would return the missing tracepoints; cannot be called in this build.
+    /// Cannot be called in this build.
     pub fn missing(&self) -> &[String] {
         match self.0 {}
     }

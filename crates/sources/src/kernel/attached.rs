@@ -1,4 +1,7 @@
-//! Loading and attaching of the eBPF programs, and processing of their records.
+//! Loads and attaches the eBPF programs, and processes their records.
+//!
+//! In sampling periods (in names: looks), a sample of the connections is observed in detail (see
+//! `sampling`).
 
 mod object;
 mod quota;
@@ -36,11 +39,11 @@ use self::tally::tally;
 use super::{KernelError, Sighting, Standing, WatchOptions};
 use crate::clock::Clock;
 
-/// Maximum number of namespaces that are distinguished; all further ones count as one.
+/// Maximum number of namespaces that are distinguished. All further namespaces count as one.
 const MAX_POINTS: usize = 1024;
 /// The file with the kernel's type information (BTF).
 pub(super) const TYPES: &str = "/sys/kernel/btf/vmlinux";
-/// Maximum number of records processed in one call, so that other work is not delayed.
+/// Maximum number of records processed in one call, so that the caller's other work is not delayed.
 const BATCH: usize = 16_384;
 
 /// The programs running in the kernel; dropping this value removes them.
@@ -54,13 +57,13 @@ pub struct Watch {
     clock: Clock,
     decoder: Decoder,
     number: u64,
-    /// Number of turns among the records.
+    /// Number of exchanges among the records.
     turns: u64,
-    /// Time when watching ended. The programs are detached one after the other, which takes time,
-    /// and only part of the traffic during that time is seen.
+    /// Time when watching ended. Detaching the programs one after the other takes time, in which
+    /// only part of the traffic is seen.
     ended: Option<Timestamp>,
-    /// The namespaces in the order in which they were first seen; their indices are the numbers of
-    /// the observation points.
+    /// The namespaces in the order in which they were first seen. A namespace's index is the number
+    /// of its observation point.
     namespaces: Vec<u32>,
     sampling: Sampling,
     quotas: Quotas,
@@ -113,8 +116,8 @@ impl Watch {
     /// Loads and attaches the programs.
     ///
     /// # Errors
-    /// Without the privileges, without the kernel's type information, or if the kernel rejects a
-    /// program that is needed.
+    /// Returns an error if the process lacks the privileges, the kernel has no type information, or
+    /// the kernel rejects a program that is needed.
     pub fn start(options: &WatchOptions) -> Result<Self, KernelError> {
         if !Path::new(TYPES).exists() {
             return Err(KernelError::NoTypes(TYPES.into()));
@@ -131,7 +134,8 @@ impl Watch {
             links,
             missing,
         } = attached(&config(options)?, &options.without, wanted)?;
-        // A process is known by what its tracepoints show; the iterator adds last requests only.
+        // Without a port, the reads and writes determine the watched connections, so their
+        // tracepoints are needed. The iterator is optional: it only adds the last requests.
         let needed: Vec<&str> = missing
             .iter()
             .map(String::as_str)
@@ -177,17 +181,16 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Returns the tracepoints that this kernel does not have, and descriptions of the data that is
-    /// missing without them.
+    /// Returns descriptions of the data that is missing because this kernel lacks tracepoints.
     pub fn missing(&self) -> &[String] {
         &self.programs.missing
     }
 
-    /// Processes the available records, turns first; the caller pauses between two calls.
+    /// Processes the available records, exchanges first. The caller pauses between two calls.
     ///
-    /// A turn ends with the next request on its connection. The turn is reported shortly after the
-    /// segment of that request, because the exchange that the turn belongs to would be closed by
-    /// then.
+    /// An exchange is reported when the next request on its connection arrives, shortly after the
+    /// segment of that request. The analysis completes the exchange at that segment, so the report
+    /// of the exchange must come first.
     pub fn take(&mut self, mut visit: impl FnMut(Sighting<'_>)) {
         let _ = self.ring.consume_raw_n(BATCH);
         let inbox = self.inbox.take();
@@ -195,7 +198,7 @@ impl Watch {
         for bytes in turns.into_iter().chain(others) {
             self.tell(bytes, &mut visit);
         }
-        // The memory is used again.
+        // The memory is kept for the next call.
         let Inbox {
             mut bytes,
             mut lengths,
@@ -263,17 +266,17 @@ impl Watch {
         }
     }
 
-    /// Adjusts the number of requests that are reported individually to the available capacity.
+    /// Adjusts the sample to the number of records that can be processed.
     fn adjust(&mut self) {
         let object = &self.programs.object;
         let slow = || tally(object).latency.quantile(0.99).unwrap_or_default();
         if self.sampling.judge(self.number, Instant::now(), slow) {
-            // The programs go on as before if the kernel refuses.
+            // If the kernel refuses, the programs keep their old settings.
             let _ = self.apply();
         }
     }
 
-    /// Passes the current sample to the programs.
+    /// Applies the current sample to the programs.
     fn apply(&mut self) -> Result<(), KernelError> {
         if self.sampling.is_on && self.programs.of_look.is_empty() {
             self.programs.of_look = of_look(
@@ -283,7 +286,8 @@ impl Watch {
             )?;
             self.stamps = stamping().ok();
         }
-        // A look lies within the time in which all of it is seen.
+        // The sampling period begins after all programs are attached and ends before they are
+        // detached.
         self.control()?;
         if !self.sampling.is_on {
             self.programs.of_look.clear();
@@ -296,7 +300,7 @@ impl Watch {
     fn control(&self) -> Result<(), KernelError> {
         let sampling = &self.sampling;
         let look = if sampling.is_on { sampling.looks } else { 0 };
-        // Somebody may have set the clock since the last look.
+        // The clock may have been set since the last sampling period.
         let monotonic = -Clock::new().offset();
         let mut value = sampling.slow_from.to_ne_bytes().to_vec();
         value.extend(sampling.mask.to_ne_bytes());
@@ -331,14 +335,14 @@ impl Watch {
 }
 
 /// Opens a socket that makes the kernel stamp all arriving packets (`net/core/sock.c:
-/// sock_enable_timestamp()`); nothing is sent to this socket.
+/// sock_enable_timestamp()`). The socket receives nothing.
 fn stamping() -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
     Ok(socket)
 }
 
-/// Returns the observation point of a namespace: equal addresses in two namespaces belong to
+/// Returns the observation point of a namespace. Equal addresses in two namespaces belong to
 /// different connections.
 fn point_of(namespaces: &mut Vec<u32>, namespace: u32) -> PointId {
     let known = namespaces.iter().position(|&known| known == namespace);

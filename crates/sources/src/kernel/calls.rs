@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use lagtrace_core::observed::syscall::{CallTally, SocketCall};
 use libbpf_rs::{
-    Link, MapCore as _, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder,
+    Link, MapCore as _, MapFlags, Object, ObjectBuilder, ProgramMut, RingBuffer, RingBufferBuilder,
 };
 
 use self::tracepoint::Tracepoints;
@@ -23,7 +23,7 @@ use crate::privilege;
 
 /// The programs, built from `bpf/options.bpf.c` by `scripts/build-bpf`.
 const OBJECT: &[u8] = include_bytes!("../../bpf/options.bpf.o");
-/// Maximum number of calls processed at a time, so that other work is not delayed.
+/// Maximum number of calls processed at a time, so that the caller's other work is not delayed.
 const BATCH: usize = 16_384;
 
 /// The programs running in the kernel; dropping this value removes them.
@@ -31,7 +31,7 @@ pub struct Calls {
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Vec<SocketCall>>>,
     object: Object,
-    /// Links of the programs, which detach when they are dropped.
+    /// Links of the programs. A program is detached when its link is dropped.
     links: Vec<Link>,
     meant: Meant,
 }
@@ -48,8 +48,8 @@ impl Calls {
     /// Loads and attaches the programs.
     ///
     /// # Errors
-    /// Without the privileges, without the kernel's type information or its tracepoints of system
-    /// calls, or if a process does not exist.
+    /// Returns an error if the process lacks the privileges, the kernel has no type information or
+    /// no tracepoints of system calls, or a selected process does not exist.
     pub fn start(options: CallOptions) -> Result<Self, KernelError> {
         check(&options)?;
         let numbers = options
@@ -59,7 +59,7 @@ impl Calls {
             .map(|groups| groups.numbers());
         let numbers = numbers.flatten().unwrap_or_default();
         let tracepoints = Tracepoints::open()?;
-        // What the library would print goes into the error instead.
+        // Keeps the library from printing: its messages are in the errors.
         libbpf_rs::set_print(None);
         let object = load(&options, &numbers)?;
         for pid in &options.choice.pids {
@@ -70,8 +70,10 @@ impl Calls {
         }
         let inbox = Rc::new(RefCell::new(Vec::new()));
         let ring = ring(&object, Rc::clone(&inbox))?;
+        let has_accepts = options.has_accepts;
         let links = object
             .progs_mut()
+            .filter(|program| has_accepts || !is_of_accept(program))
             .map(|program| tracepoints.attach(&program))
             .collect::<Result<_, _>>()?;
         Ok(Self {
@@ -83,7 +85,7 @@ impl Calls {
         })
     }
 
-    /// Processes the available calls, in the order in which they ended on each processor; the
+    /// Processes the available calls, in the order in which they ended on each processor. The
     /// caller pauses between two calls of this function.
     pub fn take(&mut self, mut visit: impl FnMut(SocketCall)) {
         self.consume(&mut visit);
@@ -97,7 +99,7 @@ impl Calls {
     }
 
     fn consume(&mut self, mut visit: impl FnMut(SocketCall)) -> usize {
-        // The calls taken in are in the inbox, whatever the result.
+        // After an error, the inbox still contains the calls that were read before it.
         let _ = self.ring.consume_raw_n(BATCH);
         let calls = self.inbox.take();
         let count = calls.len();
@@ -106,6 +108,11 @@ impl Calls {
         }
         count
     }
+}
+
+/// Returns true for the programs of `accept` and `accept4`.
+fn is_of_accept(program: &ProgramMut<'_>) -> bool {
+    program.section().to_string_lossy().contains("_accept")
 }
 
 fn check(options: &CallOptions) -> Result<(), KernelError> {

@@ -1,8 +1,8 @@
 //! Selection of the requested calls.
 //!
-//! The eBPF programs have already left out most other calls. This module checks the remaining
-//! conditions, which the programs cannot know: names, whole addresses, and the ports of sockets
-//! that have no ports yet. Calls on such sockets wait until a later call reveals the ports.
+//! The eBPF programs have already left out most other calls. This module checks the conditions that
+//! the programs cannot check: names, full addresses, and the ports of sockets that have no ports
+//! yet. Calls on such sockets wait until a later call shows the ports.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -17,16 +17,16 @@ const MAX_WAITING: usize = 4096;
 /// Maximum number of processes whose cgroup membership is remembered.
 const MAX_MEMBERS: usize = 16_384;
 
-/// A filter that checks calls one after the other.
+/// A filter for calls, which are passed in one by one.
 #[derive(Debug)]
 pub(super) struct Meant {
     options: CallOptions,
-    /// True if the kernel has already left out processes that are not in a requested cgroup.
+    /// True if the kernel has already selected the calls by cgroup.
     is_grouped: bool,
-    /// Membership in a requested cgroup by process, used if the kernel has not left out other
-    /// processes.
+    /// Processes and whether they are in a requested cgroup. Only used if the kernel has not
+    /// selected the calls by cgroup.
     members: HashMap<u32, bool>,
-    /// Calls that wait for their socket's ports, in order of arrival.
+    /// Calls on sockets without ports, in order of arrival.
     waiting: VecDeque<SocketCall>,
 }
 
@@ -50,8 +50,8 @@ impl Meant {
         }
     }
 
-    /// Passes the call to `visit` if it was requested, after earlier calls on the same socket that
-    /// waited for its ports.
+    /// Passes the call to `visit` if it was requested. Earlier calls on the same socket, which have
+    /// waited for its ports, are passed first.
     pub(super) fn sift(&mut self, call: SocketCall, mut visit: impl FnMut(SocketCall)) {
         if !self.is_by_meant(&call) {
             return;
@@ -68,8 +68,8 @@ impl Meant {
         }
     }
 
-    /// Adds a call to the waiting calls. If there are too many, the oldest is removed, because most
-    /// of the oldest calls belong to sockets that no longer exist.
+    /// Adds a call to the waiting calls. If there are too many, the oldest is removed, because its
+    /// socket has most likely been closed.
     fn wait(&mut self, call: SocketCall) {
         if self.waiting.len() >= MAX_WAITING {
             self.waiting.pop_front();
@@ -77,7 +77,7 @@ impl Meant {
         self.waiting.push_back(call);
     }
 
-    /// Removes and returns the calls that wait on a socket.
+    /// Removes and returns the waiting calls on a socket.
     fn settle(&mut self, inode: u64) -> Vec<SocketCall> {
         let is_of = |call: &SocketCall| call.socket.as_ref().is_some_and(|of| of.inode == inode);
         if !self.waiting.iter().any(is_of) {
@@ -143,7 +143,7 @@ impl Meant {
         if self.are_ends(&ends) {
             Judgement::Meant
         } else if is_fresh && socket.remote.is_none() {
-            // A bound socket may still be connected to an endpoint that is asked for.
+            // A socket that is bound but not connected may still connect to a requested endpoint.
             Judgement::NotYet
         } else {
             Judgement::NotMeant
@@ -200,20 +200,22 @@ mod tests {
                 kind: SocketKind::Tcp,
                 is_v6: false,
                 is_client: false,
-                state,
+                state: state.to_owned(),
                 local: end(ports.0),
                 remote: end(ports.1),
             }),
             before: None,
             after: None,
+            sent: 0,
         }
     }
 
-    fn sifted(choice: Choice, calls: Vec<SocketCall>) -> Vec<(u64, &'static str)> {
+    fn sifted(choice: Choice, calls: Vec<SocketCall>) -> Vec<(u64, String)> {
         let mut meant = Meant::new(
             CallOptions {
                 choice,
                 is_any_kind: false,
+                has_accepts: false,
             },
             false,
         );
@@ -241,7 +243,8 @@ mod tests {
             call(1, "LISTEN", (80, 0)),
         ];
         let seen = sifted(choice, calls);
-        assert_eq!(seen, [(1, "UNCONN"), (1, "LISTEN"), (1, "LISTEN")]);
+        let states = [(1, "UNCONN"), (1, "LISTEN"), (1, "LISTEN")];
+        assert_eq!(seen, states.map(|(inode, state)| (inode, state.to_owned())));
     }
 
     #[test]
@@ -251,7 +254,7 @@ mod tests {
             ..Choice::default()
         };
         let calls = || vec![call(1, "ESTAB", (80, 9)), call(2, "LISTEN", (80, 0))];
-        assert_eq!(sifted(listening, calls()), [(2, "LISTEN")]);
+        assert_eq!(sifted(listening, calls()), [(2, "LISTEN".to_owned())]);
         let named = |name: &str| Choice {
             names: vec![name.to_owned()],
             ..Choice::default()
@@ -279,6 +282,7 @@ mod tests {
             CallOptions {
                 choice,
                 is_any_kind: false,
+                has_accepts: false,
             },
             false,
         );

@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::record::Record;
 use super::tally::has_latency;
 
-/// Sums by lane and URL; empty if there is only one URL.
+/// Sums by lane and URL. Empty if the run has only one URL.
 #[derive(Debug, Default)]
 pub(super) struct ByUrl {
     urls: usize,
@@ -52,7 +52,7 @@ impl ByUrl {
         }
     }
 
-    /// Returns the results by lane: the lane's number with the result of each of its URLs.
+    /// Returns the results: the number of each lane, with the results of the lane's URLs.
     pub(super) fn finish(&mut self, plan: &Plan) -> Vec<(usize, LoadUrl)> {
         let sums = core::mem::take(&mut self.sums).into_iter().enumerate();
         sums.filter_map(|(at, sum)| {

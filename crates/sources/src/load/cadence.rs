@@ -6,15 +6,15 @@ use lagtrace_core::observed::time::Timestamp;
 
 use super::plan::{Arrangement, Pace, Plan};
 
-/// A worker's share of the schedule of one lane. The schedule depends only on the time passed in
-/// and on the number of requests taken; it reads no clock.
+/// A worker's share of a lane's schedule. The schedule depends only on the times that are passed in
+/// and on the number of requests taken. It reads no clock.
 #[derive(Clone, Debug)]
 pub(super) struct Cadence {
     start: Timestamp,
     end: Timestamp,
     slices: Option<Slices>,
     beat: Option<Beat>,
-    /// Requests taken so far; counted in open loop only.
+    /// Number of requests taken so far; counted only in open loop.
     taken: u64,
 }
 
@@ -52,7 +52,7 @@ impl Cadence {
             .map_or(1, |lane| lane.connections);
         let beat = match plan.pace {
             Pace::ClosedLoop => None,
-            // Workers with equal shares are due one after another, evenly.
+            // Workers with equal shares get evenly spaced start times, one worker after the other.
             Pace::Rate(rate) => Some(Beat {
                 first_ns: 1e9 / rate * f64::from(share.before) / f64::from(share.connections),
                 interval_ns: 1e9 / rate * f64::from(all) / f64::from(share.connections),
@@ -85,7 +85,8 @@ impl Cadence {
         self.end = self.end.min(at);
     }
 
-    /// Takes one request that may start at `now`; returns its intended start.
+    /// Takes one request that may start at `now`. Returns its scheduled start; `None` if no request
+    /// may start.
     pub(super) fn take(&mut self, now: Timestamp) -> Option<Timestamp> {
         match self.beat {
             None => self.is_active(now).then_some(now),
@@ -97,14 +98,14 @@ impl Cadence {
         }
     }
 
-    /// Returns the intended start of the next request in open loop; `None` in closed loop, or if
-    /// all requests were taken.
+    /// Returns the scheduled start of the next request in open loop; `None` in closed loop, or if
+    /// no request is left.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         self.due(self.taken)
     }
 
-    /// Returns the next time after `now` at which a request may start; `None`
-    /// if there is none, or if it depends on responses.
+    /// Returns the next time after `now` at which a request may start; `None` if there is no such
+    /// time, or if it depends on responses.
     pub(super) fn next_start(&self, now: Timestamp) -> Option<Timestamp> {
         if self.is_open_loop() {
             return self.next_due();
@@ -122,8 +123,8 @@ impl Cadence {
         Some(self.start + Duration::from_nanos(next)).filter(|&at| at < self.end)
     }
 
-    /// Takes up to `most` overdue requests in one step, to be given up together. Returns their
-    /// number and the intended start of the middle one.
+    /// Takes up to `most` overdue requests that are abandoned together. Returns their number and
+    /// the scheduled start of the middle one.
     pub(super) fn take_many(&mut self, most: u64) -> Option<(u64, Timestamp)> {
         let first = self.taken;
         let last = first + most.max(1) - 1;
@@ -137,12 +138,13 @@ impl Cadence {
         (count > 0).then_some((count, middle))
     }
 
-    /// Returns the number of open-loop requests that were not taken.
+    /// Returns the number of open-loop requests that have not been taken.
     pub(super) fn remaining(&self) -> u64 {
         if self.next_due().is_none() {
             return 0;
         }
-        // `due` ascends, so the first that is past the end is found by halving.
+        // `due` increases with the number, so a binary search finds the first request after the
+        // end.
         let (mut low, mut high) = (self.taken, self.taken + 1);
         while self.due(high).is_some() {
             (low, high) = (high, high.saturating_mul(2));

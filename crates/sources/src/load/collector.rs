@@ -24,10 +24,10 @@ use super::transport;
 use crate::tls::TlsFault;
 use stages::{add_stages, stages_of};
 
-/// Time after the end of a second at which its cluster is emitted. Records that arrive later cause
-/// another event with the same second and group.
+/// Time between the end of a second and the event for that second. Records that arrive even later
+/// cause another event for the same second and group.
 const CLUSTER_DELAY: Duration = Duration::from_millis(1_500);
-/// Minimum number of failed connection attempts before a run is given up.
+/// Minimum number of failed connection attempts after which a run is abandoned.
 const MIN_FAILED_CONNECTS: u64 = 3;
 
 /// A collector that aggregates batches into events.
@@ -41,7 +41,7 @@ pub(super) struct Collector<'a, S> {
     silences: Silences,
     lanes: Vec<LaneSummary>,
     counts: Counts,
-    /// Failures during warm-up, by lane.
+    /// Number of failures during the warm-up, by lane and kind.
     early_failures: BTreeMap<(usize, RequestFailure), u64>,
     tls_fault: Option<TlsFault>,
     by_url: ByUrl,
@@ -65,8 +65,7 @@ struct Counts {
 }
 
 impl<'a, S: FnMut(Event)> Collector<'a, S> {
-    /// Creates a collector for a run of `plan` from `start`, and emits the run's phases
-    /// immediately.
+    /// Creates a collector for a run of `plan` that begins at `start`, and emits the run's phases.
     pub(super) fn new(plan: &'a Plan, start: Timestamp, sink: S) -> Self {
         let counted_from = start + plan.warm_up_in_rounds();
         let mut collector = Self {
@@ -99,7 +98,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         collector
     }
 
-    /// Returns the number of requests that ended, and how many of those failed.
+    /// Returns the number of requests that ended, and the number of these that failed.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.counts.requests, self.counts.failures)
     }
@@ -109,7 +108,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         self.counts.opened
     }
 
-    /// Returns the first fault within TLS.
+    /// Returns the first error in TLS.
     pub(super) fn tls_fault(&self) -> Option<TlsFault> {
         self.tls_fault.clone()
     }
@@ -119,7 +118,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         self.recent.figures(now)
     }
 
-    /// Returns the failure if no connection could be opened at all and the run should be given up;
+    /// Returns the failure for which the run should be abandoned, if no connection could be opened;
     /// otherwise `None`.
     pub(super) fn hopeless(&self, now: Timestamp) -> Option<RequestFailure> {
         let failure = self
@@ -140,7 +139,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         (self.counts.failed_connects >= tries && has_waited).then_some(failure)
     }
 
-    /// Takes in a batch from a worker.
+    /// Processes a batch from a worker.
     pub(super) fn take(&mut self, batch: &Batch) {
         for opened in &batch.opened {
             self.take_opened(opened);
@@ -163,7 +162,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
     }
 
-    /// Emits the samples and clusters that are final.
+    /// Emits the samples and sums that will not change any more.
     pub(super) fn flush(&mut self, now: Timestamp) {
         if now < self.next_flush {
             return;
@@ -267,8 +266,8 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
     }
 
-    /// Counts the failures of the warm-up if no connection could be opened at all. Such a run
-    /// usually ends during its warm-up, and these failures are the only ones to report.
+    /// Counts the failures of the warm-up if no connection could be opened. Such a run usually ends
+    /// during its warm-up and has no other failures to report.
     fn count_early_failures(&mut self) {
         if self.counts.opened > 0 || !self.tallies.is_empty() {
             return;
@@ -280,7 +279,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
     }
 
-    /// Returns the tally for an event that began at `at`; `None` during warm-up.
+    /// Returns the sums for an event at `at`; `None` if `at` is during the warm-up.
     fn tally(&mut self, at: Timestamp, lane: usize, group: u16) -> Option<&mut Tally> {
         if at < self.counted_from {
             return None;
@@ -302,8 +301,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         if let Some(summary) = self.lanes.get_mut(key.lane) {
             summary.add(&cluster);
         }
-        // The last second may be partial: time after the end belongs to another
-        // run.
+        // The last second is cut at the end of the run.
         let passed = Duration::from_secs(u64::from(key.second) + 1);
         let at = self.counted_from + passed.min(self.plan.duration);
         (self.sink)(Event::here(at, lane.phase, EventBody::Load(cluster)));

@@ -1,7 +1,8 @@
-//! A connection of a lane, without I/O: bytes and timestamps are passed in, records are returned.
+//! A connection of a lane, without I/O: its functions receive bytes and timestamps and return
+//! records.
 //!
-//! Several requests may be in flight, each with its own times. Pipelined requests are answered in
-//! order (RFC 9112 §9.3.2), HTTP/2 requests in any order.
+//! Several requests can be in flight, each with its own times. Pipelined requests are answered in
+//! order (RFC 9112 §9.3.2), and HTTP/2 requests in any order.
 
 mod ending;
 mod in_flight;
@@ -28,11 +29,11 @@ use speech::Speech;
 pub(super) struct Connection {
     /// The lane that the connection belongs to.
     pub(super) lane: usize,
-    /// Group within the lane.
+    /// The number of the connection's group within the lane.
     pub(super) group: u16,
     /// True if the connection waits in its lane's queue for a request.
     pub(super) is_idle: bool,
-    /// Time at which the connection may continue; `None` if only socket events change its state.
+    /// Time at which the connection may continue; `None` if it waits for a socket event.
     pub(super) wakes_at: Option<Timestamp>,
     state: State,
     /// Requests in flight, the oldest first.
@@ -40,14 +41,14 @@ pub(super) struct Connection {
     /// Maximum number of requests in flight.
     at_once: usize,
     speech: Speech,
-    /// Requests that the server reported as not processed.
+    /// Requests that the server reports as not processed.
     unseen: Vec<InFlight>,
-    /// Number of unprocessed requests since the last response.
+    /// Number of requests that the server reported as not processed since the last response.
     turned_away: usize,
     flow: Option<FlowKey>,
-    /// Requests sent on the current connection.
+    /// Number of requests sent since the connection was opened.
     requests: u32,
-    /// Time that connecting took, until a request has reported it.
+    /// Time that connecting took; `None` after a request has reported it.
     setup: Option<Duration>,
     failures_in_a_row: u32,
 }
@@ -57,7 +58,7 @@ enum State {
     Closed,
     Connecting {
         since: Timestamp,
-        /// The request that waits for the connection.
+        /// The request that waits until the connection is open.
         due: Option<Start>,
         /// Time at which the TCP handshake completed and the TLS handshake began.
         secures_since: Option<Timestamp>,
@@ -65,16 +66,17 @@ enum State {
     Open,
 }
 
-/// The effect of received bytes, apart from the records of complete responses.
+/// The effect of received bytes on the connection. Complete responses are recorded separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
-    /// The connection goes on.
+    /// The connection stays open.
     Open,
-    /// The connection carries no further requests, and the requests in flight will not be answered.
+    /// The connection carries no further requests, and those in flight get no answer.
     Over,
-    /// The bytes are not a response, or belong to no request; the connection is unusable.
+    /// The bytes are not a response, or belong to no request. The connection cannot be used any
+    /// more.
     Garbage,
-    /// The server rejects every request, however often it is sent again.
+    /// The server rejects every request, no matter how often it is sent again.
     TurnedAway,
 }
 
@@ -112,7 +114,7 @@ impl Connection {
         matches!(self.state, State::Open) && self.in_flight.len() < most
     }
 
-    /// Appends the output of the protocol itself to `to` and clears it.
+    /// Moves the protocol's own output, such as acknowledgements, to the end of `to`.
     pub(super) fn take_output(&mut self, to: &mut Vec<u8>) {
         if let Speech::Http2 {
             session: Some(session),
@@ -123,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// Removes and returns the requests that the server has not processed.
+    /// Removes and returns the requests that the server reported as not processed.
     pub(super) fn take_unseen(&mut self) -> Vec<Start> {
         let unseen = core::mem::take(&mut self.unseen);
         unseen.iter().map(InFlight::start).collect()
@@ -134,7 +136,7 @@ impl Connection {
         self.in_flight.len()
     }
 
-    /// Returns true if the connection is closed and no request is in flight.
+    /// Returns true if the connection is closed.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)
     }
@@ -145,8 +147,7 @@ impl Connection {
         self.in_flight.len() + usize::from(waits)
     }
 
-    /// Returns the time since which the connection is being opened; `None` if it is not being
-    /// opened.
+    /// Returns the time at which opening the connection began; `None` if it is not being opened.
     pub(super) fn connecting_since(&self) -> Option<Timestamp> {
         match self.state {
             State::Connecting { since, .. } => Some(since),
@@ -154,12 +155,13 @@ impl Connection {
         }
     }
 
-    /// Returns true if the connection has served no request since it was opened.
+    /// Returns true if no request was sent since the connection was opened.
     pub(super) fn is_unused(&self) -> bool {
         self.requests == 0
     }
 
-    /// Records that `connect` is called at `now`, for the request `due` or for no request.
+    /// Records that `connect` is called at `now`. `due` is the request that waits for the
+    /// connection, if there is one.
     pub(super) fn connect(&mut self, now: Timestamp, due: Option<Start>) {
         self.state = State::Connecting {
             since: now,
@@ -180,13 +182,13 @@ impl Connection {
         }
     }
 
-    /// Returns the flow of the connection; `None` before it is known.
+    /// Returns the flow of the connection; `None` before the flow is known.
     pub(super) fn flow(&self) -> Option<FlowKey> {
         self.flow
     }
 
-    /// Returns the failure to report for `failure` in the current state: during a TLS handshake it
-    /// becomes a TLS failure.
+    /// Returns the failure to report for `failure` in the current state. During a TLS handshake,
+    /// `failure` is reported as a TLS failure.
     pub(super) fn meaning_of(&self, failure: RequestFailure) -> RequestFailure {
         let secures = matches!(
             self.state,
@@ -201,7 +203,8 @@ impl Connection {
         }
     }
 
-    /// Records that the handshakes are complete; returns the request that waits for the connection.
+    /// Records that the handshakes are complete. Returns the request that waited for the
+    /// connection.
     pub(super) fn opened(&mut self, now: Timestamp, flow: Option<FlowKey>) -> Option<Start> {
         let State::Connecting { since, due, .. } = self.state else {
             return None;
@@ -218,14 +221,13 @@ impl Connection {
         due
     }
 
-    /// Returns the part (the index of its URL in the plan) of the oldest request that was not sent
-    /// yet.
+    /// Returns the part of the oldest unsent request. A part is the index of a URL in the plan.
     pub(super) fn part_to_send(&self) -> u16 {
         let mut waiting = self.in_flight.iter().filter(|request| !request.is_sent);
         waiting.next().map_or(0, |request| request.part)
     }
 
-    /// Returns the cookies of a request of this part; `None` if there are none.
+    /// Returns the cookies for a request of this part; `None` if there are none.
     pub(super) fn cookies(&self, part: u16) -> Option<String> {
         match &self.speech {
             Speech::Http1(_, Some(jar)) => jar.field(part),
@@ -248,8 +250,7 @@ impl Connection {
         });
     }
 
-    /// Records the actual time `now` at which `send` is called for the oldest request that was not
-    /// sent yet.
+    /// Records that `send` is called at `now` for the oldest unsent request.
     pub(super) fn sent(&mut self, now: Timestamp, is_open_loop: bool) {
         let mut waiting = self.in_flight.iter_mut().filter(|request| !request.is_sent);
         if let Some(in_flight) = waiting.next() {
@@ -268,7 +269,7 @@ impl Connection {
         }
     }
 
-    /// Records that we close the connection.
+    /// Records that this side closes the connection.
     pub(super) fn close(&mut self) {
         self.state = State::Closed;
     }

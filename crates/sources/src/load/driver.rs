@@ -1,7 +1,7 @@
-//! The policy of one worker: which operations its connections perform, and when. There is no I/O,
-//! and the time is passed in.
+//! The policy of one worker: it decides what its connections do, and when. It performs no I/O and
+//! reads no clock.
 //!
-//! The engine reports socket events and immediately carries out the [`Command`]s in order.
+//! The engine reports socket events and immediately executes the resulting [`Command`]s in order.
 
 mod ending;
 mod happened;
@@ -24,7 +24,8 @@ use super::mix::Mix;
 use super::plan::{Method, Plan};
 use super::record::Batch;
 
-/// Interval at which limits and stop flags are checked and records are passed to the collector.
+/// Interval between periodic checks. A check tests limits and stop flags, and passes the records to
+/// the collector.
 pub(super) const TICK: Duration = Duration::from_millis(20);
 
 /// An instruction to the engine.
@@ -32,7 +33,7 @@ pub(super) const TICK: Duration = Duration::from_millis(20);
 pub(super) enum Command {
     /// Open a connection.
     Connect(Slot),
-    /// Send the lane's request on a connection.
+    /// Send the next request on a connection.
     Send(Slot),
     /// Close a connection.
     Close(Slot),
@@ -43,7 +44,7 @@ pub(super) enum Command {
 pub(super) struct Driver {
     lanes: Vec<LaneState>,
     connections: Vec<Connection>,
-    /// Times at which paused connections continue.
+    /// Times at which paused connections continue, with the connections.
     timers: BinaryHeap<Reverse<(Timestamp, Slot)>>,
     commands: VecDeque<Command>,
     batch: Batch,
@@ -52,15 +53,15 @@ pub(super) struct Driver {
     grace: Duration,
     end: Timestamp,
     next_check: Timestamp,
-    /// Number of requests that are in flight or wait for their connection.
+    /// Number of requests that are in flight or wait for their connection to open.
     pending: usize,
     /// Time at which the last request was sent.
     last_start: Option<Timestamp>,
 }
 
 impl Driver {
-    /// Returns the share of worker number `worker`, of `workers` in total, in a run of `plan` from
-    /// `start`.
+    /// Returns the share of worker number `worker`, of `workers` in total. The run of `plan` begins
+    /// at `start`.
     pub(super) fn new(plan: &Plan, (worker, workers): (usize, usize), start: Timestamp) -> Self {
         let (mut lanes, mut connections) = (Vec::new(), Vec::new());
         for (number, lane) in plan.lanes.iter().enumerate() {
@@ -124,7 +125,7 @@ impl Driver {
         self.last_start
     }
 
-    /// Starts the run: opens all connections that are kept open.
+    /// Starts the run. Opens all connections that stay open between requests.
     pub(super) fn begin(&mut self, now: Timestamp) {
         for slot in 0..self.connections.len() {
             self.go_on(slot, now);
@@ -148,7 +149,7 @@ impl Driver {
         self.connections.len()
     }
 
-    /// Takes the next command.
+    /// Removes and returns the next command.
     pub(super) fn next_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
     }
@@ -172,12 +173,12 @@ impl Driver {
         self.batch.stages.push((lane, due, times));
     }
 
-    /// Returns the delays with which requests were started although a connection was free.
+    /// Returns the delays of requests that started late although a connection was free.
     pub(super) fn lag(&self) -> &LagMeter {
         &self.lag
     }
 
-    /// Returns the time until which the engine may sleep if nothing happens on the sockets.
+    /// Returns the time until which the engine may sleep if no socket event occurs.
     pub(super) fn next_wake(&self, now: Timestamp) -> Timestamp {
         let mut wake = self.next_check;
         if let Some(Reverse((at, _))) = self.timers.peek() {
@@ -191,8 +192,8 @@ impl Driver {
         wake
     }
 
-    /// Performs all actions that are due at `now`; returns true if these included the periodic
-    /// check.
+    /// Performs all actions that are due at `now`. Returns true if the periodic check was one of
+    /// them.
     pub(super) fn tick(&mut self, now: Timestamp) -> bool {
         while let Some(&Reverse((at, slot))) = self.timers.peek() {
             if at > now {
@@ -212,7 +213,8 @@ impl Driver {
         is_check
     }
 
-    /// Appends the output of a connection's protocol itself to `to` and clears it.
+    /// Moves the protocol's own output for a connection, such as acknowledgements, to the end of
+    /// `to`.
     pub(super) fn take_output(&mut self, slot: Slot, to: &mut Vec<u8>) {
         if let Some(connection) = self.connections.get_mut(slot) {
             connection.take_output(to);
@@ -224,19 +226,19 @@ impl Driver {
         self.connections.get(slot).map_or(0, Connection::in_flight)
     }
 
-    /// Returns the part (the index of its URL in the plan) of the next request to be sent on a
-    /// connection.
+    /// Returns the part of the next request to be sent on a connection. A part is the index of a
+    /// URL in the plan.
     pub(super) fn part_to_send(&self, slot: Slot) -> u16 {
         let connection = self.connections.get(slot);
         connection.map_or(0, Connection::part_to_send)
     }
 
-    /// Returns the cookies for a request of this part, if the connection keeps any cookies.
+    /// Returns the cookies for a request of this part; `None` if there are none.
     pub(super) fn cookies_to_send(&self, slot: Slot, part: u16) -> Option<String> {
         self.connections.get(slot)?.cookies(part)
     }
 
-    /// Records that `send` is called now, later than its command was issued.
+    /// Records that `send` is called at `now`, which is later than the command.
     pub(super) fn sent(&mut self, slot: Slot, now: Timestamp) {
         let is_open_loop = self.is_open_loop(slot);
         if let Some(connection) = self.connections.get_mut(slot) {

@@ -36,15 +36,15 @@ use outgoing::{Outbox, Queued};
 const READ_LEN: usize = 64 * 1024;
 /// Maximum number of events returned by one wait.
 const MAX_EVENTS: usize = 64;
-/// Minimum number of records that are passed on as a batch before the periodic check.
+/// Number of records that are passed on as a batch without waiting for the periodic check.
 const BATCH_LEN: usize = 512;
 
 /// Flags that end a run early.
 #[derive(Debug)]
 pub(super) struct Stops<'a> {
-    /// True if the caller ends the run: requests in flight may finish.
+    /// True if the caller ends the run. Requests in flight may finish.
     pub(super) by_caller: &'a AtomicBool,
-    /// True if the run is pointless and ends immediately.
+    /// True if the run is hopeless and ends immediately.
     pub(super) abandoned: &'a AtomicBool,
 }
 
@@ -59,10 +59,10 @@ impl Stops<'_> {
     }
 }
 
-/// Passes the worker's records since the last call to the collector.
+/// Passes the new records to the collector.
 fn hand_over(driver: &mut Driver, batches: &SyncSender<Batch>) {
     if !driver.batch().is_empty() {
-        // The collector outlives all workers; if it does not, nobody listens.
+        // Fails only if the collector has ended. The records are useless then.
         let _ = batches.send(driver.take_batch());
     }
 }
@@ -76,9 +76,9 @@ pub(super) struct WorkerReport {
     pub(super) wall: Duration,
     /// Time at which the worker sent its last request.
     pub(super) last_start: Option<Timestamp>,
-    /// Delays of requests that were started late although a connection was free.
+    /// Delays of requests that started late although a connection was free.
     pub(super) start_lag: LagMeter,
-    /// Durations of work between two waits, by which reads may have been late.
+    /// Durations of work between two waits. A read may be late by one such duration.
     pub(super) turn: LagMeter,
 }
 
@@ -90,8 +90,8 @@ pub(super) struct Engine<'a> {
     epoll: OwnedFd,
     lanes: Vec<LaneSockets>,
     sockets: Vec<Option<Socket>>,
-    /// Connections with bytes left to read for which no new event will arrive: their generation,
-    /// and whether the peer's close follows those bytes.
+    /// Connections that still have bytes to read, but will get no further event for them. Each
+    /// entry has the socket's generation, and true if the peer's close follows the bytes.
     unread: Vec<(Slot, u32, bool)>,
     /// HTTP/2 connections that may have output.
     talkative: Vec<Slot>,
@@ -100,28 +100,28 @@ pub(super) struct Engine<'a> {
     plain: Vec<u8>,
     generation: u32,
     closes_by_fin: u32,
-    /// Time from which on the next request may be stamped.
+    /// Earliest time at which another request may be stamped.
     next_watch: Timestamp,
     batches: SyncSender<Batch>,
     stops: Stops<'a>,
     turn: LagMeter,
 }
 
-/// The socket settings of a lane's connections, and the requests they carry.
+/// The socket settings of a lane's connections, and their requests.
 #[derive(Debug)]
 struct LaneSockets {
     plan: SocketPlan,
-    /// The bytes to send, for each of the plan's URLs.
+    /// The request's bytes for each URL of the plan.
     requests: Vec<Vec<u8>>,
     /// The TLS peer, if the URL requires TLS.
     peer: Option<TlsPeer>,
     is_http2: bool,
-    /// True if the kernel stamps some of the lane's requests.
+    /// True if the kernel stamps some requests of the lane.
     has_stamps: bool,
 }
 
 impl LaneSockets {
-    /// Returns the bytes to send for a part; empty if there is no such part.
+    /// Returns the request's bytes for a part; empty if there is no such part.
     fn request(&self, part: u16) -> &[u8] {
         let request = self.requests.get(usize::from(part));
         request.map_or(&[], Vec::as_slice)
@@ -145,19 +145,20 @@ impl LaneSockets {
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
-    /// Number that distinguishes events of this socket from those of earlier sockets.
+    /// Number that distinguishes events of this socket from events of earlier sockets.
     generation: u32,
     is_connected: bool,
-    /// Requests that TLS or the kernel has not completely accepted yet.
+    /// Requests that are not yet completely accepted by TLS or by the kernel.
     queued: VecDeque<Queued>,
-    /// Number of bytes of the first queued request that were accepted.
+    /// Number of bytes accepted so far from the first queued request.
     taken: usize,
-    /// HTTP/2 output that is sent next and was not accepted yet.
+    /// HTTP/2 output that is not yet completely accepted.
     outbox: Outbox,
     tls: Option<Box<Secure>>,
     /// TLS bytes that the kernel has not accepted yet.
     wire: Vec<u8>,
-    /// Number of plain request bytes that the kernel accepted, as the kernel counts them.
+    /// Number of unencrypted request bytes that the kernel has accepted, modulo 2^32 as in the
+    /// kernel's own count.
     handed_over: u32,
     /// The request in flight, if it is stamped.
     watched: Option<Box<Watched>>,
@@ -171,7 +172,7 @@ impl Socket {
 }
 
 impl<'a> Engine<'a> {
-    /// Creates a worker that carries out `driver`'s part of `plan`.
+    /// Creates a worker that executes `driver`'s part of `plan`.
     pub(super) fn new(
         plan: &Plan,
         driver: Driver,
@@ -201,10 +202,10 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Runs to the end and passes all records to the collector.
+    /// Runs until the end and passes all records to the collector.
     pub(super) fn run(mut self) -> io::Result<WorkerReport> {
-        // Sleeps end when they should, not up to 50 µs later; where this is
-        // not allowed they end a little later.
+        // Lets sleeps end on time instead of up to 50 µs late. If this is not permitted, they end a
+        // little late.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let (begun, cpu_before) = (self.clock.now(), thread_cpu());
         let mut waiter = Waiter::default();
@@ -283,7 +284,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Reports an event to the driver and carries out the driver's commands.
+    /// Reports an event to the driver and executes the driver's commands.
     fn report(&mut self, now: Timestamp, tell: impl FnOnce(&mut Driver)) {
         tell(&mut self.driver);
         self.carry_out(now);

@@ -1,9 +1,9 @@
-//! HTTP/2 on one connection of a lane (RFC 9113): conversion from and to frames, without I/O or
-//! times.
+//! HTTP/2 on one connection of a lane (RFC 9113). Converts requests to frames and frames to events,
+//! without I/O or times.
 //!
-//! Only the status, the length and the end of a response are evaluated. The server may not use a
-//! dynamic table (SETTINGS_HEADER_TABLE_SIZE 0), so that each field section can be decoded by
-//! itself. Our flow-control windows have the maximum size, so that no response waits for them.
+//! Only the status, the length and the end of a response are used. SETTINGS_HEADER_TABLE_SIZE is 0,
+//! so that the server uses no dynamic table and each field section can be decoded by itself. This
+//! side's flow-control windows have the maximum size, so that no response waits for them.
 
 mod frame;
 mod request;
@@ -15,13 +15,13 @@ pub(super) use request::Request;
 
 /// The connection preface of a client (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Maximum frame size in both directions: the minimum that every endpoint must accept.
+/// Maximum frame size in both directions, in bytes. Every endpoint must accept at least this size.
 const MAX_FRAME: usize = 16_384;
-/// The maximum flow-control window (RFC 9113 §6.9.1), and the initial one.
+/// The maximum flow-control window and the initial one, in bytes (RFC 9113 §6.9.1).
 const MAX_WINDOW: i64 = (1 << 31) - 1;
 const FIRST_WINDOW: i64 = 65_535;
-/// Maximum number of waiting bytes of answers to the server's own frames. A server that causes more
-/// answers without reading them is not going to respond.
+/// Maximum number of bytes in unsent replies to the server's frames. A server that does not read so
+/// many replies will not respond either.
 const MAX_WAITING: usize = 64 * 1024;
 
 /// Frame types and flags (RFC 9113 §6).
@@ -46,37 +46,37 @@ const INITIAL_WINDOW_SIZE: u16 = 4;
 const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
 
-/// The peer does not speak HTTP/2, or violates it.
+/// The peer does not use HTTP/2, or violates its rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotHttp2;
 
 /// The meaning of a received frame for the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// Bytes of a response: the stream, and the number of bytes.
+    /// Bytes of a response. Contains the stream and the number of bytes.
     Bytes(u32, u64),
-    /// A complete response: the stream, and the status.
+    /// A complete response. Contains the stream and the status.
     Done(u32, u16),
-    /// A stream that the server reset.
+    /// The server has reset this stream.
     Reset(u32),
-    /// A stream whose request the server has not processed; the request may be sent again.
+    /// The server has not processed the request on this stream. The request may be sent again.
     Unseen(u32),
-    /// The last stream that the server processes; requests on later streams were not and will not
-    /// be processed.
+    /// The server accepts no further requests. Contains the last stream that it processes; requests
+    /// on later streams are not processed.
     Leaves(u32),
 }
 
-/// A stream that we opened.
+/// A stream that this side opened.
 #[derive(Debug)]
 struct Stream {
     id: u32,
-    /// Index of the request that it carries.
+    /// Index of the request on this stream.
     part: u16,
     /// The server's flow-control window for this stream, in bytes.
     window: i64,
-    /// Bytes of the body sent.
+    /// Number of bytes of the request's body sent so far.
     sent: usize,
-    /// Bytes received that count against our window since the last window update.
+    /// Bytes received since the last WINDOW_UPDATE, which reduce this side's window.
     taken: i64,
     status: Option<u16>,
 }
@@ -88,20 +88,22 @@ pub(super) struct Session {
     frames: Frames,
     streams: Vec<Stream>,
     next_id: u32,
-    /// The server's limits: concurrent streams, and the initial window of a stream.
+    /// The server's limits: number of concurrent streams, and initial window of each stream in
+    /// bytes.
     most_streams: u32,
     first_window: i64,
-    /// The server's connection window for our output, and the bytes that count against our window.
+    /// The server's window for the connection, and the received bytes that reduce this side's
+    /// window.
     window: i64,
     taken: i64,
-    /// The field section in progress: its stream, and whether it ends the stream.
+    /// The incomplete field section: its stream, and true if the section ends the stream.
     section: Option<(u32, bool)>,
     out: Vec<u8>,
     has_settings: bool,
 }
 
 impl Session {
-    /// Creates the session for a new connection on which any of `requests` may be sent.
+    /// Creates the session of a new connection that can send any of `requests`.
     pub(super) fn new(requests: std::sync::Arc<[Request]>) -> Self {
         let mut session = Self {
             requests,
@@ -130,7 +132,7 @@ impl Session {
         session
     }
 
-    /// Returns the number of streams that may be open.
+    /// Returns the number of streams that may be open at the same time.
     pub(super) fn most_streams(&self) -> usize {
         self.most_streams as usize
     }
@@ -140,7 +142,7 @@ impl Session {
         self.next_id > i32::MAX as u32
     }
 
-    /// Processes received bytes; appends the resulting events to `events`.
+    /// Processes received bytes, and appends the resulting events to `events`.
     pub(super) fn feed(
         &mut self,
         mut bytes: &[u8],
@@ -159,8 +161,8 @@ impl Session {
     }
 
     fn take(&mut self, frame: Frame, body: &[u8], events: &mut Vec<Event>) -> Result<(), NotHttp2> {
-        // The first frame is SETTINGS (RFC 9113 §3.4), and nothing comes within
-        // a field section but the rest of it (§6.10).
+        // The first frame must be SETTINGS (RFC 9113 §3.4). After an incomplete field section, only
+        // CONTINUATION frames may come (§6.10).
         let is_first = !core::mem::replace(&mut self.has_settings, true);
         let is_rest = frame.kind == CONTINUATION;
         if (is_first && frame.kind != SETTINGS) || is_rest != self.section.is_some() {
@@ -175,8 +177,8 @@ impl Session {
             HEADERS => {
                 let ends_stream = frame.has(END_STREAM);
                 if let Some(stream) = self.stream(id) {
-                    // Interim responses come before the final one; trailers
-                    // behind it have no status.
+                    // Interim responses precede the final one. Trailers follow it and have no
+                    // status.
                     let is_final = stream.status.is_some_and(|status| status >= 200);
                     if !is_final {
                         let section = frame.section(body).ok_or(NotHttp2)?;
@@ -232,7 +234,8 @@ impl Session {
         let request = self.requests.get(usize::from(part));
         let has_unsent = request.is_some_and(|request| sent < request.body.len());
         if has_unsent {
-            // Answered before the request was sent to its end: the rest is not wanted.
+            // The response came before the request was sent completely. The server does not need
+            // the other bytes.
             self.cancel(id);
         } else {
             self.forget(id);
@@ -279,7 +282,8 @@ impl Session {
                     if first > MAX_WINDOW {
                         return Err(NotHttp2);
                     }
-                    // Also for streams that are open; they may go below zero (§6.9.2).
+                    // The change applies to open streams too, whose windows may become negative
+                    // (§6.9.2).
                     let more = first - self.first_window;
                     self.streams.iter_mut().for_each(|s| s.window += more);
                     self.first_window = first;
@@ -309,14 +313,14 @@ impl Session {
         self.streams.iter_mut().find(|stream| stream.id == id)
     }
 
-    /// Removes a stream; returns true if it was known.
+    /// Removes a stream. Returns true if it existed.
     fn forget(&mut self, id: u32) -> bool {
         let at = self.streams.iter().position(|stream| stream.id == id);
         at.map(|at| self.streams.swap_remove(at)).is_some()
     }
 }
 
-/// Returns the first four bytes as a number.
+/// Returns the first four bytes as a number; `None` if there are fewer.
 fn word(body: &[u8]) -> Option<u32> {
     body.first_chunk().copied().map(u32::from_be_bytes)
 }

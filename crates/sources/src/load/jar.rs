@@ -1,12 +1,12 @@
-//! The cookies that a server set on one connection (RFC 6265), sent back as the browser of one user
-//! would. All URLs have the same host and a run is short, so `Domain` is ignored, and expiry times
-//! are ignored unless they have passed.
+//! The cookies that a server sets on one connection (RFC 6265). They are sent back as by a browser.
+//! `Domain` is ignored, because all URLs have the same host. Expiry times are ignored unless they
+//! are in the past, because a run is short.
 
 use std::sync::Arc;
 
-/// Maximum number of cookies kept per connection.
+/// Maximum number of cookies kept for each connection.
 const MAX_COOKIES: usize = 64;
-/// Maximum length of name and value together, in bytes.
+/// Maximum total length of a cookie's name and value, in bytes.
 const MAX_LEN: usize = 4_096;
 /// A cookie that expires before this year is treated as deleted.
 const PAST: u32 = 2_000;
@@ -14,7 +14,7 @@ const PAST: u32 = 2_000;
 /// The cookies of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Jar {
-    /// Paths of the URLs that the plan requests, by part.
+    /// Paths of the plan's URLs, by part.
     paths: Arc<[String]>,
     is_tls: bool,
     cookies: Vec<Cookie>,
@@ -28,8 +28,8 @@ struct Cookie {
 }
 
 impl Jar {
-    /// Creates a jar with the cookies in `given`, which has the form of a `Cookie` field. `paths`
-    /// are the paths of the requests, by part.
+    /// Creates a jar with the cookies of `given`, which has the format of a `Cookie` field. `paths`
+    /// contains the paths of the requests, by part.
     pub(super) fn new(paths: Arc<[String]>, is_tls: bool, given: &str) -> Self {
         let mut jar = Self {
             paths,
@@ -89,7 +89,8 @@ impl Jar {
         let path = self.path(part);
         let mut sent: Vec<&Cookie> = self.cookies.iter().collect();
         sent.retain(|cookie| is_below(path, &cookie.path));
-        // Longer paths first (§5.4), the others in the order they were set.
+        // Cookies with longer paths come first (§5.4). Others stay in the order in which they were
+        // set.
         sent.sort_by_key(|cookie| core::cmp::Reverse(cookie.path.len()));
         let pairs = sent.iter().map(|c| format!("{}={}", c.name, c.value));
         let pairs: Vec<String> = pairs.collect();
@@ -127,13 +128,13 @@ fn default_path(path: &str) -> &str {
     }
 }
 
-/// Returns true if a request's path matches the path `of` a cookie: equal to or below it (§5.1.4).
+/// Returns true if `path` matches the path `of` a cookie: it is the same path or below it (§5.1.4).
 fn is_below(path: &str, of: &str) -> bool {
     let rest = path.strip_prefix(of);
     rest.is_some_and(|rest| rest.is_empty() || of.ends_with('/') || rest.starts_with('/'))
 }
 
-/// Returns true if a date's year is long past; servers delete a cookie with such a date.
+/// Returns true if the year of a date is long past. Servers delete a cookie with such a date.
 fn is_past(date: &str) -> bool {
     let digits = date.split(|byte: char| !byte.is_ascii_digit());
     let mut years = digits.filter(|digits| digits.len() == 4);

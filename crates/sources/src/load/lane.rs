@@ -18,28 +18,29 @@ pub(super) type Slot = usize;
 pub(super) struct LaneState {
     /// Schedule of the requests.
     pub(super) cadence: Cadence,
-    /// Idle connections, the most recently used first: the next request takes that one, as in
-    /// connection pools. Otherwise problems of closely spaced requests would not appear below
-    /// saturation. May hold connections that are no longer idle.
+    /// Idle connections, the most recently used first. As in connection pools, the next request
+    /// takes the first one. Otherwise every request would use another connection, and problems of
+    /// closely spaced requests on one connection would not appear below saturation. The list may
+    /// contain connections that are no longer idle.
     pub(super) idle: VecDeque<Slot>,
-    /// True if no connection carries more than one request.
+    /// True if each connection carries only one request.
     pub(super) opens_per_request: bool,
-    /// Pause between a response and the next request on its connection.
+    /// Pause on a connection between a response and the next request.
     pub(super) think: Duration,
     /// Number of the lane's connections that belong to earlier workers.
     pub(super) before: u32,
-    /// Number of requests that may still be started; `None`: limited only by time.
+    /// Number of requests that may still be started; `None`: no limit except time.
     left: Option<u64>,
-    /// Requests that a connection closed without answering, as announced in its last response. The
-    /// requests were never processed (RFC 9112 §9.3.2) and are sent again.
+    /// Requests to be sent again. Their connection was closed, as announced in its last response,
+    /// so that the server never processed them (RFC 9112 §9.3.2).
     again: VecDeque<Start>,
-    /// URLs that requests choose from.
+    /// The URLs that a request can have.
     mix: Mix,
 }
 
 impl LaneState {
-    /// Creates a share that follows `cadence` for at most `left` requests of `mix`. `before` is the
-    /// number of connections of earlier workers.
+    /// Creates a share that starts at most `left` requests of `mix`, at the times of `cadence`.
+    /// `before` is the number of connections of earlier workers.
     pub(super) fn new(
         cadence: Cadence,
         experiment: Option<Experiment>,
@@ -65,7 +66,7 @@ impl LaneState {
         }
     }
 
-    /// Takes one request that may start at `now`.
+    /// Takes one request that may start at `now`; `None` if there is none.
     pub(super) fn take(&mut self, now: Timestamp) -> Option<Start> {
         if let Some(start) = self.again.pop_front() {
             return Some(start);
@@ -79,8 +80,8 @@ impl LaneState {
         Some(Start { due, part })
     }
 
-    /// Takes one request that fails before it could be sent. In closed loop, `since` is its
-    /// intended start.
+    /// Takes one request that fails before it is sent. In closed loop, `since` is its scheduled
+    /// start.
     pub(super) fn take_failed(&mut self, now: Timestamp, since: Timestamp) -> Option<Start> {
         if self.cadence.is_open_loop() || !self.again.is_empty() {
             return self.take(now);
@@ -93,13 +94,13 @@ impl LaneState {
         Some(Start { due: since, part })
     }
 
-    /// Returns a request to the lane, to be sent again.
+    /// Returns a request to the lane. It will be sent again.
     pub(super) fn give_back(&mut self, start: Start) {
         self.again.push_back(start);
     }
 
-    /// Takes up to `most` overdue requests in one step, to be given up together. Returns the number
-    /// of each part, and the intended start of the middle request.
+    /// Takes up to `most` overdue requests that are abandoned together. Returns the number for each
+    /// part, and the scheduled start of the middle request.
     pub(super) fn take_many(&mut self, most: u64) -> Option<(Vec<(u16, u64)>, Timestamp)> {
         if let Some(start) = self.again.pop_front() {
             return Some((vec![(start.part, 1)], start.due));
@@ -113,18 +114,18 @@ impl LaneState {
         Some((self.mix.split(taken), due))
     }
 
-    /// Returns true if all requests of this share were started.
+    /// Returns true if all requests of this share have been started.
     pub(super) fn is_used_up(&self) -> bool {
         self.left == Some(0)
     }
 
-    /// Returns true if a request is due now or later, regardless of responses.
+    /// Returns true if a request is due now or at a known later time.
     pub(super) fn has_due(&self) -> bool {
         let is_scheduled = !self.is_used_up() && self.cadence.next_due().is_some();
         is_scheduled || !self.again.is_empty()
     }
 
-    /// Returns the next instant after `now` at which a request may start.
+    /// Returns the next time after `now` at which a request may start.
     pub(super) fn next_start(&self, now: Timestamp) -> Option<Timestamp> {
         match (self.again.is_empty(), self.is_used_up()) {
             (false, _) => Some(now),
@@ -140,7 +141,8 @@ impl LaneState {
     }
 }
 
-/// Returns the range of connections, of `all`, that belongs to worker number `worker` of `workers`.
+/// Returns the range of connections, of `all` in total, that belongs to worker number `worker` of
+/// `workers`.
 pub(super) fn share(all: u32, worker: usize, workers: usize) -> Range<u32> {
     let bound = |n: usize| {
         let product = u64::from(all) * n as u64 / (workers.max(1) as u64);
@@ -152,7 +154,7 @@ pub(super) fn share(all: u32, worker: usize, workers: usize) -> Range<u32> {
 /// Maximum number of connection groups in a lane.
 const MAX_GROUPS: u32 = 16;
 
-/// Returns the group of connection `number` among `all` connections.
+/// Returns the group of connection number `number` of `all` connections.
 pub(super) fn group_of(number: u32, all: u32) -> u16 {
     let groups = all.clamp(1, MAX_GROUPS);
     let group = u64::from(number) * u64::from(groups) / u64::from(all.max(1));

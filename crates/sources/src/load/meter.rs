@@ -1,11 +1,11 @@
-//! The lateness of the load generator itself.
+//! Delays of the load generator itself.
 
 use core::time::Duration;
 
-/// Number of buckets of [`LagMeter`]: four per power of two, in nanoseconds.
+/// Number of buckets of [`LagMeter`]: four for each power of two, in nanoseconds.
 const BUCKETS: usize = 256;
 
-/// A coarse histogram of delays that is cheap to update; its values are less than 19 % off.
+/// A coarse histogram of delays that is cheap to update. Its quantiles are less than 19 % too high.
 #[derive(Clone, Debug)]
 pub(super) struct LagMeter {
     counts: [u64; BUCKETS],
@@ -26,7 +26,7 @@ impl LagMeter {
     pub(super) fn note(&mut self, delay: Duration) {
         self.max = self.max.max(delay);
         let nanos = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX) | 1;
-        // The two bits below the leading one select one of four quarters.
+        // The two bits below the highest one select a quarter of the octave.
         let octave = 63 - nanos.leading_zeros();
         let quarter = if octave < 2 {
             0

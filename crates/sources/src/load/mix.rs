@@ -1,17 +1,18 @@
-//! The choice among several URLs for each request.
+//! The choice of a URL for each request.
 
 /// A request that may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Start {
-    /// Intended start.
+    /// Scheduled start.
     pub(super) due: lagtrace_core::observed::time::Timestamp,
-    /// Index of the requested URL among the plan's URLs, from 0.
+    /// Index of the URL in the plan, from 0.
     pub(super) part: u16,
 }
 
-/// A weighted choice among parts, as even as possible and identical in every run. With each choice,
-/// every part gains its weight as credit; the part with the most credit is chosen and pays the
-/// total of all weights. nginx uses this method (smooth weighted round-robin) among upstreams.
+/// A weighted choice among parts, as even as possible and the same in every run. For each choice,
+/// every part's credit grows by its weight. The part with the most credit is chosen, and its credit
+/// is reduced by the sum of all weights. nginx selects upstream servers in this way (smooth
+/// weighted round-robin).
 #[derive(Clone, Debug)]
 pub(super) struct Mix {
     parts: Vec<(i64, i64)>,
@@ -19,8 +20,7 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// Creates a mix of parts with these weights; if there are no weights, a mix with a single
-    /// part.
+    /// Creates a mix of parts with these weights. Without weights, the mix has a single part.
     pub(super) fn of(weights: impl IntoIterator<Item = u32>) -> Self {
         let parts: Vec<_> = weights.into_iter().map(|w| (i64::from(w), 0)).collect();
         let total = parts.iter().map(|(weight, _)| weight).sum();

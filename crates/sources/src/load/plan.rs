@@ -30,17 +30,17 @@ const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
 pub struct Plan {
     /// Groups of connections, with their targets and requests.
     pub lanes: Vec<Lane>,
-    /// URLs of one origin that are requested in place of the lanes' own URLs, in turn by weight; if
-    /// empty, the lanes' own URLs are requested.
+    /// URLs of one origin that are requested instead of the lanes' own URLs, alternating by weight.
+    /// If empty, the lanes' own URLs are requested.
     pub urls: Vec<WeightedUrl>,
     /// Division of the time among the lanes.
     pub arrangement: Arrangement,
-    /// The rule for when requests start.
+    /// The rule that determines when requests start.
     pub pace: Pace,
-    /// Time in which requests are counted; requests that start later are not.
+    /// Time in which requests are started and counted.
     pub duration: Duration,
-    /// Time before `duration` in which requests are sent but not counted. Rounded up to whole
-    /// rounds of slices.
+    /// Time before `duration` in which requests are sent but not counted. With slices, it is
+    /// rounded up to whole rounds.
     pub warm_up: Duration,
     /// Timeout for connecting and for a response.
     pub timeout: Duration,
@@ -50,9 +50,9 @@ pub struct Plan {
     pub requests: Option<u64>,
     /// The protocol of the requests.
     pub protocol: LoadProtocol,
-    /// Options of our sockets.
+    /// Options of the client sockets.
     pub sockets: SocketOptions,
-    /// True to set `TCP_NODELAY` on our sockets, except in `Experiment::ClientNagle`.
+    /// True to set `TCP_NODELAY` on the client sockets. `Experiment::ClientNagle` leaves it off.
     pub nodelay: bool,
     /// The reports on the run.
     pub reporting: LoadReporting,
@@ -75,19 +75,18 @@ pub struct LoadProtocol {
 /// The reports on a run.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadReporting {
-    /// Maximum number of requests per second that are reported individually, evenly selected, in
-    /// addition to the slowest few.
+    /// Maximum number of requests per second that are reported individually. They are evenly
+    /// selected. The slowest requests are reported in addition.
     pub samples_per_second: usize,
-    /// True if packets are captured during the run: this is reported in the events and has no other
-    /// effect.
+    /// True if packets are captured during the run. The events say so; there is no other effect.
     pub is_observed: bool,
-    /// True if the kernel timestamps requests, up to a thousand per second on each thread, to split
-    /// their time into stages.
+    /// True if the kernel stamps requests, to split their time into stages. At most a thousand
+    /// requests per second are stamped on each thread.
     pub stamps: bool,
 }
 
 impl Plan {
-    /// Creates a plan of ten seconds in closed loop, like a load tool without options.
+    /// Creates a plan of ten seconds in closed loop, as usual for load tools without options.
     pub fn new(lanes: Vec<Lane>) -> Self {
         Self {
             lanes,
@@ -122,7 +121,7 @@ impl Plan {
         client.map(|client| client.to(url.host())).transpose()
     }
 
-    /// Returns the URLs that a lane's requests choose from, by part number.
+    /// Returns the URLs of a lane's requests, by part number.
     pub(super) fn urls_of<'a>(&'a self, lane: &'a Lane) -> Vec<&'a Url> {
         if self.urls.is_empty() {
             vec![&lane.target.url]
@@ -138,12 +137,12 @@ impl Plan {
             .fold(0, |sum, lane| sum.saturating_add(lane.connections))
     }
 
-    /// Returns the maximum wait for requests in flight at the end.
+    /// Returns the maximum time for which requests in flight may continue after the end.
     pub fn grace(&self) -> Duration {
         self.timeout.min(Duration::from_secs(1))
     }
 
-    /// Returns the number of turns that each lane gets within `duration`, and their total time.
+    /// Returns the number of slices that each lane gets within `duration`, and their total time.
     pub(super) fn turns(&self, duration: Duration) -> (u32, Duration) {
         let lanes = u32::try_from(self.lanes.len().max(1)).unwrap_or(u32::MAX);
         match self.arrangement {
@@ -276,19 +275,20 @@ impl Plan {
     }
 }
 
-/// The rule for when requests start.
+/// The rule that determines when requests start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Each connection sends its next request as soon as the previous one was answered: the slower
-    /// the service, the fewer requests. The time of a request begins when it is sent.
+    /// Each connection sends its next request as soon as the previous one has been answered, so
+    /// that a slow service gets fewer requests. The latency is measured from the sending of the
+    /// request.
     ClosedLoop,
-    /// Each lane starts this many requests per second while it is active, regardless of the
-    /// service. The time of a request begins when it was due.
+    /// Each lane starts this many requests per second while it is active, no matter how fast the
+    /// service is. The latency is measured from the scheduled start.
     Rate(f64),
 }
 
 impl Pace {
-    /// Requests per second offered; `None` in closed loop.
+    /// Returns the number of requests per second; `None` in closed loop.
     pub const fn rate(self) -> Option<f64> {
         match self {
             Self::ClosedLoop => None,
@@ -300,12 +300,12 @@ impl Pace {
 /// Division of the run's time among the lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrangement {
-    /// All lanes in parallel.
+    /// All lanes run in parallel.
     SideBySide,
-    /// Lanes one after another in slices of this length, in repeated rounds, so that all lanes meet
-    /// the server in the same states.
+    /// The lanes run one after another in slices of this length, in repeated rounds. In this way,
+    /// all lanes meet the server in the same states.
     Interleaved {
-        /// Maximum continuous time in which a lane starts requests.
+        /// Maximum time without interruption in which a lane starts requests.
         slice: Duration,
     },
 }

@@ -1,4 +1,4 @@
-//! Figures of the last second of a run, for a live display.
+//! Figures of the last second, which are shown while the run continues.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use lagtrace_core::stats::histogram::Distribution;
 
 use super::record::Record;
 
-/// Length of the window that is remembered.
+/// Length of the period that the figures cover.
 const SPAN: Duration = Duration::from_secs(1);
 
 /// Figures of the last second.
@@ -21,11 +21,11 @@ pub struct Recent {
     pub p50: Option<Duration>,
     /// 99th percentile of the latency; `None` if there was no response.
     pub p99: Option<Duration>,
-    /// Requests that failed.
+    /// Number of requests that failed.
     pub failures: u64,
 }
 
-/// Requests by end time.
+/// The requests of the last second, by end time.
 #[derive(Debug)]
 pub(super) struct RecentRequests {
     slices: VecDeque<Slice>,

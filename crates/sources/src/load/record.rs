@@ -1,4 +1,4 @@
-//! The records that workers hand to the collector.
+//! The records that workers pass to the collector.
 
 use core::time::Duration;
 
@@ -12,34 +12,35 @@ use crate::tls::secure::Secured;
 /// A request that ended, with a response or without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Lane of the request.
+    /// Lane of the request, by number.
     pub(super) lane: usize,
-    /// Group of its connection.
+    /// Group of the request's connection.
     pub(super) group: u16,
-    /// Number of requests that the record stands for: 1, except for requests that were never sent.
+    /// Number of requests that this record covers: 1, or more for requests that were never sent.
     pub(super) count: u64,
     /// 5-tuple of the connection; `None` if there was no connection yet.
     pub(super) flow: Option<FlowKey>,
     /// Number of the request on its connection, from 0.
     pub(super) ordinal: u32,
-    /// Intended start: in closed loop the same as `sent`.
+    /// Scheduled start; equals `sent` in closed loop.
     pub(super) due: Timestamp,
-    /// Time of the call of `send`, or of `connect` if the request was never sent; `None` if no
-    /// connection was free.
+    /// Time when `send` was called. For a request that was never sent, the time when `connect` was
+    /// called; `None` if no connection was free.
     pub(super) sent: Option<Timestamp>,
-    /// Index of the requested URL among the plan's URLs, from 0.
+    /// Index of the URL in the plan, from 0.
     pub(super) part: u16,
     /// Time at which the first response byte was read.
     pub(super) first_byte: Option<Timestamp>,
-    /// Time at which the last byte was read, or the request was given up.
+    /// Time at which the last byte was read or the request was abandoned.
     pub(super) ended: Timestamp,
-    /// Maximum time between two reads.
+    /// Longest time between two reads of the response.
     pub(super) longest_gap: Duration,
-    /// Time to connect, including the TLS handshake; only for the first request on a connection.
+    /// Time to connect, including the TLS handshake. Only set for the first request on a
+    /// connection.
     pub(super) setup: Option<Duration>,
-    /// Status or failure.
+    /// HTTP status or failure.
     pub(super) outcome: Result<u16, RequestFailure>,
-    /// Bytes of the response read.
+    /// Number of bytes read of the response.
     pub(super) received_bytes: u64,
 }
 
@@ -54,23 +55,23 @@ pub(super) struct Opened {
     pub(super) flow: Option<FlowKey>,
     /// Time at which the handshakes were complete.
     pub(super) at: Timestamp,
-    /// TLS handshake, if there was one.
+    /// Result of the TLS handshake, if there was one.
     pub(super) tls: Option<Secured>,
 }
 
 /// Everything that one worker observed since its last batch.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Requests that ended, in the order of their ends.
+    /// Requests that ended, in order of their end.
     pub(super) records: Vec<Record>,
     /// Connections that were opened, in order.
     pub(super) opened: Vec<Opened>,
-    /// Number of connections that could not be opened, and the last reason.
+    /// Number of connections that could not be opened, and the last failure.
     pub(super) failed_connects: Option<(u64, RequestFailure)>,
-    /// Stage times of the timestamped requests, with lane and intended start; `None` if the times
-    /// are unknown.
+    /// Stage times of stamped requests, each with lane and scheduled start. The times are `None` if
+    /// they are unknown.
     pub(super) stages: Vec<(usize, Timestamp, Option<StageTimes>)>,
-    /// First failure within TLS.
+    /// First failure in TLS.
     pub(super) tls_fault: Option<TlsFault>,
 }
 

@@ -1,4 +1,4 @@
-//! A bounded, evenly selected sample of requests, and the slowest requests.
+//! An evenly selected sample of limited size, and the slowest requests.
 
 use core::time::Duration;
 
@@ -7,8 +7,8 @@ use super::record::Record;
 /// Number of slowest requests kept in addition to the even sample.
 const SLOWEST: usize = 16;
 
-/// A sample of the requests offered since the last drain. All requests have the same chance
-/// (reservoir sampling); the slowest are always kept.
+/// A sample of the requests since the last drain. All requests have the same chance to be selected
+/// (reservoir sampling). The slowest ones are always kept.
 #[derive(Debug)]
 pub(super) struct Sampler {
     capacity: usize,
@@ -20,7 +20,7 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Creates a sampler of at most `capacity` requests in addition to the slowest.
+    /// Creates a sampler that keeps at most `capacity` requests, and the slowest ones in addition.
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -31,7 +31,7 @@ impl Sampler {
         }
     }
 
-    /// Offers one request.
+    /// Offers a request to the sample.
     pub(super) fn offer(&mut self, record: &Record) {
         let number = self.offered;
         self.offered += 1;
@@ -54,7 +54,7 @@ impl Sampler {
         }
     }
 
-    /// Returns the sample in the order in which it was offered, and starts a new sample.
+    /// Returns the sample in the order in which the requests were offered, and starts a new sample.
     pub(super) fn drain(&mut self) -> Vec<Record> {
         let slowest = self
             .slowest
@@ -67,7 +67,7 @@ impl Sampler {
         all.into_iter().map(|(_, record)| record).collect()
     }
 
-    /// Returns the next number of the xorshift64 generator, which is even enough for sampling and
+    /// Returns the next number of the xorshift64 generator. It is random enough for sampling, and
     /// the same in every run.
     fn next_random(&mut self) -> u64 {
         self.random ^= self.random << 13;

@@ -1,5 +1,4 @@
-//! Silences: intervals in which a request was in flight on every connection of a lane and no
-//! request was answered.
+//! Silences: intervals in which every connection of a lane waited for the first byte of a response.
 
 use core::time::Duration;
 
@@ -11,12 +10,13 @@ use super::record::Record;
 
 /// Minimum length of a silence that is reported.
 const LEAST: Duration = Duration::from_millis(100);
-/// Maximum number of long waits kept per lane; later ones are dropped.
+/// Maximum number of long waits kept for each lane. Later ones are dropped.
 const MOST: usize = 16_384;
-/// Maximum number of silences reported per lane; later ones are left out.
+/// Maximum number of silences reported for each lane. Later ones are left out.
 const MOST_TOLD: usize = 256;
 
-/// The long waits of each lane for the first byte of a response, from which silences are derived.
+/// Waits of at least [`LEAST`] for the first byte of a response, by lane. Silences are computed
+/// from them.
 #[derive(Debug)]
 pub(super) struct Silences {
     waits: Vec<Vec<(Timestamp, Timestamp)>>,
@@ -47,7 +47,8 @@ impl Silences {
     pub(super) fn finish(self, plan: &Plan) -> Vec<(usize, Silence)> {
         let lanes = self.waits.into_iter().zip(&plan.lanes).enumerate();
         let told = lanes.flat_map(|(number, (waits, lane))| {
-            // Several requests on a connection would count as several connections.
+            // With several requests in flight on a connection, one connection would count several
+            // times, so no silences are reported.
             let waits = if plan.protocol.at_once > 1 {
                 Vec::new()
             } else {
@@ -68,7 +69,7 @@ impl Silences {
     }
 }
 
-/// Returns the intervals, at least [`LEAST`] long, in which at least `by` of the waits overlap.
+/// Returns the intervals of at least [`LEAST`] in which at least `by` waits overlap.
 fn covered(waits: Vec<(Timestamp, Timestamp)>, by: u32) -> Vec<(Timestamp, Timestamp)> {
     let mut turns: Vec<(Timestamp, i64)> = Vec::with_capacity(2 * waits.len());
     for (begin, end) in waits {
@@ -107,7 +108,7 @@ mod tests {
     fn only_what_all_connections_wait_through_is_a_silence() {
         let all = waits(&[(0, 500), (2, 501), (3, 502)]);
         assert_eq!(covered(all.clone(), 3), waits(&[(3, 500)]));
-        // The fourth connection had its answers, or there was none.
+        // There were never four waits at the same time.
         assert!(covered(all, 4).is_empty());
         let by_turns = waits(&[(0, 150), (50, 300), (140, 450)]);
         assert!(covered(by_turns, 3).is_empty(), "10 ms");

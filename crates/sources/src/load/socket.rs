@@ -15,24 +15,24 @@ use rustix::net::{AddressFamily, SocketAddrUnix, bind, connect, sockopt};
 use super::plan::{Lane, Plan};
 use super::socket_options::{SocketOptions, family, new_socket};
 
-/// The parameters of a lane's connections.
+/// The settings of a lane's connections.
 #[derive(Clone, Debug)]
 pub(super) struct SocketPlan {
     /// Address to connect to.
     pub(super) address: SocketAddr,
-    /// `TCP_NODELAY`.
+    /// True to set `TCP_NODELAY`.
     pub(super) nodelay: bool,
-    /// `TCP_QUICKACK` after every read.
+    /// True to set `TCP_QUICKACK` after every read.
     pub(super) quickack: bool,
     options: SocketOptions,
-    /// Number of connections made so far, including those of earlier workers. It selects the source
-    /// address.
+    /// Number of connections created so far, including those of earlier workers. It determines the
+    /// source address of the next one.
     made: Cell<usize>,
 }
 
 impl SocketPlan {
-    /// Returns the parameters for connections of `lane` in a run of `plan`. `before` is the number
-    /// of connections of earlier workers.
+    /// Returns the settings for connections of `lane` in a run of `plan`. `before` is the number of
+    /// connections of earlier workers.
     pub(super) fn new(plan: &Plan, lane: &Lane, before: u32) -> Self {
         let is_tcp = plan.sockets.unix.is_none();
         Self {
@@ -44,7 +44,7 @@ impl SocketPlan {
         }
     }
 
-    /// Creates a socket and starts to connect it without waiting.
+    /// Creates a socket and begins to connect it, without blocking.
     pub(super) fn connect(&self) -> Result<OwnedFd, RequestFailure> {
         if let Some(path) = &self.options.unix {
             let address = SocketAddrUnix::new(path).map_err(failure_of)?;
@@ -52,7 +52,7 @@ impl SocketPlan {
             self.size_buffers(&fd)?;
             return match connect(&fd, &address) {
                 Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
-                // Its backlog is full, and nothing reports when there is room again.
+                // The server's backlog is full, and no event reports when there is room again.
                 Err(Errno::AGAIN) => Err(RequestFailure::Refused),
                 Err(error) => Err(failure_of(error)),
             };
@@ -69,7 +69,8 @@ impl SocketPlan {
         }
     }
 
-    /// Sets the buffer sizes before connecting, because the window scale depends on them.
+    /// Sets the buffer sizes. This must happen before connecting, because the window scale depends
+    /// on them.
     fn size_buffers(&self, fd: &OwnedFd) -> Result<(), RequestFailure> {
         if let Some(bytes) = self.options.receive_buffer {
             sockopt::set_socket_recv_buffer_size(fd, bytes).map_err(failure_of)?;
@@ -80,7 +81,7 @@ impl SocketPlan {
         Ok(())
     }
 
-    /// Binds to the next of our addresses, if any are given.
+    /// Binds the socket to the next local address of the plan, if the plan has any.
     fn bind(&self, fd: &OwnedFd) -> Result<(), RequestFailure> {
         let made = self.made.get();
         self.made.set(made.wrapping_add(1));
@@ -88,8 +89,8 @@ impl SocketPlan {
         let Some(source) = sources.get(made % sources.len().max(1)) else {
             return Ok(());
         };
-        // The port is chosen at connect, when the peer is known: each source has all its ports for
-        // each peer (`IP_BIND_ADDRESS_NO_PORT`).
+        // The port is chosen when connecting, because the peer is known then. Each local address
+        // can then use all its ports for each peer (`IP_BIND_ADDRESS_NO_PORT`).
         let _ = nix::sys::socket::setsockopt(fd, IpBindAddressNoPort, &true);
         bind(fd, &SocketAddr::new(*source, 0)).map_err(failure_of)
     }

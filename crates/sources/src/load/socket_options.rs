@@ -1,4 +1,4 @@
-//! The options of a run's client sockets, and the sockets that they apply to.
+//! The options of a run's client sockets, and functions that create sockets.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,12 +13,12 @@ use rustix::net::{
 
 use super::LoadError;
 
-/// Socket options of a run, apart from those that experiments change.
+/// Socket options of a run, without those that experiments change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SocketOptions {
     /// A Unix socket to connect to instead of the targets' addresses.
     pub unix: Option<PathBuf>,
-    /// Our own addresses, used in turn; if empty, the kernel chooses.
+    /// Local addresses, used one after the other. If empty, the kernel chooses.
     pub sources: Vec<IpAddr>,
     /// `SO_RCVBUF`, in bytes; the kernel doubles it (socket(7)).
     pub receive_buffer: Option<usize>,
@@ -27,7 +27,7 @@ pub struct SocketOptions {
 }
 
 impl SocketOptions {
-    /// Tries in advance the operations that would otherwise fail with each connection.
+    /// Tries operations that would otherwise fail for each connection.
     pub(super) fn check(
         &self,
         targets: impl Iterator<Item = SocketAddr> + Clone,
@@ -44,7 +44,7 @@ impl SocketOptions {
                 .and_then(|address| Ok((new_socket(AddressFamily::UNIX)?, address)))
                 .and_then(|(fd, address)| connect(&fd, &address));
             return match tried {
-                // Its backlog is full: the load will wait for its turn.
+                // The backlog is full, which does not prevent the run.
                 Ok(()) | Err(Errno::AGAIN) => Ok(()),
                 Err(error) => Err(failure(operation)(error)),
             };
@@ -71,7 +71,7 @@ pub(super) fn family(address: SocketAddr) -> AddressFamily {
     }
 }
 
-/// Creates a stream socket that does not block.
+/// Creates a non-blocking stream socket.
 pub(super) fn new_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
     let protocol = (family != AddressFamily::UNIX).then_some(ipproto::TCP);
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

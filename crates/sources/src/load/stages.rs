@@ -7,15 +7,16 @@ use lagtrace_core::observed::time::Timestamp;
 
 use crate::stamped::queue::Stage;
 
-/// Maximum time by which a kernel timestamp may be outside our own timestamps before it is
-/// discarded. The tolerance is needed because the two clocks are aligned only once.
+/// Maximum difference by which a kernel timestamp may lie outside of the request's own times.
+/// Beyond this, the timestamp is discarded. The clocks can differ a little, because they are
+/// aligned only once.
 const DISAGREEMENT: Duration = Duration::from_micros(200);
 
 /// A request in flight whose kernel timestamps are collected.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    /// Number of the request's last byte on the connection, once that byte has been passed to the
-    /// kernel.
+    /// Number of the request's last byte in the connection's byte count; `None` until this byte is
+    /// passed to the kernel.
     end: Option<u32>,
     device: Option<Timestamp>,
     acknowledged: Option<Timestamp>,
@@ -23,13 +24,13 @@ pub(super) struct Watched {
     last: Option<Timestamp>,
 }
 
-/// The timestamps taken by this program.
+/// The times of the request that lagtrace itself recorded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) due: Timestamp,
     pub(super) sent: Timestamp,
     pub(super) ended: Timestamp,
-    /// Minimum round-trip time of the connection, as reported by the kernel.
+    /// Minimum round-trip time of the connection, from the kernel.
     pub(super) least_trip: Option<Duration>,
 }
 
@@ -39,14 +40,14 @@ impl Watched {
         self.end.get_or_insert(number);
     }
 
-    /// Records the timestamp at which byte `number` of the connection reached `stage`.
+    /// Records the time at which byte number `number` of the connection reached `stage`.
     pub(super) fn stamped(&mut self, number: u32, stage: Stage, at: Timestamp) {
         if self.end != Some(number) {
             return;
         }
         match stage {
             Stage::Queue => {}
-            // A retransmission leaves the time of the first transmission.
+            // The first transmission counts, not a retransmission.
             Stage::Device => self.device = self.device.or(Some(at)),
             Stage::Acknowledged => self.acknowledged = self.acknowledged.or(Some(at)),
         }
@@ -57,13 +58,13 @@ impl Watched {
         self.first.is_none()
     }
 
-    /// Records that response bytes were read that had arrived at `at`.
+    /// Records that bytes of the response were read. They had arrived at `at`.
     pub(super) fn came(&mut self, at: Timestamp) {
         self.first = self.first.or(Some(at));
         self.last = Some(at);
     }
 
-    /// Returns the request's time by stage; `None` if timestamps are missing or implausible.
+    /// Returns the request's time in each stage; `None` if timestamps are missing or implausible.
     pub(super) fn stages(&self, seen: Seen) -> Option<StageTimes> {
         let (device, first, last) = (self.device?, self.first?, self.last?);
         let is_believed =
@@ -71,11 +72,12 @@ impl Watched {
         if ![device, first, last].into_iter().all(is_believed) {
             return None;
         }
-        // Each stage ends where the next begins, whatever the last microsecond of a clock says.
+        // Timestamps of two clocks can be slightly out of order. Each stage must end where the next
+        // one begins.
         let device = device.max(seen.sent).min(seen.ended);
         let first = first.max(device).min(seen.ended);
         let last = last.max(first).min(seen.ended);
-        // An acknowledgement that came with the response says nothing of the path alone.
+        // An ACK that came with the response does not show when the request arrived.
         let own = self.acknowledged.filter(|&at| at < first && at >= device);
         let floor = first.min(own.unwrap_or(first));
         let path = seen.least_trip.unwrap_or_default();
@@ -99,8 +101,8 @@ mod tests {
     use super::*;
     use crate::load::tests::{at, ms};
 
-    /// Returns a request that was sent at 10 and reached the device at 12. The response arrived
-    /// from 60 to 75, and its last byte was read at 76.
+    /// Returns a request that was sent at 10 ms and reached the device at 12 ms. The response
+    /// arrived from 60 to 75 ms, and its last byte was read at 76 ms.
     fn watched(acknowledged: Option<u64>) -> Watched {
         let mut watched = Watched::default();
         watched.handed_over(99);
@@ -132,9 +134,10 @@ mod tests {
     fn stages_tile_a_request_from_when_it_was_due_to_its_end() {
         for (acknowledged, want) in [
             (Some(32), [6, 2, 20, 0, 28, 15, 1]),
-            // Behind the least round trip: the path, or a delayed one.
+            // The ACK is later than the minimum round trip: the path was slow, or the ACK was
+            // delayed.
             (Some(50), [6, 2, 20, 18, 10, 15, 1]),
-            // With the response.
+            // The ACK came with the response.
             (Some(61), [6, 2, 20, 0, 28, 15, 1]),
             (None, [6, 2, 20, 0, 28, 15, 1]),
         ] {

@@ -18,15 +18,15 @@ use crate::tls::TlsFault;
 /// The totals of a run.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// Time at which the first connect began.
+    /// Time at which the first connection attempt began.
     pub started: Timestamp,
     /// Time from which requests are counted.
     pub counted_from: Timestamp,
-    /// Time at which the last request was complete.
+    /// Time at which the last request ended.
     pub ended: Timestamp,
     /// Reason for the end of the run.
     pub ending: Ending,
-    /// First failure within TLS.
+    /// First failure in TLS.
     pub tls_fault: Option<TlsFault>,
     /// The lanes in the order of the plan.
     pub lanes: Vec<LaneSummary>,
@@ -41,30 +41,30 @@ pub enum Ending {
     Completed,
     /// Ended early by the caller's stop flag.
     Stopped,
-    /// Ended early because no connection could be opened at all, with the last reason.
+    /// Ended early because no connection could be opened. Contains the last failure.
     NothingConnected(RequestFailure),
 }
 
-/// The totals of one lane, warm-up excluded.
+/// The totals of one lane, without the warm-up.
 #[derive(Clone, Debug)]
 pub struct LaneSummary {
     /// Target of the lane.
     pub target: TargetId,
-    /// Phase that the lane's requests are counted in.
+    /// Phase in which the lane's requests are counted.
     pub phase: Phase,
-    /// Experiment for which the lane differed from others, if any.
+    /// The experiment that made this lane differ from others, if any.
     pub experiment: Option<Experiment>,
-    /// Merged `latency` of its clusters.
+    /// The `latency` distributions of the lane's clusters, added up.
     pub latency: Distribution,
-    /// Merged `service` of its clusters.
+    /// The `service` distributions of the lane's clusters, added up.
     pub service: Distribution,
-    /// Complete responses by HTTP status, ascending.
+    /// Number of complete responses by HTTP status, in ascending order.
     pub statuses: Vec<(u16, u64)>,
-    /// Failures by kind.
+    /// Number of failures by kind.
     pub failures: Vec<(RequestFailure, u64)>,
-    /// Number of connections opened.
+    /// Number of connections that were opened.
     pub connects: u64,
-    /// Transport of the lane's connections, including handshakes of the warm-up.
+    /// Transport of the lane's connections. Handshakes of the warm-up are included.
     pub transport: LoadTransport,
     /// Bytes received.
     pub received_bytes: u64,
@@ -97,6 +97,17 @@ impl LaneSummary {
     /// Returns the number of requests without a complete response.
     pub fn failed(&self) -> u64 {
         self.failures.iter().map(|&(_, count)| count).sum()
+    }
+
+    /// Returns the number of requests, among the failed ones, that were still in flight when the
+    /// run ended.
+    pub fn cut(&self) -> u64 {
+        let cut = |&&(failure, _): &&(RequestFailure, u64)| failure == RequestFailure::Cut;
+        self.failures
+            .iter()
+            .filter(cut)
+            .map(|&(_, count)| count)
+            .sum()
     }
 
     /// Returns the number of complete responses per second of active time.
@@ -132,30 +143,30 @@ fn add_counts<K: Copy + Ord>(to: &mut Vec<(K, u64)>, from: &[(K, u64)]) {
     }
 }
 
-/// The resources that the generator itself used, and its lateness.
+/// The resources that the generator used, and its delays.
 #[derive(Clone, Debug, Default)]
 pub struct GeneratorLoad {
-    /// Share of one processor that the busiest worker used, 0 to 1.
+    /// Processor time of the busiest worker as a share of one processor, from 0 to 1.
     pub busiest_share: f64,
     /// Processor time of all workers.
     pub cpu: Duration,
-    /// 99th percentile of the delay between a request's intended start and its send although a
-    /// connection was free (open loop); estimated, up to 25 % too high.
+    /// 99th percentile of the delay from a request's scheduled start to its sending, among requests
+    /// that found a free connection (open loop). Estimated, up to 25 % too high.
     pub start_lag_p99: Duration,
-    /// Maximum delay between a request's intended start and its send although a connection was
-    /// free.
+    /// Maximum delay from a request's scheduled start to its sending, among requests that found a
+    /// free connection.
     pub start_lag_max: Duration,
-    /// 99th percentile of the time that a worker was busy between two waits, which is the maximum
-    /// delay with which a response was read; up to 25 % too high.
+    /// 99th percentile of the time that a worker was busy between two waits. A read can be late by
+    /// this time. Estimated, up to 25 % too high.
     pub turn_p99: Duration,
     /// Maximum time that a worker was busy between two waits.
     pub turn_max: Duration,
-    /// Maximum lateness of the monitoring thread. A stall during such a delay is caused by this
-    /// host.
+    /// Maximum delay of the calling thread, which only waits for records. Such a delay shows that
+    /// this host itself stalled.
     pub standstill: Duration,
     /// Run time of the worker that ran longest.
     pub wall: Duration,
-    /// True if there was a response, whose time may be wrong.
+    /// True if there were responses. The generator's delays may distort their times.
     pub has_responses: bool,
 }
 
@@ -181,7 +192,7 @@ impl GeneratorLoad {
         }
     }
 
-    /// Returns these values as an observation.
+    /// Returns these values as an observation for the report.
     pub(super) fn sample(&self) -> GeneratorSample {
         GeneratorSample {
             busiest_share: self.busiest_share,

@@ -9,8 +9,8 @@ use lagtrace_core::stats::histogram::Distribution;
 
 use super::record::Record;
 
-/// Returns true if the time of a request counts: it was answered, timed out, or was cut off while
-/// it waited.
+/// Returns true if the request's latency counts: it was answered, it timed out, or the end of the
+/// run cut it off while it waited.
 pub(super) fn has_latency(record: &Record) -> bool {
     match record.outcome {
         Ok(_) => true,
@@ -24,19 +24,19 @@ pub(super) fn has_latency(record: &Record) -> bool {
     }
 }
 
-/// The key of a cluster: one second of one connection group of one lane.
+/// The key of a cluster: the requests of one second, one lane and one group of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     /// Number of whole seconds since counting began.
     pub(super) second: u32,
     /// Number of the lane.
     pub(super) lane: usize,
-    /// Group of connections.
+    /// Group of connections within the lane.
     pub(super) group: u16,
 }
 
-/// The values of one cluster so far. They are stored individually and converted to distributions
-/// once, which is several times cheaper overall.
+/// The values of one cluster so far. They are kept individually and converted to distributions at
+/// the end, which costs several times less in total.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     latency: Values,
@@ -70,7 +70,7 @@ impl Tally {
         }
     }
 
-    /// Counts failed requests without a time.
+    /// Counts failed requests that have no latency.
     pub(super) fn add_failures(&mut self, failure: RequestFailure, count: u64) {
         *self.failures.entry(failure).or_default() += count;
     }
@@ -80,7 +80,7 @@ impl Tally {
         self.connects += 1;
     }
 
-    /// Returns the cluster with these values.
+    /// Converts the values to the cluster's event.
     pub(super) fn into_cluster(self, target: TargetId, key: Key) -> LoadCluster {
         LoadCluster {
             target,
@@ -98,7 +98,7 @@ impl Tally {
     }
 }
 
-/// Durations collected for a distribution.
+/// Durations from which a distribution is built.
 #[derive(Debug, Default)]
 struct Values {
     single: Vec<u64>,
@@ -116,8 +116,8 @@ impl Values {
     }
 
     fn into_distribution(mut self) -> Distribution {
-        // Sorted in the finest unit that the distribution resolves, equal values are many, and
-        // their runs become one pair each.
+        // Many values are equal. Sorting brings them together, and each run of equal values becomes
+        // one pair of value and count.
         self.single.sort_unstable();
         let runs = self
             .single

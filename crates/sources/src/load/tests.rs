@@ -9,7 +9,7 @@ use lagtrace_core::observed::time::Timestamp;
 use super::plan::{Lane, Method, Plan, Target};
 use crate::url::Url;
 
-/// Returns the instant `millis` milliseconds after the tests' epoch.
+/// Returns the time `millis` milliseconds after the tests' epoch.
 pub(super) fn at(millis: u64) -> Timestamp {
     Timestamp::from_nanos(1_000_000_000_000) + Duration::from_millis(millis)
 }
@@ -19,7 +19,7 @@ pub(super) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Returns a lane that is never connected.
+/// Returns a lane for tests that open no connections.
 pub(super) fn lane(connections: u32, experiment: Option<Experiment>) -> Lane {
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], 80));
     Lane {

@@ -7,8 +7,8 @@ use super::plan::{Lane, Plan};
 use super::socket_options::SocketOptions;
 use crate::tls::secure::Secured;
 
-/// Returns the transport of `lane` in a run of `plan`; the TLS version and cipher are added from
-/// handshakes later.
+/// Returns the transport of `lane` in a run of `plan`. The TLS version and cipher are added after
+/// handshakes.
 pub(super) fn of(plan: &Plan, lane: &Lane) -> LoadTransport {
     let SocketOptions {
         unix,
@@ -41,7 +41,7 @@ pub(super) fn of(plan: &Plan, lane: &Lane) -> LoadTransport {
     }
 }
 
-/// Adds the results of a handshake.
+/// Adds the results of a TLS handshake.
 pub(super) fn learn(transport: &mut LoadTransport, tls: &Secured) {
     let known = transport.tls.get_or_insert_with(|| LoadTls {
         version: tls.version,

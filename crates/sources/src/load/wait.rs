@@ -9,17 +9,17 @@ use core::time::Duration;
 /// A readiness event: the registered token, and the events.
 pub(super) type Readiness = libc::epoll_event;
 
-/// An empty event, to fill a buffer with.
+/// An event without contents, to fill a buffer.
 pub(super) const NOTHING: Readiness = Readiness { events: 0, u64: 0 };
 
-/// A wait on epoll; its timeout is coarser on kernels before 5.11.
+/// A wait on epoll. Before kernel 5.11, its timeout is rounded up to milliseconds.
 #[derive(Debug, Default)]
 pub(super) struct Waiter {
     is_coarse: bool,
 }
 
 impl Waiter {
-    /// Waits at most `timeout` for events; returns the number of events.
+    /// Waits for events, at most for `timeout`. Returns the number of events.
     pub(super) fn wait(
         &mut self,
         epoll: &OwnedFd,
@@ -28,7 +28,7 @@ impl Waiter {
     ) -> io::Result<usize> {
         if !self.is_coarse {
             match wait_nanos(epoll, events, timeout) {
-                // EPERM is the answer of a seccomp filter to a call it does not know.
+                // A seccomp filter answers with EPERM to a system call that it does not know.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                     self.is_coarse = true;
                 }
@@ -45,8 +45,8 @@ fn wait_nanos(epoll: &OwnedFd, events: &mut [Readiness], timeout: Duration) -> i
         tv_nsec: timeout.subsec_nanos().into(),
     };
     let most = libc::c_int::try_from(events.len()).unwrap_or(libc::c_int::MAX);
-    // SAFETY: `events` is valid for writing `most` events, `timeout` is a
-    // valid timespec, a null signal mask is allowed, and the kernel keeps no pointer.
+    // SAFETY: `events` is valid for writing `most` events, and `timeout` is a valid timespec. The
+    // signal mask may be null. The kernel keeps no pointer.
     let count = unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,

@@ -5,10 +5,10 @@
 const HEADER_BYTES: usize = 16;
 /// Bytes of `struct nlattr`.
 const ATTRIBUTE_HEADER_BYTES: usize = 4;
-/// The two flag bits of an attribute's type (nested, network byte order).
+/// Mask that removes the two flag bits (nested, network byte order) from an attribute's type.
 const ATTRIBUTE_TYPE_MASK: u16 = 0x3fff;
 
-/// A message of the kernel.
+/// A message from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// `nlmsg_type`.
@@ -17,11 +17,11 @@ pub struct Message<'a> {
     pub flags: u16,
     /// `nlmsg_seq`: the sequence number of the request that the message answers.
     pub sequence: u32,
-    /// Bytes after the header, within the message's own length.
+    /// The bytes after the header, as many as the message's own length allows.
     pub payload: &'a [u8],
 }
 
-/// The messages of one datagram, up to the first message with an impossible length.
+/// The messages of one datagram, up to the first message with an invalid length.
 #[derive(Clone, Debug)]
 pub struct Messages<'a> {
     rest: &'a [u8],
@@ -54,14 +54,14 @@ impl<'a> Iterator for Messages<'a> {
 /// An attribute: its type without the flag bits, and its value.
 pub type Attribute<'a> = (u16, &'a [u8]);
 
-/// The attributes of a message, up to the first attribute with an impossible length.
+/// The attributes of a message, up to the first attribute with an invalid length.
 #[derive(Clone, Debug)]
 pub struct Attributes<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Attributes<'a> {
-    /// Returns the attributes in `bytes`, which may be a nested attribute's value.
+    /// Returns the attributes in `bytes`: those of a message, or those nested in another attribute.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
@@ -113,27 +113,27 @@ const fn aligned(length: usize) -> usize {
     length.saturating_add(3) & !3
 }
 
-/// Returns the two bytes at `at`, in host order.
+/// Returns the two bytes at `at` as a number in host byte order.
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     array_at(bytes, at).map(u16::from_ne_bytes)
 }
 
-/// Returns the two bytes at `at`, in network order.
+/// Returns the two bytes at `at` as a number in network byte order.
 pub(crate) fn be16_at(bytes: &[u8], at: usize) -> Option<u16> {
     array_at(bytes, at).map(u16::from_be_bytes)
 }
 
-/// Returns the four bytes at `at`, in host order.
+/// Returns the four bytes at `at` as a number in host byte order.
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     array_at(bytes, at).map(u32::from_ne_bytes)
 }
 
-/// Returns the four bytes at `at`, in network order.
+/// Returns the four bytes at `at` as a number in network byte order.
 pub(crate) fn be32_at(bytes: &[u8], at: usize) -> Option<u32> {
     array_at(bytes, at).map(u32::from_be_bytes)
 }
 
-/// Returns the eight bytes at `at`, in host order.
+/// Returns the eight bytes at `at` as a number in host byte order.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     array_at(bytes, at).map(u64::from_ne_bytes)
 }
@@ -143,7 +143,7 @@ pub(crate) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-/// Returns the text of a string attribute up to its terminating zero, at most `most` bytes.
+/// Returns the text of a string attribute up to its terminating zero, but at most `most` bytes.
 pub fn text(value: &[u8], most: usize) -> String {
     let end = value.iter().position(|&b| b == 0).unwrap_or(value.len());
     let bytes = value.get(..end.min(most)).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Other network namespaces. Each request enters its namespace in a separate thread that ends with
-//! the request.
+//! Other network namespaces. A separate thread enters the namespace for each request, and ends
+//! after the request.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,13 +14,13 @@ use super::table::{self, TableFamily};
 use super::{Capability, HostError, read_bounded};
 use crate::netlink::{NetlinkProtocol, NetlinkSocket};
 
-/// Directory in which `ip netns` binds its named namespaces.
+/// Directory in which `ip netns` mounts its named namespaces.
 const NAMED: &str = "/run/netns";
-/// Magic number of the file system of namespaces (`NSFS_MAGIC` in `include/uapi/linux/magic.h`).
+/// Magic number of the namespaces' file system (`NSFS_MAGIC` in `include/uapi/linux/magic.h`).
 const NAMESPACES: u64 = 0x6e73_6673;
 
-/// A network namespace that is held open, so that its identity cannot be reused by a later
-/// namespace while this value exists.
+/// An open network namespace. While this value exists, no later namespace can get the same inode
+/// number.
 #[derive(Debug)]
 pub struct NetworkNamespace {
     id: u64,
@@ -32,7 +32,7 @@ impl NetworkNamespace {
     /// Opens the calling thread's namespace.
     ///
     /// # Errors
-    /// `/proc` is not mounted.
+    /// Returns an error if `/proc` is not mounted.
     pub fn own() -> Result<Self, HostError> {
         Self::open("/proc/thread-self/ns/net".to_owned(), None)
     }
@@ -40,17 +40,18 @@ impl NetworkNamespace {
     /// Opens the namespace of process `pid`.
     ///
     /// # Errors
-    /// The process belongs to another user and `CAP_SYS_PTRACE` is missing, or the process has
-    /// ended.
+    /// Returns an error if the process belongs to another user and `CAP_SYS_PTRACE` is missing, or
+    /// if the process has ended.
     pub fn of(pid: u32) -> Result<Self, HostError> {
         let own = Self::own()?;
         Self::open(format!("/proc/{pid}/ns/net"), Some(own.id))
     }
 
-    /// Opens the namespace that `ip netns` knows by this name, or that is bound at this path.
+    /// Opens the namespace with this `ip netns` name, or the namespace that is mounted at this
+    /// path.
     ///
     /// # Errors
-    /// There is no such namespace.
+    /// Returns an error if there is no such namespace.
     pub fn at(name_or_path: &str) -> Result<Self, HostError> {
         let path = if name_or_path.contains('/') {
             name_or_path.to_owned()
@@ -92,19 +93,19 @@ impl NetworkNamespace {
     /// Opens a netlink socket in this namespace.
     ///
     /// # Errors
-    /// The namespace is not our own and `CAP_SYS_ADMIN` is missing.
+    /// Returns an error if the namespace is not lagtrace's own and `CAP_SYS_ADMIN` is missing.
     pub(crate) fn netlink(&self, protocol: NetlinkProtocol) -> Result<NetlinkSocket, HostError> {
         self.enter("opening a netlink socket", move || {
             NetlinkSocket::open(protocol)
         })
     }
 
-    /// Reads a number from `/proc/sys/` in this namespace; the first number if a setting has
-    /// several.
+    /// Reads a number from `/proc/sys/` in this namespace. If a setting has several numbers,
+    /// returns the first.
     ///
     /// # Errors
-    /// The namespace is not our own and `CAP_SYS_ADMIN` is missing, or the kernel lacks the
-    /// setting.
+    /// Returns an error if the namespace is not lagtrace's own and `CAP_SYS_ADMIN` is missing, or
+    /// if the kernel lacks the setting.
     pub fn sysctl(&self, name: &str) -> Result<u64, HostError> {
         let text = self.sysctl_text(name)?;
         let number = text.split_whitespace().next().unwrap_or_default();
@@ -115,10 +116,10 @@ impl NetworkNamespace {
         number.parse().map_err(no_number)
     }
 
-    /// Reads a complete setting from `/proc/sys/`, with its values separated by one space.
+    /// Reads a complete setting from `/proc/sys/`. Its values are separated by single spaces.
     ///
     /// # Errors
-    /// As for [`Self::sysctl`].
+    /// Returns the same errors as [`Self::sysctl`].
     pub(crate) fn sysctl_text(&self, name: &str) -> Result<String, HostError> {
         let path = format!("/proc/sys/{name}");
         self.enter(&format!("reading {path}"), move || {
@@ -130,7 +131,8 @@ impl NetworkNamespace {
     /// Reads the file `name` in `/proc/net/` of this namespace.
     ///
     /// # Errors
-    /// The namespace is not our own and `CAP_SYS_ADMIN` is missing, or the kernel lacks the file.
+    /// Returns an error if the namespace is not lagtrace's own and `CAP_SYS_ADMIN` is missing, or
+    /// if the kernel lacks the file.
     pub(crate) fn proc_net(&self, name: &str, most_bytes: u64) -> Result<String, HostError> {
         let path = format!("/proc/thread-self/net/{name}");
         self.enter(&format!("reading /proc/net/{name}"), move || {
@@ -138,11 +140,12 @@ impl NetworkNamespace {
         })
     }
 
-    /// Reads a packet filter table of iptables-legacy: its `struct ipt_getinfo` (or the IPv6
+    /// Reads a packet filter table of legacy iptables: its `struct ipt_getinfo` (or the IPv6
     /// counterpart) and its entries.
     ///
     /// # Errors
-    /// `CAP_NET_ADMIN` is missing, or the namespace is not our own and `CAP_SYS_ADMIN` is missing.
+    /// Returns an error if `CAP_NET_ADMIN` is missing, or if the namespace is not lagtrace's own
+    /// and `CAP_SYS_ADMIN` is missing.
     pub(crate) fn filter_table(
         &self,
         family: TableFamily,
@@ -154,8 +157,8 @@ impl NetworkNamespace {
         })
     }
 
-    /// Runs `request` in this namespace: in the current thread if it is already there, otherwise in
-    /// a short-lived thread that enters the namespace. The thread ends after the request.
+    /// Runs `request` in this namespace. If the current thread is in another namespace, a separate
+    /// thread enters this one, runs the request and ends.
     fn enter<T: Send + 'static>(
         &self,
         operation: &str,
@@ -178,7 +181,7 @@ impl NetworkNamespace {
                 })
             })
         };
-        // In our own namespace only packet filters are refused.
+        // In lagtrace's own namespace, only access to packet filters can be refused.
         let (place, needs) = if self.is_own {
             (operation.to_owned(), Capability::NetAdmin)
         } else {
@@ -189,10 +192,11 @@ impl NetworkNamespace {
     }
 }
 
-/// Returns the inode of process `pid`'s network namespace, without opening the namespace.
+/// Returns the inode number of process `pid`'s network namespace, without opening the namespace.
 ///
 /// # Errors
-/// The process belongs to another user and `CAP_SYS_PTRACE` is missing, or the process has ended.
+/// Returns an error if the process belongs to another user and `CAP_SYS_PTRACE` is missing, or if
+/// the process has ended.
 pub fn namespace_id(pid: u32) -> Result<u64, HostError> {
     let path = format!("/proc/{pid}/ns/net");
     fs::metadata(&path)

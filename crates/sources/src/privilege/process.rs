@@ -1,4 +1,4 @@
-//! Another process's descriptors: listing them, and duplicating single ones.
+//! Listing and duplicating another process's file descriptors.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
 use super::{Capability, HostError};
 
-/// A handle on another process, which ensures that its PID does not refer to a later process.
+/// A handle on another process. It ensures that the PID does not refer to a later process.
 #[derive(Debug)]
 pub struct ProcessHandle {
     pid: u32,
@@ -19,7 +19,7 @@ impl ProcessHandle {
     /// Opens a handle on process `pid`.
     ///
     /// # Errors
-    /// The process has ended.
+    /// Returns an error if the process has ended.
     pub fn open(pid: u32) -> Result<Self, HostError> {
         let gone = || HostError::Gone {
             what: format!("process {pid}"),
@@ -36,17 +36,17 @@ impl ProcessHandle {
         Ok(Self { pid, pidfd })
     }
 
-    /// Returns the process's PID in our PID namespace.
+    /// Returns the PID of the process in lagtrace's own PID namespace.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Duplicates the process's descriptor `fd`. The duplicate refers to the same socket: while it
-    /// exists, a `close` in that process does not close the connection. Drop it as soon as
-    /// possible.
+    /// Duplicates the process's descriptor `fd`. The duplicate refers to the same socket, so a
+    /// `close` in that process does not close the connection while the duplicate exists. The caller
+    /// should drop it as soon as possible.
     ///
     /// # Errors
-    /// `CAP_SYS_PTRACE` is missing, or the process closed `fd`.
+    /// Returns an error if `CAP_SYS_PTRACE` is missing, or if the process has closed `fd`.
     pub fn duplicate(&self, fd: u32) -> Result<OwnedFd, HostError> {
         let operation = || format!("pidfd_getfd of descriptor {fd} of process {}", self.pid);
         let number = i32::try_from(fd).map_err(|_| HostError::Gone { what: operation() })?;
@@ -60,11 +60,12 @@ impl ProcessHandle {
     }
 }
 
-/// Returns the sockets that process `pid` holds, as `(inode, descriptor)`. At most `most`
-/// descriptors are read.
+/// Returns the open sockets of process `pid`, as `(inode, descriptor)`. At most `most` descriptors
+/// are read.
 ///
 /// # Errors
-/// The process belongs to another user and `CAP_SYS_PTRACE` is missing, or the process has ended.
+/// Returns an error if the process belongs to another user and `CAP_SYS_PTRACE` is missing, or if
+/// the process has ended.
 pub fn sockets_of(pid: u32, most: usize) -> Result<Vec<(u32, u32)>, HostError> {
     let path = format!("/proc/{pid}/fd");
     let refuse = |e| HostError::new(format!("reading {path}"), e, Capability::SysPtrace);
@@ -83,7 +84,7 @@ pub fn sockets_of(pid: u32, most: usize) -> Result<Vec<(u32, u32)>, HostError> {
                 );
             }
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => refusal = Some(e),
-            Err(_) => {} // closed meanwhile
+            Err(_) => {} // closed in the meantime
         }
     }
     match refusal {
@@ -92,7 +93,7 @@ pub fn sockets_of(pid: u32, most: usize) -> Result<Vec<(u32, u32)>, HostError> {
     }
 }
 
-/// Returns the inode in `socket:[12345]`.
+/// Returns the inode number in text of the form `socket:[12345]`.
 fn socket_inode(link: &str) -> Option<u32> {
     let number = link.strip_prefix("socket:[")?.strip_suffix(']')?;
     number.parse().ok()

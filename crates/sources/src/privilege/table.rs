@@ -1,5 +1,5 @@
-//! A table of iptables-legacy, as bytes (`getsockopt`; `man 7 netfilter` does not exist, see
-//! `include/uapi/linux/netfilter_ipv4/ip_tables.h`).
+//! A table of legacy iptables, as bytes. It is read with `getsockopt`; the structures are
+//! documented only in `include/uapi/linux/netfilter_ipv4/ip_tables.h`.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -9,12 +9,12 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 /// `IPT_SO_GET_INFO` and `IPT_SO_GET_ENTRIES`; the IPv6 values are the same.
 const GET_INFO: libc::c_int = 64;
 const GET_ENTRIES: libc::c_int = 65;
-/// Bytes of `struct ipt_getinfo`; the size of the entries is its last field.
+/// Size of `struct ipt_getinfo` in bytes. Its last field is the size of the entries.
 const INFO_BYTES: usize = 84;
-/// Bytes before the entries in `struct ipt_get_entries`, with the alignment that the entries' u64s
-/// require.
+/// Number of bytes before the entries in `struct ipt_get_entries`, including the padding that
+/// aligns the entries to 8 bytes.
 const ENTRIES_HEADER_BYTES: usize = 40;
-/// Maximum number of bytes of entries; a larger table is rejected.
+/// Maximum number of bytes of entries. A larger table is rejected.
 const MOST_ENTRIES_BYTES: usize = 64 << 20;
 
 /// The address family of a table.
@@ -57,7 +57,7 @@ impl TableFamily {
     }
 }
 
-/// Reads a table's info and its entries.
+/// Reads a table's `struct ipt_getinfo` and its entries.
 pub(super) fn read(family: TableFamily, name: &str) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let socket = family.socket()?;
     let mut info = vec![0; INFO_BYTES];
@@ -91,8 +91,8 @@ fn option(
     buffer: &mut [u8],
 ) -> io::Result<()> {
     let mut length = libc::socklen_t::try_from(buffer.len()).map_err(io::Error::other)?;
-    // SAFETY: `buffer` is writable for `length` bytes, the kernel writes no more
-    // than that, and `length` outlives the call.
+    // SAFETY: `buffer` is writable for `length` bytes, the kernel writes at most that many, and
+    // `length` outlives the call.
     let outcome = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

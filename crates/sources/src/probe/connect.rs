@@ -1,4 +1,4 @@
-//! Connection attempts, and conversion of their results to answers of the target.
+//! Connection attempts, and the target's answers that their results represent.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,13 +26,13 @@ const MAX_QUEUED: usize = 64;
 /// An attempt to connect.
 #[derive(Debug)]
 pub(super) struct Attempt {
-    /// The socket, connected and in blocking mode, if the port was open.
+    /// The socket in blocking mode, if the port was open.
     pub(super) socket: Option<OwnedFd>,
     /// Answer of the target.
     pub(super) answer: ProbeAnswer,
-    /// Time at which the answer was noticed or the attempt was given up.
+    /// Time at which the answer was noticed or the wait ended.
     pub(super) ended: Timestamp,
-    /// Number of times the SYN was retransmitted.
+    /// Number of SYN retransmissions.
     pub(super) syn_retransmissions: u8,
 }
 
@@ -84,7 +84,7 @@ pub(super) fn open(
     })
 }
 
-/// Waits for the handshake to succeed or fail; returns `None` if it took too long.
+/// Waits for the result of the handshake; `None` if there is no result in time.
 fn wait(
     socket: &Socket,
     deadline: Timestamp,
@@ -102,7 +102,8 @@ fn wait(
     }
 }
 
-/// Waits at most `timeout` for `events` or an error on a socket; returns true if any occurred.
+/// Waits until one of `events` or an error occurs on a socket, at most for `timeout`. Returns true
+/// if one occurred.
 pub(super) fn wait_for(
     socket: impl AsFd,
     events: PollFlags,
@@ -117,8 +118,8 @@ pub(super) fn wait_for(
     }
 }
 
-/// Returns the target's answer that the result of a handshake represents; an error if the result
-/// concerns only our own side.
+/// Returns the target's answer that corresponds to the result of a handshake. Errors that concern
+/// only this host are returned as errors.
 pub(super) fn answer_to(
     socket: impl AsFd,
     outcome: Result<(), Errno>,
@@ -127,7 +128,8 @@ pub(super) fn answer_to(
     let Err(error) = outcome else {
         return Ok(ProbeAnswer::Open);
     };
-    // Only this queue tells a firewall's ICMP refusal from an RST.
+    // Only the error queue shows whether a refusal was an ICMP error (as from a firewall) or an
+    // RST.
     let queued = (0..MAX_QUEUED).map_while(|_| take_queued(&socket, HEADER_V4));
     for queued in queued {
         if let Queued::Icmp(icmp) = queued {

@@ -1,6 +1,6 @@
-//! Probes by TLS handshakes and HTTP requests. In a series of requests, the first uses a new
-//! connection and the others reuse it; over TLS, the last uses another new connection, which may
-//! resume a session. Alternatively, each request uses its own connection.
+//! Probes by TLS handshakes and HTTP requests. In a series of requests, the first one uses a new
+//! connection and the others reuse it. With TLS, the last one uses another new connection, which
+//! may resume a session. Alternatively, each request uses its own connection.
 
 mod client;
 mod strange;
@@ -20,7 +20,7 @@ use client::{Client, Manner};
 /// The kind of a probe that uses its own connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// A TLS handshake. Every second handshake may resume the session of the previous one; the
+    /// A TLS handshake. Every second handshake may resume the session of the one before it. The
     /// others start without a session.
     Handshake,
     /// A complete response.
@@ -34,21 +34,21 @@ pub enum Ask {
 pub struct RequestPlan {
     /// Target, number and time limits of the probes.
     pub probe: ProbePlan,
-    /// URL to request; a handshake needs only its host.
+    /// URL to request. A handshake needs only its host.
     pub url: Url,
     /// TLS peer, if the probes use TLS.
     pub peer: Option<TlsPeer>,
     /// Kind of probe.
     pub ask: Ask,
-    /// Time to resolve the address, which is included in the first probe.
+    /// Time that resolving the host name took. It is reported with the first probe.
     pub resolved: Option<Duration>,
 }
 
-/// Requests `url` according to `plan`: first on a new connection, then on the same one as long as
+/// Requests `url` as `plan` says: first on a new connection, then on the same connection as long as
 /// the target keeps it open.
 ///
-/// A probe's round trip is measured by this program, from the `send` of the request to the last
-/// byte of the response. A preceding TLS handshake is a separate sample. If a connection cannot be
+/// lagtrace itself measures a probe's round trip, from the `send` of the request to the last byte
+/// of the response. A TLS handshake before it is a separate sample. If a connection cannot be
 /// opened, the answers are those of [`connect`](super::connect()). `peer` is the TLS peer, if the
 /// probes use TLS.
 pub fn http(
@@ -62,9 +62,9 @@ pub fn http(
     run(client, &mut sink)
 }
 
-/// Probes according to `plan`; each sample holds its phases. The round trip of a handshake excludes
-/// the TCP handshake; the round trip of a request is from its `send` to the last byte of the
-/// response.
+/// Sends probes as `plan` says, and records the phases of each. The round trip of a handshake does
+/// not include the TCP handshake. The round trip of a request lasts from its `send` to the last
+/// byte of the response.
 pub fn request(
     plan: &RequestPlan,
     stop: &AtomicBool,

@@ -1,9 +1,8 @@
 //! Probes at a constant rate, independent of the answers, as `ping` and `hping3` send them.
 //!
 //! Input: an address, a method, the number of probes, their ports and header fields. Output: a
-//! `Probe` event for each answer and for each probe that was not answered in time, and the notes
-//! needed to interpret them. An answer after the timeout is marked as late, a repeated answer as a
-//! duplicate.
+//! `Probe` event for each answer and for each probe without a timely answer, and notes that explain
+//! the probes. An answer after the timeout is marked as late, and a repeated answer as a duplicate.
 
 mod connect;
 mod heard;
@@ -35,51 +34,51 @@ pub use plan::{LEAST_INTERVAL, PacketPlan, SteadyMethod, SteadyPlan, Turn};
 use series::Series;
 pub use sweep::{Sizes, SourcePorts};
 
-/// Maximum number of sockets of a series that wait for answers in parallel.
+/// Maximum number of sockets in a series that wait for answers at the same time.
 const MAX_OPEN: usize = 512;
-/// Name of the operation that the kernel performs before a probe is sent.
+/// Name of the kernel's operation before a probe is sent.
 const FINDING_ROUTE: &str = "finding a route";
-/// Time that the kernel gets to enable timestamping.
+/// Time that the kernel needs to enable timestamping.
 const STAMPS_BEGIN: Duration = Duration::from_millis(10);
 
 /// A probe method.
 trait Asker {
-    /// Sends the probe with this number, which increases by one with each call.
+    /// Sends probe number `number`. The numbers increase by one from call to call.
     fn ask(&mut self, number: u32) -> Result<(), Errno>;
-    /// Waits at most `timeout` for data to arrive.
+    /// Waits for data to arrive, at most for `timeout`.
     fn wait(&mut self, timeout: Duration) -> Result<(), Errno>;
     /// Appends the answers and timestamps that have arrived.
     fn hear(&mut self, heard: &mut Vec<Heard>) -> Result<(), Errno>;
-    /// Discards the state of the probe with this number, which was given up or is no longer needed.
-    /// Returns the number of SYN retransmissions by the kernel.
+    /// Discards the state of a probe that has timed out or is not needed any more. Returns the
+    /// number of SYN retransmissions by the kernel.
     fn forget(&mut self, number: u32) -> u8;
-    /// Returns true if one more probe may be in flight.
+    /// Returns true if another probe can be sent now.
     fn has_room(&self) -> bool {
         true
     }
 }
 
-/// Returns a number that is unique among the current series on this host, so that several series
-/// that probe the same host recognize their own answers.
+/// Returns a number that is unique among the current series on this host. If several series probe
+/// the same host, each recognizes its own answers.
 fn identity() -> u32 {
     static SERIES: AtomicU32 = AtomicU32::new(0);
     let series = SERIES.fetch_add(1, Ordering::Relaxed);
-    // A process has less than 22 bits (`PID_MAX_LIMIT`).
+    // A PID has at most 22 bits (`PID_MAX_LIMIT`).
     std::process::id().wrapping_add(series << 22)
 }
 
-/// Probes `plan.address` until all probes are sent and answered or given up, the target is given
-/// up, or `stop` is set. For a target without a route, a single probe is reported, which could not
-/// reach the target.
+/// Probes `plan.address` until all probes have been answered or have timed out, too many probes
+/// stayed unanswered, or `stop` is set. For a target without a route, a single probe with this
+/// answer is reported.
 ///
-/// A round trip is the difference between two kernel timestamps: of the probe at the device, and of
-/// its answer. For [`SteadyMethod::Connect`] it is the kernel's measurement of the handshake
-/// (`tcpi_min_rtt`, in microseconds, accurate to some ten microseconds; in milliseconds if the SYN
-/// was retransmitted). If the kernel provides no measurement, this program's own time is used,
-/// which errs upward; `ProbeSample::stamp` says which was used.
+/// A round trip is the difference between two kernel timestamps: that of the probe at the device,
+/// and that of the answer's arrival. [`SteadyMethod::Connect`] uses the kernel's measurement of the
+/// handshake instead (`tcpi_min_rtt`). It is accurate to some ten microseconds, or to milliseconds
+/// if the SYN was retransmitted. If the kernel measured nothing, lagtrace's own time is used, which
+/// is too long rather than too short. `ProbeSample::stamp` says which of them was used.
 ///
 /// # Errors
-/// [`ProbeError::NotPermitted`] if the method needs a privilege that this user lacks.
+/// Returns [`ProbeError::NotPermitted`] if the method needs a privilege that the user lacks.
 pub fn steady(
     plan: &SteadyPlan,
     stop: &AtomicBool,
@@ -95,8 +94,7 @@ pub fn steady(
             return Ok(());
         }
     };
-    // The kernel begins to timestamp arrivals on all interfaces a little after the first socket
-    // asks for it.
+    // When a first socket requests timestamps, the kernel begins to stamp arrivals a little later.
     pause(STAMPS_BEGIN, stop);
     series.run(asker.as_mut(), stop, &mut sink)?;
     if series.is_unsent() {
@@ -122,7 +120,7 @@ fn open(plan: &SteadyPlan) -> Result<Box<dyn Asker + '_>, ProbeError> {
     })
 }
 
-/// Returns the answer that is reported for a target without a route; `None` for other errors.
+/// Returns the answer to report if the target has no route; `None` for other errors.
 fn unrouted(error: &ProbeError, address: SocketAddr) -> Option<ProbeAnswer> {
     match error {
         ProbeError::Socket {
@@ -134,7 +132,7 @@ fn unrouted(error: &ProbeError, address: SocketAddr) -> Option<ProbeAnswer> {
     }
 }
 
-/// Returns the note about the RSTs that this host's kernel sent in reply to SYN/ACKs.
+/// Returns the note about RSTs that this host's kernel sent in reply to SYN/ACKs.
 fn resets_note(opened: usize) -> String {
     format!(
         "This host's kernel answered {opened} SYN/ACKs to our SYN probes with RST, so that the \
@@ -143,7 +141,7 @@ fn resets_note(opened: usize) -> String {
     )
 }
 
-/// Sets the socket options that the plan's packets need.
+/// Sets the socket options for the packets of the plan.
 fn dress(socket: &Socket, address: SocketAddr, packet: &PacketPlan) -> io::Result<()> {
     if let Some(interface) = &packet.interface {
         socket.bind_device(Some(interface.as_bytes()))?;
@@ -164,7 +162,7 @@ fn dress(socket: &Socket, address: SocketAddr, packet: &PacketPlan) -> io::Resul
     Ok(())
 }
 
-/// Returns a function that creates the error for an operation on a socket for probes of `address`.
+/// Returns a function that creates the error of an operation on a socket for probes of `address`.
 fn failure<E: Into<io::Error>>(
     operation: &'static str,
     address: SocketAddr,
@@ -176,7 +174,7 @@ fn failure<E: Into<io::Error>>(
     }
 }
 
-/// Like [`failure`], for operations that may lack a privilege.
+/// Like [`failure`], for operations for which a privilege may be missing.
 fn opening(operation: &'static str, address: SocketAddr) -> impl Fn(io::Error) -> ProbeError {
     move |error| match error.kind() {
         io::ErrorKind::PermissionDenied => ProbeError::NotPermitted {
@@ -192,7 +190,7 @@ fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-/// Returns the unspecified address of this family.
+/// Returns the unspecified address of the same family.
 fn any(address: SocketAddr) -> IpAddr {
     match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -1,4 +1,4 @@
-//! The few fields of `TCP_INFO` that a probe reads.
+//! The fields of `TCP_INFO` that a probe needs.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, AsRawFd};
@@ -9,26 +9,26 @@ use core::time::Duration;
 const RTT: usize = 68;
 const TOTAL_RETRANS: usize = 100;
 const MIN_RTT: usize = 148;
-/// Buffer length that is larger than any kernel's `struct tcp_info`, in bytes.
+/// Length of the buffer in bytes, larger than any kernel's `struct tcp_info`.
 const BUFFER_LEN: usize = 512;
 
 /// Values that the kernel reports for a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TcpInfo {
     /// Minimum round-trip time, or the smoothed one if the kernel has no minimum; `None` if the
-    /// kernel measured none.
+    /// kernel has measured neither.
     pub(crate) rtt: Option<Duration>,
     /// Number of retransmitted segments, including the SYN.
     pub(crate) retransmissions: u32,
 }
 
 impl TcpInfo {
-    /// Reads the values of a TCP socket; they are empty if the kernel does not provide them.
+    /// Reads the values of a TCP socket. Values that the kernel does not provide are left empty.
     pub(crate) fn of(socket: impl AsFd) -> Self {
         let mut buffer = [0_u8; BUFFER_LEN];
         let mut len = BUFFER_LEN as libc::socklen_t;
-        // SAFETY: `buffer` is valid for writing `len` bytes, and `len` says how
-        // many the kernel wrote.
+        // SAFETY: `buffer` is valid for writing `len` bytes. The kernel sets `len` to the number of
+        // bytes written.
         let result = unsafe {
             libc::getsockopt(
                 socket.as_fd().as_raw_fd(),
@@ -47,7 +47,7 @@ impl TcpInfo {
             let field = bytes.get(at..at + 4)?;
             field.try_into().ok().map(u32::from_ne_bytes)
         };
-        // `tcpi_min_rtt` is all ones until it was measured.
+        // The kernel sets all bits of `tcpi_min_rtt` until it has a measurement.
         let min_rtt = field(MIN_RTT).filter(|&rtt| rtt != 0 && rtt != u32::MAX);
         let rtt = min_rtt.or(field(RTT).filter(|&rtt| rtt != 0));
         Self {

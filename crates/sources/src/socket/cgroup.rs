@@ -1,9 +1,10 @@
 //! Control groups and containers, with their processes and sockets.
 //!
-//! A process's group is read from `/proc/PID/cgroup`. For a socket, the kernel reports the number
-//! of its creator's group, which is the inode of the group's directory (`cgroup_id()`). Determining
-//! the group of a socket therefore needs no privilege. Containers are identified by the names that
-//! docker, podman, containerd, CRI-O and kubernetes give to their groups.
+//! The group of a process is read from `/proc/PID/cgroup`. For a socket, the kernel reports the
+//! number of its creator's group, which is the inode number of the group's directory
+//! (`cgroup_id()`). Finding the group of a socket therefore needs no privilege. Containers are
+//! identified by the names that docker, podman, containerd, CRI-O and kubernetes give to their
+//! groups.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -17,40 +18,41 @@ use crate::privilege;
 const MOST_BYTES: u64 = 64 * 1024;
 /// Maximum number of cgroup directories that are searched.
 const MOST_FOLDERS: usize = 16_384;
-/// Hexadecimal digits of a full container id.
+/// Number of hexadecimal digits in a full container ID.
 const ID_DIGITS: usize = 64;
-/// Digits of the short form of a container id.
+/// Number of digits in the short form of a container ID.
 const SHORT_DIGITS: usize = 12;
 
-/// A control group, or the control group of a container.
+/// A control group, selected by its path or by its container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// A group by its path, as in `/proc/PID/cgroup` or as mounted; includes the groups below it.
+    /// A group by its path, as in `/proc/PID/cgroup` or as mounted. The groups below it are
+    /// included.
     Cgroup(String),
-    /// A container by its id, a prefix of the id, or its name if its group is named after the
-    /// container.
+    /// A container by its ID, a prefix of its ID, or its name. The name works only if the
+    /// container's group is named after it.
     Container(String),
 }
 
-/// The reason why a group could not be found, or is ambiguous.
+/// A reason why a group was not found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
-    /// No directory and no process has this group.
+    /// There is no directory and no process of this group.
     #[error("there is no control group {0}")]
     NoCgroup(String),
     /// No process is in a container with this name.
     #[error("no process runs in a container {0}")]
     NoContainer(String),
-    /// The ids of several containers begin with the prefix.
+    /// Several containers have an ID with this prefix.
     #[error("{count} containers begin with {asked}: {first}, {second}")]
     ManyContainers {
-        /// Prefix that was given.
+        /// The given prefix.
         asked: String,
-        /// Number of containers with such an id.
+        /// Number of containers whose ID begins with the prefix.
         count: usize,
-        /// First of these ids, shortened.
+        /// The first matching ID, in short form.
         first: String,
-        /// Second of these ids, shortened.
+        /// The second matching ID, in short form.
         second: String,
     },
 }
@@ -59,8 +61,8 @@ pub enum GroupError {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
     wanted: Vec<Group>,
-    /// PIDs of the processes in the groups, and inodes of the groups' directories, at the last
-    /// refresh.
+    /// PIDs of the processes in the groups, and inode numbers of the groups' directories, as of the
+    /// last refresh.
     pids: HashSet<u32>,
     ids: HashSet<u64>,
 }
@@ -69,7 +71,7 @@ impl Groups {
     /// Finds the groups.
     ///
     /// # Errors
-    /// A group does not exist, or is ambiguous.
+    /// Returns an error if a group does not exist, or if an ID matches several containers.
     pub fn find(asked: &[Group]) -> Result<Self, GroupError> {
         let all = process::pids().into_iter().map(Membership::of);
         let all: Vec<Membership> = all.collect();
@@ -110,8 +112,8 @@ impl Groups {
         }
     }
 
-    /// Returns the inodes of the groups' own directories in version 2, if each group has such a
-    /// directory. The groups below need not be known in that case.
+    /// Returns the inode numbers of the groups' own directories; `None` if a group has no directory
+    /// in version 2. The groups below them are not included.
     #[cfg(feature = "live")]
     pub(crate) fn numbers(&self) -> Option<Vec<u64>> {
         let mount = mounts().into_iter().find(|mount| mount.is_unified)?;
@@ -145,14 +147,14 @@ impl Groups {
         self.pids.contains(&pid)
     }
 
-    /// Returns true if sockets whose creator's group has this number belong to one of the groups.
+    /// Returns true if sockets of group number `cgroup` belong to one of the groups.
     pub(super) fn has_socket(&self, cgroup: u64) -> bool {
         self.ids.contains(&cgroup)
     }
 }
 
 impl Group {
-    /// Resolves the group to its full name, if it exists.
+    /// Returns the group with its full path or ID.
     fn known(&self, all: &[Membership]) -> Result<Self, GroupError> {
         match self {
             Self::Cgroup(asked) => cgroup(asked, all),
@@ -160,7 +162,7 @@ impl Group {
         }
     }
 
-    /// Returns the group's own directories in version 2, as far as they are known from these
+    /// Returns the group's own directories in version 2. Those of a container are found through its
     /// processes.
     #[cfg(feature = "live")]
     fn folders(&self, all: &[Membership]) -> BTreeSet<String> {
@@ -184,7 +186,7 @@ impl Group {
     }
 }
 
-/// Returns the number of a version 2 group; `None` if it does not exist.
+/// Returns the number of a version 2 group; `None` if the group does not exist.
 #[cfg(feature = "live")]
 pub(crate) fn number_of(asked: &str) -> Option<u64> {
     let mounts = mounts();
@@ -195,8 +197,8 @@ pub(crate) fn number_of(asked: &str) -> Option<u64> {
         .map(|found| found.ino())
 }
 
-/// Returns the directories of the groups that limit a process's CPU time, in the hierarchy of the
-/// `cpu` controller: the process's own group and the groups above it.
+/// Returns the directories of the groups that can limit a process's CPU time: its own group and all
+/// groups above it, in the hierarchy of the `cpu` controller.
 #[cfg_attr(not(feature = "live"), allow(dead_code))]
 pub(crate) fn folders_of_cpu(pid: u32) -> Vec<PathBuf> {
     let membership = Membership::of(pid);
@@ -217,7 +219,7 @@ pub(crate) fn folders_of_cpu(pid: u32) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the group's path; `asked` may be the path at which the group is mounted.
+/// Returns the group's path. `asked` can also be the path of the group's directory.
 fn path_of(asked: &str, mounts: &[Mount]) -> String {
     match asked.trim_end_matches('/') {
         "" => "/".to_owned(),
@@ -270,9 +272,9 @@ fn container(asked: &str, all: &[Membership]) -> Result<Group, GroupError> {
     }
 }
 
-/// Returns the container id in one component of a group's path. The component is `docker-ID.scope`,
-/// `libpod-ID.scope`, `cri-containerd-ID.scope`, `crio-ID`, `POD:cri-containerd:ID`, or the id
-/// alone.
+/// Returns the container ID in one component of a group's path. The component has the form
+/// `docker-ID.scope`, `libpod-ID.scope`, `cri-containerd-ID.scope`, `crio-ID`,
+/// `POD:cri-containerd:ID` or `ID`.
 fn container_id(part: &str) -> Option<&str> {
     let is_id = |word: &&str| {
         let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
@@ -281,17 +283,17 @@ fn container_id(part: &str) -> Option<&str> {
     part.split(['-', ':', '.', '_']).find(is_id)
 }
 
-/// Returns true if a component of a group's path belongs to the container with this id.
+/// Returns true if a component of a group's path names the container with this ID.
 fn is_container(part: &str, id: &str) -> bool {
     if let Some(found) = container_id(part) {
         return found == id;
     }
-    // A name given by the runtime: `NAME` of containerd, `machine-NAME.scope` of nspawn.
+    // The component may be a name instead: `NAME` for containerd, `machine-NAME.scope` for nspawn.
     let name = part.strip_suffix(".scope").unwrap_or(part);
     name == id || name.strip_prefix("machine-") == Some(id)
 }
 
-/// Returns the part of the path up to the container's own group.
+/// Returns the path up to the container's own group; `None` if the path does not contain it.
 #[cfg(feature = "live")]
 fn own_part(path: &str, id: &str) -> Option<String> {
     let mut parts: Vec<&str> = path.split('/').collect();
@@ -300,7 +302,7 @@ fn own_part(path: &str, id: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Returns the short form of a container id.
+/// Returns the short form of a container ID.
 fn short(id: &str) -> &str {
     id.get(..SHORT_DIGITS).unwrap_or(id)
 }
@@ -308,11 +310,11 @@ fn short(id: &str) -> &str {
 /// The control groups of one process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Membership {
-    /// Path in version 2.
+    /// The group's path in version 2.
     unified: Option<String>,
-    /// Paths in the hierarchies of version 1.
+    /// The groups' paths in the hierarchies of version 1.
     others: Vec<String>,
-    /// Path in the hierarchy of version 1 that has the `cpu` controller.
+    /// The group's path in the version 1 hierarchy that has the `cpu` controller.
     cpu: Option<String>,
 }
 
@@ -348,8 +350,8 @@ impl Membership {
         all.map(String::as_str)
     }
 
-    /// Returns the most specific path: the path in version 2, or, if version 2 is unused, the
-    /// longest path in version 1.
+    /// Returns the most specific path: that in version 2 or, if version 2 is not used, the longest
+    /// one in version 1.
     pub(super) fn path(&self) -> Option<String> {
         let own = self.unified.as_deref().filter(|path| *path != "/");
         let other = || self.others.iter().max_by_key(|path| path.len());
@@ -358,7 +360,7 @@ impl Membership {
         path.map(str::to_owned)
     }
 
-    /// Returns the short form of the container's id.
+    /// Returns the short form of the container's ID; `None` if there is no container.
     pub(super) fn container(&self) -> Option<String> {
         let parts = self.paths().flat_map(|path| path.split('/').rev());
         parts
@@ -368,18 +370,18 @@ impl Membership {
     }
 }
 
-/// A mounted hierarchy.
+/// A mounted hierarchy of control groups.
 struct Mount {
     point: String,
-    /// Group that is mounted at this mount point.
+    /// The group that is mounted at `point`.
     root: String,
     is_unified: bool,
-    /// True for version 1 with the `cpu` controller.
+    /// True if this is a version 1 hierarchy with the `cpu` controller.
     has_cpu: bool,
 }
 
 impl Mount {
-    /// Returns the group whose directory is `path`, if it is in this mount.
+    /// Returns the group whose directory is `path`; `None` if `path` is outside of this mount.
     fn path_in(&self, path: &str) -> Option<String> {
         let rest = path.strip_prefix(&self.point)?;
         let below = rest.is_empty() || rest.starts_with('/');
@@ -401,8 +403,8 @@ fn mounts() -> Vec<Mount> {
     text.lines().filter_map(mount).collect()
 }
 
-/// Parses a line of `mountinfo`: `36 35 98:0 /root /mount options - type source options` (`man 5
-/// proc`).
+/// Parses a line of `mountinfo` (`proc_pid_mountinfo(5)`): `36 35 98:0 /root /mount options - type
+/// source options`.
 fn mount(line: &str) -> Option<Mount> {
     let (place, kind) = line.split_once(" - ")?;
     let is_unified = kind.starts_with("cgroup2 ");
@@ -420,7 +422,7 @@ fn mount(line: &str) -> Option<Mount> {
     (is_unified || kind.starts_with("cgroup ")).then_some(mount)
 }
 
-/// Adds the inodes of a group's directory and of the directories below it.
+/// Adds the inode numbers of a group's directory and of all directories below it.
 fn add_folders(folder: &Path, ids: &mut HashSet<u64>, left: &mut usize) {
     let Ok(own) = fs::metadata(folder) else {
         return;

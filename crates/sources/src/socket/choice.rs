@@ -1,4 +1,4 @@
-//! The selection of sockets for a survey.
+//! The choice of sockets for a survey.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -10,28 +10,30 @@ use super::cgroup::Groups;
 use super::diag::States;
 use super::record::TcpState;
 
-/// A selection of the sockets that match all criteria.
+/// A choice of sockets, which must match all of these criteria.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// Kinds of sockets.
     pub protocols: Protocols,
-    /// Ports, at least one of which is a port of either side; empty: any.
+    /// Ports. A socket matches if one of them is its local or remote port. Empty: any port.
     pub ports: Vec<u16>,
-    /// Endpoints, at least one of which is at either end; if empty and there are no paths: any.
+    /// Endpoints. A socket matches if one of them is its local or remote end. Without endpoints and
+    /// paths, any socket matches.
     pub ends: Vec<End>,
-    /// Paths of Unix sockets; their peers are also selected.
+    /// Paths of Unix sockets. The peers of these sockets match too.
     pub paths: Vec<String>,
-    /// PIDs of holders, one of which must match; empty: any.
+    /// PIDs. A socket matches if a process with one of them holds it. Empty: any process.
     pub pids: Vec<u32>,
-    /// Names of holders (`comm`), one of which must match; empty: any.
+    /// Process names (`comm`). A socket matches if a process with one of them holds it. Empty: any
+    /// process.
     pub names: Vec<String>,
-    /// Control groups or containers; `None`: any.
+    /// Control groups and containers; `None`: any.
     pub groups: Option<Groups>,
-    /// True to select listeners only.
+    /// True if only listeners match.
     pub listening: bool,
-    /// True to select sockets in all states, including closed connections.
+    /// True if sockets in all states match, including closed connections.
     pub all_states: bool,
-    /// IPv4 (`Some(false)`) or IPv6 (`Some(true)`) only; `None`: both.
+    /// `Some(false)`: only IPv4. `Some(true)`: only IPv6. `None`: both.
     pub is_v6: Option<bool>,
 }
 
@@ -56,7 +58,7 @@ impl Default for Protocols {
     }
 }
 
-/// An endpoint of a connection, as given by the user.
+/// An endpoint of a connection, as the user specified it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     /// Address.
@@ -82,8 +84,8 @@ impl Choice {
         }
     }
 
-    /// Returns the states of UDP sockets. UDP has no listeners; the closest equivalent is an
-    /// unconnected socket, which receives from any address.
+    /// Returns the states of UDP sockets. UDP has no listeners. An unconnected socket counts as
+    /// one, because it receives from any address.
     pub(super) fn udp_states(&self) -> States {
         if self.listening {
             States::of(&[TcpState::Close])
@@ -101,7 +103,7 @@ impl Choice {
         }
     }
 
-    /// Returns true if the socket is a Unix socket with one of the selected paths.
+    /// Returns true if the socket is a Unix socket with one of the chosen paths.
     pub(super) fn has_path(&self, socket: &LiveSocket) -> bool {
         match &socket.ends {
             Ends::Unix { path, .. } => path.as_ref().is_some_and(|path| self.paths.contains(path)),
@@ -109,8 +111,8 @@ impl Choice {
         }
     }
 
-    /// Returns true if the socket's endpoints match; `at_paths` are the inodes of the sockets with
-    /// a selected path.
+    /// Returns true if the socket's endpoints match. `at_paths` contains the inode numbers of the
+    /// sockets with a chosen path.
     pub(super) fn is_meant(&self, socket: &LiveSocket, at_paths: &HashSet<u32>) -> bool {
         let is_any = self.ends.is_empty() && self.paths.is_empty();
         match &socket.ends {
@@ -123,7 +125,7 @@ impl Choice {
                     && self.is_v6.is_none_or(|v6| local.addr.is_ipv6() == v6)
             }
             Ends::Unix { path, inode, peer } => {
-                // A socket that is neither bound nor connected says nothing.
+                // A socket that is neither bound nor connected is left out by default.
                 let is_used = path.is_some() || peer.is_some() || socket.state != "UNCONN";
                 let mut ends = peer.iter().chain([inode]);
                 (is_used || self.all_states)
@@ -134,8 +136,8 @@ impl Choice {
         }
     }
 
-    /// Returns true if the socket's holders and control group match. A single holder that matches
-    /// all criteria is enough.
+    /// Returns true if the socket's holders and control group match. One holder that matches all
+    /// criteria is enough.
     pub(super) fn is_held_by_meant(&self, cgroup: Option<u64>, holders: &[Holder]) -> bool {
         let by_pid = |holder: &Holder| self.pids.is_empty() || self.pids.contains(&holder.pid);
         let by_name = |holder: &Holder| self.names.is_empty() || self.names.contains(&holder.name);

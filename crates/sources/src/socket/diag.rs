@@ -1,5 +1,5 @@
-//! State of the sockets in one network namespace, read over `NETLINK_SOCK_DIAG` (`man 7
-//! sock_diag`). Needs no privilege.
+//! State of the sockets in one network namespace, read over `NETLINK_SOCK_DIAG` (`sock_diag(7)`).
+//! This needs no privilege.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,10 +14,9 @@ use crate::netlink::message::Message;
 use crate::netlink::{NetlinkProtocol, NetlinkSocket};
 use crate::privilege::{HostError, NetworkNamespace};
 
-/// `SOCK_DIAG_BY_FAMILY`.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// Extensions requested in addition to the record itself: `INET_DIAG_INFO`, `INET_DIAG_CONG` and
-/// `INET_DIAG_SKMEMINFO`, as bits counted from 0.
+/// Extensions that are requested in addition to the record: `INET_DIAG_INFO`, `INET_DIAG_CONG` and
+/// `INET_DIAG_SKMEMINFO`. Bit 0 stands for extension 1.
 const EXTENSIONS: u8 = 1 << 1 | 1 << 3 | 1 << 6;
 /// Maximum number of listeners reported for one port.
 const MOST_LISTENERS: usize = 64;
@@ -27,7 +26,7 @@ const MOST_LISTENERS: usize = 64;
 pub struct States(u32);
 
 impl States {
-    /// Connections on which data may still be transferred.
+    /// Connections that can still transfer data.
     pub(crate) const CONNECTED: Self = Self::of(&[
         TcpState::Established,
         TcpState::FinWait1,
@@ -38,10 +37,10 @@ impl States {
     ]);
     /// Listeners.
     pub(crate) const LISTENING: Self = Self::of(&[TcpState::Listen]);
-    /// Listeners, and connections that wait for the last segment of the handshake.
+    /// Listeners, and connections that wait for the handshake's last ACK.
     pub(crate) const OPENING: Self = Self::of(&[TcpState::Listen, TcpState::SynRecv]);
 
-    /// Returns the set of these states.
+    /// Returns the set that consists of `states`.
     pub const fn of(states: &[TcpState]) -> Self {
         let mut bits = 0;
         let mut i = 0;
@@ -52,13 +51,13 @@ impl States {
         Self(bits)
     }
 
-    /// Returns the union of both sets.
+    /// Returns the union of the sets.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// The selection of sockets to report. The kernel compares the ports.
+/// The choice of sockets to report. The kernel compares the ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// States of the sockets.
@@ -79,7 +78,7 @@ impl DiagSocket {
     /// Opens a socket in the calling thread's namespace.
     ///
     /// # Errors
-    /// The kernel has no `sock_diag`, or no descriptors are left.
+    /// Returns an error if the kernel has no `sock_diag`, or no descriptors are left.
     pub fn open() -> Result<Self, HostError> {
         NetlinkSocket::open(NetlinkProtocol::SockDiag)
             .map(|netlink| Self { netlink })
@@ -89,17 +88,17 @@ impl DiagSocket {
     /// Opens a socket in another namespace.
     ///
     /// # Errors
-    /// `CAP_SYS_ADMIN` is missing.
+    /// Returns an error if `CAP_SYS_ADMIN` is missing.
     pub(crate) fn open_in(namespace: &NetworkNamespace) -> Result<Self, HostError> {
         let netlink = namespace.netlink(NetlinkProtocol::SockDiag)?;
         Ok(Self { netlink })
     }
 
     /// Passes every selected socket to `visit`, IPv4 first, until `visit` breaks off. IPv6 sockets
-    /// that carry IPv4 are reported with their IPv4 addresses.
+    /// with IPv4 connections are reported with IPv4 addresses.
     ///
     /// # Errors
-    /// The kernel rejected the request, or gave no complete answer.
+    /// Returns an error if the kernel rejects the request, or its reply is not complete.
     pub fn dump(
         &mut self,
         selection: &Selection,
@@ -108,12 +107,12 @@ impl DiagSocket {
         self.dump_of(libc::IPPROTO_TCP, selection, visit).map(drop)
     }
 
-    /// Like [`Self::dump`], for UDP: the state of a UDP socket is [`TcpState::Established`] if it
-    /// is connected and otherwise [`TcpState::Close`]. Returns `false` if the kernel does not
-    /// support this.
+    /// Like [`Self::dump`], for UDP. A connected UDP socket has the state
+    /// [`TcpState::Established`], any other [`TcpState::Close`]. Returns `false` if the kernel does
+    /// not support this.
     ///
     /// # Errors
-    /// As for [`Self::dump`].
+    /// Returns the same errors as [`Self::dump`].
     pub(crate) fn dump_udp(
         &mut self,
         selection: &Selection,
@@ -122,10 +121,10 @@ impl DiagSocket {
         self.dump_of(libc::IPPROTO_UDP, selection, visit)
     }
 
-    /// Passes all Unix sockets in these states to `visit`; otherwise like [`Self::dump_udp`].
+    /// Like [`Self::dump_udp`], for all Unix sockets in these states.
     ///
     /// # Errors
-    /// As for [`Self::dump`].
+    /// Returns the same errors as [`Self::dump`].
     pub(crate) fn dump_unix(
         &mut self,
         states: States,
@@ -138,7 +137,7 @@ impl DiagSocket {
         })
     }
 
-    /// Runs a dump; returns `false` if the kernel has no handler for it.
+    /// Runs a dump. Returns `false` if the kernel does not support it.
     fn ask(
         &mut self,
         request: &[u8],
@@ -174,10 +173,10 @@ impl DiagSocket {
         Ok(is_answered)
     }
 
-    /// Returns the selected sockets, at most `most` of them.
+    /// Returns the selected sockets, at most `most`.
     ///
     /// # Errors
-    /// As for [`Self::dump`].
+    /// Returns the same errors as [`Self::dump`].
     pub fn list(
         &mut self,
         selection: &Selection,
@@ -197,10 +196,10 @@ impl DiagSocket {
         Ok(records)
     }
 
-    /// Returns the socket with exactly these ends; `None` if there is no such socket.
+    /// Returns the socket with exactly these two ends; `None` if there is no such socket.
     ///
     /// # Errors
-    /// The kernel rejected the request, or gave no answer.
+    /// Returns an error if the kernel rejects the request, or does not reply.
     pub fn find(
         &mut self,
         local: Endpoint,
@@ -223,12 +222,12 @@ impl DiagSocket {
         }
     }
 
-    /// Returns the listeners that accept connections to `target`, with their queues and the
-    /// connections still in SYN_RECV. The namespace's SYN backlog is left out, because `sock_diag`
-    /// does not report it.
+    /// Returns the listeners that accept connections to `target`, with their queues and their
+    /// number of connections in SYN_RECV. The namespace's SYN backlog is not included, because
+    /// `sock_diag` does not report it.
     ///
     /// # Errors
-    /// As for [`Self::dump`].
+    /// Returns the same errors as [`Self::dump`].
     pub fn listeners(&mut self, target: Endpoint) -> Result<Vec<ListenerSample>, HostError> {
         let selection = Selection {
             states: States::OPENING,
@@ -283,14 +282,15 @@ impl OpeningQueues {
                 limit: record.send_queue,
                 embryonic: self.embryonic,
                 syn_backlog: None,
+                somaxconn: None,
             };
             (record.cookie, sample)
         })
     }
 }
 
-/// Returns true if a listener bound to `bound` accepts connections to `target`. A listener bound to
-/// `[::]` may also accept IPv4.
+/// Returns true if a listener on `bound` accepts connections to `target`. A listener on `[::]` can
+/// also accept IPv4.
 pub(super) fn listens_for(bound: Endpoint, target: Endpoint) -> bool {
     let accepts = match bound.addr {
         IpAddr::V4(address) => address.is_unspecified() && target.addr.is_ipv4(),
@@ -307,7 +307,7 @@ fn dump_request(family: libc::c_int, protocol: libc::c_int, selection: &Selectio
     request
 }
 
-/// Encodes `struct inet_diag_req_v2` for the socket with exactly these ends.
+/// Encodes `struct inet_diag_req_v2` for the socket with exactly these two ends.
 fn exact_request(local: Endpoint, remote: Endpoint) -> [u8; 56] {
     let family = if local.addr.is_ipv4() && remote.addr.is_ipv4() {
         libc::AF_INET
@@ -331,7 +331,8 @@ fn exact_request(local: Endpoint, remote: Endpoint) -> [u8; 56] {
     request
 }
 
-/// Encodes the common part of a request, without an interface or a cookie (`INET_DIAG_NOCOOKIE`).
+/// Encodes the common part of all requests. It names no interface and no cookie
+/// (`INET_DIAG_NOCOOKIE`).
 fn request_head(family: libc::c_int, protocol: libc::c_int, states: States) -> [u8; 56] {
     let mut request = [0; 56];
     request[0] = u8::try_from(family).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! The search for the target's sockets if the target runs on this host: in our own network
-//! namespace or in another one, as containers do.
+//! The search for the target's sockets if the target runs on this host, in lagtrace's own network
+//! namespace or in another one (such as a container's).
 
 use std::fmt;
 use std::net::TcpStream;
@@ -16,20 +16,20 @@ mod search;
 
 pub use search::{find_server, find_server_in};
 
-/// Maximum number of listening sockets of one port that are examined.
+/// Maximum number of listening sockets on one port that are examined.
 const MOST_LISTENERS: usize = 256;
 
-/// A connection of this process, as seen from our side.
+/// A connection of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnFlow {
-    /// Our end.
+    /// Local end of the connection.
     pub local: Endpoint,
-    /// The target's end.
+    /// The target's end of the connection.
     pub remote: Endpoint,
 }
 
 impl OwnFlow {
-    /// Returns the ends of a connected stream; `None` if it is no longer connected.
+    /// Returns the two ends of a connected stream; `None` if it is no longer connected.
     pub fn of(stream: &TcpStream) -> Option<Self> {
         Some(Self {
             local: Endpoint::from(stream.local_addr().ok()?),
@@ -44,10 +44,11 @@ impl fmt::Display for OwnFlow {
     }
 }
 
-/// A process that holds the target's listening socket, or the remote end of our connection.
+/// A process that holds the target's listening socket, or the remote end of a connection of this
+/// process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerProcess {
-    /// PID in our PID namespace.
+    /// PID in lagtrace's own PID namespace.
     pub pid: u32,
     /// Process name (`comm`).
     pub name: String,
@@ -64,9 +65,9 @@ pub struct Server {
 /// The result of the search for the target on this host.
 #[derive(Debug, Default)]
 pub struct Search {
-    /// Program of the target; `None` if the search did not find it on this host.
+    /// The target's program; `None` if it was not found on this host.
     pub server: Option<Server>,
-    /// Notes on what could not be searched.
+    /// Notes on parts that could not be searched.
     pub notes: Vec<Note>,
 }
 
@@ -76,44 +77,61 @@ impl Server {
         &self.namespace
     }
 
-    /// Returns the target's address as the server itself sees it. It differs from the address that
-    /// we connect to if there is NAT on the path.
+    /// Returns the target's address as the server sees it. With NAT on the path, it differs from
+    /// the address that this process connects to.
     pub fn endpoint(&self) -> Endpoint {
         self.endpoint
     }
 
-    /// Returns the processes that hold the listener (a master and its workers, by ascending PID);
-    /// empty if this user is not permitted to see them.
+    /// Returns the processes that hold the listener (a master and its workers), by PID. The list is
+    /// empty if the user may not see them.
     pub fn processes(&self) -> &[ServerProcess] {
         &self.processes
     }
 
-    /// Returns the target's listening queues and the SYN backlog of the server's namespace.
+    /// Returns the target's listening queues and their limits in the server's namespace.
     ///
     /// # Errors
-    /// `CAP_SYS_ADMIN` is missing, or `sock_diag` fails.
+    /// Returns an error if `CAP_SYS_ADMIN` is missing, or if `sock_diag` fails.
     pub fn listeners(&self) -> Result<Vec<ListenerSample>, HostError> {
         let mut listeners = DiagSocket::open_in(&self.namespace)?.listeners(self.endpoint)?;
-        let backlog = self.syn_backlog();
+        let limits = self.queue_limits();
         for listener in &mut listeners {
-            listener.syn_backlog = backlog;
+            limits.apply(listener);
         }
         Ok(listeners)
     }
 
-    /// Returns `net.ipv4.tcp_max_syn_backlog` in the server's namespace, which also applies to
-    /// IPv6.
-    pub fn syn_backlog(&self) -> Option<u32> {
-        let backlog = self.namespace.sysctl("net/ipv4/tcp_max_syn_backlog").ok()?;
-        u32::try_from(backlog).ok()
+    /// Returns the kernel's limits on listening queues in the server's namespace.
+    pub(super) fn queue_limits(&self) -> QueueLimits {
+        let read = |name| u32::try_from(self.namespace.sysctl(name).ok()?).ok();
+        QueueLimits {
+            syn_backlog: read("net/ipv4/tcp_max_syn_backlog"),
+            somaxconn: read("net/core/somaxconn"),
+        }
     }
 
-    /// Returns the server's socket for one of our connections; `None` if there is no such socket.
+    /// Returns the server's socket of this connection; `None` if there is no such socket.
     ///
     /// # Errors
-    /// `CAP_SYS_ADMIN` is missing, or `sock_diag` fails.
+    /// Returns an error if `CAP_SYS_ADMIN` is missing, or if `sock_diag` fails.
     pub fn far_end(&self, flow: OwnFlow) -> Result<Option<SocketRecord>, HostError> {
         far_end(&mut DiagSocket::open_in(&self.namespace)?, flow)
+    }
+}
+
+/// The kernel's limits on listening queues, which apply to IPv4 and IPv6.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueueLimits {
+    syn_backlog: Option<u32>,
+    somaxconn: Option<u32>,
+}
+
+impl QueueLimits {
+    /// Adds the limits to a sample.
+    pub(super) fn apply(self, listener: &mut ListenerSample) {
+        listener.syn_backlog = self.syn_backlog;
+        listener.somaxconn = self.somaxconn;
     }
 }
 
@@ -129,8 +147,8 @@ fn listening(diag: &mut DiagSocket, endpoint: Endpoint) -> Result<Vec<SocketReco
     Ok(records)
 }
 
-/// Returns the socket at the remote end of `flow`: the socket with both ends reversed, or, if the
-/// target's address is translated on the path, the socket whose peer is our end.
+/// Returns the socket at the remote end of `flow`. If NAT translates the target's address, finds
+/// the socket by its peer, which is the local end of `flow`.
 fn far_end(diag: &mut DiagSocket, flow: OwnFlow) -> Result<Option<SocketRecord>, HostError> {
     let exact = diag.find(flow.remote, flow.local)?;
     if exact.is_some() || flow.local.addr.is_loopback() {

@@ -5,10 +5,10 @@ use lagtrace_core::observed::sockets::{Ends, LiveSocket, Protocol, Queues, Socke
 use super::record::SocketRecord;
 use super::unix::UnixRecord;
 
-/// A socket, with the keys that link it to processes.
+/// A socket, with the numbers that link it to processes and to a control group.
 pub(super) struct Found {
     pub(super) socket: LiveSocket,
-    /// Inode of the descriptors that refer to the socket; 0 if there are none.
+    /// Inode number of the socket's descriptors; 0 if no process holds it.
     pub(super) inode: u32,
     /// Number of the creator's control group.
     pub(super) cgroup: Option<u64>,
@@ -50,7 +50,7 @@ impl Found {
         }
     }
 
-    /// Converts a Unix socket; the kernel does not report the control group of a Unix socket.
+    /// Converts a Unix socket. The kernel does not report its control group.
     pub(super) fn unix(namespace: Option<u64>, record: UnixRecord) -> Self {
         let ends = Ends::Unix {
             path: record.path,
@@ -87,7 +87,7 @@ fn owned_by(uid: u32) -> SocketOwner {
     }
 }
 
-/// Returns a socket for which only these fields are known.
+/// Returns a socket in which only the given fields are set.
 fn plain(
     namespace: Option<u64>,
     protocol: Protocol,

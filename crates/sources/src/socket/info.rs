@@ -1,17 +1,17 @@
-//! The full `struct tcp_info` (`include/uapi/linux/tcp.h`), with the length of any kernel.
+//! The full `struct tcp_info` (`include/uapi/linux/tcp.h`). Its length depends on the kernel.
 
 use lagtrace_core::observed::sockets::{Recovery, TcpInfo};
 
 use crate::netlink::message::{u32_at, u64_at};
 
-/// Number of bytes of the oldest version of the structure, which all kernels provide.
+/// Number of bytes in the oldest version of the structure. All kernels provide these.
 const OLDEST: usize = 104;
-/// `TCPI_OPT_WSCALE`: both sides scale their windows.
+/// `TCPI_OPT_WSCALE`: both ends scale their windows.
 const OPT_WSCALE: u8 = 4;
-/// Slow start threshold before any loss has set it (`TCP_INFINITE_SSTHRESH`).
+/// Slow start threshold before any loss (`TCP_INFINITE_SSTHRESH`).
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// Parses `struct tcp_info`; returns `None` if it is shorter than its oldest version.
+/// Parses `struct tcp_info`; `None` if it is shorter than the oldest version.
 pub(super) fn parse(info: &[u8]) -> Option<TcpInfo> {
     if info.len() < OLDEST {
         return None;
@@ -72,7 +72,7 @@ pub(super) fn parse(info: &[u8]) -> Option<TcpInfo> {
 }
 
 /// Splits the byte with the bit fields `tcpi_snd_wscale` and `tcpi_rcv_wscale`. The first of them
-/// is the low half on little-endian hosts.
+/// is the lower half on little-endian hosts, and the upper half on others.
 fn scales_of(byte: u8) -> [u8; 2] {
     let (low, high) = (byte & 0x0f, byte >> 4);
     if cfg!(target_endian = "little") {

@@ -28,8 +28,9 @@ const SETTINGS: [&str; 20] = [
     "net/unix/max_dgram_qlen",
 ];
 
-/// Reads the settings in `namespace`. A setting that does not exist there applies to the whole host
-/// and is read in our own namespace. A setting that cannot be read in either is left out.
+/// Reads the settings in `namespace`. A setting that does not exist there applies to the whole
+/// host, and is read in lagtrace's own namespace. A setting that cannot be read there either is
+/// left out.
 pub fn read(namespace: &NetworkNamespace) -> KernelLimits {
     let own = NetworkNamespace::own().ok();
     let settings = SETTINGS.into_iter().filter_map(|name| {

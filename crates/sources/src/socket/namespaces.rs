@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, btree_map};
 use super::process;
 use crate::privilege::{self, HostError, NetworkNamespace};
 
-/// Maximum number of network namespaces that are searched in addition to our own.
+/// Maximum number of network namespaces that are searched in addition to lagtrace's own.
 const MOST_NAMESPACES: usize = 256;
 
-/// The network namespaces of this host that have processes, our own first.
+/// The network namespaces of this host that have processes. The first one is lagtrace's own.
 pub(super) struct Namespaces {
     own: Option<NetworkNamespace>,
     others: Option<btree_map::IntoIter<u64, u32>>,
-    /// The error of the first namespace that we are not permitted to examine.
+    /// The error of the first namespace that lagtrace may not examine.
     pub(super) refusal: Option<HostError>,
 }
 
@@ -25,7 +25,7 @@ impl Namespaces {
         }
     }
 
-    /// Returns one process of each other namespace, by the namespace's inode.
+    /// Returns the other namespaces: one process of each, by the namespace's inode number.
     fn list_others(&mut self) -> BTreeMap<u64, u32> {
         let own = NetworkNamespace::own().map_or(0, |own| own.id());
         let mut others = BTreeMap::new();

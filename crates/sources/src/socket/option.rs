@@ -1,9 +1,9 @@
-//! Options of a socket that another process holds, read and set through a duplicate of its
-//! descriptor. The process is neither stopped nor traced.
+//! Options of a socket that another process holds. They are read and set through a duplicate of the
+//! socket's descriptor. The process is neither stopped nor traced.
 //!
-//! The duplicate refers to the same socket, so while it exists, a `close` by that process would not
-//! send a FIN. The duplicate is therefore dropped as soon as the options are read, some
-//! microseconds later.
+//! The duplicate refers to the same socket. While it exists, a `close` by that process does not
+//! send a FIN. The duplicate is therefore closed as soon as the options are read, some microseconds
+//! later.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,12 +25,12 @@ pub struct SocketOptions {
     pub nodelay: Option<bool>,
     /// `TCP_CORK`.
     pub cork: Option<bool>,
-    /// `TCP_QUICKACK`: true if not in ping-pong mode at this instant.
+    /// `TCP_QUICKACK`: true if ACKs are currently not delayed (no ping-pong mode).
     pub quickack: Option<bool>,
 }
 
-/// Reads the options of `socket`; returns `None` if the descriptor now refers to a later socket
-/// with another cookie.
+/// Reads the options of `socket`; `None` if the descriptor now refers to another socket, which has
+/// a different cookie.
 pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<SocketOptions> {
     (sockopt::socket_cookie(socket).ok()? == cookie).then(|| SocketOptions {
         nodelay: sockopt::tcp_nodelay(socket).ok(),
@@ -39,11 +39,11 @@ pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<SocketOptions> {
     })
 }
 
-/// `TCP_NODELAY` switched on at the remote end of one of our connections, whose server runs on this
-/// host. Dropping this value restores the previous setting.
+/// `TCP_NODELAY`, switched on at the remote end of a connection of this process. The server runs on
+/// this host. Dropping this value restores the previous setting.
 ///
-/// Both changes are logged. If this process is killed (SIGKILL), the option stays set, but only on
-/// that one connection, which ends with the process.
+/// Both changes are logged. If this process is killed (SIGKILL), the option stays on, but only for
+/// this connection, which ends with the process.
 #[derive(Debug)]
 pub struct ForeignOption {
     process: ProcessHandle,
@@ -58,8 +58,9 @@ impl ForeignOption {
     /// Switches `TCP_NODELAY` on at the server's end of `flow` and reports the change in `log`.
     ///
     /// # Errors
-    /// `flow` is not a live connection of this process; its remote end is not on this host; or
-    /// `CAP_SYS_PTRACE` (or, for another namespace, `CAP_SYS_ADMIN`) is missing.
+    /// Returns an error if `flow` is not a live connection of this process, if its remote end is
+    /// not on this host, or if `CAP_SYS_PTRACE` (for another namespace, `CAP_SYS_ADMIN`) is
+    /// missing.
     pub fn set_nodelay(
         server: &Server,
         flow: OwnFlow,
@@ -73,14 +74,15 @@ impl ForeignOption {
             return Ok(guard);
         }
         if let Err(e) = sockopt::set_tcp_nodelay(&socket, true) {
-            guard.was_on = true; // nothing was changed, nothing is put back
+            guard.was_on = true; // nothing was changed, so nothing is restored
             return Err(guard.failed("setting", e));
         }
         guard.report("was off and has been switched on");
         Ok(guard)
     }
 
-    /// Finds the server's end of `flow`, which must be our connection, without changing it.
+    /// Finds the server's end of `flow`, which must be a connection of this process. Changes
+    /// nothing.
     fn hold(server: &Server, flow: OwnFlow, log: Sender<Note>) -> Result<Self, HostError> {
         prove_ours(flow)?;
         let gone = || HostError::Gone {
@@ -106,12 +108,12 @@ impl ForeignOption {
     /// Returns true if the option is on now.
     ///
     /// # Errors
-    /// The connection ended.
+    /// Returns an error if the connection has ended.
     pub fn is_on(&self) -> Result<bool, HostError> {
         sockopt::tcp_nodelay(&self.socket()?).map_err(|e| self.failed("reading", e))
     }
 
-    /// Returns a duplicate of the socket, verified to be the same socket as at first.
+    /// Returns a duplicate of the socket, after checking that it is still the same socket.
     fn socket(&self) -> Result<OwnedFd, HostError> {
         let socket = self.process.duplicate(self.fd)?;
         let cookie = sockopt::socket_cookie(&socket).map_err(|e| self.failed("reading", e))?;
@@ -134,7 +136,7 @@ impl ForeignOption {
         HostError::new(operation, error.into(), Capability::SysPtrace)
     }
 
-    /// Sends a note to the log; a closed log is not an error.
+    /// Writes a note to the log. A closed log is not an error.
     fn report(&self, what: &str) {
         let note = Note {
             id: "what-if-option".to_owned(),
@@ -159,7 +161,7 @@ impl Drop for ForeignOption {
     }
 }
 
-/// Returns an error unless the flow is between this process and its peer.
+/// Returns an error unless `flow` is a connection of this process.
 fn prove_ours(flow: OwnFlow) -> Result<(), HostError> {
     let record = DiagSocket::open()?.find(flow.local, flow.remote)?;
     let held = privilege::sockets_of(std::process::id(), usize::MAX)?;
@@ -171,7 +173,7 @@ fn prove_ours(flow: OwnFlow) -> Result<(), HostError> {
         })
 }
 
-/// Returns the process and descriptor that hold the socket; the server's own processes are tried
+/// Returns the process and the descriptor that hold the socket. The server's processes are searched
 /// first.
 fn holder(server: &Server, record: &SocketRecord) -> Result<Option<process::Holder>, HostError> {
     let wanted = HashSet::from([record.inode]);

@@ -1,4 +1,4 @@
-//! Every socket option that affects latency.
+//! All socket options that affect latency.
 
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use lagtrace_core::observed::sockets::LiveOptions;
 use rustix::net::sockopt;
 
-/// Flags for buffers whose size the application has set: send buffer, receive buffer
+/// Flags that say that the application has set the size of the send buffer or of the receive buffer
 /// (`include/uapi/linux/socket.h`).
 const SOCK_SNDBUF_LOCK: u32 = 1;
 const SOCK_RCVBUF_LOCK: u32 = 2;
-/// `SO_BUF_LOCK` (`include/uapi/asm-generic/socket.h`); libc lacks it.
+/// `SO_BUF_LOCK` (`include/uapi/asm-generic/socket.h`), which libc does not define.
 const SO_BUF_LOCK: libc::c_int = 72;
 
-/// Reads the options; returns `None` if the descriptor now refers to a later socket with another
+/// Reads the options; `None` if the descriptor now refers to another socket, which has a different
 /// cookie.
 pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
     if sockopt::socket_cookie(socket).ok()? != cookie {
@@ -29,7 +29,7 @@ pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
         nodelay,
         cork: sockopt::tcp_cork(socket).ok(),
         quickack: sockopt::tcp_quickack(socket).ok(),
-        // Sockets other than TCP accept the option and ignore it.
+        // Sockets other than TCP sockets accept the option but ignore it.
         keepalive: nodelay.and(sockopt::socket_keepalive(socket).ok()),
         keepalive_idle_ns: sockopt::tcp_keepidle(socket).ok().map(nanos),
         keepalive_interval_ns: sockopt::tcp_keepintvl(socket).ok().map(nanos),
@@ -54,8 +54,8 @@ pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
 fn number(socket: &impl AsFd, level: libc::c_int, name: libc::c_int) -> Option<u32> {
     let mut value: u32 = 0;
     let mut len = size_of::<u32>() as libc::socklen_t;
-    // SAFETY: `value` is valid for writing `len` bytes, and the descriptor is
-    // open for as long as it is borrowed.
+    // SAFETY: `value` is valid for writing `len` bytes, and the descriptor stays open while it is
+    // borrowed.
     #[allow(unsafe_code)]
     let outcome = unsafe {
         libc::getsockopt(

@@ -1,5 +1,5 @@
-//! The holders of a dump's sockets, remembered from one dump to the next, and the options of these
-//! sockets.
+//! The holders of sockets, and the options of these sockets. Holders are remembered between the
+//! dumps of a namespace's sockets.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -13,19 +13,19 @@ use crate::privilege::{HostError, ProcessHandle};
 
 /// Minimum interval between two listings of the processes.
 const RENEWAL: Duration = Duration::from_secs(1);
-/// Maximum number of processes kept open by a descriptor.
+/// Maximum number of processes for which an open handle is kept.
 const MOST_HANDLES: usize = 256;
 
-/// The processes that are searched for holders.
+/// The processes that can be holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Candidates {
-    /// Our own process only.
+    /// Only this process.
     Own,
     /// The processes of a network namespace.
     Namespace(u64),
 }
 
-/// Holders of sockets, by inode.
+/// Holders of sockets, by the socket's inode number.
 #[derive(Debug)]
 pub(super) struct Owners {
     candidates: Candidates,
@@ -38,7 +38,7 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// Creates an empty set of holders; `pids` are searched first.
+    /// Creates an empty set of holders. The processes `pids` are searched first.
     pub(super) fn new(candidates: Candidates, pids: Vec<u32>) -> Self {
         Self {
             candidates,
@@ -51,8 +51,8 @@ impl Owners {
         }
     }
 
-    /// Finds the holders of these sockets, as far as permitted, with at most one search per call.
-    /// The list of processes is renewed at most once per second.
+    /// Finds the holders of these sockets, if the user may see them. If some stay unknown, the list
+    /// of processes is read again and searched, at most once per second.
     pub(super) fn learn(&mut self, wanted: &HashSet<u32>) {
         if self.knows(wanted) {
             return;
@@ -89,7 +89,7 @@ impl Owners {
         self.by_inode.contains_key(&inode)
     }
 
-    /// Returns the owner of a socket and its options, as far as they can be read now.
+    /// Returns the owner of a socket and its options. Options that cannot be read are `None`.
     pub(super) fn inspect(&mut self, record: &SocketRecord) -> (SocketOwner, SocketOptions) {
         let Some(&(pid, fd)) = self.by_inode.get(&record.inode) else {
             return (SocketOwner::Unnamed, SocketOptions::default());
@@ -121,8 +121,8 @@ impl Owners {
         (owner, options.unwrap_or_default())
     }
 
-    /// Returns the first refusal if no socket's options could be read. If any could be read, the
-    /// refusal did not matter.
+    /// Returns the first refusal if no socket's options could be read. If some could be read, the
+    /// refusal does not matter.
     pub(super) fn take_refusal(&mut self) -> Option<HostError> {
         self.refusal.take().filter(|_| !self.has_read)
     }

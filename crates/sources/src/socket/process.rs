@@ -1,4 +1,4 @@
-//! Processes of this host and the sockets that they hold, as listed in `/proc`.
+//! Processes of this host and their sockets, as listed in `/proc`.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -7,13 +7,13 @@ use crate::privilege::{self, HostError};
 
 /// Maximum number of processes that are examined.
 const MOST_PROCESSES: usize = 32_768;
-/// Maximum number of descriptors examined in one search.
+/// Maximum number of descriptors that are examined in one search.
 const MOST_DESCRIPTORS: usize = 200_000;
 
-/// A holder of a socket: process and descriptor.
+/// A holder of a socket: its PID and the descriptor's number.
 pub(super) type Holder = (u32, u32);
 
-/// Returns the processes of this host, ascending.
+/// Returns the PIDs of this host's processes in ascending order.
 pub(super) fn pids() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -21,8 +21,8 @@ pub(super) fn pids() -> Vec<u32> {
     pids.into_iter().collect()
 }
 
-/// Returns the processes whose main thread is in network namespace `id`, as far as this is
-/// permitted to be read, and the first refusal.
+/// Returns the processes whose main thread is in network namespace `id`, and the first error.
+/// Processes that the user may not examine are left out.
 pub(super) fn pids_in_namespace(id: u64) -> (Vec<u32>, Option<HostError>) {
     let mut refusal = None;
     let mut pids = pids();
@@ -37,7 +37,7 @@ pub(super) fn pids_in_namespace(id: u64) -> (Vec<u32>, Option<HostError>) {
     (pids, refusal)
 }
 
-/// Returns the process's `comm`: at most 15 bytes, control characters replaced.
+/// Returns the process's name (`comm`): at most 15 bytes, with control characters replaced.
 pub(super) fn name(pid: u32) -> String {
     let text = privilege::read_bounded(&format!("/proc/{pid}/comm"), 64).unwrap_or_default();
     let printable = |c: char| if c.is_control() { '?' } else { c };
@@ -47,13 +47,14 @@ pub(super) fn name(pid: u32) -> String {
 /// The result of a search for holders.
 #[derive(Debug, Default)]
 pub(super) struct Holders {
-    /// Holders by the inode of the socket; a socket may have several after a `fork`.
+    /// Holders by the socket's inode number. After a `fork`, a socket has several holders.
     pub(super) by_inode: HashMap<u32, Vec<Holder>>,
-    /// First refusal, if a process could not be examined.
+    /// The first error, if a process could not be examined.
     pub(super) refusal: Option<HostError>,
 }
 
-/// Searches `pids` for the holders of the sockets in `wanted`; `None`: of all sockets.
+/// Searches the processes `pids` for the holders of the sockets in `wanted`; `None`: of all
+/// sockets.
 pub(super) fn holders(pids: &[u32], wanted: Option<&HashSet<u32>>) -> Holders {
     let mut found = Holders::default();
     let mut left = MOST_DESCRIPTORS;

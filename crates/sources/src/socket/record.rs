@@ -1,5 +1,5 @@
-//! A socket's record of `sock_diag` (`include/uapi/linux/inet_diag.h`). No length is trusted,
-//! because newer kernels append fields.
+//! A socket's record in a `sock_diag` reply (`include/uapi/linux/inet_diag.h`). Its length depends
+//! on the kernel, because newer kernels append fields.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -14,39 +14,39 @@ use crate::netlink::message::{array_at, be16_at, text, u32_at, u64_at};
 
 /// Bytes of `struct inet_diag_msg`.
 const RECORD_BYTES: usize = 72;
-/// Attributes that are read.
+/// Attributes that are used.
 const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_CONG: u16 = 4;
 const INET_DIAG_SKMEMINFO: u16 = 7;
 const INET_DIAG_CGROUP_ID: u16 = 21;
-/// Maximum length of the name of a congestion control (`TCP_CA_NAME_MAX`).
+/// Maximum length of the name of a congestion control algorithm, in bytes (`TCP_CA_NAME_MAX`).
 const CONGESTION_NAME_BYTES: usize = 16;
 
 /// A TCP state (`include/net/tcp_states.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum TcpState {
-    /// Data may flow both ways.
+    /// Open; data can flow in both directions.
     Established = 1,
     /// A SYN was sent.
     SynSent = 2,
     /// A SYN was received and answered.
     SynRecv = 3,
-    /// We closed; our FIN is not acknowledged.
+    /// The local end has closed; its FIN is not acknowledged.
     FinWait1 = 4,
-    /// We closed; the peer has not.
+    /// The local end has closed; the peer has not.
     FinWait2 = 5,
-    /// Closed by both; waiting for stray segments.
+    /// Both ends have closed; the socket waits for late segments.
     TimeWait = 6,
     /// No connection.
     Close = 7,
-    /// The peer closed; we have not.
+    /// The peer has closed; the local end has not.
     CloseWait = 8,
-    /// Both closed; our FIN is not acknowledged.
+    /// Both ends have closed; the local end's FIN is not acknowledged.
     LastAck = 9,
     /// Waiting for connections.
     Listen = 10,
-    /// Both closed at the same time.
+    /// Both ends closed at the same time.
     Closing = 11,
 }
 
@@ -66,7 +66,7 @@ impl TcpState {
         Self::Closing,
     ];
 
-    /// Returns the name as `ss` writes it.
+    /// Returns the state's name as in the output of `ss`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Established => "ESTAB",
@@ -83,7 +83,7 @@ impl TcpState {
         }
     }
 
-    /// Returns the state with this number; `None` if no kernel defines it yet.
+    /// Returns the state with this number; `None` if the number is unknown.
     pub(crate) fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|&state| state as u8 == number)
     }
@@ -94,28 +94,28 @@ impl TcpState {
     }
 }
 
-/// The timer pending on a socket (`idiag_timer`).
+/// The pending timer of a socket (`idiag_timer`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketTimer {
-    /// No timer that the kernel reports.
+    /// No timer, or one that the kernel does not report.
     Off,
     /// Retransmission, early retransmission or tail-loss probe.
     Retransmission,
-    /// The keep-alive timer, or the timer that limits how long a closing socket stays.
+    /// The keep-alive timer, or the timer that ends a closing socket.
     KeepAlive,
     /// The end of TIME_WAIT.
     TimeWait,
-    /// The timer for the next probe of a closed window, or of data that waits with nothing in
+    /// The timer for the next window probe, or for sending data that waits while nothing is in
     /// flight.
     Probe,
-    /// A delayed ACK: reported only by kernels newer than 6.18.
+    /// A delayed ACK; only reported by kernels newer than 6.18.
     DelayedAck,
-    /// A timer that this program does not know.
+    /// A timer with an unknown number.
     Unknown(u8),
 }
 
 impl SocketTimer {
-    /// Returns the name; `None` if no timer is pending.
+    /// Returns the timer's name; `None` if no timer is pending.
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
             Self::Off => return None,
@@ -154,28 +154,29 @@ pub struct SocketRecord {
     pub timer: (SocketTimer, Duration),
     /// Unique number of the socket in the kernel (`SO_COOKIE`).
     pub cookie: u64,
-    /// Inode of the descriptors that refer to the socket; 0 if there are none.
+    /// Inode number of the socket's descriptors; 0 if no process holds it.
     pub inode: u32,
-    /// User id of the socket's creator.
+    /// User ID of the socket's creator.
     pub uid: u32,
-    /// Bytes not yet read; for a listener the accept queue, in connections.
+    /// Bytes that have not been read; for a listener, number of connections in the accept queue.
     pub receive_queue: u32,
-    /// Bytes not yet acknowledged; for a listener the limit of the accept queue.
+    /// Bytes that are not acknowledged; for a listener, maximum length of the accept queue.
     pub send_queue: u32,
-    /// Fields of `tcp_info`; `None` for a listener and for sockets in SYN_RECV or TIME_WAIT.
+    /// Selected fields of `tcp_info`; `None` for a listener and for sockets in SYN_RECV or
+    /// TIME_WAIT.
     pub tcp: Option<TcpSample>,
     /// All fields of `tcp_info`.
     pub info: Option<TcpInfo>,
-    /// Buffers; `None` if the kernel does not report them.
+    /// Buffer sizes and limits; `None` if the kernel does not report them.
     pub memory: Option<Buffers>,
-    /// Name of the congestion control.
+    /// Name of the congestion control algorithm.
     pub congestion: Option<String>,
     /// Number of the creator's control group (since Linux 5.9).
     pub cgroup: Option<u64>,
 }
 
-/// Parses a record from a message's payload; returns `None` if it is shorter than in any kernel, or
-/// does not describe an IP socket in a known state.
+/// Parses a record from a message's payload; `None` if it is shorter than in any kernel, or does
+/// not describe an IP socket in a known state.
 pub fn parse(payload: &[u8]) -> Option<SocketRecord> {
     if payload.len() < RECORD_BYTES {
         return None;
@@ -222,7 +223,7 @@ pub fn parse(payload: &[u8]) -> Option<SocketRecord> {
     Some(record)
 }
 
-/// Returns the address at `at`, in the canonical form of endpoints.
+/// Returns the IP address at `at`; `None` if it is truncated or `family` is another family.
 fn address(family: u8, payload: &[u8], at: usize) -> Option<IpAddr> {
     match i32::from(family) {
         libc::AF_INET => Some(IpAddr::V4(Ipv4Addr::from(array_at::<4>(payload, at)?))),
@@ -242,12 +243,12 @@ pub(super) fn memory(value: &[u8]) -> Option<Buffers> {
     })
 }
 
-/// Parses `struct tcp_info` with the length of any kernel. Fields beyond its end are zero or
-/// unknown; returns `None` if it is shorter than its oldest version.
+/// Parses `struct tcp_info`; `None` if it is shorter than the oldest version. Fields that the
+/// kernel does not provide are zero or `None`.
 pub(crate) fn tcp_sample(info: &[u8], receive_queue: u32, send_queue: u32) -> Option<TcpSample> {
     let micros = |at| u32_at(info, at).map(|us| Duration::from_micros(u64::from(us)));
     let long_micros = |at| Duration::from_micros(u64_at(info, at).unwrap_or(0));
-    let total_retrans = u32_at(info, 100)?; // the last field of the oldest part
+    let total_retrans = u32_at(info, 100)?; // the last field of the oldest version
     Some(TcpSample {
         rto: micros(8)?,
         ato: micros(12)?,
@@ -260,7 +261,7 @@ pub(crate) fn tcp_sample(info: &[u8], receive_queue: u32, send_queue: u32) -> Op
         total_retrans,
         notsent_bytes: u32_at(info, 144).unwrap_or(0),
         min_rtt: u32_at(info, 148)
-            .filter(|&us| us != u32::MAX) // the filter has seen no sample
+            .filter(|&us| us != u32::MAX) // the kernel has no measurement yet
             .map(|us| Duration::from_micros(u64::from(us))),
         busy: long_micros(168),
         rwnd_limited: long_micros(176),

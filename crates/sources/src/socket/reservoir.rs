@@ -1,7 +1,7 @@
-//! A bounded, unbiased sample of a stream of unknown length.
+//! A sample of limited size, evenly selected from a stream of unknown length.
 
-/// A sample of at most `most` items among all offered items, each selected with the same
-/// probability (Vitter's algorithm R). Deterministic: the same stream gives the same sample.
+/// A sample of at most `most` of the offered items. All items have the same chance to be selected
+/// (Vitter's algorithm R). The same stream always gives the same sample.
 #[derive(Debug)]
 pub(super) struct Reservoir<T> {
     kept: Vec<T>,
@@ -21,7 +21,7 @@ impl<T> Reservoir<T> {
         }
     }
 
-    /// Offers one item; `make` is called only if the item is kept.
+    /// Offers one item. `make` is called only if the item is selected.
     pub(super) fn offer(&mut self, make: impl FnOnce() -> T) {
         self.offered += 1;
         if self.kept.len() < self.most {
@@ -34,7 +34,7 @@ impl<T> Reservoir<T> {
         }
     }
 
-    /// Returns the kept items, unordered.
+    /// Returns the selected items, in no order.
     pub(super) fn into_items(self) -> Vec<T> {
         self.kept
     }

@@ -1,10 +1,11 @@
-//! Periodic sampling of a load's sockets while the load runs, because the server's sockets are gone
-//! once it has ended.
+//! Periodic sampling of the sockets of load connections. The server's sockets have to be sampled
+//! while the load runs, because they no longer exist afterwards.
 //!
-//! The result is two bounded, unbiased samples: one of our own sockets, and one of their remote
-//! ends if the server runs on this host. Together they have at most [`SamplerPlan::most_samples`]
-//! samples, in order of time. Options are read only from sockets that are kept. A poll that takes
-//! long is followed by a longer pause, so that polling uses at most a tenth of one processor.
+//! The result is two sets of samples, which are selected evenly and limited in size. One set is of
+//! this process's sockets. The other one is of the sockets at the server's end, if the server runs
+//! on this host. Together they have at most [`SamplerPlan::most_samples`] entries, in order of
+//! time. Options are read only for selected sockets. A slow poll is followed by a longer pause, so
+//! that polling uses at most a tenth of one processor.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -20,28 +21,29 @@ use super::reservoir::Reservoir;
 use super::watch::{OwnWatch, PeerWatch};
 use crate::privilege::HostError;
 
-/// Maximum run time of a sampler that is not stopped.
+/// Maximum run time of a sampler.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// Minimum pause between polls, as a multiple of the time that a poll takes.
+/// Minimum pause after a poll, as a multiple of the poll's duration.
 const PAUSE_PER_LOOK: u32 = 9;
 
-/// The plan of a sampler: sockets, period and limits.
+/// The settings of a sampler: sockets, period and limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplerPlan {
-    /// Role of the target.
+    /// Role of the target: the server under investigation or its twin.
     pub target: TargetId,
-    /// Addresses of the target as our connections see them.
+    /// Addresses of the target to which this process connects.
     pub remotes: Vec<Endpoint>,
-    /// Time from one poll to the next.
+    /// Interval between polls.
     pub period: Duration,
-    /// Maximum number of samples returned, half of them for each side.
+    /// Maximum number of samples returned. If the server runs on this host, half of them are for
+    /// its sockets.
     pub most_samples: usize,
-    /// Phase at the start.
+    /// Phase at the beginning.
     pub phase: Phase,
 }
 
 impl SamplerPlan {
-    /// Creates a plan of a poll every 100 ms and at most 2,000 samples.
+    /// Creates settings with a poll every 100 ms and at most 2,000 samples.
     pub fn new(target: TargetId, remote: Endpoint, phase: Phase) -> Self {
         Self {
             target,
@@ -60,7 +62,7 @@ pub struct Sampler {
     thread: Option<JoinHandle<Vec<Event>>>,
 }
 
-/// An order to a running sampler.
+/// A command to a running sampler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Enter(Phase),
@@ -68,11 +70,12 @@ enum Order {
 }
 
 impl Sampler {
-    /// Starts sampling our sockets to the plan's remotes and, with `server`, their remote ends.
+    /// Starts to sample this process's sockets to the plan's remotes and, with `server`, their
+    /// remote ends.
     ///
     /// # Errors
-    /// The kernel has no `sock_diag`, `CAP_SYS_ADMIN` is missing for the server's namespace, or no
-    /// thread can be started.
+    /// Returns an error if the kernel has no `sock_diag`, if `CAP_SYS_ADMIN` is missing for the
+    /// server's namespace, or if no thread can be started.
     pub fn start(plan: SamplerPlan, server: Option<&Server>) -> Result<Self, HostError> {
         let own = OwnWatch::open(plan.remotes.clone())?;
         let peer = server.map(PeerWatch::open).transpose()?;
@@ -96,15 +99,15 @@ impl Sampler {
         self.order(Order::Enter(phase));
     }
 
-    /// Polls one last time and stops. Returns, in time order, the samples, the state of each
-    /// listener when its queue was longest, and the notes.
+    /// Polls one last time and stops. Returns in order of time: the samples, each listener with its
+    /// longest queue, and the notes.
     pub fn stop(mut self) -> Vec<Event> {
         self.order(Order::Stop);
         let thread = self.thread.take();
         thread.and_then(|t| t.join().ok()).unwrap_or_default()
     }
 
-    /// Sends an order; a sampler that has ended ignores it.
+    /// Sends a command. A sampler that has ended ignores it.
     fn order(&self, order: Order) {
         if let Some(orders) = &self.orders {
             orders.send(order).unwrap_or_default();
@@ -170,8 +173,8 @@ impl Looks {
         }
     }
 
-    /// Polls both sides once. A side whose poll failed is not polled again; the remote ends are
-    /// found by our own sockets, so they end with these.
+    /// Polls both ends once. An end whose poll has failed is not polled again. The remote ends are
+    /// found through the local ones, so they are not polled after a failure of the local ends.
     fn look(&mut self) {
         if self.own_failure.is_some() {
             return;
@@ -185,7 +188,7 @@ impl Looks {
         }
     }
 
-    /// Polls our own sockets and returns their local addresses.
+    /// Polls the sockets of this process. Returns their local addresses.
     fn look_at_ours(&mut self) -> Result<HashSet<Endpoint>, HostError> {
         let (target, phase) = (self.plan.target, self.phase);
         let ours = self.own.look()?;
@@ -198,7 +201,7 @@ impl Looks {
         Ok(ours.iter().map(|record| record.local).collect())
     }
 
-    /// Polls the remote ends of the sockets with these addresses.
+    /// Polls the remote ends of the sockets with these local addresses.
     fn look_at_theirs(&mut self, locals: &HashSet<Endpoint>) -> Result<(), HostError> {
         let (target, phase) = (self.plan.target, self.phase);
         let Some(peer) = &mut self.peer else {
@@ -225,7 +228,8 @@ impl Looks {
         events
     }
 
-    /// Returns the notes on refusals, with the measurements that are missing because of them.
+    /// Returns notes on refused operations and on the measurements that are missing because of
+    /// them.
     fn notes(&mut self) -> Vec<Event> {
         let own = self.own.take_refusal();
         let peer = self.peer.as_mut().and_then(PeerWatch::take_refusal);

@@ -1,8 +1,9 @@
-//! Surveys of the sockets of this host in all network namespaces that we may enter, with their
-//! holders, options and state.
+//! Surveys of this host's sockets with their holders, options and state. They include all network
+//! namespaces that lagtrace may enter.
 //!
-//! No process is stopped or traced: the sockets are read from the kernel, their holders from
-//! `/proc`, and their options from a duplicate of the descriptor that is dropped immediately.
+//! No process is stopped or traced. The sockets are read from the kernel, and their holders from
+//! `/proc`. The options are read through a duplicate of the socket's descriptor, which is closed
+//! immediately.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -21,19 +22,19 @@ use super::options;
 use super::process;
 use crate::privilege::{HostError, ProcessHandle};
 
-/// Maximum number of sockets examined in one survey.
+/// Maximum number of sockets that are examined in one survey.
 const MOST_SOCKETS: usize = 65_536;
 /// Maximum number of sockets whose options are read in one survey.
 const MOST_OPTIONS: usize = 8192;
 /// Time after which the holders of a socket are searched again, because a process may have passed
-/// the socket on.
+/// the socket to another one.
 const HOLDERS_LAST: Duration = Duration::from_secs(1);
-/// Time after which options are read again. The interval is needed because the state of all sockets
-/// costs one request, but the options of each socket cost several system calls.
+/// Time after which options are read again. One request returns the state of all sockets, but the
+/// options of each socket cost several system calls.
 const OPTIONS_LAST: Duration = Duration::from_millis(100);
-/// Minimum pause between two searches for holders, as a multiple of the time that a search takes.
-/// It is needed because, if connections are opened and closed continuously, each survey has new
-/// sockets to search for.
+/// Minimum pause between two searches for holders, as a multiple of a search's duration. If
+/// connections are opened all the time, each survey has new sockets, and would search again without
+/// a pause.
 const PAUSE_PER_SEARCH: u32 = 9;
 
 /// Repeated surveys of sockets.
@@ -43,24 +44,24 @@ pub struct Survey {
     places: Vec<(Option<u64>, DiagSocket)>,
     entering: Option<HostError>,
     reading: Option<HostError>,
-    /// True if a refusal left a socket without its options.
+    /// True if the options of a socket could not be read.
     lacks: bool,
-    /// True if the kernel cannot report sockets of this kind.
+    /// True if the kernel cannot report UDP sockets (or, in the next field, Unix sockets).
     has_no_udp: bool,
     has_no_unix: bool,
-    /// Holders by inode, as of the last search.
+    /// Holders by the socket's inode number, from the last search.
     holders: HashMap<u32, Vec<Holder>>,
     /// End and duration of the last search for holders.
     searched: Option<(Instant, Duration)>,
-    /// Options by cookie, with the time at which they were read.
+    /// Options by socket cookie, with the time at which they were read.
     options: HashMap<u64, (Instant, LiveOptions)>,
 }
 
 impl Survey {
-    /// Opens the namespaces to search.
+    /// Opens the namespaces to be searched.
     ///
     /// # Errors
-    /// The kernel has no `sock_diag`.
+    /// Returns an error if the kernel has no `sock_diag`.
     pub fn open(choice: Choice) -> Result<Self, HostError> {
         let mut places = vec![(None, DiagSocket::open()?)];
         let mut namespaces = Namespaces::new();
@@ -88,7 +89,7 @@ impl Survey {
     /// Returns the current sockets.
     ///
     /// # Errors
-    /// The kernel gave no complete answer.
+    /// Returns an error if the kernel's reply is not complete.
     pub fn look(&mut self) -> Result<Vec<LiveSocket>, HostError> {
         let mut found = self.dump()?;
         let mut processes = Processes::default();
@@ -120,7 +121,7 @@ impl Survey {
         Ok(sockets)
     }
 
-    /// Marks the sockets that are selected.
+    /// Marks the chosen sockets.
     fn choose(&self, found: &mut [Found]) {
         let at_paths: HashSet<u32> = found
             .iter()
@@ -134,8 +135,7 @@ impl Survey {
         }
     }
 
-    /// Searches for the holders of the sockets whose holders are unknown or were found too long
-    /// ago.
+    /// Searches for the holders of sockets, unless all are known and recent.
     fn find_holders(&mut self, found: &[Found], processes: &mut Processes) {
         let inodes = found.iter().map(|each| each.inode);
         let inodes: HashSet<u32> = inodes.filter(|&inode| inode != 0).collect();
@@ -167,8 +167,8 @@ impl Survey {
             (inode, list.into_iter().map(name).collect())
         });
         self.holders = named.collect();
-        // Sockets without a holder that we are permitted to see are not searched for again at once
-        // either.
+        // Sockets whose holder is not visible get an empty entry, so that they do not cause a new
+        // search immediately.
         for inode in inodes {
             self.holders.entry(inode).or_default();
         }
@@ -180,7 +180,7 @@ impl Survey {
         holders.map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns notes on what could not be examined.
+    /// Returns notes on parts that could not be examined.
     pub fn notes(&self) -> Vec<Note> {
         let entering = self.entering.as_ref().map(|refusal| {
             refusal.note(
@@ -209,7 +209,7 @@ impl Survey {
         entering.into_iter().chain(reading).chain(lacking).collect()
     }
 
-    /// Returns all sockets that may be selected, and those that may be their remote ends.
+    /// Returns all sockets that may be chosen, and those that may be their remote ends.
     fn dump(&mut self) -> Result<Vec<Found>, HostError> {
         let (mut found, choice) = (Vec::new(), &self.choice);
         let mut add = |each: Found| {
@@ -271,13 +271,13 @@ impl Survey {
     }
 }
 
-/// The processes found in one survey.
+/// The processes that occur in one survey.
 #[derive(Default)]
 struct Processes {
     names: HashMap<u32, String>,
     groups: HashMap<u32, Membership>,
-    /// The process opened last, which is kept because sockets of one process often follow each
-    /// other.
+    /// The last process that was opened. It is kept because consecutive sockets often belong to the
+    /// same process.
     held: Option<ProcessHandle>,
 }
 

@@ -1,4 +1,4 @@
-//! A Unix socket's record of `sock_diag` (`include/uapi/linux/unix_diag.h`).
+//! A Unix socket's record in a `sock_diag` reply (`include/uapi/linux/unix_diag.h`).
 
 use lagtrace_core::observed::sockets::{Buffers, Protocol};
 
@@ -12,13 +12,13 @@ const RECORD_BYTES: usize = 16;
 const REQUEST_BYTES: usize = 24;
 /// Attributes requested: `UDIAG_SHOW_NAME`, `_PEER`, `_RQLEN`, `_MEMINFO`, `_UID`.
 const SHOW: u32 = 1 | 4 | 0x10 | 0x20 | 0x40;
-/// Attributes that are read.
+/// Attributes that are used.
 const UNIX_DIAG_NAME: u16 = 0;
 const UNIX_DIAG_PEER: u16 = 2;
 const UNIX_DIAG_RQLEN: u16 = 4;
 const UNIX_DIAG_MEMINFO: u16 = 5;
 const UNIX_DIAG_UID: u16 = 7;
-/// Maximum length of a path (`UNIX_PATH_MAX`).
+/// Maximum length of a path in bytes (`UNIX_PATH_MAX`).
 const LONGEST_PATH: usize = 108;
 
 /// A Unix socket as the kernel reports it.
@@ -26,25 +26,25 @@ const LONGEST_PATH: usize = 108;
 pub struct UnixRecord {
     /// Kind of Unix socket.
     pub protocol: Protocol,
-    /// State, encoded as TCP states are.
+    /// State, with the number of the corresponding TCP state.
     pub state: TcpState,
     /// Unique number of the socket in the kernel (`SO_COOKIE`).
     pub cookie: u64,
-    /// Inode; 0 for a connection that was not accepted yet.
+    /// Inode number; 0 for a connection that has not been accepted yet.
     pub inode: u32,
-    /// Inode of the peer.
+    /// Inode number of the peer.
     pub peer: Option<u32>,
-    /// Path that the socket is bound to; an abstract name begins with `@`.
+    /// Path that the socket is bound to. An abstract name is shown with a leading `@`.
     pub path: Option<String>,
-    /// User id of the socket's creator; `None` before Linux 5.3.
+    /// User ID of the socket's creator; `None` before Linux 5.3.
     pub uid: Option<u32>,
-    /// Bytes not yet read (for a datagram socket, of the next datagram); for a listener, the length
-    /// of the accept queue in connections.
+    /// Bytes that have not been read; for a datagram socket, only those of the next datagram. For a
+    /// listener, number of connections in the accept queue.
     pub receive_queue: u32,
-    /// Kernel memory, in bytes, of data that the peer has not read; for a listener, the limit of
+    /// Kernel memory in bytes of data that the peer has not read. For a listener, maximum length of
     /// the accept queue.
     pub send_queue: u32,
-    /// Buffers; `None` if the kernel does not report them.
+    /// Buffer sizes and limits; `None` if the kernel does not report them.
     pub memory: Option<Buffers>,
 }
 
@@ -58,8 +58,7 @@ pub(super) fn request(states: u32) -> [u8; REQUEST_BYTES] {
     request
 }
 
-/// Parses a record; returns `None` if it is shorter than in any kernel, or has an unknown kind or
-/// state.
+/// Parses a record; `None` if it is shorter than in any kernel, or has an unknown type or state.
 pub fn parse(payload: &[u8]) -> Option<UnixRecord> {
     let [family, kind, state, _] = array_at::<4>(payload, 0)?;
     if i32::from(family) != libc::AF_UNIX {
@@ -102,8 +101,8 @@ fn protocol(kind: u8) -> Option<Protocol> {
     }
 }
 
-/// Returns the printable form of a socket's name. A name that begins with a zero byte is abstract;
-/// the zero byte is shown as `@`. Control characters are replaced.
+/// Returns the printable form of a socket's name. The leading zero byte of an abstract name is
+/// shown as `@`. Control characters are replaced.
 fn path(value: &[u8]) -> Option<String> {
     let value = value.get(..value.len().min(LONGEST_PATH))?;
     let (sign, name) = match value {

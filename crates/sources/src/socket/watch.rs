@@ -1,4 +1,5 @@
-//! Polling of a load's sockets: our own, and their remote ends on this host.
+//! Polling of the sockets of load connections: those of this process, and their remote ends on this
+//! host.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -8,15 +9,15 @@ use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::time::Timestamp;
 
 use super::diag::{DiagSocket, OpeningQueues, Selection, States};
-use super::foreign::Server;
+use super::foreign::{QueueLimits, Server};
 use super::owner::{Candidates, Owners};
 use super::record::{SocketRecord, TcpState};
 use crate::privilege::{HostError, NetworkNamespace};
 
-/// Maximum number of sockets examined in one dump.
+/// Maximum number of sockets that are examined in one dump.
 const MOST_RECORDS: usize = 16_384;
 
-/// Our own sockets to a target.
+/// The sockets of this process that are connected to a target.
 #[derive(Debug)]
 pub(super) struct OwnWatch {
     diag: DiagSocket,
@@ -25,7 +26,7 @@ pub(super) struct OwnWatch {
 }
 
 impl OwnWatch {
-    /// Watches the connections of this process to `remotes`.
+    /// Prepares to poll this process's connections to `remotes`.
     pub(super) fn open(remotes: Vec<Endpoint>) -> Result<Self, HostError> {
         Ok(Self {
             diag: DiagSocket::open()?,
@@ -34,7 +35,7 @@ impl OwnWatch {
         })
     }
 
-    /// Returns our connected sockets in their current state.
+    /// Returns this process's connected sockets with their current state.
     pub(super) fn look(&mut self) -> Result<Vec<SocketRecord>, HostError> {
         let ports: HashSet<u16> = self.remotes.iter().map(|remote| remote.port).collect();
         let mut records = Vec::new();
@@ -61,33 +62,33 @@ impl OwnWatch {
     }
 }
 
-/// The target's sockets on this host: the remote ends of our connections, and the listener that
-/// accepted them.
+/// The target's sockets on this host: the remote ends of this process's connections, and the
+/// listener that accepted them.
 #[derive(Debug)]
 pub(super) struct PeerWatch {
     diag: DiagSocket,
     endpoint: Endpoint,
-    syn_backlog: Option<u32>,
+    limits: QueueLimits,
     owners: Owners,
-    /// Sample of each listener at the time when its queue was longest.
+    /// Each listener as of the poll when its queue was longest.
     fullest: BTreeMap<u64, (Timestamp, ListenerSample)>,
 }
 
 impl PeerWatch {
-    /// Watches `server`'s sockets.
+    /// Prepares to poll the sockets of `server`.
     pub(super) fn open(server: &Server) -> Result<Self, HostError> {
         let namespace: &NetworkNamespace = server.namespace();
         let pids = server.processes().iter().map(|p| p.pid).collect();
         Ok(Self {
             diag: DiagSocket::open_in(namespace)?,
             endpoint: server.endpoint(),
-            syn_backlog: server.syn_backlog(),
+            limits: server.queue_limits(),
             owners: Owners::new(Candidates::Namespace(namespace.id()), pids),
             fullest: BTreeMap::new(),
         })
     }
 
-    /// Returns the server's sockets whose peers are `ours`; listeners are sampled with the time
+    /// Returns the server's sockets whose peer is one of `ours`. Listeners are recorded with time
     /// `at`.
     pub(super) fn look(
         &mut self,
@@ -116,7 +117,7 @@ impl PeerWatch {
 
     fn note_listeners(&mut self, queues: &OpeningQueues, at: Timestamp) {
         for (cookie, mut listener) in queues.listeners() {
-            listener.syn_backlog = self.syn_backlog;
+            self.limits.apply(&mut listener);
             let load = |l: &ListenerSample| (l.queued, l.embryonic);
             let fullest = self
                 .fullest
@@ -136,13 +137,13 @@ impl PeerWatch {
         self.owners.take_refusal()
     }
 
-    /// Returns each listener at the time when its queue was longest.
+    /// Returns each listener as of the poll when its queue was longest.
     pub(super) fn into_fullest(self) -> impl Iterator<Item = (Timestamp, ListenerSample)> {
         self.fullest.into_values()
     }
 }
 
-/// Returns the inodes of the sockets that are held by a process.
+/// Returns the inode numbers of the sockets that a process holds.
 fn inodes(records: &[SocketRecord]) -> HashSet<u32> {
     let held = records.iter().map(|record| record.inode);
     held.filter(|&inode| inode != 0).collect()

@@ -1,4 +1,4 @@
-//! The extensions in ICMP errors, which follow the quoted packet (RFC 4884, RFC 4950).
+//! The extensions of ICMP errors, which come after the quoted packet (RFC 4884, RFC 4950).
 
 use lagtrace_core::observed::route::MplsLabel;
 
@@ -6,13 +6,13 @@ use lagtrace_core::observed::route::MplsLabel;
 const MAX_LABELS: usize = 8;
 /// Maximum number of objects read from one message.
 const MAX_OBJECTS: usize = 16;
-/// Bytes of the extension's and of an object's header (RFC 4884 §7, §8).
+/// Number of bytes in the header of the extension, and in that of an object (RFC 4884 §7, §8).
 const HEADER: usize = 4;
 /// Class and type of an incoming label stack (RFC 4950 §3).
 const LABEL_STACK: (u8, u8) = (1, 1);
 
-/// Returns the MPLS labels in an extension structure; empty if its version or checksum is wrong, or
-/// its objects are cut off.
+/// Returns the MPLS labels in an extension structure, up to the first truncated object. Returns
+/// none if the version or the checksum is wrong.
 pub(super) fn labels(extension: &[u8]) -> Vec<MplsLabel> {
     let mut labels = Vec::new();
     if !is_valid(extension) {
@@ -48,7 +48,7 @@ fn label(entry: &[u8]) -> Option<MplsLabel> {
     })
 }
 
-/// Returns true for version 2 with a checksum that is correct or was not computed.
+/// Returns true if the version is 2, and the checksum is correct or absent.
 fn is_valid(extension: &[u8]) -> bool {
     let is_version = extension.first().is_some_and(|first| first >> 4 == 2);
     let is_sent = extension.get(2..HEADER).is_some_and(|sum| sum != [0, 0]);
@@ -74,8 +74,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns an extension with two labels in the layout of RFC 4950; its checksum was computed by
-    /// hand.
+    /// Returns an extension with two labels, in the layout of RFC 4950. The checksum was computed
+    /// by hand.
     fn two() -> Vec<u8> {
         let mut bytes = vec![0x20, 0, 0, 0, 0, 12, 1, 1];
         bytes.extend([0x05, 0xdc, 0x1a, 0x01, 0x00, 0x01, 0x03, 0xff]);

@@ -1,11 +1,11 @@
-//! Filters for raw sockets, which otherwise receive everything that a host sends.
+//! Filters for raw sockets, which otherwise receive every packet of their protocol.
 
 use core::net::SocketAddr;
 
 use lagtrace_core::observed::segment::TcpFlags;
 use socket2::SockFilter;
 
-/// Jump if equal, in classic BPF.
+/// The instruction "jump if equal" of classic BPF.
 const JUMP_EQUAL: u16 = 0x15;
 
 /// Returns a classic BPF program that passes only packets from the target's port. Without it, a raw
@@ -15,7 +15,7 @@ pub(crate) fn from_port(target: SocketAddr) -> Vec<SockFilter> {
     const LOAD_HALF_INDEXED: u16 = 0x48; // ldh [x + k]
     const LOAD_HALF: u16 = 0x28; // ldh [k]
     const RETURN: u16 = 0x06;
-    // IPv4 sockets see the IP header, IPv6 sockets the bytes behind it.
+    // A raw IPv4 socket receives the IP header. A raw IPv6 socket receives only the bytes after it.
     let mut program = match target {
         SocketAddr::V4(_) => vec![
             SockFilter::new(LOAD_HEADER_LEN, 0, 0, 0),
@@ -31,9 +31,9 @@ pub(crate) fn from_port(target: SocketAddr) -> Vec<SockFilter> {
     program
 }
 
-/// Returns a program like that of [`from_port`], which passes only possible answers to a segment
-/// without a connection: segments with SYN or RST. Otherwise a load that the target serves at the
-/// same time would fill the socket's buffer.
+/// Returns a program like that of [`from_port`] that passes only segments with SYN or RST. Only
+/// these can answer a probe. Without this filter, a load on the target would fill the socket's
+/// buffer.
 pub(crate) fn answers_from(target: SocketAddr) -> Vec<SockFilter> {
     const LOAD_BYTE_INDEXED: u16 = 0x50; // ldb [x + k]
     const LOAD_BYTE: u16 = 0x30; // ldb [k]
@@ -45,7 +45,7 @@ pub(crate) fn answers_from(target: SocketAddr) -> Vec<SockFilter> {
     };
     let wanted = TcpFlags::SYN.with(TcpFlags::RST);
     let mut program = from_port(target);
-    // Before the two that return, which a wrong port jumps over as well.
+    // The check goes before the two return instructions at the end. A wrong port jumps over it.
     let at = program.len() - 2;
     if let Some(jump) = program.get_mut(at - 1) {
         *jump = SockFilter::new(JUMP_EQUAL, 0, 3, target.port().into());
@@ -70,8 +70,8 @@ mod tests {
     use super::super::queue::take_reply;
     use super::*;
 
-    /// Returns the flags of all packets of a short connection that a raw socket with this filter
-    /// receives; `None` if this user may not open raw sockets.
+    /// Returns the flags of all packets of a short connection that pass this filter on a raw
+    /// socket; `None` if the user may not open raw sockets.
     fn passed(ip: &str, filter: fn(SocketAddr) -> Vec<SockFilter>) -> Option<Vec<TcpFlags>> {
         let listener = TcpListener::bind((ip, 0)).ok()?;
         let address = listener.local_addr().expect("an address");
@@ -84,7 +84,8 @@ mod tests {
             server.write_all(b"data").expect("sent");
             client.read_exact(&mut [0; 4]).expect("read");
         }
-        // The client's RST for what comes after its end is not the target's.
+        // The client would answer further segments with RST, but the filter passes only the
+        // server's segments.
         drop(server);
         let flags_at = if address.is_ipv4() { 33 } else { 13 };
         let packets = std::iter::from_fn(|| take_reply(&raw));
@@ -100,7 +101,7 @@ mod tests {
                 continue;
             };
             assert!(all.len() > 3, "{all:?}");
-            // Another program's packets may bear the same port.
+            // Packets of another program can have the same port.
             let is_answer =
                 |flags: &TcpFlags| flags.contains(TcpFlags::SYN) || flags.contains(TcpFlags::RST);
             assert!(answers.iter().all(is_answer), "{answers:?}");

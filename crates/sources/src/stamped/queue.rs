@@ -1,5 +1,5 @@
-//! The queues of probe sockets: ICMP errors and transmit timestamps on the error queue, and the
-//! target's replies.
+//! The queues of probe sockets: the error queue with ICMP errors and transmit timestamps, and the
+//! receive queue with the target's replies.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd};
@@ -15,92 +15,93 @@ use nix::sys::socket::{
 
 use super::extension;
 
-/// Buffer for the control messages of one datagram, in bytes.
+/// Size in bytes of the buffer for a datagram's control messages.
 const CONTROL: usize = 512;
-/// Buffer length for the quoted packet in one message, in bytes: a whole packet of the usual size.
+/// Size in bytes of the buffer for a packet, which holds a whole packet of the usual size.
 const ROOM: usize = 1_500;
-/// Number of bytes that an ICMP error quotes before the extension, if its router is older than RFC
-/// 4884 (§5.5). Such routers do not indicate the extension.
+/// Number of bytes of the original packet that an ICMP error quotes before its extension, if the
+/// router is older than RFC 4884 (§5.5). Such routers do not say where the extension begins.
 const OLD_QUOTE: usize = 128;
-/// Length of an IPv4 header without options, such as ours, in bytes.
+/// Length in bytes of an IPv4 header without options, as lagtrace sends it.
 pub(crate) const HEADER_V4: usize = 20;
 
-/// `ee_info` of a timestamp at the queue (`include/uapi/linux/errqueue.h`).
+/// `ee_info` of a timestamp taken when the packet enters the queue
+/// (`include/uapi/linux/errqueue.h`).
 const SCM_TSTAMP_SCHED: u32 = 1;
-/// `ee_info` of a timestamp of the acknowledgement.
+/// `ee_info` of a timestamp taken when the packet is acknowledged.
 const SCM_TSTAMP_ACK: u32 = 2;
 
 /// An entry of an error queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
-    /// An ICMP error about one of our packets.
+    /// An ICMP error about a packet of this socket.
     Icmp(Icmp),
-    /// The packet with this number, counted from 0, reached a stage on its way out.
+    /// A packet reached a stage of its transmission.
     Sent {
-        /// Number of the packet.
+        /// Number of the packet, from 0.
         number: u32,
         /// Stage that the packet reached.
         stage: Stage,
-        /// Time, on the realtime clock.
+        /// Time on the realtime clock.
         at: Timestamp,
     },
     /// Any other entry.
     Other,
 }
 
-/// The stage that a packet reached on its way out (`Documentation/networking/timestamping.rst`,
-/// 1.3.1).
+/// A stage of a packet's transmission (`Documentation/networking/timestamping.rst`, 1.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The queue before the device, on this host.
+    /// The packet enters the queue before the device, on this host.
     Queue,
-    /// The device.
+    /// The packet reaches the device.
     Device,
-    /// The peer, which acknowledged the packet (TCP).
+    /// The peer has acknowledged the packet (TCP).
     Acknowledged,
 }
 
-/// An ICMP error about one of our packets.
+/// An ICMP error about a packet of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Icmp {
-    /// Sender of the error.
+    /// Sender of the ICMP error.
     pub(crate) from: Option<IpAddr>,
     /// ICMP or ICMPv6 type.
     pub(crate) kind: u8,
     /// ICMP or ICMPv6 code.
     pub(crate) code: u8,
-    /// MTU of the next link, if the message holds it.
+    /// MTU of the next link; 0 if the message does not contain it.
     pub(crate) mtu: u32,
-    /// Destination port of the quoted packet (cooked sockets).
+    /// Destination port of the quoted packet; 0 for raw sockets.
     pub(crate) port: u16,
-    /// Quoted packet. For a raw socket it begins with the transport header, or with the IP header
-    /// if the caller writes that too; for other sockets it begins after the headers.
+    /// The quoted packet. For a raw socket, it begins with the transport header, or with the IP
+    /// header if the caller writes that header. For other sockets, it begins after the headers.
     pub(crate) quoted: Vec<u8>,
-    /// Time of arrival, as reported by the kernel.
+    /// Time of arrival, from the kernel.
     pub(crate) at: Option<Timestamp>,
-    /// Time to live of the error itself.
+    /// Time to live of the ICMP error itself.
     pub(crate) ttl: Option<u8>,
-    /// MPLS labels.
+    /// MPLS labels in the message's extension.
     pub(crate) labels: Vec<MplsLabel>,
 }
 
-/// A reply of the target.
+/// A packet that the socket received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
-    /// Contents, from the offset at which the socket returns them, as far as the buffer allows.
+    /// Contents from the position at which the socket returns them, up to the size of the buffer.
     pub(crate) bytes: Vec<u8>,
-    /// Length of the packet from that offset.
+    /// Length of the contents, even if they exceed the buffer.
     pub(crate) len: usize,
-    /// Sender of the reply.
+    /// Sender of the packet.
     pub(crate) from: Option<SocketAddr>,
-    /// Time of arrival, as reported by the kernel.
+    /// Time of arrival, from the kernel.
     pub(crate) at: Option<Timestamp>,
     /// Time to live.
     pub(crate) ttl: Option<u8>,
 }
 
 /// Removes and returns the next entry of a socket's error queue; `None` if the queue is empty.
-/// `hidden` is the number of bytes of a quoted IPv4 packet before the part that the socket returns.
+/// `hidden` is the number of bytes at the beginning of a quoted IPv4 packet that the socket does
+/// not return.
 pub(crate) fn take_queued(socket: impl AsFd, hidden: usize) -> Option<Queued> {
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     let (bytes, received) = receive(socket, flags)?;
@@ -110,7 +111,7 @@ pub(crate) fn take_queued(socket: impl AsFd, hidden: usize) -> Option<Queued> {
     Some(match error.ee_origin {
         libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6 => {
             let is_v4 = error.ee_origin == libc::SO_EE_ORIGIN_ICMP;
-            // `ee_rfc4884.len` lies over the first half of `ee_data`.
+            // `ee_rfc4884.len` occupies the first two bytes of `ee_data`.
             let [low, high, ..] = error.ee_data.to_ne_bytes();
             let told = usize::from(u16::from_ne_bytes([low, high]));
             Queued::Icmp(Icmp {
@@ -141,7 +142,7 @@ pub(crate) fn take_queued(socket: impl AsFd, hidden: usize) -> Option<Queued> {
     })
 }
 
-/// Removes and returns the next reply; `None` if there is none.
+/// Removes and returns the next received packet; `None` if there is none.
 pub(crate) fn take_reply(socket: impl AsFd) -> Option<Reply> {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
     let (bytes, received) = receive(socket, flags)?;
@@ -154,8 +155,8 @@ pub(crate) fn take_reply(socket: impl AsFd) -> Option<Reply> {
     })
 }
 
-/// Reads the next bytes of a stream. Returns their number, and the time at which the last of them
-/// arrived if the kernel timestamped it.
+/// Reads the next bytes of a stream. Returns their number and the arrival time of the last byte, if
+/// the kernel stamped it.
 pub(crate) fn take_bytes(
     socket: impl AsFd,
     buffer: &mut [u8],
@@ -168,9 +169,8 @@ pub(crate) fn take_bytes(
     Ok((message.bytes, interpret(&message).at))
 }
 
-/// Returns the labels in an extension, which begins at the offset that the kernel reports. For
-/// older routers, the offset that all of them use is tried, if the bytes there look like an
-/// extension.
+/// Returns the labels in the extension. `told` is its offset, or 0 if the router does not report
+/// the offset. In this case, the fixed offset of older routers is used (IPv4 only).
 fn labels(quoted: &[u8], told: usize, is_v4: bool, hidden: usize) -> Vec<MplsLabel> {
     let old = OLD_QUOTE.saturating_sub(hidden);
     let at = match told {
@@ -181,7 +181,7 @@ fn labels(quoted: &[u8], told: usize, is_v4: bool, hidden: usize) -> Vec<MplsLab
     extension::labels(quoted.get(at..).unwrap_or_default())
 }
 
-/// The metadata received with the bytes.
+/// The metadata of a received message.
 #[derive(Default)]
 struct Received {
     len: usize,
@@ -243,7 +243,7 @@ fn socket_address(address: &SockaddrStorage) -> Option<SocketAddr> {
     v4.or(v6.map(|v6| SocketAddr::from((v6.ip(), v6.port()))))
 }
 
-/// Returns the kernel's timestamp, on the realtime clock; `None` if there is none.
+/// Returns the kernel's timestamp on the realtime clock; `None` if there is none.
 fn software_stamp(stamps: &Timestamps) -> Option<Timestamp> {
     let (seconds, nanos) = (stamps.system.tv_sec(), stamps.system.tv_nsec());
     let nanos = u32::try_from(nanos).ok()?;

@@ -1,4 +1,5 @@
-//! TLS on one connection, without I/O: the bytes of both sides are passed in and returned.
+//! TLS on one connection, without I/O. Functions receive bytes of either side and return the
+//! converted bytes.
 
 use core::time::Duration;
 use std::io::{Read, Write};
@@ -13,12 +14,12 @@ use super::{TlsFault, TlsPeer};
 /// Maximum number of decrypted bytes in one read.
 const PLAIN_LEN: usize = 16 * 1024;
 
-/// A completed TLS handshake of our client.
+/// A completed TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Secured {
-    /// Time from the ClientHello until a request could be sent.
+    /// Time from the beginning of the handshake until a request could be sent.
     pub(crate) took: Duration,
-    /// True if the handshake resumed a session, in which case no certificate was sent.
+    /// True if the handshake resumed a session. The server sends no certificate then.
     pub(crate) is_resumed: bool,
     /// Version, as on the wire: 0x0304 is TLS 1.3.
     pub(crate) version: u16,
@@ -38,7 +39,7 @@ pub(crate) struct Secure {
 }
 
 impl Secure {
-    /// Starts a handshake at `now`; the ClientHello is ready for [`drain`](Self::drain).
+    /// Begins a handshake at `now`. [`drain`](Self::drain) returns its ClientHello.
     pub(crate) fn begin(peer: &TlsPeer, now: Timestamp) -> Result<Self, TlsFault> {
         let session = peer.begin().map_err(|error| TlsFault::new(&error))?;
         Ok(Self {
@@ -49,7 +50,7 @@ impl Secure {
         })
     }
 
-    /// Processes bytes received from the peer; decrypted bytes are appended to `plain`.
+    /// Processes bytes from the peer. Decrypted bytes are appended to `plain`.
     pub(crate) fn take(&mut self, mut wire: &[u8], plain: &mut Vec<u8>) -> Result<(), TlsFault> {
         let broken = |error| TlsFault {
             failure: RequestFailure::Tls,
@@ -80,7 +81,7 @@ impl Secure {
         Ok(())
     }
 
-    /// Returns the handshake's result once, when the handshake is complete.
+    /// Returns the result of the handshake when it is complete; later calls return `None`.
     pub(crate) fn outcome(&mut self, now: Timestamp) -> Option<Secured> {
         if self.is_told || self.session.is_handshaking() {
             return None;
@@ -98,18 +99,19 @@ impl Secure {
         })
     }
 
-    /// Returns the expiry time of the peer's certificate; a resumed handshake sends no certificate.
+    /// Returns the expiry time of the peer's certificate; `None` after a resumed handshake, which
+    /// has no certificate.
     pub(crate) fn certificate_ends(&self) -> Option<Timestamp> {
         let certificate = self.session.peer_certificates()?.first()?;
         certificate_end(certificate)
     }
 
-    /// Returns true if the peer announced the end of its data.
+    /// Returns true if the peer has announced the end of its data.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Encrypts bytes from the start of `plain`; returns the number of bytes that were accepted.
+    /// Encrypts bytes from the beginning of `plain`. Returns the number of bytes accepted.
     pub(crate) fn give(&mut self, plain: &[u8]) -> usize {
         self.session.writer().write(plain).unwrap_or(0)
     }
@@ -117,7 +119,7 @@ impl Secure {
     /// Appends the pending TLS records to `wire`.
     pub(crate) fn drain(&mut self, wire: &mut Vec<u8>) {
         while self.session.wants_write() {
-            // A vector takes everything.
+            // Writing to a vector never fails.
             if self.session.write_tls(wire).unwrap_or(0) == 0 {
                 return;
             }

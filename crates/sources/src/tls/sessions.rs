@@ -1,6 +1,6 @@
-//! The store of sessions for resumption, kept as in a browser. The library's own store holds only
-//! eight tickets. With that store, a hundred connections opened at the same time would do full
-//! handshakes for lack of tickets, which would not be the server's doing.
+//! The store of sessions for resumption. It is as large as a browser's. The library's own store
+//! keeps only eight tickets per server. With that store, a hundred simultaneous connections would
+//! do full handshakes because tickets are missing, which is not the server's fault.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,9 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// Maximum number of tickets kept per server; the oldest are removed first.
+/// Maximum number of tickets kept for each server. The oldest are removed first.
 const MOST_TICKETS: usize = 1_024;
-/// Maximum number of servers remembered; a run has few.
+/// Maximum number of servers whose sessions are kept. A run has few servers.
 const MOST_SERVERS: usize = 64;
 
 /// The sessions of each server.
@@ -72,7 +72,7 @@ impl ClientSessionStore for Sessions {
         });
     }
 
-    /// Returns the newest ticket; each ticket is used once (RFC 8446 §C.4).
+    /// Removes and returns the newest ticket. Each ticket is used only once (RFC 8446 §C.4).
     fn take_tls13_ticket(&self, server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
         self.lock().get_mut(server)?.tickets.pop_back()
     }

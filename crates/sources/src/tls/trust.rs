@@ -13,8 +13,8 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 
 use super::TlsError;
 
-/// Returns the certificate authorities that this host trusts, from the place where its TLS
-/// libraries keep them.
+/// Returns the certificate authorities that this host trusts. They are read from the place where
+/// this host's TLS libraries keep them.
 pub(super) fn platform() -> Result<RootCertStore, TlsError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -27,8 +27,9 @@ pub(super) fn platform() -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// A verifier that trusts the certificates in a file, both as authorities and, like other programs,
-/// as a server's own certificate. A certificate made with `openssl req -x509` is both.
+/// A verifier that trusts the certificates in a file. Each of them counts as an authority's
+/// certificate and, as in other programs, also as a server's own. A certificate from `openssl req
+/// -x509` is both.
 #[derive(Debug)]
 pub(super) struct Named {
     certificates: Vec<CertificateDer<'static>>,
@@ -80,8 +81,8 @@ impl ServerCertVerifier for Named {
             ocsp_response,
             now,
         );
-        // The library refuses an authority's certificate as a server's own, after checking its
-        // dates and before checking its name.
+        // The library rejects an authority's certificate if a server uses it as its own. It does so
+        // after checking the dates and before checking the name.
         let is_other = matches!(
             &verdict,
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
@@ -117,7 +118,7 @@ impl ServerCertVerifier for Named {
     }
 }
 
-/// A verifier that accepts any certificate; the server must still prove that it has the private
+/// A verifier that accepts any certificate. The server must still prove that it has the private
 /// key.
 #[derive(Debug)]
 pub(super) struct Anyone {

@@ -1,9 +1,8 @@
-//! The expiry time of a certificate, a field that the library checks but does not expose (RFC 5280
-//! §4.1).
+//! The expiry time of a certificate (RFC 5280 §4.1). The library checks it but does not return it.
 
 use lagtrace_core::observed::time::Timestamp;
 
-/// DER tags (X.690 §8) that precede this field.
+/// DER tags (X.690 §8) of the fields up to and including the expiry time.
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
@@ -18,7 +17,7 @@ pub(super) fn certificate_end(der: &[u8]) -> Option<Timestamp> {
     if fields.first() == Some(&VERSION) {
         fields = element(fields)?.2;
     }
-    // Serial number, signature, issuer.
+    // Skips serial number, signature algorithm and issuer.
     for _ in 0..3 {
         fields = element(fields)?.2;
     }
@@ -28,7 +27,7 @@ pub(super) fn certificate_end(der: &[u8]) -> Option<Timestamp> {
     time(tag, text)
 }
 
-/// Splits off the first element. Returns its tag, its contents, and the bytes after it.
+/// Splits off the first element. Returns its tag, its contents and the bytes after it.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, first], rest) = bytes.split_first_chunk()?;
     let (len, rest) = match first {
@@ -46,7 +45,7 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, held, rest))
 }
 
-/// Returns the contents of the first element, if it has this tag, and the bytes after it.
+/// Returns the contents of the first element and the bytes after it; `None` if it has another tag.
 fn inside(bytes: &[u8], wanted: u8) -> Option<(&[u8], &[u8])> {
     let (tag, held, rest) = element(bytes)?;
     (tag == wanted).then_some((held, rest))
@@ -78,13 +77,13 @@ fn number(digits: &[u8]) -> Option<i64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Returns the number of days from 1970-01-01 to a date in the Gregorian calendar. The calculation
-/// uses years that begin in March.
+/// Returns the number of days from 1970-01-01 to a date in the Gregorian calendar. Years begin in
+/// March in this calculation.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let since_march = (month + 9) % 12;
     let leap_days = year / 4 - year / 100 + year / 400;
-    // To 1 March of the year 0 there are 719,468 days.
+    // 719,468 is the number of days from 0000-03-01 to 1970-01-01.
     year * 365 + leap_days + (153 * since_march + 2) / 5 + day - 1 - 719_468
 }
 

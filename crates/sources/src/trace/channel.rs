@@ -1,4 +1,4 @@
-//! Channels that send probes and receive their answers.
+//! Channels: they send probes and receive the answers.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -12,28 +12,28 @@ use rustix::event::PollFlags;
 
 use crate::stamped::queue::Icmp;
 
-/// The flow of the scout, the probe that determines whether the target answers at all.
+/// The flow of the scout, the first probe, which shows whether the target answers.
 pub(super) const SCOUT: u16 = u16::MAX;
 
 /// A probe to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing {
-    /// Number of the probe among all probes of the trace, from 0.
+    /// Number of the probe within the trace, from 0.
     pub(super) number: u32,
     pub(super) flow: u16,
     pub(super) ttl: u8,
-    /// Size in bytes with the IP header; 0: the minimum.
+    /// Size in bytes, including the IP header; 0: the minimum.
     pub(super) size: usize,
 }
 
-/// A message received about probes.
+/// A message about a probe.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
     /// The kernel passed the probe to the device.
     Sent { number: u32, at: Timestamp },
     /// The probe was answered.
     Answered(Answered),
-    /// No conclusion can be drawn if this probe is not answered.
+    /// If this probe stays unanswered, the missing answer is not a loss.
     Doubtful { number: u32 },
 }
 
@@ -43,35 +43,36 @@ pub(super) struct Answered {
     pub(super) number: u32,
     pub(super) answer: HopAnswer,
     pub(super) from: Option<IpAddr>,
-    /// Time of arrival, as reported by the kernel.
+    /// Time of arrival, from the kernel.
     pub(super) at: Option<Timestamp>,
-    /// Round-trip time, if the kernel itself measured it.
+    /// Round-trip time; `None` unless the kernel measured it.
     pub(super) rtt: Option<Duration>,
     pub(super) ttl: Option<u8>,
     pub(super) labels: Vec<MplsLabel>,
-    /// MTU of the next link, if the answer holds it.
+    /// MTU of the next link in bytes; 0 if the answer does not contain it.
     pub(super) mtu: u32,
-    /// Address translation (NAT) of the probe on its path; the outer `None`: unknown.
+    /// Address translation (NAT) of the probe on its path. `None`: unknown; `Some(None)`: no
+    /// translation.
     pub(super) translation: Option<Option<Translation>>,
 }
 
-/// A transport for probes.
+/// A way of sending probes and receiving their answers.
 pub(super) trait Channel {
-    /// Prepares a flow for its probes, which may take a while.
+    /// Prepares a flow for its probes. This can take a while.
     fn prepare(&mut self, _flow: u16) -> io::Result<()> {
         Ok(())
     }
     /// Sends a probe.
     fn send(&mut self, probe: Outgoing) -> io::Result<()>;
-    /// Appends the messages that arrived since the last call.
+    /// Appends the messages that have arrived since the last call.
     fn collect(&mut self, seen: &mut Vec<Seen>);
-    /// Returns the sockets to wait on, with the events to wait for.
+    /// Returns the sockets to wait for, with their events.
     fn sockets(&self) -> Vec<(BorrowedFd<'_>, PollFlags)>;
-    /// Discards the state of a probe whose answer is no longer awaited.
+    /// Discards the state of a probe that does not wait for an answer any more.
     fn forget(&mut self, number: u32);
 }
 
-/// Converts an ICMP error to the answer to a probe; returns `None` if the error is not relevant.
+/// Converts an ICMP error about a probe; `None` if the error says nothing about the route.
 pub(super) fn answered(
     number: u32,
     icmp: Icmp,
@@ -81,7 +82,7 @@ pub(super) fn answered(
     let from = icmp.from?;
     let answer = match (from.is_ipv4(), icmp.kind, icmp.code) {
         (true, 11, 0) | (false, 3, 0) => HopAnswer::Expired,
-        // Fragments that came too late say nothing of the way.
+        // A timeout of fragment reassembly says nothing about the route.
         (true, 11, _) | (false, 3, _) => return None,
         (true, 3, 3) | (false, 1, 4) if is_udp => HopAnswer::Closed,
         (_, kind, code) => HopAnswer::Unreachable(kind, code),

@@ -1,8 +1,8 @@
 //! Probes by `connect(2)` to the real port, which need no privilege.
 //!
-//! Each probe has its own socket and is therefore its own flow. The kernel retransmits a SYN after
-//! a second, and an answer after that does not identify the SYN that it acknowledges. A probe is
-//! therefore given up before its SYN is retransmitted.
+//! Each probe has its own socket, and is therefore a flow of its own. The kernel retransmits a SYN
+//! after a second. A later answer does not show which of the two SYNs it acknowledges. A probe
+//! therefore ends before its SYN is retransmitted.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +23,7 @@ use crate::probe::tcp_info::TcpInfo;
 use crate::stamped;
 use crate::stamped::queue::{HEADER_V4, Queued, take_queued};
 
-/// Time after which the kernel retransmits a SYN (`TCP_TIMEOUT_INIT`), minus a margin.
+/// Time before the kernel retransmits a SYN (`TCP_TIMEOUT_INIT`), minus a margin.
 pub(super) const LONGEST: Duration = Duration::from_millis(950);
 
 /// The connections that are being opened.
@@ -35,7 +35,7 @@ pub(super) struct Connects {
 }
 
 impl Connects {
-    /// Creates a channel without connections.
+    /// Creates a channel without open connections.
     pub(super) fn new(target: SocketAddr, dress: Dress) -> Self {
         Self {
             target,
@@ -50,12 +50,12 @@ impl Channel for Connects {
         let socket = open(Kind::Tcp, self.target, &self.dress).map_err(io::Error::other)?;
         stamped::prepare(&socket, self.target)?;
         set_ttl(&socket, self.target.is_ipv4(), probe.ttl)?;
-        // Closing resets: no connection is left behind.
+        // Closing sends an RST, so that no connection stays open.
         socket.set_linger(Some(Duration::ZERO))?;
         match socket.connect(&self.target.into()) {
             Ok(()) => {}
             Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
-            // On this host the answer is there at once.
+            // If the target is this host, the refusal is immediate.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(error),
         }
@@ -93,7 +93,7 @@ enum Look {
     Waiting,
     /// The attempt is complete, with this result.
     Over(Seen),
-    /// The attempt was given up by this host, without a packet from another host.
+    /// The local kernel ended the attempt, without a packet from another host.
     GivenUp,
 }
 
@@ -114,7 +114,8 @@ fn look(socket: &Socket, target: SocketAddr, number: u32) -> Look {
     let answer = match errno {
         None if is_connected => HopAnswer::Open,
         None | Some(Errno::CONNREFUSED | Errno::CONNRESET) => HopAnswer::Closed,
-        // Nobody answered for the next hop's address: the error is this host's own.
+        // The next hop did not answer ARP or neighbour solicitations, so this error is from this
+        // host.
         Some(_) => return Look::GivenUp,
     };
     let info = is_connected.then(|| TcpInfo::of(socket));

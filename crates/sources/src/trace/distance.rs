@@ -1,4 +1,4 @@
-//! The distance of a sender, guessed from the TTL on arrival.
+//! The distance of a sender, estimated from the TTL with which its packet arrived.
 
 use lagtrace_core::observed::segment::hops;
 

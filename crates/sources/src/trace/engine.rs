@@ -1,4 +1,4 @@
-//! The event loop of a trace, which sends probes as the pace allows, waits, and reports answers.
+//! The event loop of a trace: sends probes as the pace allows, waits, and reports answers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,18 +23,18 @@ use super::socket::{failure, source};
 use super::{MAX_PATHS, TraceError, TracePlan};
 use crate::clock::Clock;
 
-/// Interval between checks of a stop flag.
+/// Interval between checks of the stop flag.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
-/// Time that the kernel gets to start timestamping arrivals.
+/// Time that the kernel needs to enable timestamping.
 const STAMPS_BEGIN: Duration = Duration::from_millis(10);
-/// Multiple of the longest round trip seen after which, with the grace added, an answer is overdue.
-/// The margin is needed because routers answer at low priority.
+/// An answer is overdue after this multiple of the longest round trip so far, plus the grace time.
+/// The margin is needed because routers answer with low priority.
 const OVERDUE_TRIPS: u32 = 3;
 const OVERDUE_GRACE: Duration = Duration::from_millis(200);
 const OVERDUE_LEAST: Duration = Duration::from_millis(300);
 /// Time after which an answer is overdue if no probe has been answered yet.
 const OVERDUE_FIRST: Duration = Duration::from_secs(1);
-/// Maximum number of answering addresses that are kept.
+/// Maximum number of addresses of answering hosts that are kept.
 const MAX_KNOWN: usize = 4_096;
 
 /// A running trace.
@@ -53,16 +53,16 @@ pub(super) struct Engine<'a> {
     unsent: Option<(u32, io::Error)>,
 }
 
-/// The results of a trace that the search for the path MTU needs.
+/// The results of a trace on which the search for the path MTU is based.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// Farthest hop that answered; if the target answered, its distance.
+    /// Farthest hop that answered, or the distance of the target if the target answered.
     pub(super) highest: u8,
-    /// Addresses that answered, with their hop numbers.
+    /// Addresses of hosts that answered, with their hop numbers.
     pub(super) addresses: BTreeMap<IpAddr, u8>,
 }
 
-/// A probe that may still be answered.
+/// A probe in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     number: u32,
@@ -72,7 +72,7 @@ struct Flight {
     /// Time at which the kernel passed the probe to the device.
     sent: Option<Timestamp>,
     is_overdue: bool,
-    /// True if no conclusion can be drawn from an unanswered probe.
+    /// True if a missing answer would not be a loss.
     is_doubtful: bool,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Removes and returns the error for the probes that could not be sent.
+    /// Removes and returns the error about the probes that could not be sent.
     pub(super) fn unsent(&mut self) -> Option<TraceError> {
         let (count, source) = self.unsent.take()?;
         let target = self.plan.target.ip();
@@ -143,7 +143,7 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Runs the trace to the end, or until stopped.
+    /// Runs the trace until it is complete or stopped.
     pub(super) fn run(&mut self) -> Result<(), TraceError> {
         std::thread::sleep(STAMPS_BEGIN);
         self.send(SCOUT, self.plan.max_ttl)?;
@@ -172,9 +172,9 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Waits for overdue answers of the target, because a lost probe matters only there and a late
-    /// answer is not a loss. A target may limit the rate of its ICMP errors, so UDP probes are not
-    /// awaited.
+    /// Waits for overdue answers of the target, because only the target's losses matter, and a late
+    /// answer is not a loss. Does not wait for UDP probes: a target may limit the rate of its ICMP
+    /// errors.
     fn await_target(&mut self) -> Result<(), TraceError> {
         let is_open = |engine: &Self| {
             let mut flights = engine.under_way.iter();
@@ -191,7 +191,7 @@ impl<'a> Engine<'a> {
         flight.flow == 0 && self.pace.distance() == Some(flight.ttl)
     }
 
-    /// Continues until the pace has no more probes to send.
+    /// Sends and receives until the pace has no more probes to send.
     fn complete(&mut self) -> Result<(), TraceError> {
         while !self.is_stopped() {
             let wake = match self.step()? {
@@ -205,7 +205,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Runs one round, which ends at `end` even if probes are in flight.
+    /// Runs one round. It ends at `end`, even if probes are in flight.
     fn turn(&mut self, end: Timestamp) -> Result<(), TraceError> {
         while !self.is_stopped() && self.clock.now() < end {
             match self.step()? {
@@ -217,7 +217,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Waits for the probes that are not overdue yet.
+    /// Waits until no probe in flight can be answered in time.
     fn linger(&mut self) -> Result<(), TraceError> {
         while !self.is_stopped() && self.under_way.iter().any(|flight| !flight.is_overdue) {
             self.wait(Timestamp::MAX)?;
@@ -249,8 +249,8 @@ impl<'a> Engine<'a> {
             self.pace.sent(flow, ttl, begun);
         }
         if let Err(error) = prepared.and_then(|()| self.channel.send(probe)) {
-            // At first it is a fault of the plan; later this host's device or route may come and
-            // go.
+            // If the first probe fails, the plan cannot work. If a later one fails, a device or
+            // route of this host may have disappeared temporarily.
             if flow == SCOUT {
                 return Err(failure("sending a probe", self.plan.target)(error));
             }
@@ -271,7 +271,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Sleeps until data arrives, a probe becomes overdue, or the time is `wake`.
+    /// Waits until data arrives or a probe becomes overdue, but at most until `wake`.
     fn wait(&self, wake: Timestamp) -> Result<(), TraceError> {
         let now = self.clock.now();
         let patience = self.patience();
@@ -301,7 +301,7 @@ impl<'a> Engine<'a> {
         wanted.min(self.timeout())
     }
 
-    /// Returns the time after which an answer no longer counts.
+    /// Returns the time after which an answer does not count any more.
     fn timeout(&self) -> Duration {
         match self.plan.method {
             RouteMethod::TcpConnect => self.plan.timeout.min(connect::LONGEST),
@@ -309,7 +309,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Processes the messages that arrived, and marks the probes that are overdue.
+    /// Processes the messages that have arrived, and marks overdue probes.
     fn listen(&mut self) {
         let mut seen = Vec::new();
         self.channel.collect(&mut seen);
@@ -392,7 +392,7 @@ impl<'a> Engine<'a> {
         );
     }
 
-    /// Marks overdue probes, and discards probes whose answers would no longer count.
+    /// Marks overdue probes. Discards probes whose answers would not count any more.
     fn expire(&mut self, now: Timestamp) {
         let (patience, timeout) = (self.patience(), self.timeout());
         let mut dropped = Vec::new();
@@ -414,9 +414,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Reports overdue probes that are still unanswered at the end as silent. Probes that were in
-    /// flight when the user stopped the trace are not reported, nor are those that the target may
-    /// still answer.
+    /// At the end, reports overdue probes as silent. Other probes in flight are not reported. If
+    /// the user stopped the trace, overdue probes to the target are not reported either.
     fn give_up(&mut self) {
         let now = self.clock.now();
         for flight in std::mem::take(&mut self.under_way) {
@@ -463,7 +462,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Returns the channel of a plan.
+/// Returns the channel for a plan.
 fn channel(plan: &TracePlan) -> Result<Box<dyn Channel>, TraceError> {
     let form = match (plan.method, plan.is_raw) {
         (RouteMethod::TcpConnect, _) => {

@@ -1,4 +1,4 @@
-//! The formats of probes, and the matching of answers to probes.
+//! Formats of probes, and the assignment of answers to probes.
 
 use core::net::SocketAddr;
 
@@ -10,41 +10,41 @@ use super::socket::Kind;
 use crate::headers::{Ends, Ipv4Header, UDP};
 use crate::stamped::queue::{Icmp, Reply};
 
-/// Number of ports in use if the port changes from probe to probe.
+/// Number of ports that are used if each probe has another port.
 const PORTS: u32 = 128;
-/// Bytes of IP headers without options.
+/// Number of bytes in an IP header without options.
 const HEADER_V4: usize = 20;
 const HEADER_V6: usize = 40;
 
-/// The probe that a reply from the target answers.
+/// The probe that a reply from the target belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Replied {
-    /// A reply that identifies its probe by number.
+    /// The reply contains the probe's number.
     Named(u32, HopAnswer),
-    /// A reply to one of the flow's probes that does not identify the probe.
+    /// The reply does not show which of the flow's probes it answers.
     Nameless(HopAnswer),
 }
 
-/// The formats of probes that are packets of one socket.
+/// The format of probes that are single packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// UDP; the destination port identifies the probe.
+    /// UDP. The destination port identifies the probe.
     Ports,
-    /// UDP of one flow; the payload identifies the probe, if it is quoted far enough.
+    /// UDP in one flow. The payload identifies the probe, if enough of it is quoted.
     Payload,
-    /// UDP of one flow from a raw socket; the checksum identifies the probe.
+    /// UDP in one flow, from a raw socket. The checksum identifies the probe.
     Checksum,
-    /// UDP of one flow and one checksum; the IP header identifies the probe.
+    /// UDP in one flow with a constant checksum. The IP header identifies the probe.
     Dublin {
-        /// Size in bytes with the IP header; 0: the minimum.
+        /// Size in bytes, including the IP header; 0: the minimum.
         size: usize,
     },
-    /// ICMP echo requests; the sequence number identifies the probe.
+    /// ICMP echo requests. The sequence number identifies the probe.
     Echo {
-        /// True if we choose the identifier.
+        /// True if the socket is raw, so that lagtrace chooses the identifier.
         is_raw: bool,
     },
-    /// SYNs of one flow; the sequence number identifies the probe.
+    /// SYNs in one flow. The sequence number identifies the probe.
     Syn {
         /// First sequence number.
         base: u32,
@@ -71,13 +71,13 @@ impl Form {
         )
     }
 
-    /// Returns true if the socket is connected to the target. A connected socket receives no errors
-    /// about packets whose addresses were translated.
+    /// Returns true if the socket is connected to the target. A connected socket does not receive
+    /// ICMP errors about packets whose addresses were translated.
     pub(super) fn is_connected(self) -> bool {
         !matches!(self, Self::Ports | Self::Dublin { .. })
     }
 
-    /// Returns the IP header, if we write it ourselves.
+    /// Returns the IP header of a probe; `None` if the kernel writes it.
     pub(super) fn header(self, is_v4: bool, number: u32, ttl: u8, tos: u8) -> Option<Ipv4Header> {
         let is_ours = is_v4 && matches!(self, Self::Dublin { .. });
         is_ours.then(|| Ipv4Header {
@@ -88,7 +88,7 @@ impl Form {
         })
     }
 
-    /// Returns the destination of the probe with this number.
+    /// Returns the destination of probe number `number`.
     pub(super) fn destination(self, target: SocketAddr, number: u32) -> SocketAddr {
         let mut to = target;
         if self == Self::Ports {
@@ -99,7 +99,7 @@ impl Form {
         to
     }
 
-    /// Returns the bytes to send; `size` includes the IP header.
+    /// Returns the bytes of a probe for the socket. `size` includes the IP header.
     pub(super) fn bytes(self, ends: &Ends, number: u32, size: usize) -> Vec<u8> {
         let is_v4 = ends.destination.is_ipv4();
         let len = behind_header(is_v4, size);
@@ -114,7 +114,8 @@ impl Form {
         }
     }
 
-    /// Returns the number of bytes of the transport header that the socket does not pass on.
+    /// Returns the number of bytes in the transport header of a quoted IPv4 packet if the socket
+    /// does not return this header; otherwise 0.
     pub(super) fn hidden(self) -> usize {
         match self {
             Self::Ports | Self::Payload => packet::UDP_HEADER,
@@ -122,8 +123,8 @@ impl Form {
         }
     }
 
-    /// Returns the probe that an ICMP error refers to, and its address translation if this format
-    /// reveals it.
+    /// Returns the probe that an ICMP error quotes, and its address translation if this format
+    /// shows it.
     pub(super) fn quoted(
         self,
         target: SocketAddr,
@@ -144,8 +145,8 @@ impl Form {
         match self {
             Self::Ports => {
                 let rest = icmp.port.wrapping_sub(target.port());
-                // Ports repeat with every 128 probes; the payload tells late answers apart where it
-                // is quoted.
+                // The port repeats after 128 probes. If the payload is quoted, it distinguishes
+                // late answers.
                 let named = packet::payload_number(quoted).filter(|&number| number <= last);
                 named.or_else(|| port_number(last, rest))
             }
@@ -157,7 +158,7 @@ impl Form {
         }
     }
 
-    /// Returns the probe that a reply from the target answers, and the answer.
+    /// Returns the probe that a reply from the target belongs to, and the answer.
     pub(super) fn replied(
         self,
         target: SocketAddr,
@@ -171,7 +172,7 @@ impl Form {
         } else {
             &reply.bytes
         };
-        // Any payload is an answer; an echoed one identifies the probe.
+        // Any payload is an answer, but only an echoed payload identifies the probe.
         let datagram = |echoed: Option<u32>| match echoed {
             Some(number) => Replied::Named(number, HopAnswer::Open),
             None => Replied::Nameless(HopAnswer::Open),
@@ -186,7 +187,7 @@ impl Form {
                 Some(datagram(echoed))
             }
             Self::Checksum | Self::Dublin { .. } => {
-                // Raw sockets receive packets to other programs' ports too.
+                // A raw socket also receives packets to the ports of other programs.
                 let is_ours = packet::word(bytes, 2)? == ends.source_port;
                 let is_its = reply.from?.ip() == target.ip();
                 let echoed = packet::udp_echoed(bytes, last);
@@ -212,7 +213,7 @@ impl Form {
     }
 }
 
-/// Returns the number of bytes of a packet after its IP header.
+/// Returns the number of bytes after the IP header in a packet of `size` bytes.
 fn behind_header(is_v4: bool, size: usize) -> usize {
     size.saturating_sub(if is_v4 { HEADER_V4 } else { HEADER_V6 })
 }
@@ -238,7 +239,7 @@ mod tests {
             let target = SocketAddr::new(ends.destination, 53);
             for form in [Form::Payload, Form::Checksum, Form::Dublin { size: 0 }] {
                 let is_raw = form != Form::Payload;
-                // As an echo server sends it back.
+                // The reply of an echo server.
                 let answer = |port: u16, payload: Option<&[u8]>| {
                     let mut bytes = form.bytes(&ends, 77, 0);
                     let at = if is_raw { packet::UDP_HEADER } else { 0 };

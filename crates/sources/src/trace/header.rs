@@ -1,9 +1,10 @@
-//! Datagrams with a constant checksum, so that an ICMP quote reveals address translation on the
-//! path; and the identifications that number these datagrams.
+//! UDP datagrams with a constant checksum, so that the quote in an ICMP error shows address
+//! translation on the path. Other fields contain the number of the probe.
 //!
-//! In IPv4, the identification is the probe's number (RFC 791; routers keep it for packets that may
-//! be fragmented, RFC 6864 §4), and the quoted header contains the addresses. IPv6 has no
-//! identification: the length is the probe's number, and only the checksum reveals other addresses.
+//! In IPv4, the number is in the identification, which routers keep for packets that may be
+//! fragmented (RFC 791, RFC 6864 §4). The quoted header contains the addresses. IPv6 has no
+//! identification, so the length contains the number, and only the checksum shows that the
+//! addresses were changed.
 
 use core::net::IpAddr;
 
@@ -12,19 +13,19 @@ use lagtrace_core::observed::route::Translation;
 use super::packet::{self, behind_v4, recall, word};
 use crate::headers::{Ends, UDP};
 
-/// The checksum of every datagram.
+/// The checksum of all datagrams.
 const CHECKSUM: u16 = 0x6c61;
-/// Number of identifications in use; 0 is not used, because the kernel would replace it.
+/// Number of identifications in use. 0 is left out, because the kernel would replace it.
 const IDS: u32 = 65_535;
 /// Number of lengths in use.
 const LENGTHS: u32 = 256;
 
-/// Returns the identification for a probe's number.
+/// Returns the identification for probe number `number`.
 pub(super) fn id(number: u32) -> u16 {
     u16::try_from(number % IDS + 1).unwrap_or(1)
 }
 
-/// Returns the probe's number for an identification.
+/// Returns the number of the probe with this identification.
 pub(super) fn id_number(id: u16, last: u32) -> Option<u32> {
     recall(last, u32::from(id).checked_sub(1)?, IDS)
 }
@@ -42,9 +43,9 @@ fn least(len: usize) -> usize {
     len.max(packet::UDP_HEADER + packet::PAYLOAD)
 }
 
-/// Returns the probe whose datagram is quoted, and its address translation. `len` is the argument
-/// of [`datagram`]. Only one of the two ends must be unchanged, because NAT may have changed the
-/// other.
+/// Returns the probe whose datagram is quoted, and its address translation. `len` is the value that
+/// was passed to [`datagram`]. NAT may have changed one end of the quoted datagram; the other end
+/// must match.
 pub(super) fn datagram_quoted(
     ends: &Ends,
     quoted: &[u8],
@@ -83,7 +84,7 @@ pub(super) fn datagram_quoted(
     Some((number, (!is_same).then_some(seen)))
 }
 
-/// Returns the ones' complement difference from `sent` to `seen`.
+/// Returns the ones' complement difference `seen` - `sent`.
 fn shift(sent: u16, seen: u16) -> u16 {
     match seen.checked_sub(sent) {
         Some(difference) => difference % u16::MAX,
@@ -135,7 +136,7 @@ mod tests {
     fn what_a_translator_changed_is_told() {
         let ends = ends(true, 33_434);
         let mut packet = packet(&ends, 77);
-        // Its source becomes 203.0.113.9:50000, and the checksum follows.
+        // NAT changes the source to 203.0.113.9:50000, and the checksum accordingly.
         packet[12..16].copy_from_slice(&[203, 0, 113, 9]);
         packet[20..22].copy_from_slice(&50_000_u16.to_be_bytes());
         let new = Ends {
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!((seen.source, seen.source_port), (Some(new.source), 50_000));
         assert_eq!(seen.checksum_shift, shift(CHECKSUM, checksum));
         assert_ne!(seen.checksum_shift, 0);
-        // Another program's datagram, to another host.
+        // Another program's datagram to another host.
         packet[19] ^= 1;
         assert_eq!(datagram_quoted(&ends, &packet, 0, 80), None);
         assert_eq!((shift(5, 3), shift(3, 5), shift(0, 0xffff)), (0xfffd, 2, 0));

@@ -1,9 +1,10 @@
-//! Probes within our own connections, which stateful filters pass even if they block a lone SYN.
+//! Probes within lagtrace's own connections. Stateful filters let these probes pass, even if they
+//! block the SYNs of the other probe methods.
 //!
-//! The kernel opens and closes the connections. For each, a raw socket captures the handshake and
-//! sends keep-alives as in RFC 9293 §3.8.4: the octet before the first one, which the target
-//! acknowledged with the SYN. No data is sent that either end would accept, so the state of the
-//! connection does not change.
+//! The kernel opens and closes the connections. For each of them, a raw socket captures the
+//! handshake and sends keep-alives as in RFC 9293 §3.8.4: their single byte precedes the first byte
+//! of data, and the target has already acknowledged its sequence number with the SYN. Neither end
+//! accepts data, so the state of the connection does not change.
 
 mod segment;
 
@@ -28,18 +29,18 @@ use crate::stamped::{Came, StampedSocket};
 
 use segment::{Handshake, Said};
 
-/// Maximum time that opening a connection may take.
+/// Maximum time for opening a connection.
 const OPENING: Duration = Duration::from_secs(3);
-/// Minimum duration of a handshake that contained a retransmitted SYN (`TCP_TIMEOUT_INIT`).
+/// Minimum duration of a handshake with a retransmitted SYN (`TCP_TIMEOUT_INIT`, minus a margin).
 const REPEATED: Duration = Duration::from_millis(900);
-/// Time that the target gets to close its end.
+/// Maximum time for the target to close its end.
 const CLOSING: Duration = Duration::from_millis(100);
-/// Maximum number of probes of a connection that may still be answered.
+/// Maximum number of a connection's probes that can still be answered.
 const MAX_PENDING_PROBES: usize = 1_024;
-/// Maximum number of connections closed by the target that are kept for late answers to their
-/// probes.
+/// Maximum number of connections that are kept after the target closed them, to receive late
+/// answers.
 const CLOSED: usize = 16;
-/// Maximum number of reads of unsolicited data from the target.
+/// Maximum number of reads of data that the target sends without being asked.
 const DRAINS: usize = 64;
 
 /// A channel that uses one connection for each flow.
@@ -48,9 +49,9 @@ pub(super) struct Held {
     target: SocketAddr,
     dress: Dress,
     lanes: BTreeMap<u16, Lane>,
-    /// Connections that the target closed.
+    /// Connections that the target has closed.
     closed: VecDeque<Lane>,
-    /// Probes in closed connections that reach the target and may no longer be answered.
+    /// Probes in closed connections that can reach the target, which may not answer them any more.
     doubtful: Vec<u32>,
 }
 
@@ -61,11 +62,11 @@ struct Lane {
     raw: StampedSocket,
     ends: Ends,
     handshake: Handshake,
-    /// Time at which the kernel sent the timestamp value in the handshake.
+    /// Time that corresponds to this end's timestamp value in the handshake.
     begun: Instant,
     under_way: BTreeMap<u32, Waiting>,
     last: u32,
-    /// Time at which our end was closed.
+    /// Time at which this end was closed.
     shut: Option<Instant>,
 }
 
@@ -73,12 +74,12 @@ struct Lane {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     ttl: u8,
-    /// Timestamp value of the probe, which the target echoes (RFC 7323 §3).
+    /// Timestamp value (TSval) of the probe, which the target echoes (RFC 7323 §3).
     stamp: u32,
 }
 
 impl Held {
-    /// Creates a channel with its first connection open.
+    /// Creates a channel and opens its first connection.
     pub(super) fn new(target: SocketAddr, dress: Dress) -> Result<Self, TraceError> {
         let lane = Lane::open(target, &dress)?;
         Ok(Self {
@@ -90,7 +91,7 @@ impl Held {
         })
     }
 
-    /// Returns the lane of a flow, and opens one if there is none.
+    /// Returns the connection of a flow. Opens it if necessary.
     fn lane(&mut self, flow: u16) -> io::Result<&mut Lane> {
         let flow = if flow == SCOUT { 0 } else { flow };
         if !self.lanes.contains_key(&flow) {
@@ -104,13 +105,13 @@ impl Held {
 }
 
 impl Held {
-    /// Sets aside a connection that the target closed, because routers may still answer its probes.
+    /// Sets aside a connection that the target has closed. Routers may still answer its probes.
     fn retire(&mut self, flow: u16) {
         self.closed.retain(|lane| !lane.under_way.is_empty());
         let Some(lane) = self.lanes.remove(&flow) else {
             return;
         };
-        // Answers of routers still come; the target may send nothing more.
+        // Routers still answer, but the target may not.
         let hops = lane.handshake.hops;
         let lost = lane.under_way.iter().filter(|(_, w)| w.ttl >= hops);
         self.doubtful.extend(lost.map(|(&number, _)| number));
@@ -179,12 +180,12 @@ impl Lane {
             .map_err(|source| TraceError::NotConnected { target, source })
     }
 
-    /// Returns true if the target keeps the connection open. Received data is discarded.
+    /// Returns true if the target keeps the connection open. Discards received data.
     fn is_open(&self) -> bool {
         !matches!(drain(&self.connection), Drained::Ended)
     }
 
-    /// Closes our end for writing.
+    /// Closes this end for writing.
     fn shut(&mut self) {
         if self.shut.is_none() {
             let _ = self.connection.shutdown(std::net::Shutdown::Write);
@@ -228,7 +229,7 @@ impl Lane {
                 let number = segment::quoted(&ends, &icmp.quoted, last);
                 seen.extend(number.and_then(|number| {
                     let answer = answered(number, icmp, false, None)?;
-                    // The probe did not reach the target.
+                    // The router's answer shows that the probe did not reach the target.
                     under_way.remove(&number);
                     Some(answer)
                 }));
@@ -240,8 +241,8 @@ impl Lane {
         }
     }
 
-    /// Returns the answer to a probe in a segment from the target. A segment that the target sends
-    /// without a probe answers none.
+    /// Returns the answer that a segment from the target contains; `None` if the target sent the
+    /// segment for another reason.
     fn replied(&mut self, target: SocketAddr, reply: &Reply) -> Option<Seen> {
         let said = segment::read(&self.ends, &reply.bytes)?;
         let answer = if said.is_reset {
@@ -272,9 +273,9 @@ impl Lane {
     }
 }
 
-/// Returns the probe that is answered, identified by the timestamp `echoed`. If several probes have
-/// this timestamp, the one with the largest TTL is returned, because the others may have expired.
-/// Without an echo, it is the first probe that can have travelled `hops` hops.
+/// Returns the probe that was answered. The timestamp `echoed` identifies it. If several probes
+/// have this timestamp, returns the one with the largest TTL, because the others may not have
+/// reached the target. Without an echo, returns the first probe whose TTL is at least `hops`.
 fn which(under_way: &BTreeMap<u32, Waiting>, echoed: Option<u32>, hops: u8) -> Option<u32> {
     let mut all = under_way.iter();
     let found = match echoed {
@@ -287,14 +288,15 @@ fn which(under_way: &BTreeMap<u32, Waiting>, echoed: Option<u32>, hops: u8) -> O
 }
 
 impl Drop for Held {
-    /// Closes all connections first, so that they need not be waited for one after the other.
+    /// Closes all connections first, so that they end at the same time and not one after another.
     fn drop(&mut self) {
         self.all().for_each(Lane::shut);
     }
 }
 
 impl Drop for Lane {
-    /// Closes the connection in the usual way. Closing it with unread data would send an RST.
+    /// Closes the connection after reading all data. With unread data, the kernel would send an
+    /// RST.
     fn drop(&mut self) {
         self.shut();
         let end = self.shut.unwrap_or_else(Instant::now) + CLOSING;
@@ -327,7 +329,7 @@ fn drain(connection: &Socket) -> Drained {
     Drained::All
 }
 
-/// Connects, and captures the handshake through the raw socket.
+/// Opens a connection, and captures its handshake through the raw socket.
 fn connected(connection: Socket, raw: StampedSocket, target: SocketAddr) -> io::Result<Lane> {
     connection.set_nonblocking(true)?;
     let asked = Instant::now();
@@ -354,10 +356,11 @@ fn connected(connection: Socket, raw: StampedSocket, target: SocketAddr) -> io::
     let begun = if took < REPEATED {
         sent
     } else {
-        // Its timestamp is that of a later SYN: as late as can be.
+        // The captured timestamp belongs to a later SYN. Its time is unknown, and this is the
+        // latest possible one.
         Instant::now()
     };
-    // Timestamps begin a tick after that of the handshake's last segment.
+    // The probes' timestamps must not be older than that of the handshake's last segment.
     std::thread::sleep(if took < REPEATED {
         Duration::from_millis(2)
     } else {
@@ -375,7 +378,7 @@ fn connected(connection: Socket, raw: StampedSocket, target: SocketAddr) -> io::
     })
 }
 
-/// Returns the target's SYN/ACK, of which the raw socket received a copy.
+/// Returns the target's SYN/ACK, from the raw socket's copy.
 fn handshake(raw: &StampedSocket, ends: &Ends) -> io::Result<Handshake> {
     let end = Instant::now() + CLOSING;
     loop {
@@ -403,7 +406,7 @@ fn is_ready(socket: &impl AsFd, flags: PollFlags, patience: Duration) -> bool {
     poll(&mut fds, Some(&length)).is_ok_and(|ready| ready > 0)
 }
 
-/// Returns the offset of the TCP header in the bytes that a raw socket returns.
+/// Returns the offset of the TCP header in the bytes that a raw socket returned.
 fn shown(ends: &Ends, bytes: &[u8]) -> Option<usize> {
     match ends.destination {
         IpAddr::V4(_) => Some(usize::from(bytes.first()? & 0xf) * 4),
@@ -423,7 +426,7 @@ mod tests {
         assert_eq!(which(&under_way, Some(50), 4), Some(8));
         under_way.remove(&8);
         assert_eq!(which(&under_way, Some(53), 4), None);
-        // Without timestamps only as far as the target can be.
+        // Without timestamps, only probes that can reach the target count.
         assert_eq!(which(&under_way, None, 4), Some(10));
         assert_eq!(which(&under_way, None, 5), None);
     }

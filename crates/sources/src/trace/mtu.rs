@@ -1,8 +1,8 @@
 //! The path MTU, and the hops at which it decreases.
 //!
-//! The probes are UDP datagrams with "don't fragment", as in tracepath. If routers report an MTU,
-//! their value is used. If large packets are lost without an ICMP error (a black hole, RFC 4459
-//! §3.1), a search determines the maximum size and then the hop.
+//! The probes are UDP datagrams with DF set, as in tracepath. If routers report an MTU, their value
+//! is used. If large packets are lost without an ICMP error (a black hole, RFC 4459 §3.1), a search
+//! finds the maximum size, and then the hop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,25 +25,25 @@ use crate::clock::Clock;
 use crate::netlink::{NetlinkProtocol, NetlinkSocket};
 use crate::route::RouteSocket;
 
-/// First size to try if the kernel does not report the device's MTU.
+/// First size to try if the kernel does not report the device's MTU, in bytes.
 const ETHERNET: u16 = 1_500;
-/// MTUs that every link supports (RFC 791, RFC 8200 §5).
+/// MTUs that every link supports, in bytes (RFC 791, RFC 8200 §5).
 const LEAST_V4: u16 = 68;
 const LEAST_V6: u16 = 1_280;
-/// Size of small probes, which is also that of the trace.
+/// Size of small probes in bytes, similar to the probes of the trace.
 const SMALL: u16 = 64;
-/// Maximum number of successive reports of a smaller MTU.
+/// Maximum number of times that the size is reduced.
 const MAX_NARROWINGS: usize = 12;
-/// Number of attempts before packets of a size count as lost.
+/// Number of unanswered packets of one size that count as a loss.
 const TRIES: u32 = 3;
-/// Timeout of an answer.
+/// Timeout of a probe.
 const PATIENCE: Duration = Duration::from_millis(1_000);
-/// MTUs of common links, for routers too old to report one (RFC 1191 §7.1).
+/// MTUs of common links, for routers that are too old to report one (RFC 1191 §7.1).
 const PLATEAUS: [u16; 7] = [8_166, 4_352, 2_002, 1_492, 1_006, 508, 296];
 
-/// The outcome of a probe of some size.
+/// The result of a probe of a certain size.
 enum Outcome {
-    /// The probe reached its destination or the intended hop.
+    /// The probe reached the target or the hop it was sent to.
     Passed,
     /// A router or this host reported an MTU.
     TooBig(Option<IpAddr>, u16),
@@ -51,7 +51,7 @@ enum Outcome {
     Vanished,
 }
 
-/// Determines the path MTU as far as the trace reached, and reports it.
+/// Finds the path MTU up to the last hop that answered, and reports it.
 pub(super) fn discover(
     plan: &TracePlan,
     known: &Known,
@@ -83,7 +83,7 @@ struct Search<'a> {
     clock: Clock,
     stop: &'a AtomicBool,
     number: u32,
-    /// Time from which a silent hop may be probed again.
+    /// Time from which on a silent hop may be probed again.
     due: Timestamp,
     device: u16,
 }
@@ -95,7 +95,7 @@ impl<'a> Search<'a> {
         let device = device
             .ok()
             .and_then(|mut routes| routes.device_mtu(target.ip()));
-        // Loopback's MTU exceeds the size of any packet.
+        // The loopback interface's MTU can be larger than any packet.
         let device = device.map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX));
         let mut dress = plan.dress.clone();
         dress.size = None;
@@ -115,7 +115,7 @@ impl<'a> Search<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Lowers the size from the device's own MTU until a packet gets through.
+    /// Begins with the device's MTU, and reduces the size until a packet arrives.
     fn descend(&mut self, found: &mut PathMtu, known: &Known) -> Result<(), TraceError> {
         let mut size = self.device;
         for _ in 0..MAX_NARROWINGS {
@@ -145,8 +145,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Searches for the largest packet size that gets through, and for the hop beyond which packets
-    /// of `size` are lost.
+    /// Finds the largest packet size that arrives, and the hop at which packets of `size` are lost.
     fn black_hole(&mut self, found: &mut PathMtu, size: u16) -> Result<(), TraceError> {
         let is_passed = |outcome| matches!(outcome, Outcome::Passed);
         if self.is_stopped() || !is_passed(self.probe(found.to_ttl, SMALL)?) {
@@ -179,7 +178,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Sends packets of `size` with the TTL `ttl` until one is answered.
+    /// Sends packets of `size` with the TTL `ttl` until one of them is answered.
     fn probe(&mut self, ttl: u8, size: u16) -> Result<Outcome, TraceError> {
         for _ in 0..TRIES {
             self.rest();
@@ -194,7 +193,7 @@ impl<'a> Search<'a> {
             let begun = self.clock.now();
             match self.channel.send(probe) {
                 Ok(()) => {}
-                // The MTU of the device itself is smaller.
+                // The size exceeds the device's MTU.
                 Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
                     return Ok(Outcome::TooBig(None, size.min(ETHERNET + 1) - 1));
                 }
@@ -203,7 +202,7 @@ impl<'a> Search<'a> {
             if let Some(answer) = self.answer(number, begun + PATIENCE)? {
                 return Ok(outcome(&answer));
             }
-            // Its answers may be limited: one per second gives it time for each.
+            // The hop may limit its answers. With one probe per second, it can answer each.
             self.due = begun + RECOVERY;
             if self.is_stopped() {
                 break;
@@ -254,8 +253,8 @@ fn outcome(answer: &Answered) -> Outcome {
     }
 }
 
-/// Returns a plausible MTU for the MTU that a router reports: smaller than the size that did not
-/// fit, and at least the minimum of every link. Very old routers report 0.
+/// Returns a plausible MTU for the value `told` by a router. It is smaller than the size that did
+/// not fit, and at least the minimum of every link. Very old routers report 0.
 fn believable(told: u16, size: u16, is_v4: bool) -> u16 {
     let least = if is_v4 { LEAST_V4 } else { LEAST_V6 };
     if told != 0 && told < size {

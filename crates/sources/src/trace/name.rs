@@ -1,4 +1,4 @@
-//! Reverse lookups of host names, in parallel with the measurement.
+//! Reverse lookups of host names. They run in parallel with the measurement.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -11,14 +11,14 @@ use core::time::Duration;
 
 use socket2::SockAddr;
 
-/// Number of parallel lookups, so that one slow answer does not delay the others.
+/// Number of parallel lookups, so that a slow one does not delay the others.
 const THREADS: usize = 4;
-/// Maximum number of addresses looked up.
+/// Maximum number of addresses that are looked up.
 const MAX_ADDRESSES: usize = 1_024;
 /// Maximum length of a name, in bytes (`NI_MAXHOST`).
 const LONGEST: usize = 1_025;
 
-/// Reverse lookups in progress, performed by the system's resolver.
+/// Reverse lookups in progress. The system's resolver performs them.
 #[derive(Debug)]
 pub struct Names {
     ask: mpsc::Sender<IpAddr>,
@@ -28,15 +28,15 @@ pub struct Names {
 }
 
 impl Names {
-    /// Starts threads that wait for addresses. They end when this value is dropped, or as soon
-    /// after that as the resolver returns.
+    /// Starts threads that wait for addresses. After this value is dropped, each thread ends when
+    /// its current lookup returns.
     pub fn begin() -> Self {
         let (ask, questions) = mpsc::channel::<IpAddr>();
         let (tell, answers) = mpsc::channel();
         let questions = Arc::new(Mutex::new(questions));
         for _ in 0..THREADS {
             let (questions, tell) = (Arc::clone(&questions), tell.clone());
-            // Without a thread names are missing, and nothing else.
+            // If no thread can be started, only names are missing.
             let _ = std::thread::Builder::new()
                 .name("names".to_owned())
                 .spawn(move || serve(&questions, &tell));
@@ -49,7 +49,7 @@ impl Names {
         }
     }
 
-    /// Requests the name of an address, at most once per address.
+    /// Requests the name of an address. Repeated requests are ignored.
     pub fn ask(&mut self, address: IpAddr) {
         let is_new = self.asked.len() < MAX_ADDRESSES && self.asked.insert(address);
         if is_new && self.ask.send(address).is_ok() {
@@ -57,7 +57,7 @@ impl Names {
         }
     }
 
-    /// Returns the names received so far and within the next `patience`.
+    /// Returns the names that have arrived, after waiting for others for at most `patience`.
     pub fn collect(&mut self, patience: Duration) -> Vec<(IpAddr, String)> {
         let end = Instant::now() + patience;
         let mut names = Vec::new();
@@ -92,8 +92,8 @@ fn serve(questions: &Mutex<mpsc::Receiver<IpAddr>>, tell: &mpsc::Sender<(IpAddr,
 fn look_up(address: IpAddr) -> Option<String> {
     let address = SockAddr::from(SocketAddr::new(address, 0));
     let mut name = [0 as c_char; LONGEST];
-    // SAFETY: the address is valid for its length, the name for writing its
-    // own; no service is asked for.
+    // SAFETY: `address` is valid for its length, and `name` is valid for writing its length. No
+    // service name is requested.
     let result = unsafe {
         libc::getnameinfo(
             address.as_ptr().cast(),
@@ -108,7 +108,7 @@ fn look_up(address: IpAddr) -> Option<String> {
     if result != 0 {
         return None;
     }
-    // SAFETY: on success the C library ended the name with a zero byte within its buffer.
+    // SAFETY: on success, the C library has written a terminating zero byte within the buffer.
     let name = unsafe { CStr::from_ptr(name.as_ptr()) };
     name.to_str().ok().map(str::to_owned)
 }

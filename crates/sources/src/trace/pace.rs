@@ -1,10 +1,10 @@
-//! The schedule of probes by hop. It performs no I/O, and the time is passed in.
+//! The schedule of probes by hop. It performs no I/O and reads no clock.
 //!
-//! Each hop has at most one probe in flight. The number of hops is not known at first. A scout is
-//! sent with the maximum TTL, and the TTL of its answer gives the likely distance of the target.
-//! Without an answer, a few hops beyond the farthest one that answered are tried. In this way
-//! hardly any probes are sent beyond the target, whose rate limit for ICMP errors would otherwise
-//! suppress its later answers.
+//! Each hop has at most one probe in flight. At first, the number of hops is unknown. The scout is
+//! sent with the maximum TTL, and the TTL of the target's answer shows the likely distance. If
+//! there is no answer, the trace probes a few hops beyond the farthest one that answered. In this
+//! way, very few probes go beyond the target. Many of them would use up the target's rate limit of
+//! ICMP errors, and its later answers would be missing.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,14 @@ use core::time::Duration;
 
 use lagtrace_core::observed::time::Timestamp;
 
-/// Number of hops probed beyond the farthest one that answered, as long as all hops answer.
+/// Number of hops that are probed beyond the farthest one that answered, as long as all hops
+/// answer.
 const AHEAD: u8 = 4;
-/// Time during which a hop that did not answer a probe is not probed again. It is longer than the
-/// defaults of `net.ipv4.icmp_ratelimit` and `net.ipv6.icmp.ratelimit`, so that a router's rate
-/// limit allows an answer again.
+/// Time for which a silent hop is not probed again. It is longer than the default of
+/// `net.ipv4.icmp_ratelimit` and `net.ipv6.icmp.ratelimit`, so that a router's rate limit allows
+/// the next answer.
 pub(super) const RECOVERY: Duration = Duration::from_millis(1_100);
-/// Number of extra probes for a hop to make up for unanswered ones.
+/// Number of additional probes to a hop that replace unanswered ones.
 const SPARE: u32 = 2;
 /// Number of probes to a hop before it counts as silent.
 const TRIES: u32 = 3;
@@ -26,7 +27,7 @@ const TRIES: u32 = 3;
 /// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Send a probe of this flow and TTL.
+    /// Send a probe with this flow and TTL.
     Send(u16, u8),
     /// Wait until this time.
     Wait(Timestamp),
@@ -36,7 +37,7 @@ pub(super) enum Next {
     Done,
 }
 
-/// The kind of host that answered a probe.
+/// The kind of host that sent an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Met {
     /// A router on the path.
@@ -48,53 +49,54 @@ pub(super) enum Met {
     },
 }
 
-/// The parameters of a trace's schedule.
+/// The settings of a trace's schedule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
     pub(super) first_ttl: u8,
     pub(super) max_ttl: u8,
-    /// Number of answers requested from each hop; `None`: one probe per round, answered or not.
+    /// Number of answers requested from each hop; `None`: one probe in each round, answered or not.
     pub(super) wanted: Option<u32>,
-    /// Time between probes to one hop.
+    /// Interval between two probes to the same hop.
     pub(super) interval: Duration,
-    /// Time between any two packets.
+    /// Minimum time between any two packets.
     pub(super) gap: Duration,
-    /// Number of hops probed beyond the farthest one that answered, once some hops are silent. The
-    /// search ends after this number of consecutive silent hops.
+    /// Number of hops that are probed beyond the farthest one that answered, as soon as some hops
+    /// are silent. The search ends after as many consecutive silent hops.
     pub(super) far_ahead: u8,
 }
 
-/// The pace of a trace.
+/// The state of a trace's schedule.
 #[derive(Debug)]
 pub(super) struct Pace {
     manner: Manner,
     hops: BTreeMap<(u16, u8), Hop>,
-    /// Time from which each TTL may be probed again, and whether its last probe was unanswered.
-    /// Shared by all flows, because flows share the routers.
+    /// For each TTL, the time from which on it may be probed again, and true if its last probe
+    /// stayed unanswered. All flows share these times, because they share the routers.
     due: BTreeMap<u8, (Timestamp, bool)>,
     /// Time at which the next packet may be sent.
     next: Timestamp,
     flows: u16,
     rounds: u32,
-    /// Distance of the target in hops, known once the target or a host on its behalf has answered.
+    /// Distance of the target in hops; `None` until the target, or a host that answers for it, has
+    /// answered.
     distance: Option<u8>,
-    /// True if the host that answered at this distance does not limit its answers.
+    /// True if the host at this distance does not limit its answers.
     is_willing: bool,
-    /// Likely distance, derived from the target's answer to the scout.
+    /// Likely distance of the target, from its answer to the scout.
     guess: Option<u8>,
     /// True if the target has answered at all.
     is_alive: bool,
-    /// Farthest hop that has answered.
+    /// Farthest router that has answered.
     highest: u8,
     is_far: bool,
-    /// Hop up to which the search was extended because the target answers.
+    /// Hop up to which the search was extended because the target has answered the scout.
     reach: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Hop {
     sent: u32,
-    /// Number of probes since the hop was last given up as silent.
+    /// Number of probes since the hop last counted as silent.
     tries: u32,
     answered: u32,
     is_under_way: bool,
@@ -124,36 +126,36 @@ impl Pace {
         self.distance
     }
 
-    /// Returns the farthest hop that answered.
+    /// Returns the distance of the target if it is known, otherwise the farthest hop that answered.
     pub(super) fn highest(&self) -> u8 {
         self.distance.unwrap_or(self.highest)
     }
 
-    /// Records that the target answered the scout; `hops` is its estimated distance.
+    /// Records that the target answered the scout. `hops` is the estimated distance.
     pub(super) fn scouted(&mut self, hops: Option<u8>) {
         self.is_alive = true;
         self.guess =
             hops.filter(|hops| (self.manner.first_ttl..=self.manner.max_ttl).contains(hops));
     }
 
-    /// Allows one more probe to every hop.
+    /// Begins a round: allows one more probe to every hop.
     pub(super) fn begin_round(&mut self) {
         self.rounds = self.rounds.saturating_add(1);
     }
 
-    /// Adds further flows at the hops known so far.
+    /// Adds flows. They probe the hops that are known now.
     pub(super) fn add_flows(&mut self, flows: u16) {
         self.flows = self.flows.max(flows);
     }
 
-    /// Returns the largest TTL to probe at present.
+    /// Returns the largest TTL that may be probed now.
     pub(super) fn frontier(&self) -> u8 {
         let known = self.guess.filter(|&guess| self.highest < guess);
         let far = self.manner.far_ahead;
         let ahead = if self.is_far { far } else { far.min(AHEAD) };
         let far = match (known, self.guess) {
             (Some(guess), _) => guess,
-            // The target is farther away than it seemed, by a hop or two.
+            // The target is a hop or two farther away than estimated.
             (None, Some(_)) => self.highest.saturating_add(2),
             (None, None) => self.highest.saturating_add(ahead),
         };
@@ -162,7 +164,7 @@ impl Pace {
             .min(self.manner.max_ttl)
     }
 
-    /// Returns the action to take at `now`.
+    /// Returns the next action at `now`.
     pub(super) fn next(&mut self, now: Timestamp) -> Next {
         loop {
             match self.look(now) {
@@ -172,8 +174,8 @@ impl Pace {
         }
     }
 
-    /// Extends the search if the target answered but was not reached yet; returns true if this is
-    /// possible.
+    /// Extends the search to further hops if the target has answered, but its distance is still
+    /// unknown. Returns true if the search was extended.
     fn extend(&mut self) -> bool {
         let is_wanted = self.distance.is_none() && self.is_alive;
         let frontier = self.frontier();
@@ -211,10 +213,10 @@ impl Pace {
         }
     }
 
-    /// Returns true if a hop must wait for another hop. The host that answered on behalf of the
-    /// target, or at the farthest hop, may also be the next hop (a router that refuses to forward)
-    /// and may limit its answers. If other hops used up these answers, none would be left for the
-    /// hops that are not known yet.
+    /// Returns true if a hop must wait for another hop. The host at the farthest known distance can
+    /// also be one of the unknown hops before it, for example a router that refuses to forward.
+    /// Such a host may limit its answers. Probes to other hops would use up the answers that the
+    /// unknown hops still need.
     fn is_put_off(&self, ttl: u8, hop: Hop) -> bool {
         let is_open = |ttl: &u8| {
             let hop = self.hops.get(&(0, *ttl)).copied().unwrap_or_default();
@@ -261,7 +263,7 @@ impl Pace {
         self.next = now + self.manner.gap;
     }
 
-    /// Records an answer, late or not.
+    /// Records an answer, even a late one.
     pub(super) fn answered(&mut self, flow: u16, ttl: u8, met: Met) {
         let hop = self.hops.entry((flow, ttl)).or_default();
         hop.answered += 1;
@@ -277,8 +279,8 @@ impl Pace {
         }
         self.distance = Some(ttl);
         self.is_willing = !is_limited;
-        // The silent hops before it may be the same host, which spent its limited answers on probes
-        // with larger TTLs.
+        // The silent hops before this one can be the same host, if probes with larger TTLs used up
+        // its limited answers. They are probed again.
         let is_slow = self.due.get(&ttl).is_some_and(|(_, is_slow)| *is_slow);
         if is_limited && is_slow {
             for (_, hop) in self
@@ -290,16 +292,16 @@ impl Pace {
         }
     }
 
-    /// Records that a probe is overdue: if it is answered, the answer is late.
+    /// Records that a probe is overdue. A later answer counts as late.
     pub(super) fn overdue(&mut self, flow: u16, ttl: u8, sent: Timestamp) {
         self.hops.entry((flow, ttl)).or_default().is_under_way = false;
-        // Beyond the target there is no host to answer.
+        // No host beyond the target can answer.
         if self.distance.is_some_and(|distance| ttl > distance) {
             return;
         }
         self.is_far |= flow == 0 && ttl > self.highest;
-        // A target without limits is probed in every round, and so is a single TTL, which comes to
-        // the same.
+        // A target that does not limit its answers is probed in every round, and so is the hop of a
+        // trace that has only one hop.
         let is_target = self.is_willing && self.distance.is_some() && ttl > self.highest;
         let is_alone = self.manner.first_ttl == self.manner.max_ttl;
         if self.manner.wanted.is_none() && (is_target || is_alone) {
@@ -328,11 +330,11 @@ mod tests {
         }
     }
 
-    /// The behaviour of hops: returns true if a probe with this TTL at this time is answered.
+    /// The behaviour of the hops: returns true if a probe with this TTL at this time is answered.
     type Path<'a> = &'a mut dyn FnMut(u8, Duration) -> bool;
 
-    /// Runs a trace to a target `distance` hops away; each answer takes 10 ms, each timeout 300 ms.
-    /// Returns the probes with their times, and the duration.
+    /// Runs a trace to a target `distance` hops away. Answers take 10 ms, timeouts 300 ms. Returns
+    /// the TTLs and times of the probes, and the duration.
     fn run(mut pace: Pace, distance: u8, path: Path<'_>) -> (Vec<(u8, Duration)>, Duration) {
         let start = Timestamp::from_nanos(1_000_000_000);
         let (mut now, mut sent, mut under_way) = (start, Vec::new(), Vec::new());
@@ -396,7 +398,8 @@ mod tests {
 
     #[test]
     fn a_limited_hop_is_found_however_empty_its_bucket_is() {
-        // One token a second, none at first: `net.ipv4.icmp_ratelimit` after others.
+        // The bucket is empty at first and gets one token per second, like
+        // `net.ipv4.icmp_ratelimit` after other traffic.
         let mut filled = 900 * MS;
         let (mut found, mut bucket) = (0, |at: Duration| {
             let has = at >= filled;
@@ -431,7 +434,7 @@ mod tests {
         let (sent, took) = run(Pace::new(manner()), 4, &mut |ttl, _| ttl < 4);
         assert!(sent.iter().all(|(ttl, _)| *ttl <= 3 + FAR_AHEAD));
         assert!(took < Duration::from_secs(4), "{took:?}");
-        // A target that answered the scout is searched for to the end.
+        // If the target has answered the scout, the search continues up to the maximum TTL.
         let mut scouted = Pace::new(manner());
         scouted.scouted(None);
         let (sent, _) = run(scouted, 29, &mut |ttl, _| !(4..=28).contains(&ttl));
@@ -440,7 +443,7 @@ mod tests {
 
     #[test]
     fn a_target_that_limits_its_answers_is_not_taken_to_be_farther_away() {
-        // One answer a second for all distances, and the first one came late.
+        // The target answers once per second, whatever the TTL. Its first answer was late.
         let mut filled = Duration::ZERO;
         let mut first = true;
         let (sent, _) = run(Pace::new(manner()), 4, &mut |ttl, at| {

@@ -1,4 +1,4 @@
-//! The bytes of probes after their IP header, and the matching of quotes and replies to probes.
+//! The bytes of probes after the IP header, and the assignment of quotes and replies to probes.
 
 use lagtrace_core::observed::route::HopAnswer;
 use lagtrace_core::observed::segment::TcpFlags;
@@ -6,34 +6,33 @@ use lagtrace_core::observed::segment::TcpFlags;
 use crate::checksum::{fold, sum};
 use crate::headers::{Ends, TcpSegment, UDP};
 
-/// Start of our payloads; the probe's number follows.
+/// First bytes of all payloads. The probe's number follows.
 const MAGIC: [u8; 4] = *b"lagt";
 /// Minimum length of a payload, in bytes.
 pub(super) const PAYLOAD: usize = 8;
-/// Bytes of the headers that follow the IP header.
+/// Number of bytes in the headers after the IP header.
 pub(super) const UDP_HEADER: usize = 8;
 pub(super) const ECHO_HEADER: usize = 8;
 pub(super) const SYN_LEN: usize = 24;
-/// Control bits that determine the result of a SYN, and their values.
+/// Control bits that show the result of a SYN.
 const HANDSHAKE: TcpFlags = SYN_ACK.with(TcpFlags::RST);
 const SYN_ACK: TcpFlags = TcpFlags::SYN.with(TcpFlags::ACK);
 const RST_ACK: TcpFlags = TcpFlags::RST.with(TcpFlags::ACK);
-/// Number of probes that a SYN's sequence number can identify, and the difference between
-/// consecutive numbers. The difference is needed because the answer to a SYN acknowledges its
-/// number plus one.
+/// Number of probes that can be distinguished by the sequence number of a SYN, and the difference
+/// between two of these numbers. It is larger than one, because the answer to a SYN acknowledges
+/// its sequence number plus one.
 const SYN_NUMBERS: u32 = 1 << 20;
 const SYN_STEP: u32 = 1 << 12;
-/// Number of different UDP checksums; 0 is not used, because it means that there is no checksum.
+/// Number of different UDP checksums. 0 is left out, because it means that there is no checksum.
 const CHECKSUMS: u32 = 65_535;
 
-/// Returns the number of a probe from its remainder: the latest number up to `last` that leaves
-/// `rest` when divided by `modulus`.
+/// Returns the latest probe number, up to `last`, whose remainder modulo `modulus` is `rest`.
 pub(super) fn recall(last: u32, rest: u32, modulus: u32) -> Option<u32> {
     let back = (last % modulus + modulus).checked_sub(rest)? % modulus;
     (rest < modulus).then(|| last.checked_sub(back)).flatten()
 }
 
-/// Returns a payload that holds the probe's number.
+/// Returns a payload that contains the probe's number.
 pub(super) fn payload(number: u32, len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len.max(PAYLOAD));
     bytes.extend(MAGIC);
@@ -42,13 +41,14 @@ pub(super) fn payload(number: u32, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns the probe's number in a payload; `None` if the payload is cut off or not ours.
+/// Returns the probe's number in a payload; `None` if the payload is truncated or another
+/// program's.
 pub(super) fn payload_number(bytes: &[u8]) -> Option<u32> {
     let number = bytes.strip_prefix(&MAGIC)?.first_chunk()?;
     Some(u32::from_be_bytes(*number))
 }
 
-/// Returns a UDP datagram with the checksum `wanted`, which is not 0. Routers quote the checksum
+/// Returns a UDP datagram whose checksum is `wanted`, which is not 0. Routers quote the checksum
 /// even if they quote only eight bytes, and load balancing by flow ignores it.
 pub(super) fn udp(ends: &Ends, wanted: u16, number: u32, len: usize) -> Vec<u8> {
     let payload = payload(number, len.saturating_sub(UDP_HEADER));
@@ -59,7 +59,7 @@ pub(super) fn udp(ends: &Ends, wanted: u16, number: u32, len: usize) -> Vec<u8> 
     bytes.extend(length.to_be_bytes());
     bytes.extend(wanted.to_be_bytes());
     bytes.extend(payload);
-    // The payload's third word compensates for the difference.
+    // The third 16-bit word of the payload is adjusted, so that the checksum has the wanted value.
     if let Some(word) = bytes.get_mut(UDP_HEADER + 4..UDP_HEADER + 6) {
         word.fill(0);
     }
@@ -71,27 +71,27 @@ pub(super) fn udp(ends: &Ends, wanted: u16, number: u32, len: usize) -> Vec<u8> 
     bytes
 }
 
-/// Returns the checksum for a probe's number.
+/// Returns the checksum for probe number `number`.
 pub(super) fn udp_tag(number: u32) -> u16 {
     u16::try_from(number % CHECKSUMS + 1).unwrap_or(1)
 }
 
-/// Returns the probe whose datagram is quoted.
+/// Returns the number of the probe whose datagram is quoted.
 pub(super) fn udp_number(ends: &Ends, quoted: &[u8], last: u32) -> Option<u32> {
     let is_ours = word(quoted, 0)? == ends.source_port && word(quoted, 2)? == ends.destination_port;
     let rest = u32::from(word(quoted, 6)?).checked_sub(1)?;
     is_ours.then(|| recall(last, rest, CHECKSUMS)).flatten()
 }
 
-/// Returns the probe whose datagram is echoed. Only the half of the number in the payload that does
-/// not compensate for the checksum is used.
+/// Returns the number of the probe whose datagram is echoed. Only the lower 16 bits of the number
+/// in the payload are used, because the upper ones were adjusted for the checksum.
 pub(super) fn udp_echoed(datagram: &[u8], last: u32) -> Option<u32> {
     let payload = datagram.get(UDP_HEADER..)?;
     let rest = word(payload.strip_prefix(&MAGIC)?, 2)?;
     recall(last, rest.into(), 1 << 16)
 }
 
-/// Returns a SYN whose sequence number identifies the probe.
+/// Returns a SYN. Its sequence number identifies the probe.
 pub(super) fn syn(ends: &Ends, base: u32, number: u32, len: usize) -> Vec<u8> {
     let mss: u16 = if ends.destination.is_ipv4() {
         1460
@@ -121,7 +121,7 @@ fn sequence_number(base: u32, sequence: u32, last: u32) -> Option<u32> {
         .flatten()
 }
 
-/// Returns the probe whose SYN is quoted.
+/// Returns the number of the probe whose SYN is quoted.
 pub(super) fn syn_number(ends: &Ends, base: u32, quoted: &[u8], last: u32) -> Option<u32> {
     let is_ours = word(quoted, 0)? == ends.source_port && word(quoted, 2)? == ends.destination_port;
     let sequence = long(quoted, 4)?;
@@ -130,7 +130,7 @@ pub(super) fn syn_number(ends: &Ends, base: u32, quoted: &[u8], last: u32) -> Op
         .flatten()
 }
 
-/// Returns the probe that a segment from the target answers, and the answer.
+/// Returns the number of the probe that a segment from the target answers, and the answer.
 pub(super) fn syn_reply(
     ends: &Ends,
     base: u32,
@@ -149,7 +149,7 @@ pub(super) fn syn_reply(
     Some((number, answer))
 }
 
-/// Returns an echo request whose checksum does not depend on the probe's number, so that load
+/// Returns an echo request. Its checksum does not depend on the probe's number, so that load
 /// balancing by checksum sends all probes along the same path.
 pub(super) fn echo(is_v4: bool, id: u16, number: u32, len: usize) -> Vec<u8> {
     let sequence = (number & 0xffff) as u16;
@@ -158,7 +158,7 @@ pub(super) fn echo(is_v4: bool, id: u16, number: u32, len: usize) -> Vec<u8> {
     bytes.extend(sequence.to_be_bytes());
     bytes.extend((!sequence).to_be_bytes());
     bytes.resize(len.max(ECHO_HEADER + PAYLOAD), b'.');
-    // For IPv6 and unprivileged sockets the kernel computes the checksum.
+    // For IPv6 and for unprivileged sockets, the kernel computes the checksum.
     if is_v4 {
         let checksum = !fold(sum(&bytes));
         if let Some(place) = bytes.get_mut(2..4) {
@@ -168,8 +168,8 @@ pub(super) fn echo(is_v4: bool, id: u16, number: u32, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns the probe of an echo request that is quoted or answered. `id` is `None` if the kernel
-/// delivers only our own messages.
+/// Returns the number of the probe whose echo request is quoted or answered. `id` is `None` if the
+/// kernel delivers only messages of this socket.
 pub(super) fn echo_number(id: Option<u16>, kind: u8, message: &[u8], last: u32) -> Option<u32> {
     let is_ours = *message.first()? == kind && id.is_none_or(|id| word(message, 4) == Some(id));
     let sequence = word(message, 6)?;
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(recall(5, 3, 128), Some(3));
         assert_eq!(recall(130, 2, 128), Some(130));
         assert_eq!(recall(130, 127, 128), Some(127));
-        // No probe that was sent leaves this remainder.
+        // No probe has this remainder.
         assert_eq!(recall(5, 6, 128), None);
         assert_eq!(recall(5, 128, 128), None);
         assert_eq!(recall(5, u32::MAX, 128), None);
@@ -247,7 +247,7 @@ mod tests {
         let acknowledged = sequence(7, 4) + 1;
         assert_eq!(reply(SYN_ACK, acknowledged), Some((4, HopAnswer::Open)));
         assert_eq!(reply(RST_ACK, acknowledged), Some((4, HopAnswer::Closed)));
-        // A challenge (RFC 5961 §4) answers no SYN.
+        // A challenge ACK (RFC 5961 §4) does not answer a SYN.
         assert_eq!(reply(TcpFlags::ACK, acknowledged), None);
         assert_eq!(reply(SYN_ACK, acknowledged + 1), None);
         assert_eq!(reply(SYN_ACK, sequence(7, 10) + 1), None);

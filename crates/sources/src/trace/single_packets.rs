@@ -1,4 +1,4 @@
-//! Probes that are single packets.
+//! A channel whose probes are single packets.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,10 +19,10 @@ use crate::headers::Ends;
 use crate::stamped::queue::Stage;
 use crate::stamped::{Came, StampedSocket, reserve, set_whole};
 
-/// Maximum number of probes remembered per flow.
+/// Maximum number of probes that are kept for each flow.
 const SENT: usize = 4_096;
 
-/// A channel whose probes are single packets, with one socket for each flow.
+/// A channel whose probes are single packets. Each flow has its own socket.
 #[derive(Debug)]
 pub(super) struct Packets {
     target: SocketAddr,
@@ -39,15 +39,15 @@ pub(super) struct Packets {
 struct Lane {
     socket: StampedSocket,
     ends: Ends,
-    /// The most recent unanswered probes, with their TTLs. They are needed because sockets that are
-    /// not connected also receive answers to probes of other flows.
+    /// The latest unanswered probes, with their TTLs. A socket that is not connected also receives
+    /// answers to other flows' probes. They are ignored, because those probes are not in this map.
     sent: BTreeMap<u32, u8>,
-    /// Socket that reserves the port. A raw socket only writes the port into its packets.
+    /// Socket that reserves the port. The raw socket only writes the port into its packets.
     _holder: Option<Socket>,
 }
 
 impl Packets {
-    /// Creates a channel with its first flow open.
+    /// Creates a channel and opens its first flow.
     pub(super) fn new(target: SocketAddr, form: Form, dress: &Dress) -> Result<Self, TraceError> {
         let mut packets = Self {
             target,
@@ -63,7 +63,7 @@ impl Packets {
         Ok(packets)
     }
 
-    /// Returns the channel with fragmentation of its packets turned off.
+    /// Returns the channel with DF set on all packets.
     pub(super) fn whole(mut self) -> Result<Self, TraceError> {
         self.is_whole = true;
         let lane = self.open(0)?;
@@ -79,8 +79,8 @@ impl Packets {
         dress.source_port = dress.source_port.map(|port| port.wrapping_add(flow));
         let has_header = self.form.header(target.is_ipv4(), 0, 0, 0).is_some();
         if has_header {
-            // A socket bound to an address receives nothing for translated ones; the header bears
-            // the address all the same.
+            // A socket that is bound to an address receives no ICMP errors about packets with
+            // translated addresses. The IP header contains the source address anyway.
             dress.source = None;
         }
         let socket = open(kind, target, &dress)?;
@@ -97,7 +97,7 @@ impl Packets {
                 .map_err(failed("reserving a port"))?;
             (Some(holder), port)
         } else {
-            // The identifier of raw echo requests.
+            // Raw echo requests have an identifier instead of a port.
             let id = std::process::id() as u16;
             (None, id.wrapping_add(flow.wrapping_mul(257)))
         };
@@ -124,9 +124,9 @@ impl Packets {
         })
     }
 
-    /// Returns the lane of a flow, which is opened on first use.
+    /// Returns the lane of a flow. Opens it if necessary.
     fn lane(&mut self, flow: u16) -> io::Result<&mut Lane> {
-        // Only an unanswered SYN leaves state at the target.
+        // The scout has a flow of its own only for SYNs, because a SYN leaves state at the target.
         let flow = match (flow, self.form) {
             (SCOUT, Form::Syn { .. }) => SCOUT,
             (SCOUT, _) => 0,
@@ -227,8 +227,8 @@ impl Lane {
     }
 }
 
-/// Returns the probe among `sent` that a reply answers. A reply that does not identify its probe is
-/// assigned to the first probe that can have reached the target; the others expired on the path.
+/// Returns the probe among `sent` that a reply answers. If the reply does not identify the probe,
+/// it is assigned to the first one whose TTL was large enough to reach the target.
 fn whose(replied: Replied, sent: &BTreeMap<u32, u8>, ttl: Option<u8>) -> Option<(u32, HopAnswer)> {
     match replied {
         Replied::Named(number, answer) => sent.contains_key(&number).then_some((number, answer)),
@@ -240,7 +240,7 @@ fn whose(replied: Replied, sent: &BTreeMap<u32, u8>, ttl: Option<u8>) -> Option<
     }
 }
 
-/// Reserves a port that no other program can use while the returned socket exists.
+/// Reserves a port. No other program can use it while the returned socket exists.
 fn hold(kind: Kind, source: IpAddr, target: SocketAddr, port: u16) -> io::Result<(Socket, u16)> {
     let (r#type, protocol) = match kind {
         Kind::RawTcp => (Type::STREAM, Protocol::TCP),
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_reply_that_names_no_probe_answers_the_first_that_can_have_come_so_far() {
-        // The scout, then hop after hop; the target is four hops away.
+        // The scout, and one probe to each of six hops. The target is four hops away.
         let mut sent: BTreeMap<u32, u8> = (1..=6).map(|n| (n, n as u8)).collect();
         sent.insert(0, 30);
         let reply = Replied::Nameless(HopAnswer::Open);

@@ -1,4 +1,4 @@
-//! The sockets of a trace, and the options that a trace sets on them.
+//! The sockets of a trace, and the socket options that a trace uses.
 
 use std::io;
 
@@ -12,17 +12,17 @@ use crate::stamped::{self, from_port};
 /// The kind of a probe's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// UDP, with the header written by the kernel.
+    /// UDP. The kernel writes the UDP header.
     Udp,
-    /// ICMP echo requests, with the identifier chosen by the kernel.
+    /// ICMP echo requests. The kernel chooses the identifier.
     Ping,
     /// TCP, for `connect`.
     Tcp,
-    /// Raw UDP: we write everything after the IP header.
+    /// Raw UDP. The caller writes everything after the IP header.
     RawUdp,
-    /// Raw TCP: we write everything after the IP header.
+    /// Raw TCP. The caller writes everything after the IP header.
     RawTcp,
-    /// Raw ICMP: we write everything after the IP header.
+    /// Raw ICMP. The caller writes everything after the IP header.
     RawIcmp,
 }
 
@@ -35,7 +35,7 @@ impl Kind {
     }
 }
 
-/// Opens a socket with the options of `dress`.
+/// Opens a socket with the options in `dress`.
 pub(super) fn open(kind: Kind, target: SocketAddr, dress: &Dress) -> Result<Socket, TraceError> {
     let domain = Domain::for_address(target);
     let icmp = if target.is_ipv4() {
@@ -85,7 +85,7 @@ fn clothe(socket: &Socket, kind: Kind, target: SocketAddr, dress: &Dress) -> io:
     if let Some(interface) = &dress.interface {
         socket.bind_device(Some(interface.as_bytes()))?;
     }
-    // For raw sockets another socket holds the port.
+    // For raw sockets, a separate socket reserves the port.
     let port = dress.source_port.filter(|_| kind == Kind::Udp);
     if dress.source.is_some() || port.is_some() {
         let any: IpAddr = match target {
@@ -96,7 +96,7 @@ fn clothe(socket: &Socket, kind: Kind, target: SocketAddr, dress: &Dress) -> io:
         socket.bind(&address.into())?;
     }
     if dress.bypasses_routing {
-        // The kernel ignores it on IPv6 sockets.
+        // The kernel ignores the option on IPv6 sockets.
         if target.is_ipv6() {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -111,7 +111,7 @@ fn clothe(socket: &Socket, kind: Kind, target: SocketAddr, dress: &Dress) -> io:
     Ok(())
 }
 
-/// Sets the firewall mark of the packets a socket sends.
+/// Sets the firewall mark of the packets that a socket sends.
 fn mark(socket: &Socket, target: SocketAddr, dress: &Dress) -> Result<(), TraceError> {
     let Some(mark) = dress.mark else {
         return Ok(());
@@ -134,8 +134,8 @@ pub(super) fn set_ttl(socket: &Socket, is_v4: bool, ttl: u8) -> io::Result<()> {
     }
 }
 
-/// Returns the source address that the kernel chooses, by connecting a UDP socket, which sends no
-/// packet.
+/// Returns the source address that the kernel chooses. Connects a UDP socket for this, which sends
+/// no packet.
 pub(super) fn source(target: SocketAddr, dress: &Dress) -> Result<IpAddr, TraceError> {
     let dress = Dress {
         source_port: None,

@@ -1,4 +1,4 @@
-//! Capture files compared with tshark's reading of them.
+//! Capture files, compared with the output of tshark.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ fn captures() -> Vec<PathBuf> {
     files
 }
 
-/// Formats a segment as tshark prints one with [`FIELDS`].
+/// Formats a segment like tshark does with [`FIELDS`].
 fn line(segment: &Segment) -> String {
     let (source, destination) = (
         segment.flow.source(segment.direction),
@@ -150,9 +150,9 @@ fn tshark(file: &Path) -> String {
     text.lines().map(in_our_words).collect()
 }
 
-/// Converts a line of tshark's: its IPv4 congestion field to whether routers marked congestion; its
-/// "SACK permitted", whose value depends on its version, to whether it is there; nested headers to
-/// the innermost.
+/// Converts a line of tshark: the IPv4 ECN field becomes true or false (congestion marked), "SACK
+/// permitted" becomes its presence because its value depends on tshark's version, and of nested
+/// headers only the innermost is kept.
 fn in_our_words(line: &str) -> String {
     let mut columns: Vec<_> = line.split('\t').collect();
     let sack = columns.len() - 2;
@@ -281,7 +281,7 @@ fn what_is_no_capture_is_named() {
     }
 }
 
-/// Returns a file compressed by `tool -c`.
+/// Returns the contents of `file`, compressed by `tool -c`.
 fn packed(tool: &str, file: &Path) -> Vec<u8> {
     let output = Command::new(tool).arg("-c").arg(file).output();
     let output = output.expect("the tool runs");
@@ -292,7 +292,7 @@ fn packed(tool: &str, file: &Path) -> Vec<u8> {
 #[test]
 fn what_the_tools_compressed_is_read_as_if_it_were_not() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // By its name it is no compressed file.
+    // The name does not say that the file is compressed.
     let file = folder.path().join("some.pcap");
     for tool in ["gzip", "zstd", "lz4"] {
         if requirement::is_missing_tool(tool) {

@@ -1,4 +1,4 @@
-//! Fragmented packets, from files.
+//! Fragmented packets in files.
 
 use std::io::Cursor;
 
@@ -33,8 +33,8 @@ fn ipv4(protocol: u8, part: u16, body: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Returns the fragments of a packet, preceded by a later fragment of another one: both kinds are
-/// captured.
+/// Returns the fragments of a packet, after a later fragment of another packet. The capture
+/// contains both.
 fn fragments(payload: &[u8]) -> Vec<Vec<u8>> {
     let mut segment = vec![0x03, 0xe8, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18, 1, 0];
     segment.extend([0; 4]);

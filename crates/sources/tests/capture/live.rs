@@ -1,4 +1,4 @@
-//! Live captures of loopback, with real kernels and disks.
+//! Live captures on the loopback interface, with a real kernel and file system.
 
 use std::collections::HashSet;
 use std::error::Error as _;
@@ -36,7 +36,7 @@ fn start(options: &LiveOptions) -> Result<LiveCapture, CaptureError> {
     LiveCapture::start(options, Arc::new(AtomicBool::new(false)))
 }
 
-/// Collects everything captured until the capture ends.
+/// Collects all packets until the capture ends.
 fn collect(mut capture: LiveCapture) -> (Vec<(Segment, Vec<u8>)>, LiveOutcome) {
     let mut all = Vec::new();
     let patience = Instant::now() + Duration::from_secs(30);
@@ -52,7 +52,7 @@ fn collect(mut capture: LiveCapture) -> (Vec<(Segment, Vec<u8>)>, LiveOutcome) {
     }
 }
 
-/// Captures while `act` runs, and stops at once.
+/// Captures while `act` runs, and then stops immediately.
 fn capture(options: &LiveOptions, act: impl FnOnce()) -> (Vec<(Segment, Vec<u8>)>, LiveOutcome) {
     let capture = start(options).expect("root may capture");
     act();
@@ -66,7 +66,8 @@ fn summary(outcome: &LiveOutcome) -> &CaptureSummary {
     &outcome.summaries[0].1
 }
 
-/// Checks that there is one connection of `count` messages, each packet seen once, in order.
+/// Checks that there is one connection with `count` messages, and that each packet was seen once,
+/// in order.
 #[track_caller]
 fn check(segments: &[(Segment, Vec<u8>)], count: usize, len: usize) {
     let of = |flag: TcpFlags| {
@@ -240,12 +241,12 @@ fn a_consumer_that_sleeps_costs_segments_but_no_packets() {
     assert_eq!(in_file, summary.packets);
 }
 
-/// Runs `act` in a thread with its own mounts, on a disk of 64 KiB.
+/// Runs `act` with a disk of 64 KiB, in a thread that has its own mounts.
 fn on_small_disk<T: Send>(act: impl FnOnce(&Path) -> T + Send) -> T {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mount = || {
-        // SAFETY: of the thread's own view of the system only its mounts and
-        // working directory change, which no other thread relies on.
+        // SAFETY: only the thread's mounts and working directory change, and no other thread uses
+        // them.
         #[allow(unsafe_code)]
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.expect("own mounts");
         let private = rustix::mount::MountPropagationFlags::PRIVATE
@@ -385,10 +386,10 @@ fn without_rights_that_is_the_error() {
     });
 }
 
-/// Runs `act` in a thread with a network of its own, whose loopback is down.
+/// Runs `act` in a thread with its own network namespace, in which loopback is down.
 fn in_own_network(act: impl FnOnce() + Send) {
     let unshare = || {
-        // SAFETY: only this thread's network changes, and it ends with the thread.
+        // SAFETY: only this thread's network namespace changes, and the thread ends afterwards.
         #[allow(unsafe_code)]
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }.expect("own network");
         act();

@@ -1,9 +1,9 @@
-//! Requirements of a test on the machine it runs on.
+//! Programs and permissions that a test needs.
 
 use std::process::{Command, Stdio};
 
-/// Returns true if `tool` is not installed, and prints that; with `LAGTRACE_REQUIRE_ALL=1` it fails
-/// the test.
+/// Returns true and prints a message if `tool` is not installed. With `LAGTRACE_REQUIRE_ALL=1`, the
+/// test fails instead.
 pub(crate) fn is_missing_tool(tool: &str) -> bool {
     let mut command = Command::new(tool);
     let found = command
@@ -14,7 +14,8 @@ pub(crate) fn is_missing_tool(tool: &str) -> bool {
     found.is_err() && skip(tool)
 }
 
-/// Returns true if the tests do not run as root, and reports it likewise.
+/// Returns true and prints a message if the tests do not run as root. With
+/// `LAGTRACE_REQUIRE_ALL=1`, the test fails instead.
 pub(crate) fn is_missing_root() -> bool {
     !rustix::process::geteuid().is_root() && skip("root")
 }

@@ -1,10 +1,10 @@
-//! A little TCP traffic over loopback.
+//! TCP traffic over the loopback interface.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
-/// A listener on a free port of loopback.
+/// A listener on a free port of the loopback interface.
 pub(crate) struct Peer {
     listener: TcpListener,
     pub(crate) address: SocketAddr,
@@ -21,13 +21,13 @@ impl Peer {
         Self { listener, address }
     }
 
-    /// Returns a filter for its traffic only.
+    /// Returns a filter for the listener's traffic.
     pub(crate) fn filter(&self) -> String {
         format!("tcp port {}", self.address.port())
     }
 
-    /// Sends `count` messages of `len` bytes over one connection, each
-    /// answered by one byte, and closes it.
+    /// Sends `count` messages of `len` bytes over one connection, and closes it. Each message is
+    /// answered by one byte.
     pub(crate) fn talk(&self, count: usize, len: usize) {
         let message = vec![0x55; len];
         thread::scope(|scope| {

@@ -1,14 +1,18 @@
-//! Configurations with requests, in `cases/*.conf`: the contents of `http`.
+//! Tests of the configurations in `cases/*.conf`. Each file contains the text of the `http` block,
+//! and requests in comments.
 //!
-//! `mark NAME;` names the block whose first line it stands on, and becomes a response header, so
-//! that nginx itself reports the block that answered. `#@ NAME` names any line, `MAIN3` is line 3
-//! of the main file. `PORT1` and `PORT2` become free ports. Requests stand in comments:
+//! A case file may contain:
+//! - `mark NAME;` at the beginning of a block. It names the block by its first line, and becomes a
+//!   response header with which nginx itself reports the block that answered.
+//! - `#@ NAME` at the end of a line, which names the line. `MAIN3` is line 3 of the main file.
+//! - `PORT1` and `PORT2`, which are replaced by free ports.
+//! - Requests in comments:
 //!
 //! `#? IP PORTn HOST URI => SERVER[/LOCATION] [directive=value@NAME|default]… [doubt=REAL]`
 //!
-//! `-` is a missing host or server. Without `doubt` the resolver must be sure, and nginx must agree
-//! with it; with it the resolver must not be sure, and `REAL` is the block that answers. A space in
-//! a value is written `_`.
+//! `-` means that the host or the server is missing. Without `doubt`, the resolver must be certain,
+//! and nginx must agree. With `doubt`, the resolver must not be certain, and `REAL` is the block
+//! that answers. In values, `_` stands for a space.
 
 use std::collections::HashMap;
 use std::fs;
@@ -20,11 +24,11 @@ use lagtrace_sources::config::nginx::{Configuration, Master, Request, Resolved};
 
 use super::server;
 
-/// A case file with its ports and marks filled in.
+/// A case file with its ports filled in, and its names and requests.
 struct Case {
     name: String,
     text: String,
-    /// Line number of each mark.
+    /// Line numbers of the names.
     marks: HashMap<String, u32>,
     requests: Vec<String>,
 }
@@ -67,7 +71,7 @@ impl Case {
     }
 }
 
-/// Returns all case files, which all tests go through.
+/// Returns all case files.
 fn all() -> Vec<Case> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/cases");
     let mut paths: Vec<PathBuf> = fs::read_dir(directory)
@@ -80,7 +84,7 @@ fn all() -> Vec<Case> {
     paths.iter().map(|path| Case::read(path)).collect()
 }
 
-/// Checks the resolver's answer against the words after `=>`.
+/// Checks the resolver's result against the words after `=>`.
 fn check(case: &Case, request: &str, resolved: &Resolved) {
     let context = format!("{}: {request}\n{resolved:#?}", case.name);
     let (_, expected) = request.split_once(" => ").expect("=>");
@@ -113,7 +117,7 @@ fn check(case: &Case, request: &str, resolved: &Resolved) {
     assert_eq!(sure, is_sure, "certainty, {context}");
 }
 
-/// Returns the request of a line, as the resolver and as nginx need it.
+/// Returns the address, the host and the URI of a request.
 fn parts(request: &str) -> (SocketAddr, &str, &str) {
     let mut words = request.split_whitespace();
     let ip = words.next().expect("address");
@@ -173,7 +177,7 @@ fn nginx_itself_answers_as_the_tables_say() {
     }
 }
 
-/// Sends a request to nginx and compares the block that answered.
+/// Sends a request to nginx, and checks which block answers.
 fn compare(case: &Case, request: &str, resolved: &Resolved) {
     let (address, host, uri) = parts(request);
     let (_, expected) = request.split_once(" => ").expect("=>");

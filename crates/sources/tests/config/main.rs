@@ -1,4 +1,4 @@
-//! The configuration source against the real programs.
+//! The resolved configuration, compared with real programs.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 mod cases;

@@ -1,4 +1,4 @@
-//! Discovery of a running nginx and its files, and of changes to them since its start.
+//! Finding a running nginx and its files, and detecting changes of the files since its start.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use lagtrace_sources::config::{Certainty, Error};
 
 use super::server::{self, Nginx};
 
-/// Returns the contents of `http` for most tests here.
+/// Returns the contents of `http` that most tests use.
 fn one_server(port: u16) -> String {
     format!("server {{ listen {port}; location / {{ tcp_nodelay off; }} }}")
 }
@@ -33,7 +33,7 @@ fn value<'r>(resolved: &'r Resolved, directive: &str) -> &'r str {
     &resolved.setting(directive).unwrap().value
 }
 
-/// Waits until a condition holds of the workers.
+/// Waits until `holds` returns true for the master.
 fn wait_for(pid: u32, holds: impl Fn(&Master) -> bool) -> Master {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -46,7 +46,7 @@ fn wait_for(pid: u32, holds: impl Fn(&Master) -> bool) -> Master {
     }
 }
 
-/// Waits until a worker has its title and counts as one.
+/// Waits until nginx has a worker.
 fn find_master(nginx: &Nginx) -> Master {
     let pid = nginx.pid();
     wait_for(pid, |master| {
@@ -66,7 +66,7 @@ fn a_worker_leads_to_its_master_and_its_files() {
     server::write(directory.path(), "etc/main.conf", &main);
     let included = server::write(directory.path(), "etc/conf.d/a.conf", &one_server(port));
     server::write(directory.path(), "etc/conf.d/.ignored.conf", "garbage {");
-    // Relative to the prefix, and the prefix to the working directory.
+    // The file is relative to the prefix, and the prefix to the working directory.
     let mut command = server::command(Path::new("."), Path::new("etc/main.conf"));
     command.current_dir(directory.path());
     let nginx = Nginx::start(command, directory.path());
@@ -207,8 +207,8 @@ fn a_title_without_room_is_told() {
     let main = server::main_file(directory.path(), &one_server(port));
     let main = server::write(directory.path(), "nginx.conf", &main);
     let mut command = server::command(directory.path(), &main);
-    // The title is longer than the arguments by "nginx: master process ", and takes the room of the
-    // environment.
+    // The title is longer than the arguments by "nginx: master process ", for which it uses the
+    // space of the environment. Without an environment, it does not fit.
     command.env_clear();
     let nginx = Nginx::start(command, directory.path());
     let master = find_master(&nginx);
@@ -268,8 +268,8 @@ fn another_user_reads_what_the_permissions_allow() {
     let nginx = Nginx::on(directory.path(), &main);
     let worker = find_master(&nginx).workers[0].pid;
     let program = directory.path().join("test");
-    // By another process: a child of a parallel test could inherit the copy
-    // while it is open for writing, and then it could not be started.
+    // Another process makes the copy. Otherwise, a child of a parallel test could inherit the
+    // descriptor that is open for writing, and the copy could not be executed.
     let own = std::env::current_exe().unwrap();
     let copied = Command::new("cp").arg(own).arg(&program).status();
     assert!(copied.unwrap().success());
@@ -283,7 +283,7 @@ fn another_user_reads_what_the_permissions_allow() {
     assert!(status.success());
 }
 
-/// Runs the other user's half of the test above; does nothing by itself.
+/// The part of the test above that runs as another user; does nothing by itself.
 #[test]
 fn as_another_user() {
     let Ok(words) = std::env::var("LAGTRACE_TEST_WORKER") else {
@@ -372,7 +372,7 @@ fn what_is_not_there_is_an_error() {
         Configuration::from_file(Path::new("/nowhere/nginx.conf")),
         Err(Error::Unreadable { .. })
     ));
-    // A directory and a device are no configuration files; neither hangs.
+    // A directory and a device are not configuration files. Reading them must fail and not hang.
     for path in ["/", "/dev/zero"] {
         assert!(Configuration::from_file(Path::new(path)).is_err(), "{path}");
     }

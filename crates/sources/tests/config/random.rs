@@ -1,5 +1,5 @@
-//! Random configurations and requests: nginx and the resolver must name the same block.
-//! `LAGTRACE_RANDOM_CONFIGS` sets the number; the seed is fixed.
+//! Random configurations and requests, for which nginx and the resolver must find the same block.
+//! `LAGTRACE_RANDOM_CONFIGS` sets the number of configurations. The seed is fixed.
 
 use std::fmt::Write;
 
@@ -7,9 +7,9 @@ use lagtrace_sources::config::nginx::{Configuration, Master, Request};
 
 use super::server;
 
-/// Number of configurations per run by default.
+/// Default number of configurations in a run.
 const CONFIGURATIONS: u64 = 8;
-/// Number of requests for each.
+/// Number of requests for each configuration.
 const REQUESTS: usize = 120;
 
 const NAMES: &[&str] = &[
@@ -58,12 +58,12 @@ const REGEXES: &[&str] = &[
     "~ \"[^/]{2}$\"",
 ];
 
-/// A small random number generator; it gives the same numbers in every run.
+/// A random number generator that returns the same numbers in every run.
 struct Random(u64);
 
 impl Random {
     fn below(&mut self, bound: usize) -> usize {
-        // Knuth's 64-bit multiplier; the high bits are the good ones.
+        // Knuth's 64-bit multiplier. Only the high bits of the result are random enough.
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -80,7 +80,7 @@ impl Random {
     }
 }
 
-/// A writer of one configuration, with each block marked with its own line number.
+/// A writer of one configuration. Each block is marked with its line number.
 struct Writer<'r> {
     random: &'r mut Random,
     text: String,
@@ -130,7 +130,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes locations inside a block whose URIs begin with `outer`.
+    /// Writes locations whose URIs begin with `outer`.
     fn locations(&mut self, outer: &str, depth: usize) {
         let mut known: Vec<String> = Vec::new();
         for _ in 0..self.random.below(6) {
@@ -203,11 +203,11 @@ fn random_configurations_agree_with_nginx() {
     let count = count.map_or(CONFIGURATIONS, |count| count.parse().unwrap());
     let compared: usize = (0..count).map(compare).sum();
     println!("{compared} answers compared over {count} configurations");
-    // The others are doubtful, refused, or nobody listens there.
+    // The other requests are uncertain or rejected, or no server listens on the address.
     assert!(compared >= usize::try_from(count).unwrap() * REQUESTS / 4);
 }
 
-/// Runs one configuration; returns the number of answers that could be compared.
+/// Tests one configuration. Returns the number of answers that could be compared.
 fn compare(seed: u64) -> usize {
     let mut compared = 0;
     let mut random = Random(seed);
@@ -220,7 +220,8 @@ fn compare(seed: u64) -> usize {
     let addresses: Vec<String> = hosts
         .iter()
         .flat_map(|host| ports.iter().map(move |port| format!("{host}{port}")))
-        // The same address in two spellings would be a duplicate.
+        // Both spellings of the same address would be a duplicate, so each configuration uses one
+        // of them.
         .filter(|address| !address.starts_with('*') || seed.is_multiple_of(2))
         .filter(|address| address.contains(':') || seed % 2 == 1)
         .collect();
@@ -256,7 +257,7 @@ fn compare(seed: u64) -> usize {
             );
             continue;
         };
-        // Directory indexes may lead on; the mark is then another's.
+        // If the result is uncertain, an index file may lead to another block.
         if resolved.certainty.doubt().is_some() {
             continue;
         }

@@ -1,4 +1,5 @@
-//! A real nginx of our own: its own prefix, loopback only, ended by its pid.
+//! A real nginx for tests. It has its own prefix, uses only loopback addresses, and is ended by its
+//! PID.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,15 +12,17 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Longest time nginx may take to start or to end.
+/// Maximum time for nginx to start or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Returns true if nginx can be run; otherwise prints that, and fails where nothing may be skipped.
+/// Returns true if nginx is installed. Otherwise prints a message, or fails if no test may be
+/// skipped.
 pub(crate) fn is_available() -> bool {
     program().is_some() || skip("nginx")
 }
 
-/// Returns the path of nginx; a user's search path often lacks the system's programs.
+/// Returns the path of nginx. It also searches directories that are often missing in a user's
+/// `PATH`.
 pub(crate) fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -28,7 +31,7 @@ pub(crate) fn program() -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// Prints that a test needs something; always returns `false`.
+/// Prints that a test needs `what`, or fails if no test may be skipped. Always returns `false`.
 pub(crate) fn skip(what: &str) -> bool {
     assert!(
         std::env::var_os("LAGTRACE_REQUIRE_ALL").is_none(),
@@ -38,8 +41,8 @@ pub(crate) fn skip(what: &str) -> bool {
     false
 }
 
-/// Returns ports that were free a moment ago, all different. They lie below the ephemeral port
-/// range, so that no outgoing connection takes one before nginx does.
+/// Returns different ports that are free. They are below the ephemeral port range, so that no
+/// outgoing connection takes one before nginx does.
 pub(crate) fn free_ports(count: usize) -> Vec<u16> {
     const FIRST: u32 = 11_000;
     const COUNT: u32 = 20_000;
@@ -56,12 +59,12 @@ pub(crate) fn free_ports(count: usize) -> Vec<u16> {
     found
 }
 
-/// Returns true if this host has an IPv6 loopback.
+/// Returns true if this host has an IPv6 loopback address.
 pub(crate) fn has_ipv6() -> bool {
     TcpListener::bind(("::1", 0)).is_ok()
 }
 
-/// Creates a directory for one nginx, laid out and empty of configuration.
+/// Creates a directory for an nginx, with subdirectories and without configuration.
 pub(crate) fn directory() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     for name in ["temp", "html/dir"] {
@@ -73,7 +76,7 @@ pub(crate) fn directory() -> TempDir {
     directory
 }
 
-/// Returns the main file around the contents of `http`.
+/// Returns the main file with these contents of `http`.
 pub(crate) fn main_file(directory: &Path, http: &str) -> String {
     let path = directory.display();
     format!(
@@ -84,14 +87,14 @@ pub(crate) fn main_file(directory: &Path, http: &str) -> String {
     )
 }
 
-/// A running nginx; dropping it ends it.
+/// A running nginx. Dropping it ends it.
 pub(crate) struct Nginx {
     child: Child,
 }
 
 impl Nginx {
-    /// Starts nginx in the foreground and waits until it serves: it writes its
-    /// pid once all its sockets are bound.
+    /// Starts nginx in the foreground and waits until it is ready: it writes its PID file after
+    /// binding its sockets.
     pub(crate) fn start(mut command: Command, directory: &Path) -> Self {
         let log = directory.join("error.log");
         let pid = directory.join("nginx.pid");
@@ -116,7 +119,7 @@ impl Nginx {
         nginx
     }
 
-    /// Starts nginx on a main file, with `directory` as its prefix.
+    /// Starts nginx with this main file and `directory` as its prefix.
     pub(crate) fn on(directory: &Path, conf: &Path) -> Self {
         Self::start(command(directory, conf), directory)
     }
@@ -126,7 +129,7 @@ impl Nginx {
         self.child.id()
     }
 
-    /// Sends the master a signal.
+    /// Sends a signal to the master.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = i32::try_from(self.child.id()).unwrap();
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
@@ -151,7 +154,7 @@ impl Drop for Nginx {
     }
 }
 
-/// Returns the command of an `nginx` in the foreground on a main file.
+/// Returns the command that runs nginx in the foreground with this main file.
 pub(crate) fn command(directory: &Path, conf: &Path) -> Command {
     let mut command = Command::new(program().unwrap());
     command
@@ -169,16 +172,16 @@ pub(crate) fn command(directory: &Path, conf: &Path) -> Command {
 /// The head of a response.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// Status; 0 when the connection ended without one.
+    /// Status; 0 if the connection ended without a response.
     pub(crate) status: u16,
-    /// Last `X-Mark` field.
+    /// Value of the last `X-Mark` field.
     pub(crate) mark: Option<String>,
-    /// Value of `timeout` in `Keep-Alive`, in seconds.
+    /// Value of `timeout` in the `Keep-Alive` field, in seconds.
     pub(crate) keep_alive: Option<String>,
 }
 
-/// Requests a URI and reads the head of the response. Without a host it uses HTTP/1.0, the only
-/// version that may leave it out.
+/// Requests a URI, and reads the head of the response. Without a host, the request uses HTTP/1.0,
+/// because later versions require the `Host` field.
 pub(crate) fn ask(address: SocketAddr, host: &str, uri: &str) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -210,7 +213,7 @@ pub(crate) fn ask(address: SocketAddr, host: &str, uri: &str) -> Answer {
     }
 }
 
-/// Returns an address for tests to connect to.
+/// Returns the socket address with this IP address and port.
 pub(crate) fn address(ip: &str, port: u16) -> SocketAddr {
     SocketAddr::new(ip.parse::<IpAddr>().unwrap(), port)
 }

@@ -1,4 +1,4 @@
-//! Counters compared with `nstat`, and with an exchange whose delayed ACKs are known.
+//! Counters, compared with `nstat` and with an exchange whose delayed ACKs are known.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,8 +11,8 @@ use crate::world::{Namespace, can_run};
 /// Number of exchanges in which the second of two small writes waits for a delayed ACK.
 const STALLS: u64 = 12;
 
-/// Makes exchanges without a stall first, so that delayed ACKs are in force, then `STALLS` with one
-/// each.
+/// Makes exchanges without a stall, so that the kernel begins to delay ACKs, and then `STALLS`
+/// exchanges with one stall each.
 fn stall() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let mut client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
@@ -33,7 +33,7 @@ fn stall() {
     (0..20).for_each(|_| ask(&[b"AB"]));
     (0..STALLS).for_each(|_| {
         ask(&[b"A", b"B"]);
-        (0..3).for_each(|_| ask(&[b"AB"])); // back into ping-pong mode
+        (0..3).for_each(|_| ask(&[b"AB"])); // ACKs are delayed again
     });
 }
 
@@ -65,8 +65,8 @@ fn a_known_exchange_moves_the_counter() {
             .any(|c| c.name == "TcpExt:ListenOverflows" && c.after == 0)
     );
 
-    // The connection may still be closing: nstat reads what we read before or after it, or what
-    // lies between.
+    // The connection may still be closing, so `nstat` may read the value from before, from after,
+    // or one in between.
     let listing = namespace.run("nstat -asz");
     let later = namespace.visit(|| Counters::read().expect("/proc is there"));
     for (ours, theirs) in [

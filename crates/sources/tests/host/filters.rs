@@ -6,7 +6,7 @@ use lagtrace_sources::privilege::NetworkNamespace;
 
 use crate::world::{Namespace, can_run, run_without_rights};
 
-/// Returns the number of rules that could block the target, as seen from inside the namespace.
+/// Returns the number of rules in the namespace that could block the target.
 fn count(namespace: &Namespace, target: &str, is_forwarded: bool) -> Option<u32> {
     let target: std::net::SocketAddr = target.parse().expect("an address");
     let state = namespace.visit(|| {
@@ -44,10 +44,10 @@ fn nftables_rules_are_counted() {
     ] {
         namespace.run(&format!("nft {rule}"));
     }
-    // The policy, the reject and the drop by source address.
+    // The policy, the reject, and the drop by source address.
     assert_eq!(count(&namespace, target, false), Some(3));
     assert_eq!(count(&namespace, target, true), Some(4));
-    // Not the drop by an IPv4 source, but the other family's table.
+    // The drop by IPv4 source does not count for IPv6, but the rule in the IPv6 table does.
     assert_eq!(count(&namespace, "[fd00::1]:8080", false), Some(3));
     assert_eq!(count(&namespace, "10.0.0.1:22", false), Some(3));
     namespace.run("nft add rule inet f in tcp dport vmap { 25 : drop }");

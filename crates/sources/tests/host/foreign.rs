@@ -1,5 +1,5 @@
-//! A server in another network namespace: found, sampled, and one option of
-//! one connection of ours changed and put back.
+//! A server in another network namespace. It is found and sampled, and one option of one connection
+//! is changed and restored.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -70,13 +70,13 @@ fn watch(server: &Server) {
         let change = changes.iter().find(|c| c.name == "TcpExt:DelayedACKs");
         change.map(|c| c.after - c.before).expect("always told")
     };
-    // The client delays the ACKs that the server waits for.
+    // The server waits for ACKs that the client delays.
     assert!(delayed(&own) >= 10, "{own:?}");
     assert!(delayed(&own) > 4 * delayed(&theirs), "{own:?} {theirs:?}");
 }
 
-/// Half-open connections: the client drops every SYN/ACK, and the server waits for the end of the
-/// handshake.
+/// Half-open connections: the client drops every SYN/ACK, so the server keeps waiting for the end
+/// of the handshake.
 #[test]
 fn embryonic_connections_are_counted() {
     if !can_run(true, &["ip", "nft"]) {
@@ -134,8 +134,8 @@ fn a_translated_server_is_found_by_our_connection() {
     });
 }
 
-/// Two pairs of hosts with the same addresses, and a connection each with the same ends: each
-/// client finds the server that it is connected to.
+/// Two pairs of hosts with the same addresses. Each pair has a connection with the same ends. Each
+/// client must find the server that it is connected to.
 #[test]
 fn equal_ends_in_several_namespaces_are_told_apart() {
     if !can_run(true, &["ip"]) {

@@ -1,5 +1,5 @@
-//! Traces over chains of namespaces that route with the kernel's own limits on
-//! ICMP errors.
+//! Traces over chains of network namespaces. Their routing is real, including the kernel's limits
+//! on ICMP errors.
 
 use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -16,11 +16,11 @@ use lagtrace_sources::trace::{Rounds, TracePlan, UDP_PORT, trace};
 
 use crate::world::{Namespace, can_run, run, run_without_rights, skip};
 
-/// Number of runs in a row in which no hop may be missed.
+/// Number of consecutive runs in which every hop must be found.
 const RUNS: usize = 5;
 
-/// Namespaces in a row, the client first and the target last: link N from the client has
-/// 10.99.N.0/24 and fd99:N::/64, and its far end the host part 2.
+/// A chain of namespaces: the client first, then routers, the target last. Link N from the client
+/// has the networks 10.99.N.0/24 and fd99:N::/64. Its near end is host 1, its far end host 2.
 pub(crate) struct Chain {
     pub(crate) all: Vec<Namespace>,
 }
@@ -29,7 +29,7 @@ impl Chain {
     pub(crate) fn new(hops: usize) -> Self {
         let all: Vec<_> = (0..=hops).map(|_| Namespace::new()).collect();
         for namespace in &all {
-            // Otherwise the first packets are lost, while link-local addresses are tried.
+            // Without this setting, the first packets are lost during duplicate address detection.
             let dad = "net.ipv6.conf.default.accept_dad";
             namespace.run(&format!(
                 "sysctl -qw {dad}=0 net.ipv6.conf.all.accept_dad=0"
@@ -78,13 +78,13 @@ impl Chain {
         address.parse().expect("an address")
     }
 
-    /// Listens on this port of the target, of both families.
+    /// Listens on a port of the target, for both address families.
     pub(crate) fn listen(&self, port: u16) -> TcpListener {
         let target = self.all.last().expect("there is one");
         target.visit(|| TcpListener::bind(("::", port)).expect("it is free there"))
     }
 
-    /// Adds a filter rule to namespace `at`.
+    /// Adds a filter rule to namespace number `at`.
     pub(crate) fn filter(&self, at: usize, hook: &str, rule: &str) {
         let namespace = &self.all[at];
         namespace.run("nft add table inet t");
@@ -175,7 +175,7 @@ fn every_hop_is_found_in_every_way_though_routers_limit_their_answers() {
 
 fn is_found(chain: &Chain, is_v4: bool, (method, is_raw, outcome): (RouteMethod, bool, &str)) {
     let port = if method.is_tcp() { 8080 } else { UDP_PORT };
-    // The limits are the kernel's own: after a burst of six one a second.
+    // The kernel's default limits apply: after a burst of six, one ICMP error per second.
     let plan = TracePlan {
         is_raw,
         ..plan(chain.target(is_v4), port, method)
@@ -188,12 +188,12 @@ fn is_found(chain: &Chain, is_v4: bool, (method, is_raw, outcome): (RouteMethod,
     let is_lossy = |hop: &Hop| hop.state == HopState::Lossy;
     assert!(!hops.iter().any(is_lossy), "{method:?} {hops:#?}");
     assert_eq!(route.answered_by, None);
-    // Nothing is translated here.
+    // No addresses are translated here.
     assert_eq!(route.translated_before, Vec::<u8>::new(), "{hops:#?}");
 }
 
-/// Runs `act` for each item in a thread of its own: a trace mostly waits for routers that limit how
-/// often they answer.
+/// Runs `act` for each item, in parallel threads. This saves time, because a trace mostly waits for
+/// routers that limit their answers.
 fn beside_each_other<T: Send>(all: impl IntoIterator<Item = T>, act: impl Fn(T) + Sync) {
     std::thread::scope(|scope| {
         for one in all {
@@ -248,8 +248,8 @@ fn a_loss_that_persists_is_told_from_limits() {
     for at in 1..3 {
         chain.all[at].run("sysctl -qw net.ipv4.icmp_ratelimit=0");
     }
-    // Every third packet that comes to the second router, of those for it and of
-    // those for the target.
+    // The second router drops every third packet that expires there, and every third packet that it
+    // would forward to the target.
     for ttl in ["1", "> 1"] {
         let rule = format!("meta l4proto tcp ip ttl {ttl} numgen inc mod 3 == 0 drop");
         chain.filter(2, "prerouting", &rule);
@@ -293,7 +293,7 @@ fn ports_are_told_apart(method: RouteMethod) {
     ] {
         chain.filter(3, "input", rule);
     }
-    // A router rejects in the target's name.
+    // The router rejects the packets instead of the target.
     chain.filter(
         2,
         "forward",
@@ -321,8 +321,8 @@ fn a_translator_shows_in_what_the_hops_behind_it_quote() {
         return;
     }
     let chain = Chain::new(4);
-    // The second router gives what passes it another source, and turns only the
-    // outer header of the answers back, as translators without state do.
+    // The second router replaces the source address of forwarded packets. In answers, it restores
+    // only the outer header, as stateless NAT does.
     let router = &chain.all[2];
     router.run("nft add table ip raw");
     router.run("nft add chain ip raw post { type filter hook postrouting priority 0 ; }");
@@ -350,8 +350,8 @@ fn a_translator_shows_in_what_the_hops_behind_it_quote() {
     );
 }
 
-/// A translator that keeps state and translates the quotes back too, as Linux does: nothing shows,
-/// and nothing is accused.
+/// NAT with connection tracking also restores the quotes in ICMP errors, as Linux does. The trace
+/// must then show no translation.
 #[test]
 fn a_translator_that_turns_quotes_back_is_not_made_up() {
     if !can_run(true, &["ip", "nft"]) {
@@ -375,8 +375,8 @@ fn a_connection_of_our_own_shows_what_a_firewall_hides_from_syns() {
     }
     let chain = Chain::new(4);
     let server = chain.listen(8080);
-    // New connections are let in if they look like those of systems, whose packets
-    // have come a few hops only; what belongs to one may pass.
+    // The router accepts new connections only with a TTL as in ordinary systems' packets, which
+    // have passed few hops. Packets of accepted connections may pass.
     for rule in [
         "ct state established,related accept",
         "meta nfproto ipv4 ip ttl > 32 accept",
@@ -386,7 +386,7 @@ fn a_connection_of_our_own_shows_what_a_firewall_hides_from_syns() {
         chain.filter(2, "forward", rule);
     }
     let kept = std::thread::spawn(move || {
-        // What each connection brings until it is closed: nothing, and no reset.
+        // All data that each connection received until its end. There must be none, and no RST.
         let mut ends = Vec::new();
         for connection in server.incoming().take(4) {
             let mut connection = connection.expect("a connection");
@@ -400,7 +400,7 @@ fn a_connection_of_our_own_shows_what_a_firewall_hides_from_syns() {
         let target = chain.target(is_v4);
         let (_, hidden) = chain.trace(&plan(target, 8080, RouteMethod::TcpSyn));
         let shown: Vec<_> = hidden.iter().filter(|hop| hop.received > 0).collect();
-        // The scout opened a connection, and the kernel's reset closed it at once.
+        // The scout opened a connection, which the kernel immediately closed with an RST.
         assert!(!shown.iter().any(|hop| hop.ttl == 3), "{hidden:#?}");
         let (route, hops) = chain.trace(&plan(target, 8080, RouteMethod::InConnection));
         assert_eq!(addresses(&hops), expected(4, is_v4), "{hops:#?}");
@@ -440,7 +440,8 @@ fn past_the_routing_table_only_links_are_reached() {
         plan.dress.bypasses_routing = true;
         plan.probes = 1;
         assert_eq!(chain.trace(&plan).0.distance, Some(1), "{method:?}");
-        // Behind a router; and the kernel ignores it of IPv6 sockets.
+        // A target behind a router cannot be reached. Over IPv6, the kernel ignores the option, so
+        // lagtrace rejects it even for a neighbour.
         plan.target.set_ip(chain.target(true));
         refused(&plan);
         plan.target.set_ip("fd99:1::2".parse().expect("an address"));
@@ -454,7 +455,7 @@ fn a_search_ends_after_as_many_silent_hops_as_are_allowed() {
         return;
     }
     let chain = Chain::new(5);
-    // The target does not answer either: how far it is stays open.
+    // The target does not answer either, so its distance is unknown.
     for at in 2..5 {
         chain.filter(at, "output", "icmp type time-exceeded drop");
     }
@@ -500,8 +501,8 @@ fn probes_leave_from_the_address_that_was_asked_for() {
     }
 }
 
-/// A target that answers later and later: late is not lost, though the trace has nothing else to
-/// wait for.
+/// A target whose answers become later and later. Late answers are not lost, even though the trace
+/// only waits for them at the end.
 #[test]
 fn what_comes_late_in_the_end_is_not_lost() {
     if !can_run(true, &["ip"]) {
@@ -520,7 +521,7 @@ fn what_comes_late_in_the_end_is_not_lost() {
             let Ok(len) = socket.read(&mut packet) else {
                 return;
             };
-            // An echo request becomes its reply, and the checksum follows.
+            // Turns the echo request into a reply and adjusts the checksum.
             let mut message = packet[20..len].to_vec();
             let sum = u32::from(u16::from_be_bytes([message[2], message[3]])) + 0x0800;
             let sum = (sum & 0xffff) + (sum >> 16);
@@ -548,8 +549,8 @@ fn what_comes_late_in_the_end_is_not_lost() {
     server.join().expect("the server ends");
 }
 
-/// A device that goes down for a while: the measurements before and after stand, and the probes
-/// that could not be sent are reported.
+/// The route disappears for a while. The measurements before and after must stay valid, and the
+/// probes that could not be sent must be reported.
 #[test]
 fn what_cannot_be_sent_ends_no_trace() {
     if !can_run(true, &["ip"]) {
@@ -591,8 +592,8 @@ fn what_cannot_be_sent_ends_no_trace() {
     assert!(error.contains(" to 10.99.1.2 could not be sent"), "{error}");
 }
 
-/// A server that at once closes connections without a request: neither its own hop nor one before
-/// it loses anything by that.
+/// A server that closes connections without a request. This must not count as a loss at the server
+/// or at a hop before it.
 #[test]
 fn what_a_closed_connection_leaves_unanswered_is_not_lost() {
     if !can_run(true, &["ip", "nft"]) {
@@ -601,7 +602,7 @@ fn what_a_closed_connection_leaves_unanswered_is_not_lost() {
     let chain = Chain::new(3);
     let server = chain.listen(8080);
     chain.filter(2, "output", "icmp type time-exceeded drop");
-    // Keep-alives that come after the first few are not answered.
+    // The target drops all keep-alives after the first few.
     let rule = "meta length 53 tcp dport 8080 limit rate over 1/hour burst 3 packets drop";
     chain.filter(3, "input", rule);
     std::thread::spawn(move || {
@@ -622,12 +623,12 @@ fn what_a_closed_connection_leaves_unanswered_is_not_lost() {
     assert_eq!((last.ttl, route.distance), (3, Some(3)), "{hops:#?}");
     assert!(last.received > 0, "{last:#?}");
     assert_eq!((last.state, last.sent), (HopState::Answers, last.received));
-    // A silent hop has been probed all the same.
+    // The silent hop was probed too.
     assert!(hops[1].state == HopState::Silent && hops[1].sent > 0);
 }
 
-/// A program that answers datagrams after a while, without their contents: meanwhile others were
-/// sent, to hops before it.
+/// A program that answers datagrams after a while, without repeating their contents. In the
+/// meantime, probes to nearer hops are sent.
 #[test]
 fn a_slow_answer_of_an_open_port_is_none_to_a_probe_that_expired() {
     if !can_run(true, &["ip", "nft"]) {
@@ -670,7 +671,7 @@ fn parallel_paths_are_listed() {
     if !can_run(true, &["ip"]) {
         return;
     }
-    // The second hop answers with one of two addresses, by flow.
+    // Depending on the flow, the second hop answers with one of two addresses.
     let chain = Chain::new(3);
     let (near, far) = (&chain.all[1], &chain.all[2]);
     near.run(&format!(
@@ -700,7 +701,7 @@ fn parallel_paths_are_listed() {
     assert!(seconds.contains(&Some("10.99.2.2")) && seconds.contains(&Some("10.98.0.2")));
 }
 
-/// Creates three hops, the last over a link with an MTU of 1,400 bytes.
+/// Creates a chain of three hops. The last link has an MTU of 1,400 bytes.
 fn narrow_chain() -> Chain {
     let chain = Chain::new(3);
     for at in 1..4 {
@@ -760,7 +761,7 @@ fn without_rights_the_way_to_this_host_is_found() {
                 ..plan(here, port, method)
             };
             let (route, hops) = traced(&plan);
-            // Loopback takes the largest packet that there is.
+            // The loopback interface can carry the largest possible packet.
             let mtu = route.mtu.and_then(|mtu| mtu.mtu_bytes);
             assert_eq!(mtu, plan.mtu.then_some(u16::MAX));
             assert_eq!(

@@ -1,5 +1,5 @@
-//! MPLS labels in the answers of a router that behaves as those of today do, and as those older
-//! than RFC 4884 do.
+//! MPLS labels in the answers of a router. It behaves like current routers, and then like those
+//! older than RFC 4884.
 
 use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,13 +16,14 @@ use crate::world::can_run;
 
 /// `ETH_P_IP` in network byte order.
 const IPV4: i32 = 0x0800_u16.to_be() as i32;
-/// Label 24001, class 5, bottom of the stack, TTL 1, as in RFC 4950 behind the quote; without a
+/// An extension with label 24001, class 5, bottom of the stack and TTL 1, as in RFC 4950. It has no
 /// checksum.
 const EXTENSION: [u8; 12] = [0x20, 0, 0, 0, 0, 8, 1, 1, 0x05, 0xdc, 0x1b, 0x01];
-/// Length of the quote before it, in bytes.
+/// Length of the quote before the extension, in bytes.
 const QUOTE: usize = 128;
 
-/// Answers packets that expire at the first router in its place, with a label.
+/// Answers packets that expire at the first router. The answer has a label, and the router itself
+/// is silent.
 fn answer(chain: &Chain, is_old: bool, is_over: Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
     let (mut sniffed, out) = chain.all[1].visit(|| {
         let sniffed = Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(IPV4)));
@@ -66,7 +67,7 @@ fn labels_are_told_in_every_way_by_routers_of_every_age() {
     }
     let chain = Chain::new(2);
     let _server = chain.listen(8080);
-    // The router's own answers are shorter than those with labels.
+    // The router's own answers are recognized by their length, because they have no labels.
     chain.filter(
         1,
         "output",

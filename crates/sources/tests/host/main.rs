@@ -1,4 +1,4 @@
-//! Host sources compared with the kernel's own tools and with the knowledge of the other end of a
+//! Sources that observe hosts, compared with the kernel's own tools and with the other end of a
 //! connection.
 
 mod counters;

@@ -1,4 +1,4 @@
-//! Probes through a queue of this host's own.
+//! Probes through a queue on this host.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +11,8 @@ use lagtrace_sources::probe::{
 
 use crate::world::{Namespace, can_run};
 
-/// Returns a plan of echoes that take 8 ms each at 1 Mbit/s for 1000 bytes, sent every 4 ms.
+/// Returns a plan of 20 echo requests at intervals of 4 ms. Each has 1,000 bytes, which take 8 ms
+/// at 1 Mbit/s.
 fn plan(address: SocketAddr) -> SteadyPlan {
     SteadyPlan {
         target: TargetId::Subject,
@@ -66,7 +67,7 @@ fn what_lay_in_the_own_queue_is_no_part_of_the_round_trip() {
             .expect("one was stamped")
     };
     assert_eq!((free.len(), shaped.len()), (20, 20));
-    // The last of 20 waits for the 19 · 4 ms by which the queue is behind.
+    // Each probe adds 4 ms to the queue, so the last of 20 waits for up to 19 · 4 ms.
     let queued = longest(&shaped, |sample| sample.queued);
     assert!(queued > Duration::from_millis(40), "{queued:?}");
     assert!(longest(&free, |sample| sample.queued) < queued / 4);

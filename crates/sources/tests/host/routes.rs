@@ -1,4 +1,4 @@
-//! Routes compared with `ip route get`, ticks with the kernel's configuration.
+//! Routes compared with `ip route get`, and the tick with the kernel's configuration.
 
 use std::net::IpAddr;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! A server in a process of its own: this binary again, started as a child. Each byte it reads is a
-//! command, and it ends with its parent.
+//! A server in a separate process: this program, started again as a child. Each byte that it reads
+//! is a command. It ends with its parent.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,18 +9,18 @@ use std::thread;
 use lagtrace_sources::socket::foreign::OwnFlow;
 use rustix::net::{self, AddressFamily, SocketType, sockopt};
 
-/// Environment variable with the address that the child listens on.
+/// Environment variable with the address on which the child listens.
 const VARIABLE: &str = "LAGTRACE_HOST_TEST_LISTEN";
 
 /// A running server.
 pub(crate) struct Server {
     child: Child,
-    /// Address that it listens on.
+    /// Address on which the server listens.
     pub(crate) address: SocketAddr,
 }
 
 impl Server {
-    /// Starts a server that listens on `address`, in a namespace if one is named.
+    /// Starts a server on `address`, in `namespace` if one is given.
     pub(crate) fn start(address: &str, namespace: Option<&str>) -> Self {
         let binary = std::env::current_exe().expect("we run");
         let mut command = match namespace {
@@ -47,7 +47,7 @@ impl Server {
         Self { child, address }
     }
 
-    /// Returns the child's PID (`ip netns exec` becomes the server).
+    /// Returns the PID of the server, which replaces `ip netns exec` in its process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -60,7 +60,7 @@ impl Drop for Server {
     }
 }
 
-/// Runs the server when started as a child; not a test.
+/// Runs the server in the child; does nothing in the test run itself.
 #[test]
 fn child() {
     let Some(address) = std::env::var_os(VARIABLE) else {
@@ -85,7 +85,7 @@ fn serve(mut connection: TcpStream) -> Option<()> {
     loop {
         connection.read_exact(&mut command).ok()?;
         match &command {
-            // Two small writes: the second is held by Nagle's algorithm.
+            // Two small writes. Nagle's algorithm holds the second one.
             b"q" => {
                 connection.write_all(b"A").ok()?;
                 connection.write_all(b"B").ok()?;
@@ -114,7 +114,7 @@ impl Client {
         Self { stream }
     }
 
-    /// Connects from the given port.
+    /// Connects from a given port.
     pub(crate) fn connect_from(port: u16, address: SocketAddr) -> Self {
         let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
         let own = SocketAddr::from(([0, 0, 0, 0], port));
@@ -124,18 +124,18 @@ impl Client {
         Self { stream }
     }
 
-    /// Sends commands that have no answer.
+    /// Sends commands that the server does not answer.
     pub(crate) fn tell(&mut self, commands: &[u8]) {
         self.stream.write_all(commands).expect("the server reads");
     }
 
-    /// Makes one exchange whose answer the server writes in two parts.
+    /// Makes one exchange. The server writes the answer in two parts.
     pub(crate) fn ask(&mut self) {
         self.tell(b"q");
         self.stream.read_exact(&mut [0; 2]).expect("an answer");
     }
 
-    /// Returns the TCP_NODELAY that the server itself reads.
+    /// Returns the value of TCP_NODELAY that the server reads.
     pub(crate) fn ask_nodelay(&mut self) -> bool {
         self.tell(b"o");
         let mut answer = [0];

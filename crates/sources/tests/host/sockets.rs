@@ -1,4 +1,4 @@
-//! `sock_diag` compared with `ss`, and the sampler with the knowledge of both ends.
+//! `sock_diag` compared with `ss`, and the sampler with what both ends know.
 
 use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -162,7 +162,7 @@ fn a_unix_socket_reads_as_ss_prints_it() {
     drop((listener, waiting));
 }
 
-/// Makes exchanges over all connections in turn for `time`.
+/// Makes exchanges over all connections, one after another, for `time`.
 fn talk(clients: &mut [Client], time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {
@@ -175,7 +175,7 @@ fn talk(clients: &mut [Client], time: Duration) {
 
 /// Samples the sockets of a server while exchanges run.
 fn sampled(server: std::net::SocketAddr, clients: &mut [Client], most: usize) -> Vec<Event> {
-    clients.iter_mut().for_each(Client::ask); // from here on all are accepted
+    clients.iter_mut().for_each(Client::ask); // all connections are accepted now
     let first = clients.first().expect("a client");
     let search = find_server(server.into(), Some(&first.stream));
     let mut plan = SamplerPlan::new(TargetId::Subject, server.into(), Phase::Baseline);
@@ -212,7 +212,7 @@ fn notes(events: &[Event]) -> BTreeMap<&str, &str> {
     notes.collect()
 }
 
-/// Returns true if the sample shows data held back behind an unacknowledged segment.
+/// Returns true if unsent data waits behind an unacknowledged segment.
 fn holds(sample: &SocketSample) -> bool {
     sample
         .tcp
@@ -262,7 +262,7 @@ fn both_ends_are_sampled_while_the_load_runs() {
     let listeners = listeners(&events);
     assert_eq!(listeners.len(), 1);
     assert!(listeners[0].limit > 0 && listeners[0].syn_backlog.is_some_and(|n| n > 0));
-    // The timers predict the delayed ACKs of these sockets.
+    // The kernel's timers predict the delayed ACKs of these sockets.
     let route = route::lookup(server.address.ip()).expect("loopback");
     let timers = timer::read(Some(&route));
     let delayed = own.iter().filter_map(|s| s.tcp).map(|tcp| tcp.ato);
@@ -277,7 +277,8 @@ fn samples_are_bounded() {
     let server = Server::start("127.0.0.1:0", None);
     let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(server.address)).collect();
     let events = sampled(server.address, &mut clients, 10);
-    // Both ends of each connection, at least twice.
+    // At least two samples of each connection's two ends are possible, so the limit of ten takes
+    // effect.
     assert_eq!(sockets(&events).len(), 10);
 }
 
@@ -299,8 +300,8 @@ fn a_cork_is_seen() {
 
 const SERVER: &str = "LAGTRACE_HOST_TEST_SERVER";
 
-/// A survey without privileges: the state of both ends is there, the options of the other user's
-/// are not, and a note says what would allow it.
+/// A survey without privileges: it must show the state of both ends, leave out the options of the
+/// other user's sockets, and explain which privilege is missing.
 #[test]
 fn another_users_options_need_a_privilege() {
     if let Ok(address) = std::env::var(SERVER) {
@@ -326,8 +327,8 @@ fn another_users_options_need_a_privilege() {
     run_without_rights(test, SERVER, &server.address.to_string());
 }
 
-/// Options set by the application: they are read back from a socket of another descriptor, both
-/// ends are found, and sockets outside the selection are not chosen.
+/// The application sets options on a socket. They must be read correctly, both ends must be found,
+/// and other sockets must be left out.
 #[test]
 fn a_survey_finds_both_ends_and_their_options() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
@@ -362,7 +363,7 @@ fn a_survey_finds_both_ends_and_their_options() {
     let (set, free) = (theirs.options.expect("ours"), ours.options.expect("ours"));
     assert_eq!((set.nodelay, free.nodelay), (Some(false), Some(true)));
     assert_eq!(set.user_timeout_ns, Some(7_000_000_000));
-    // The kernel doubles what is set.
+    // The kernel doubles the requested size.
     assert_eq!(set.receive_buffer, Some(131_072));
     assert_eq!(free.user_timeout_ns, Some(0));
     if set.is_receive_buffer_set.is_some() {

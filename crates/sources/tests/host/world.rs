@@ -1,4 +1,4 @@
-//! Network namespaces of our own, tools, and processes without rights.
+//! Network namespaces, tools and unprivileged processes for tests.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Prints that a test cannot run here; fails it where nothing may be skipped.
+/// Prints that a test cannot run here; fails if no test may be skipped.
 pub(crate) fn skip(needs: &str) {
     writeln!(io::stderr(), "skipped: needs {needs}").expect("stderr takes a line");
     assert!(
@@ -18,7 +18,7 @@ pub(crate) fn skip(needs: &str) {
     );
 }
 
-/// Returns true if these tools and root are available; otherwise prints what is missing.
+/// Returns true if root and these tools are available. Otherwise prints what is missing.
 pub(crate) fn can_run(needs_root: bool, tools: &[&str]) -> bool {
     if needs_root && !rustix::process::geteuid().is_root() {
         skip("root");
@@ -33,7 +33,7 @@ pub(crate) fn can_run(needs_root: bool, tools: &[&str]) -> bool {
     true
 }
 
-/// Runs a command to its end and returns its output. It must succeed.
+/// Runs a command and returns its output. The command must succeed.
 pub(crate) fn run(line: &str) -> String {
     let mut words = line.split_whitespace();
     let program = words.next().expect("a command");
@@ -47,13 +47,13 @@ pub(crate) fn run(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Returns a number that no other test of any run at the same time has.
+/// Returns a number that no other test uses at the same time, in any run.
 fn unique() -> u32 {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     std::process::id() * 16 + COUNT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A network namespace that is removed again.
+/// A network namespace. Dropping this value removes it.
 pub(crate) struct Namespace {
     pub(crate) name: String,
 }
@@ -73,7 +73,7 @@ impl Namespace {
         run(&format!("ip netns exec {} {line}", self.name))
     }
 
-    /// Runs `work` in a thread that entered the namespace.
+    /// Runs `work` in a thread that is inside the namespace.
     pub(crate) fn visit<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let file = File::open(format!("/run/netns/{}", self.name)).expect("it exists");
         thread::scope(|scope| {
@@ -97,13 +97,13 @@ impl Drop for Namespace {
     }
 }
 
-/// Two namespaces joined by a veth pair, with addresses that no other test uses.
+/// Two namespaces that are connected by a veth pair. No other test uses their addresses.
 pub(crate) struct Pair {
     pub(crate) client: Namespace,
     pub(crate) server: Namespace,
-    /// First three numbers of both IPv4 addresses: client .1, server .2.
+    /// First three numbers of both IPv4 addresses. The client is host 1, the server host 2.
     pub(crate) net: String,
-    /// IPv6 prefix of both: client ::1, server ::2.
+    /// Prefix of both IPv6 addresses. The client is host 1, the server host 2.
     pub(crate) net6: String,
 }
 
@@ -115,7 +115,7 @@ impl Pair {
         Self::at(net, net6)
     }
 
-    /// Creates another pair with the addresses of this one.
+    /// Creates another pair with the same addresses.
     pub(crate) fn twin(&self) -> Self {
         Self::at(self.net.clone(), self.net6.clone())
     }
@@ -140,7 +140,7 @@ impl Pair {
     }
 }
 
-/// Runs one test of this binary as a user without any privileges and returns its output. It must
+/// Runs one test of this program as an unprivileged user and returns its output. The test must
 /// succeed.
 pub(crate) fn run_without_rights(test: &str, variable: &str, value: &str) -> String {
     let binary = std::env::current_exe().expect("we run");

@@ -1,4 +1,4 @@
-//! Small servers that misbehave in one way each.
+//! Small servers, each of which misbehaves in one way.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::io::{Read, Write};
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// A complete response that keeps the connection.
+/// A complete response after which the connection stays open.
 pub(crate) const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A port that is held, so that no other program can listen on it.
+/// A reserved port on which no program can listen.
 pub(crate) struct ClosedPort {
     _socket: socket2::Socket,
     pub(crate) address: SocketAddr,
@@ -31,7 +31,7 @@ impl ClosedPort {
     }
 }
 
-/// A listener that never accepts and whose backlog is full: it drops SYNs.
+/// A listener that never accepts. Its backlog is full, so it drops SYNs.
 pub(crate) struct FullBacklog {
     _listener: socket2::Socket,
     _waiting: Vec<std::io::Result<TcpStream>>,
@@ -57,7 +57,7 @@ impl FullBacklog {
     }
 }
 
-/// A server with one thread for each connection; ends with this value.
+/// A server with one thread for each connection. Dropping this value ends it.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     is_over: Arc<AtomicBool>,
@@ -65,12 +65,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Passes every connection to `serve`, on 127.0.0.1.
+    /// Starts a server on 127.0.0.1 that passes every connection to `serve`.
     pub(crate) fn start(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         Self::start_at("127.0.0.1:0", serve)
     }
 
-    /// Passes every connection to `serve`, on `address`.
+    /// Starts a server on `address` that passes every connection to `serve`.
     pub(crate) fn start_at(
         address: &str,
         serve: impl Fn(TcpStream) + Send + Sync + 'static,
@@ -105,12 +105,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts.
+        // Wakes the thread that waits in `accept`.
         let _ = TcpStream::connect(self.address);
     }
 }
 
-/// Reads one request's head; returns `None` when the client is done.
+/// Reads the head of one request; `None` if the client has closed the connection.
 pub(crate) fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let (mut head, mut byte) = (Vec::new(), [0; 512]);
     while !head.ends_with(b"\r\n\r\n") {
@@ -127,8 +127,8 @@ pub(crate) fn answer_after(pause: Duration) -> impl Fn(TcpStream) + Send + Sync 
     answer(move || pause)
 }
 
-/// Answers every request, except that during the first `freeze` of each `period` since the first
-/// connection no answer is sent before its end.
+/// Answers every request immediately, except during the first `freeze` of each `period`. Requests
+/// in that time are answered at its end. The first period begins with the first request.
 pub(crate) fn freeze_for(freeze: Duration, period: Duration) -> impl Fn(TcpStream) + Send + Sync {
     let begun = std::sync::OnceLock::new();
     answer(move || {

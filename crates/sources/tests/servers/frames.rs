@@ -1,4 +1,4 @@
-//! A small HTTP/2 server that does one thing with all requests.
+//! A small HTTP/2 server that treats all requests in the same way.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::io::{Read, Write};
@@ -17,13 +17,13 @@ pub(crate) const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PREFACE_LEN: usize = 24;
 
-/// Returns a frame as it is on the wire.
+/// Returns the bytes of a frame.
 pub(crate) fn frame(kind: u8, flags: u8, id: u32, body: &[u8]) -> Vec<u8> {
     let [_, a, b, c] = (body.len() as u32).to_be_bytes();
     [&[a, b, c, kind, flags], &id.to_be_bytes()[..], body].concat()
 }
 
-/// Returns SETTINGS with the largest windows and numbers of streams.
+/// Returns SETTINGS with the largest windows and stream limits.
 pub(crate) fn generous() -> Vec<u8> {
     let largest = (1_u32 << 31) - 1;
     let body = [&4_u16.to_be_bytes()[..], &largest.to_be_bytes()].concat();
@@ -40,8 +40,8 @@ pub(crate) fn ok(id: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, id, b"\x88")
 }
 
-/// Sends `greeting` and answers each frame (kind, flags, stream) with the bytes from `answer`;
-/// `None` ends the connection. Bytes of bodies are added to `bodies`.
+/// Sends `greeting`, and answers each frame (type, flags, stream) with the bytes from `answer`.
+/// `None` ends the connection. The length of DATA is added to `bodies`.
 pub(crate) fn serve(
     mut stream: TcpStream,
     greeting: &[u8],

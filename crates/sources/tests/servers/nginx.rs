@@ -1,4 +1,4 @@
-//! A real nginx with its own configuration in a folder of its own.
+//! A real nginx with its own folder and configuration.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::io::{Read, Write};
@@ -6,25 +6,25 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Length of the page it serves: about that of nginx' own welcome page.
+/// Length of the served page in bytes, similar to that of nginx's own welcome page.
 const PAGE_LEN: usize = 615;
 
-/// A running nginx; it ends with this value.
+/// A running nginx. Dropping this value ends it.
 pub(crate) struct Nginx {
     child: Child,
     pub(crate) port: u16,
-    /// Port that is free for a server of the test's own in `http_lines`: `{other_port}`.
+    /// A free port for another server in `http_lines`, where it replaces `{other_port}`.
     pub(crate) other_port: u16,
     folder: tempfile::TempDir,
 }
 
 impl Nginx {
-    /// Starts nginx on 127.0.0.1 and ::1, with `http_lines` in its `http` block, in which
-    /// `{folder}` and `{other_port}` are replaced and `{certificate}` stands for directives with a
-    /// self-signed certificate for localhost; returns `None`, with a word on standard output, where
-    /// there is no nginx.
+    /// Starts nginx on 127.0.0.1 and ::1, with `http_lines` in its `http` block. In these lines,
+    /// `{folder}` and `{other_port}` are replaced. `{certificate}` is replaced by directives with a
+    /// self-signed certificate for localhost. If nginx is missing, prints a message and returns
+    /// `None`.
     pub(crate) fn start(http_lines: &str) -> Option<Self> {
-        // Another program may take a free port before nginx does.
+        // Another program may have taken a free port before nginx did.
         for _ in 0..5 {
             let mut nginx = Self::spawn(http_lines)?;
             if nginx.wait_until_it_answers() {
@@ -34,12 +34,12 @@ impl Nginx {
         panic!("nginx does not answer");
     }
 
-    /// Returns the path of its certificate.
+    /// Returns the path of the certificate.
     pub(crate) fn certificate(&self) -> std::path::PathBuf {
         self.folder.path().join("certificate.pem")
     }
 
-    /// Returns the path of a file in its folder.
+    /// Returns the path of a file in nginx's folder.
     pub(crate) fn file(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join(name)
     }
@@ -79,7 +79,7 @@ impl Nginx {
         })
     }
 
-    /// Returns true once nginx answers; false if it ended.
+    /// Waits until nginx answers. Returns false if it has ended.
     fn wait_until_it_answers(&mut self) -> bool {
         let deadline = Instant::now() + Duration::from_secs(10);
         while Instant::now() < deadline {
@@ -108,7 +108,8 @@ fn answers(port: u16) -> bool {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // SIGTERM lets the master end its workers; the child is ours and not reaped.
+        // SIGTERM makes the master end its workers. The PID is valid, because the child has not
+        // been reaped.
         let pid = rustix::process::Pid::from_child(&self.child);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let _ = self.child.wait();
@@ -154,7 +155,7 @@ http {{
     )
 }
 
-/// Makes a key and a certificate; returns the directives that use it.
+/// Creates a key and a certificate. Returns the directives that use them.
 fn make_certificate(folder: &std::path::Path) -> Option<String> {
     let made = Command::new("openssl")
         .current_dir(folder)
@@ -174,7 +175,7 @@ fn make_certificate(folder: &std::path::Path) -> Option<String> {
     ))
 }
 
-/// Returns a port that nobody listens on right now.
+/// Returns a port on which no program listens now.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
@@ -182,7 +183,7 @@ fn free_port() -> u16 {
         .port()
 }
 
-/// Prints that a test is skipped; fails where nothing may be skipped.
+/// Prints that a test is skipped; fails if no test may be skipped.
 #[allow(clippy::print_stdout)]
 pub(crate) fn skip(what: &str) {
     assert!(

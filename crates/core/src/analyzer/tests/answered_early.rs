@@ -1,4 +1,4 @@
-//! The rest of a request whose response came before the request was complete.
+//! Tests of requests that were answered before they were complete.
 
 use super::starved::{Step, opened, segments};
 use super::*;
@@ -7,11 +7,11 @@ const UPLOAD: &[u8] = b"POST /x HTTP/1.1\r\nHost: example\r\nContent-Length: 100
 const REFUSED: &[u8] =
     b"HTTP/1.1 413 Too large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
 const PART: &[u8] = &[b'x'; 1000];
-/// The milliseconds from and until which the server's window is closed.
+/// The milliseconds at which the server's window closes and opens.
 const SHUT: (i64, i64) = (30, 900);
 
-/// An upload that is answered at this millisecond. Its parts come 1 ms apart, except while the
-/// server's window is closed.
+/// An upload that is answered at the millisecond `answered`. Its parts are 1 ms apart, except while
+/// the server's window is closed.
 fn upload(answered: i64) -> Vec<Step> {
     let before = (0..5).map(|n| 10 + n);
     let after = (0..5).map(|n| SHUT.1 + n);

@@ -1,4 +1,4 @@
-//! Exchanges and layers at the end of a capture, and around holes in it.
+//! Tests of exchanges and layers at the end of a capture, and around holes in it.
 
 use core::time::Duration;
 
@@ -47,7 +47,7 @@ fn state(report: &Report, name: &str) -> Option<LayerState> {
     layer.map(|layer| layer.state)
 }
 
-/// A SYN at the end, from a port of its own.
+/// A SYN at the end of the capture, from a port without other packets.
 fn last_syn(traffic: &[(Segment, &'static [u8])]) -> Segment {
     let (first, _) = traffic[0];
     let ends =
@@ -77,6 +77,24 @@ fn a_syn_in_flight_at_the_end_is_nobodys_fault() {
     let report = alone.finish();
     assert_eq!(state(&report, "connection"), Some(LayerState::Suspected));
     assert_eq!(state(&report, "transport"), Some(LayerState::NotMeasured));
+}
+
+#[test]
+fn a_syn_that_waits_far_longer_than_others_is_not_in_flight() {
+    for (ahead, expected) in [(10, LayerState::Cleared), (60, LayerState::Suspected)] {
+        let traffic = traffic(3);
+        let mut analyzer = Analyzer::new(Options::default());
+        let mut syn = last_syn(&traffic);
+        let end = syn.at;
+        syn.at = end - Duration::from_millis(ahead);
+        analyzer.segment(&syn, b"");
+        for (segment, payload) in &traffic {
+            let at = segment.at.max(end - Duration::from_millis(10));
+            analyzer.segment(&Segment { at, ..*segment }, payload);
+        }
+        let report = analyzer.finish();
+        assert_eq!(state(&report, "connection"), Some(expected), "{ahead} ms");
+    }
 }
 
 #[test]
@@ -118,7 +136,7 @@ fn one_retransmission_in_many_segments_clears_the_transport() {
     }
 }
 
-/// Counts complete exchanges and those that were cut, if the capture missed the segment at `index`.
+/// Counts complete exchanges and those that were cut, in a capture without the segment at `index`.
 fn counts_without(script: &[(bool, usize)], index: usize) -> (u64, u64) {
     let ends =
         [(1, 30_000), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port));
@@ -137,14 +155,14 @@ fn a_hole_within_an_answer_hides_no_request() {
     let answer = [QUESTION, PART, PART, ACKNOWLEDGED, PART, ACKNOWLEDGED];
     let script = [answer, answer].concat();
     assert_eq!(counts_without(&script, 2), (2, 0));
-    // Its end may be in the hole.
+    // The first answer's end may be in the hole.
     assert_eq!(counts_without(&script, 4), (1, 1));
-    // So may a question; it is then unknown which question was answered.
+    // A question may be in the hole, so it is unknown which question was answered.
     assert_eq!(counts_without(&script, 6), (0, 1));
 }
 
-/// Counts complete exchanges, and those that the client gave up, of a MySQL client that sends
-/// something and ends the connection this long afterwards.
+/// Counts complete exchanges, and those that the client gave up. A MySQL client sends bytes that
+/// cannot be read, and then a FIN after the time `after`.
 fn given_up(after: Duration) -> (u64, u64) {
     const GREETING: &[u8] = b"\x4a\0\0\0\x0a8.0.36\0 and whatever follows in a greeting that long";
     const LOGIN: &[u8] = b"\x20\0\0\x01\x85\xa6\xff\x19";

@@ -1,4 +1,4 @@
-//! Data after a FIN: a half-closed client that still reads, and lost bytes at the end.
+//! Tests of data after a FIN: a half-closed client that still reads, and lost bytes at the end.
 
 use core::time::Duration;
 
@@ -12,14 +12,15 @@ const UNTIL_CLOSE: &[u8] = b"HTTP/1.0 200 OK\r\n\r\n";
 const PART: &[u8] = &[b'x'; 1000];
 const CLIENT: bool = true;
 const SERVER: bool = false;
-/// The sequence number at which the client's bytes end.
+/// The sequence number after the client's request.
 const ASKED: u32 = 1 + OLD.len() as u32;
-/// The sequence numbers at which the server's head and its first parts end.
+/// The sequence numbers after the server's head, and after each of the first two parts.
 const HEAD: u32 = 1 + UNTIL_CLOSE.len() as u32;
 const FIRST: u32 = HEAD + PART.len() as u32;
 const SECOND: u32 = FIRST + PART.len() as u32;
 
-/// A segment: true if sent by the client, its millisecond, flags, numbers and payload.
+/// A segment: true if sent by the client, its millisecond, flags, sequence and acknowledgement
+/// number, and payload.
 type Step = (bool, i64, TcpFlags, u32, u32, &'static [u8]);
 
 /// The handshake, and a request of an HTTP/1.0 client.
@@ -57,7 +58,7 @@ fn exchanges(steps: &[Step]) -> Vec<Exchange> {
     std::mem::take(&mut *told.lock().expect("whole"))
 }
 
-/// Returns the outcome of a connection's only exchange, and its milliseconds.
+/// Returns the outcome of a connection's only exchange, and its duration in milliseconds.
 fn outcome(steps: &[Step]) -> (Outcome, u128) {
     let list = exchanges(steps);
     let [only] = list.as_slice() else {
@@ -112,8 +113,8 @@ fn who_leaves_with_all_that_came_so_far_has_not_read_on() {
     assert!(!matches!(outcome(&steps).0, Outcome::Complete(_)));
 }
 
-/// Returns the steps if the response's second segment is missing when the server's FIN comes, and
-/// comes `late` milliseconds later.
+/// Returns the steps of a response whose second segment is missing when the server's FIN arrives.
+/// The segment follows at the millisecond `late`.
 fn lost(steps: &[Step], late: i64) -> Vec<Step> {
     let behind = [
         (SERVER, 21, ACK, 1, ASKED, UNTIL_CLOSE),

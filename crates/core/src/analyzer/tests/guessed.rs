@@ -1,10 +1,10 @@
-//! The client of a connection that was already open when the capture began.
+//! Tests of the choice of the client in a connection that was already open when the capture began.
 
 use super::*;
 
-/// Returns port and request of each exchange of a connection whose server has the higher port, with
-/// as much of each payload as the source passed on. Each step of the script has its sender (true:
-/// the client), the payload, and the number of bytes passed on.
+/// Returns port and request of each exchange of a connection whose server has the higher port. Each
+/// step of the script has its sender (true: the client), its payload, and the number of payload
+/// bytes that the source passed on.
 fn exchanges(script: &[(bool, &'static [u8], usize)], options: Options) -> Vec<(u16, String)> {
     exchanges_between([30_000, 40_000], script, options)
 }
@@ -55,7 +55,7 @@ fn so_does_a_response_to_one_that_was_not_read() {
 
 #[test]
 fn what_goes_on_with_a_turn_corrects_nothing() {
-    // A body that happens to contain a request, sent by the end that is the server by its port.
+    // The body happens to contain a request. Its sender is the server by its port.
     let body: (bool, &[u8], usize) = (true, b"an upload of a log: line 1 is", 16);
     let line: (bool, &[u8], usize) = (true, REQUEST, REQUEST.len());
     let answer: (bool, &[u8], usize) = (false, b"thank you", 0);

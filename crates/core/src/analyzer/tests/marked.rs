@@ -1,9 +1,9 @@
-//! Congestion marks (ECN), reported if the ends have agreed on ECN.
+//! Tests of congestion marks (ECN), which are reported if the ends have agreed on ECN.
 
 use super::*;
 
-/// Returns the report, and its remark on congestion marks, for responses that are marked on the
-/// path; `agrees`: the ends agreed on ECN, `echoes`: the clients echo the marks.
+/// Returns the remark on congestion marks, and the report, for responses that are marked on the
+/// path. `agrees`: the ends agreed on ECN. `echoes`: the clients echo the marks.
 fn told(connections: u16, agrees: bool, echoes: bool) -> (Option<String>, Report) {
     let options = Options {
         connections: Wanted {

@@ -1,5 +1,5 @@
-//! A proxy with different addresses for its listener and its upstream connections, with both sides
-//! in one capture.
+//! Tests of a proxy whose listener and upstream connections have different addresses, with both
+//! sides in one capture.
 
 use super::*;
 use crate::registry::Id;
@@ -8,7 +8,8 @@ const SYN: TcpFlags = TcpFlags::SYN;
 const ROUNDS: i64 = 20;
 /// The time from one request to the next, in µs.
 const APART: i64 = 100_000;
-/// The proxy's own time before its upstream request, and before it passes on a response, in µs.
+/// The time that the proxy takes before its upstream request, and before it passes on a response,
+/// in µs.
 const OWN: i64 = 200;
 const CLIENT: [u8; 4] = [10, 1, 0, 1];
 /// Another host on the clients' side.
@@ -17,8 +18,8 @@ const PROXY: [u8; 4] = [10, 1, 0, 2];
 const INNER: [u8; 4] = [10, 2, 0, 1];
 const UPSTREAM: [u8; 4] = [10, 2, 0, 2];
 
-/// A connection by this host to a server, with its requests: when each begins and when it is
-/// answered, in µs.
+/// A connection between two hosts, with its requests. Each is given by the times in µs at which it
+/// begins and is answered.
 fn connection(
     from: [u8; 4],
     to: [u8; 4],
@@ -56,31 +57,32 @@ fn connection(
     made
 }
 
-/// Returns a pseudo-random number below `range` for request number `n`, by `salt`.
+/// Returns a pseudo-random number less than `range` for request number `n`; `salt` selects another
+/// series.
 fn drawn(n: i64, salt: u64, range: u64) -> i64 {
     let mixed = (n as u64 ^ salt << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     ((mixed ^ mixed >> 32) % range) as i64
 }
 
-/// The server's time for its request number `n`, in µs: between 30 and 60 ms.
+/// The server's time for its request number `n`, in µs: 30 to 60 ms.
 fn takes(n: i64, salt: u64) -> i64 {
     30_000 + drawn(n, salt, 30_000)
 }
 
-/// Requests of a client, each of which takes the upstream's time plus the proxy's own.
+/// Requests of a client. Each takes the upstream's time plus the proxy's own time.
 fn in_front(behind: impl Fn(i64) -> i64) -> Vec<(i64, i64)> {
     let each = |n| (n * APART, n * APART + behind(n) + 2 * OWN);
     (1..=ROUNDS).map(each).collect()
 }
 
-/// The proxy's own requests, or those of a host that sends one right after each client request.
+/// Requests that follow each client request immediately, sent by the proxy or by another host.
 fn behind(takes: impl Fn(i64) -> i64) -> Vec<(i64, i64)> {
     let each = |n| (n * APART + OWN, n * APART + OWN + takes(n));
     (1..=ROUNDS).map(each).collect()
 }
 
-/// Returns the services that are reported to wait for another one.
+/// Returns the services that are reported as waiting for another service.
 fn waiting(all: Vec<Vec<(Segment, &'static [u8])>>) -> Vec<String> {
     let mut all = all.concat();
     all.sort_by_key(|(segment, _)| segment.at);
@@ -119,7 +121,7 @@ fn of_a_line_of_proxies_each_waits_for_the_next() {
 fn who_asks_two_at_the_same_time_makes_neither_wait_for_the_other() {
     for salt in 1..100 {
         let one = connection(CLIENT, PROXY, in_front(|n| 60_000 + drawn(n, 0, 8_000)));
-        // The other server is a little quicker each time, or most of the time.
+        // The other server is slightly faster, for all requests or for most of them.
         for (least, range) in [(54_000, 5_000), (54_000, 10_000), (50_000, 20_000)] {
             let quicker = behind(|n| least + drawn(n, salt, range));
             let other = connection(OTHER, UPSTREAM, quicker);
@@ -131,8 +133,8 @@ fn who_asks_two_at_the_same_time_makes_neither_wait_for_the_other() {
     assert_eq!(waiting(vec![steady, shorter]), [] as [&str; 0]);
 }
 
-/// A near miss: two servers wait for the same third one, one of them longer than the other, and get
-/// few requests.
+/// A near miss: two servers wait for the same third server, one of them longer than the other, and
+/// receive few requests.
 #[test]
 fn servers_that_wait_for_the_same_do_not_wait_for_each_other() {
     let seldom = |late: i64, took: &dyn Fn(i64) -> i64| {
@@ -167,7 +169,7 @@ fn what_is_asked_more_often_than_the_proxy_is_somebody_else_s() {
 
 #[test]
 fn where_many_are_asked_at_a_time_one_fits_by_chance() {
-    // Forty connections each in parallel, to two servers with equal times.
+    // Each of two servers with equal times has forty connections in parallel.
     let many = |from: [u8; 4], to, late: i64| {
         let one = move |n: i64| (n * 2_500 + late, n * 2_500 + late + takes(n / 7, 0));
         (0..40_u8).map(move |lane| {

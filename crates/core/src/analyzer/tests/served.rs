@@ -1,4 +1,4 @@
-//! Turns of a server's kernel, combined with packets that were captured elsewhere.
+//! Tests of turns of a server's kernel that are joined to packets captured elsewhere.
 
 mod renamed;
 
@@ -17,9 +17,9 @@ const SYN_ACK: TcpFlags = TcpFlags::SYN.with(ACK);
 const EXCHANGES: i64 = 30;
 /// The time from one request to the next, in µs.
 const APART: i64 = 100_000;
-/// The propagation time to the server, and back, in µs.
+/// The propagation time in each direction, in µs.
 const WAY: i64 = 4_000;
-/// The client's delayed acknowledgement, in µs.
+/// The delay of the client's delayed ACK, in µs.
 const DELAYED: i64 = 40_000;
 
 fn ends() -> [Endpoint; 2] {
@@ -31,7 +31,7 @@ fn at(micros: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + micros * 1000)
 }
 
-/// Segments at the client, with a handshake that shows the propagation time.
+/// Segments as captured at the client. Their handshake shows the propagation time.
 struct Wire {
     list: Vec<Segment>,
     next: [u32; 2],
@@ -82,8 +82,8 @@ impl Wire {
         self.next[own] += payload_len + u32::from(flags.contains(SYN));
     }
 
-    /// Sends a request, and its response after `think` at the server, in one part or in two small
-    /// ones.
+    /// Adds a request and its response, which the server sends after `think`. If `is_held` is true,
+    /// the response consists of two small parts.
     fn exchange(&mut self, begin: i64, think: i64, is_held: bool) {
         let first = begin + 2 * WAY + think;
         self.add(begin, true, ACK, 40);
@@ -98,8 +98,8 @@ impl Wire {
     }
 }
 
-/// A turn that arrived at the server, with the times after `arrived` at which it was read, written
-/// and sent, and the time for which it was held.
+/// A turn that arrived at the server at `arrived`. `read`, `written` and `sent` are times after it,
+/// and `held` is the time for which Nagle's algorithm held data; all in µs.
 fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> RequestSpan {
     let [client, server] = ends();
     let total = Duration::from_micros(held as u64);
@@ -130,8 +130,8 @@ fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> Req
     }
 }
 
-/// The report on exchanges that took this long at the server by the packets, each with its turn
-/// from the server's kernel.
+/// The report on exchanges with a server time of `think` according to the packets. Each exchange
+/// has a turn from the server's kernel.
 fn report(think: i64, is_held: bool, turn: impl Fn(i64) -> RequestSpan) -> Report {
     told(think, is_held, turn, Vec::new())
 }
@@ -150,7 +150,7 @@ fn told(
     before.into_iter().for_each(|event| analyzer.observe(event));
     let mut wire = Wire::new();
     for n in 0..EXCHANGES {
-        // In the order in which they are passed on: by start time.
+        // Turns are passed on in the order of their start times.
         let turn = turn(n * APART + WAY);
         let event = Event::here(
             turn.arrived,
@@ -173,7 +173,7 @@ fn joined(report: &Report) -> Option<&JoinedTurns> {
     services.first()?.joined.as_ref()
 }
 
-/// Returns the certainty that the time was spent at the culprit.
+/// Returns the certainty that the time passed at the culprit.
 fn place(finding: &Finding) -> Verdict {
     let location = finding.location.as_ref().expect("a finding with a place");
     location.certainty
@@ -197,7 +197,7 @@ fn notes(report: &Report) -> Vec<&str> {
     ids.filter(|id| id.starts_with("host-")).collect()
 }
 
-/// A turn in which the program thought for `think`, and its response left immediately.
+/// A turn in which the program took `think`, and its response left immediately.
 fn thought(arrived: i64, think: i64) -> RequestSpan {
     turn(arrived, 50, think, [think, think], 0)
 }
@@ -225,7 +225,7 @@ fn what_the_packets_call_held_the_kernel_splits_and_proves() {
         "{said:#?}"
     );
     assert_eq!(notes(&report), [""; 0]);
-    // The exemplar is shown from both sides.
+    // The example exchange shows the packets' waits and the kernel's stages.
     let at_host = |exemplar: &crate::report::Exemplar| {
         let stages = exemplar.at_host.iter();
         let each = stages.map(|stage| (stage.stage.clone(), stage.duration_ns as i64 / 1000));
@@ -240,7 +240,7 @@ fn what_the_packets_call_held_the_kernel_splits_and_proves() {
             .iter()
             .all(|shown| at_host(shown) == expected)
     );
-    // These packets are from a capture.
+    // These packets are in a capture, so evidence refers to their numbers.
     assert!(
         finding
             .evidence
@@ -336,7 +336,7 @@ fn exchange(think: i64) -> Exchange {
     exchange.expect("an exchange")
 }
 
-/// Two turns within one exchange: it cannot be determined which of them belongs to the exchange.
+/// Two turns in one exchange: it cannot be determined which one belongs to it.
 #[test]
 fn turns_that_share_an_exchange_are_not_joined() {
     let exchange = exchange(40_000);
@@ -354,8 +354,8 @@ fn turns_that_share_an_exchange_are_not_joined() {
     assert_eq!(waiting.take_turn_within(&exchange), None);
 }
 
-/// The server's own device comes after its network stack: time in its queue is the server's
-/// although its kernel had sent the response.
+/// The server's device comes after its network stack. Time in the device's queue is the server's
+/// time, although its kernel had sent the response.
 #[test]
 fn what_a_device_keeps_is_not_taken_back() {
     let thinking = report(40_000, false, |arrived| thought(arrived, 40_000));
@@ -395,11 +395,12 @@ fn a_quick_server_and_its_kernel_agree() {
     );
 }
 
-/// The handshake was slow: more time is attributed to the path than it takes.
+/// The handshake was slow, so too much time is attributed to the path.
 #[test]
 fn what_the_path_is_given_too_much_of_is_said() {
     let report = report(0, false, |arrived| {
-        // The turn came and went sooner than half of the measured round trip.
+        // The turn begins 3 ms earlier and ends 3 ms later than half of the measured round trip
+        // implies.
         thought(arrived - 3_000, 6_000)
     });
     assert_eq!(notes(&report), ["host-took-longer"]);

@@ -1,4 +1,4 @@
-//! Periods in which none of our own requests was answered, before packets were captured.
+//! Tests of periods in which none of our own requests was answered, before packets were captured.
 
 use core::time::Duration;
 
@@ -9,25 +9,25 @@ use crate::observed::event::{
     TargetId,
 };
 use crate::registry::Id;
-use crate::report::Verdict;
+use crate::report::{Caveat, Layer, LayerState, OverallResult, Verdict};
 use crate::stats::histogram::Distribution;
 
-/// The baseline without packet capture, and the one with it, in milliseconds.
+/// Begin and end of the baseline without packet capture, and of the one with it, in milliseconds.
 const UNOBSERVED: (i64, i64) = (-4_000, -1_000);
 const OBSERVED: (i64, i64) = (0, 1_900);
 
-/// The load before packets were captured, as seen by our own requests.
+/// The load before packets were captured, as our own requests measured it.
 #[derive(Clone, Copy)]
 struct Shown {
-    /// The period in which none of the requests was answered, and the number of connections.
+    /// The period in which no request was answered, and the number of connections.
     silent: Duration,
     connections: u32,
-    /// The lateness of a thread of ours.
+    /// The lateness of the generator's own thread.
     own: Duration,
-    /// The time that most requests take.
+    /// The duration of most requests.
     usual: Duration,
     is_near: bool,
-    /// The round trip to the server by the handshake, in milliseconds.
+    /// The round trip of the handshake, in milliseconds.
     trip: i64,
 }
 
@@ -86,6 +86,7 @@ fn events(shown: Shown) -> Vec<Event> {
         limit: 511,
         embryonic: 0,
         syn_backlog: None,
+        somaxconn: None,
     };
     let said = |body| Event::here(at(UNOBSERVED.1), Phase::Baseline, body);
     let mut all = vec![
@@ -101,26 +102,30 @@ fn events(shown: Shown) -> Vec<Event> {
     all
 }
 
-/// Returns the verdict that a server stalled, with packets from a time in which it did not.
-fn found(shown: Shown) -> Option<Verdict> {
+/// Returns the report with packets from a time in which the server did not stall.
+fn report(events: Vec<Event>, trip: i64) -> Report {
     let [_, server] = ends(0);
     let mut analyzer = Analyzer::new(Options {
         targets: vec![(TargetId::Subject, server)],
         ..Options::default()
     });
-    events(shown)
-        .into_iter()
-        .for_each(|event| analyzer.observe(event));
-    let mut steps = answered(shown.trip + 1);
+    events.into_iter().for_each(|event| analyzer.observe(event));
+    let mut steps = answered(trip + 1);
     for step in steps.iter_mut().take(3).skip(1) {
-        step.0 = shown.trip;
+        step.0 = trip;
     }
     for (number, (mut segment, payload)) in (1..).zip(segments(0, steps)) {
         segment.number = number;
         analyzer.segment(&segment, payload);
     }
-    let findings = analyzer.finish().findings;
-    let stops = findings
+    analyzer.finish()
+}
+
+/// Returns the verdict that the server stalled.
+fn found(shown: Shown) -> Option<Verdict> {
+    let report = report(events(shown), shown.trip);
+    let stops = report
+        .findings
         .iter()
         .find(|finding| finding.cause == Id::StopTheWorld);
     stops.map(|finding| finding.verdict)
@@ -152,4 +157,48 @@ fn what_else_may_have_stood_still_is_not_the_server() {
     assert_eq!(found(Shown { usual, ..STOOD }), None, "as it always is");
     let silent = Duration::from_millis(150);
     assert_eq!(found(Shown { silent, ..STOOD }), None, "any host's moment");
+}
+
+/// Returns whether the captured part of a load differs from the rest, of which `late` in a thousand
+/// requests took 100 ms, and the others as long as the captured ones.
+fn differs(late: u64, own: Duration) -> Option<bool> {
+    let cluster = |late| {
+        let mut latency = Distribution::default();
+        latency.record_many(STOOD.usual, 1_000 - late);
+        latency.record_many(Duration::from_millis(100), late);
+        EventBody::Load(LoadCluster {
+            service: latency.clone(),
+            statuses: vec![(200, 1_000)],
+            latency,
+            ..LoadCluster::default()
+        })
+    };
+    let kept = |event: &Event| !matches!(event.body, EventBody::Load(_) | EventBody::Silence(_));
+    let mut events = events(Shown { own, ..STOOD });
+    events.retain(kept);
+    events.insert(
+        1,
+        Event::here(at(UNOBSERVED.1), Phase::Baseline, cluster(late)),
+    );
+    events.push(Event::here(at(OBSERVED.1), Phase::Baseline, cluster(0)));
+    let report = report(events, 0);
+    let part = report.load.and_then(|load| load.captured_part)?;
+    let is_unexplained = report.overall.is_some_and(|overall| {
+        overall.result == OverallResult::Unexplained
+            && overall.caveats.contains(&Caveat::CapturedPartDiffers)
+    });
+    assert_eq!(part.differs, is_unexplained);
+    let is_clear = |layer: &Layer| layer.layer == "server" && layer.state == LayerState::Cleared;
+    assert_eq!(part.differs, !report.layers.iter().any(is_clear));
+    Some(part.differs)
+}
+
+#[test]
+fn packets_do_not_explain_requests_that_took_longer_while_none_were_captured() {
+    let own = Duration::from_millis(3);
+    assert_eq!(differs(10, own), Some(true));
+    assert_eq!(differs(0, own), Some(false));
+    assert_eq!(differs(1, own), Some(false), "a tenth of the time");
+    let own = Duration::from_millis(60);
+    assert_eq!(differs(10, own), Some(false), "this host stood still");
 }

@@ -1,4 +1,4 @@
-//! Requests that were made during warm-up and had no response during the measurement.
+//! Tests of requests that were sent during warm-up and not answered during the measurement.
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::observed::event::{Event, EventBody, Phase, PhaseStart, TargetId};
 use crate::registry::Id;
 
-/// The milliseconds at which the measurement begins and ends, and at which connections are closed.
+/// The milliseconds at which the measurement begins and ends, and at which the connections close.
 const MEASURED: (i64, i64) = (100, 1_900);
 const CLOSED: i64 = 2_000;
 /// The time from one request to the next on the connection that is served, in milliseconds.
@@ -44,7 +44,7 @@ fn left() -> Vec<Step> {
     ])
 }
 
-/// A connection whose requests are answered throughout, from this millisecond on.
+/// A connection whose requests are answered from the millisecond `from` on.
 pub(super) fn answered(from: i64) -> Vec<Step> {
     let turns = (from.max(1)..MEASURED.1).step_by(APART as usize);
     let turn = |ms| [(ms, true, ACK, REQUEST), (ms + 1, false, ACK, RESPONSE)];
@@ -76,8 +76,8 @@ pub(super) fn segments(port: u16, steps: Vec<Step>) -> Vec<(Segment, &'static [u
     made
 }
 
-/// A connection whose requests are answered throughout; the capture missed the first response
-/// except for its acknowledgement.
+/// A connection whose requests are answered. The capture missed the first response, but not the ACK
+/// of it.
 fn missed() -> Vec<(bool, Step)> {
     let mut steps: Vec<_> = left().into_iter().map(|step| (true, step)).collect();
     steps.insert(5, (false, (40, false, ACK, RESPONSE)));
@@ -85,7 +85,8 @@ fn missed() -> Vec<(bool, Step)> {
     steps
 }
 
-/// Returns the causes found if the other connections are answered from this millisecond on.
+/// Returns the causes found if the other connections are answered from the millisecond
+/// `served_from` on.
 fn found(served_from: i64, phase: Phase) -> Vec<Id> {
     let [_, server] = ends(0);
     let mut analyzer = Analyzer::new(Options {

@@ -1,26 +1,27 @@
-//! Stalls with more exchanges before them than are kept.
+//! Tests of stalls after more exchanges than are kept.
 
 use super::starved::{Step, opened, segments};
 use super::*;
 use crate::registry::Id;
 
-/// Number of exchanges per connection before the server stalls, and after: over all connections
-/// more than are kept.
+/// Number of exchanges per connection before the stall and after it. Over all connections, there
+/// are more than are kept.
 const BEFORE: i64 = 600;
 const AFTER: i64 = 20;
 /// The time from one exchange to the next, in milliseconds.
 const APART: i64 = 2;
-/// The time after the stall from which all connections are answered immediately again.
+/// The time after the stall until all connections are again answered immediately, in milliseconds.
 const LAST: i64 = 90;
-/// The stall's beginning, the acknowledgement of what arrived, and the stall's end.
+/// The milliseconds at which the stall begins, the kernel acknowledges the requests, and the stall
+/// ends.
 const STOOD: (i64, i64, i64) = (1_300, 1_342, 1_700);
 
 fn asked(at: i64, answered: i64) -> [Step; 2] {
     [(at, true, ACK, REQUEST), (answered, false, ACK, RESPONSE)]
 }
 
-/// A connection that is answered immediately except once, when it waits `waits` milliseconds longer
-/// than the server stalls; `None`: always immediately.
+/// A connection that is answered immediately, except for one request. That request waits until
+/// `waits` milliseconds after the stall's end; with `None`, all are answered immediately.
 fn connection(waits: Option<i64>) -> Vec<Step> {
     let quick = |at: i64| asked(at, at + 1);
     let before = (0..BEFORE).flat_map(|n| quick(1 + n * APART));
@@ -35,8 +36,8 @@ fn connection(waits: Option<i64>) -> Vec<Step> {
     opened(before.chain(meanwhile).chain(after))
 }
 
-/// Returns the causes found if connections wait this much longer than the server stalls, and
-/// `others` are answered during the stall.
+/// Returns the causes found. Each of `waits` is a connection that waits this many milliseconds
+/// longer than the stall, and `others` connections are answered during the stall.
 fn found(waits: &[i64], others: usize) -> Vec<Id> {
     let waits = waits.iter().copied().map(Some);
     let all = waits.chain(std::iter::repeat_n(None, others));

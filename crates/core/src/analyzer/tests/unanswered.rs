@@ -1,4 +1,4 @@
-//! Unanswered lookups, in captures with and without connections.
+//! Tests of unanswered lookups, in captures with and without connections.
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::observed::datagram::Datagram;
 use crate::report::LayerState;
 
-/// A query for the address of `name`, or the answer that there is no such name.
+/// A query for the address of `name`, or an answer that the name does not exist.
 fn message(id: u16, name: &str, is_answer: bool) -> Vec<u8> {
     let flags: u16 = if is_answer { 0x8183 } else { 0x0100 };
     let mut bytes = [id, flags, 1, 0, 0, 0].map(u16::to_be_bytes).concat();
@@ -18,7 +18,7 @@ fn message(id: u16, name: &str, is_answer: bool) -> Vec<u8> {
     bytes
 }
 
-/// Passes a message to `analyzer` at this millisecond.
+/// Passes a message to `analyzer` at the millisecond `ms`.
 fn pass(analyzer: &mut Analyzer, ms: u64, payload: &[u8], is_answer: bool) {
     let client = Endpoint::new([10, 0, 0, 1].into(), 40_000);
     let resolver = Endpoint::new([10, 0, 0, 53].into(), 53);
@@ -39,14 +39,14 @@ fn pass(analyzer: &mut Analyzer, ms: u64, payload: &[u8], is_answer: bool) {
     analyzer.datagram(&datagram, payload);
 }
 
-/// Returns the report's layer of names, if there is anything to report.
+/// Returns the state and line of the report's layer `name`, if it exists.
 fn names(report: &Report) -> Option<(LayerState, String)> {
     let mut layers = report.layers.iter();
     let layer = layers.find(|layer| layer.layer == "name");
     layer.map(|layer| (layer.state, layer.line.clone()))
 }
 
-/// Returns the report on one unanswered lookup and forty answered ones, with this number of
+/// Returns the report on one unanswered lookup and forty answered ones, and this number of
 /// connections.
 fn asked(connections: u16) -> Report {
     let mut analyzer = Analyzer::new(Options::default());

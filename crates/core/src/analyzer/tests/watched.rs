@@ -1,4 +1,4 @@
-//! Turns of a server's kernel, combined with its segments.
+//! Tests of turns of a server's kernel that are joined to its own segments.
 
 use core::time::Duration;
 
@@ -10,9 +10,9 @@ use crate::report::{EvidenceKind, Finding, Verdict};
 const EXCHANGES: i64 = 30;
 /// The time from one request to the next, in µs.
 const APART: i64 = 50_000;
-/// The client's delayed acknowledgement, in µs after the head.
+/// The delay of the client's delayed ACK after the head of the answer, in µs.
 const DELAYED: i64 = 40_000;
-/// The program's time for the head of its answer, in µs.
+/// The program's time until the head of its answer, in µs.
 const PROGRAM: i64 = 700;
 
 fn ends() -> [Endpoint; 2] {
@@ -24,8 +24,8 @@ fn at(micros: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + micros * 1000)
 }
 
-/// A connection whose handshake was not seen: each response comes in two small parts, the second
-/// right after the late acknowledgement of the first.
+/// A connection whose handshake was not seen. Each response consists of two small parts, and the
+/// second follows the delayed ACK of the first immediately.
 fn segments(is_own_known: bool) -> Vec<Segment> {
     let [client, server] = ends();
     let mut list = Vec::new();
@@ -78,7 +78,7 @@ fn segments(is_own_known: bool) -> Vec<Segment> {
     list
 }
 
-/// The turns of these segments, with `holds` holds in each.
+/// The turns of these segments, each with `holds` holds.
 fn turns(holds: u32) -> impl Iterator<Item = RequestSpan> {
     let [client, server] = ends();
     (0..EXCHANGES).map(move |n| {
@@ -140,7 +140,7 @@ fn the_sending_kernel_proves_what_it_held() {
     assert_eq!(found[0].culprit, crate::exchange::wait::Owner::Server);
     let kinds: Vec<_> = found[0].evidence.iter().map(|piece| piece.kind).collect();
     assert!(kinds.contains(&EvidenceKind::KernelTrace), "{kinds:?}");
-    // Watched packets are in no file, so no evidence refers to one.
+    // Watched packets are in no file, so no evidence contains packet numbers.
     let pointing = found[0]
         .evidence
         .iter()
@@ -171,18 +171,18 @@ fn what_the_sending_kernel_did_not_hold_is_not_blamed_on_it() {
     assert!(!causes.contains(&Id::NagleDelayedAck), "{causes:?}");
 }
 
-/// No handshake bounds the round trip to the server, and its program takes longer than the second
-/// part needs after the acknowledgement.
+/// No handshake shows the round trip to the server. The server's program takes longer than the time
+/// from the ACK to the second part.
 #[test]
 fn a_part_that_leaves_with_its_acknowledgement_needs_no_handshake_to_be_seen_so() {
     let found = findings(false, turns(0).take(0));
     assert_eq!(found[0].cause, Id::NagleDelayedAck, "{found:#?}");
 }
 
-/// The time by the packets after which a server answers each request, in µs.
+/// The time in µs that the server takes to answer each request, according to the packets.
 const LATE: i64 = 30_000;
 
-/// Returns the first finding on such a server, if its program read after `unread` µs.
+/// Returns the first finding on this server if its program read the request after `unread` µs.
 fn late(unread: i64) -> Finding {
     late_by(|begin, turn| answered_late(begin, unread, turn))
 }
@@ -198,8 +198,8 @@ fn answered_late(begin: i64, unread: i64, turn: RequestSpan) -> RequestSpan {
     }
 }
 
-/// Returns the first finding if the server's kernel sent the response immediately, and a device got
-/// its first segment after it had waited in queues for `first` µs, its last one for `last`.
+/// Returns the first finding if the server's kernel sent the response immediately. The response's
+/// first segment waited `first` µs in queues before the device, and its last segment `last` µs.
 fn late_to_leave(first: i64, last: i64) -> Finding {
     let micros = |time: i64| Duration::from_micros(time as u64);
     late_by(|begin, turn| RequestSpan {
@@ -214,15 +214,14 @@ fn late_to_leave(first: i64, last: i64) -> Finding {
     })
 }
 
-/// Returns the first finding; `told` returns the turn, as the kernel shows it, that begins at the
-/// given time.
+/// Returns the first finding; `told` changes the turn of the kernel that begins at the given time.
 fn late_by(told: impl Fn(i64, RequestSpan) -> RequestSpan) -> Finding {
     let mut analyzer = Analyzer::new(Options::default());
     let all = segments(true);
     let mut number = 0;
     for (n, exchange) in (0..).zip(all.chunks(5)) {
         let micros = |after: i64| at(n * APART + after);
-        // The request, the whole response in one go, its acknowledgement.
+        // The request, the whole response at once, and the ACK of it.
         for (from, when, len) in [(0, 0, 40), (1, LATE, 300), (4, LATE + 500, 0)] {
             number += 1;
             let segment = Segment {
@@ -270,7 +269,7 @@ fn what_lay_in_a_devices_queue_is_told_from_pacing_and_from_the_answers_own_leng
 
 #[test]
 fn what_the_kernel_dropped_is_told_from_work() {
-    // Dropped on arrival, and complete again this much later.
+    // The request was dropped on arrival, and was complete `whole` µs later.
     let refused = |whole: i64| {
         late_by(|begin, turn| RequestSpan {
             refused: Some(at(begin)),

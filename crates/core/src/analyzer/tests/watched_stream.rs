@@ -1,4 +1,4 @@
-//! Streams that a watched server sends without a request.
+//! Tests of streams that a watched server sends without a request.
 
 use super::starved::{Step, at, opened, segments};
 use super::*;
@@ -7,9 +7,9 @@ use crate::observed::kernel_span::WatchTally;
 use crate::registry::Id;
 
 const PART: &[u8] = &[b'x'; 1000];
-/// Number of parts of a stream, 1 ms apart, before and after the client's window is closed.
+/// Number of parts of a stream before the client's window closes, and after it opens; 1 ms apart.
 const PARTS: i64 = 40;
-/// The milliseconds from and until which the client's window is closed.
+/// The milliseconds at which the client's window closes and opens.
 const SHUT: (i64, i64) = (60, 900);
 
 /// A stream that nobody requested.
@@ -22,8 +22,8 @@ fn stream() -> Vec<Step> {
     opened(first.chain(second).chain([heard(SHUT.1 + PARTS)]))
 }
 
-/// Returns the causes found by watching five of the streams, without what passed between these
-/// milliseconds.
+/// Returns the causes found by watching five streams. Packets between the milliseconds `unseen` are
+/// not seen.
 fn found(is_shut: bool, unseen: (i64, i64)) -> Vec<Id> {
     let mut all: Vec<_> = (0..5).flat_map(|port| segments(port, stream())).collect();
     for (segment, _) in &mut all {
@@ -50,7 +50,7 @@ fn a_server_that_rests_is_not() {
     assert_eq!(found(false, (0, 0)), []);
 }
 
-/// A near miss: the client may have had room again, and then none once more.
+/// A near miss: the client's window may have opened and closed again unseen.
 #[test]
 fn what_passed_while_nobody_watched_is_nobodys() {
     assert_eq!(found(true, (SHUT.0 + 5, SHUT.1 + 5)), []);

@@ -1,5 +1,5 @@
-//! The rules and the exchanges that they observe, on recordings of everything that the lab can
-//! produce.
+//! Test that rules see all exchanges that matter to them. It uses the recordings of all scenarios
+//! of the lab.
 
 #![allow(clippy::disallowed_methods, reason = "tests read recordings")]
 
@@ -18,7 +18,7 @@ use crate::observed::event::PointId;
 /// All features.
 const ALL: Features = Features(u64::MAX);
 
-/// The recordings of the corpus, from either end.
+/// Returns the recordings of the corpus, from both ends.
 fn recordings() -> Vec<PathBuf> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
     let entries = fs::read_dir(&corpus).expect("the corpus");
@@ -33,7 +33,7 @@ fn recordings() -> Vec<PathBuf> {
     files
 }
 
-/// The exchanges of a recording, in the order in which they closed.
+/// Returns the exchanges of a recording, in the order in which they closed.
 fn exchanges(path: &Path) -> Vec<Exchange> {
     let file = fs::File::open(path).expect("a recording");
     let mut bytes = Vec::new();
@@ -58,15 +58,16 @@ fn exchanges(path: &Path) -> Vec<Exchange> {
     std::mem::take(&mut *seen)
 }
 
-/// The state of all rules after `exchange` with `features`, as text: the state of each rule follows
-/// its name.
+/// Returns the state of all rules after `exchange` with `features`, as text. In this text, the
+/// state of each rule follows its name.
 fn held(exchange: &Exchange, features: Features) -> String {
     let mut rules = Rules::default();
     rules.show(&[exchange], &[features]);
     format!("{rules:#?}")
 }
 
-/// The shape by which exchanges count as alike: outcome, kinds of wait, lengths of lists.
+/// Returns the shape of an exchange: its outcome, the kinds of its waits and the lengths of its
+/// lists. Exchanges of equal shape are tested once.
 fn shape(exchange: &Exchange) -> impl Ord + use<> {
     let kinds: Vec<_> = exchange.waits.iter().map(|wait| wait.kind).collect();
     let lists = [
@@ -77,7 +78,7 @@ fn shape(exchange: &Exchange) -> impl Ord + use<> {
     (exchange.outcome, kinds, lists)
 }
 
-/// The rule of the first line in which the two texts differ.
+/// Returns the name of the rule to which the first difference between the two texts belongs.
 fn differing<'a>(one: &str, other: &'a str) -> Option<&'a str> {
     let same = one.lines().zip(other.lines()).take_while(|(a, b)| a == b);
     let is_rule = |line: &&str| line.starts_with("    ") && !line.starts_with("     ");
@@ -85,8 +86,8 @@ fn differing<'a>(one: &str, other: &'a str) -> Option<&'a str> {
     (one != other).then(|| until.filter(is_rule).last().unwrap_or_default())
 }
 
-/// Each rule observes only exchanges with the features that it declares: no other exchange may
-/// change its state.
+/// Tests that no exchange changes the state of a rule unless it has a feature that the rule
+/// declares.
 #[test]
 fn rules_are_asked_about_all_that_concerns_them() {
     let mut shown = 0;

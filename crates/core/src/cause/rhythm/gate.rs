@@ -1,4 +1,6 @@
-//! Responses one at a time, at even intervals: a limit, or a single worker.
+//! Responses that come one at a time, at even intervals. The reason is a limit or a single worker.
+//!
+//! A *turn* is the interval from one response to the next.
 
 use core::time::Duration;
 
@@ -7,54 +9,58 @@ use crate::cause::evidence::human;
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::timeline::{self, Moment};
 
-/// Minimum number of responses to waiting requests.
+/// Minimum number of responses to requests that waited.
 const LEAST_TURNS: usize = 10;
-/// Minimum share of all exchanges that waited while another one was answered.
+/// Minimum share of the exchanges that waited while another was answered.
 const WAITING: f64 = 0.6;
-/// Maximum deviation of an interval, as a share of the median.
+/// Maximum deviation of an interval from the median, as a share of the median.
 pub(super) const STRAY: f64 = 0.15;
-/// Maximum deviation of an interval, as a share of the median, if other evidence shows the reason.
+/// Maximum deviation of an interval from the median if other evidence shows the reason.
 pub(super) const LOOSE: f64 = 0.3;
-/// Minimum share of the intervals that deviate by no more than that.
+/// Minimum share of the intervals that are within the maximum deviation.
 const EVEN: f64 = 0.8;
-/// Minimum interval that is evidence: timestamps and kernels vary by less.
+/// Minimum interval that is evidence. Timestamps and kernels vary by less.
 const LEAST_TURN: Duration = Duration::from_millis(2);
-/// Maximum part of a turn for a response from a server that only had to let the request through.
+/// Maximum response time, as a part of the interval, that shows a limit: the server could answer
+/// sooner.
 const QUICK: f64 = 0.5;
-/// Maximum relative deviation of a measured rate from a round one.
+/// Maximum relative deviation of a measured rate from a round number.
 const ROUND: f64 = 0.015;
-/// Minimum number of clients whose requests wait for each other.
+/// Minimum number of clients that wait for each other.
 const LEAST_CLIENTS: usize = 3;
-/// Maximum relative deviation of a round of all clients from one turn per client.
+/// Maximum relative deviation of a round, in which each client is answered once, from one interval
+/// per client.
 const CLOSED: f64 = 0.1;
-/// Minimum share of all responses, including quick ones, that keep the interval of a limit.
+/// Minimum share of all responses, including quick ones, that are at least an interval apart if a
+/// limit is the reason.
 const DISTANT: f64 = 0.95;
 
-/// A server that answers one request after the other.
+/// A server that answers one request after the other, at even intervals.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cause) struct Gate {
-    /// Time from one response to the next.
+    /// The interval from one response to the next.
     pub(in crate::cause) turn: Duration,
-    /// Number of responses that came one turn after the previous one, and of all that waited.
+    /// Number of responses that came one interval after the previous one, and number of responses
+    /// to requests that waited.
     pub(in crate::cause) even: (usize, usize),
-    /// The shortest wait seen.
+    /// The shortest think time.
     pub(in crate::cause) quickest: Duration,
-    /// True if a request met the server idle: only such a request distinguishes work from a limit.
+    /// True if a request met the server idle. Only such a request distinguishes work from a limit.
     pub(in crate::cause) has_met_idle: bool,
 }
 
 impl Gate {
-    /// Returns true if the rate is one that people would configure.
+    /// Returns true if the rate is a round number, as in a configuration.
     pub(super) fn is_configured(&self) -> bool {
         is_round(self.turn)
     }
 
-    /// Returns the responses per second.
+    /// Returns the number of responses per second.
     pub(in crate::cause) fn rate(&self) -> f64 {
         1.0 / self.turn.as_secs_f64()
     }
 
-    /// Returns the even turns as evidence, with the last packets of some of the responses.
+    /// Returns the even intervals as evidence. `packets` are the last packets of some responses.
     pub(in crate::cause) fn evidence(&self, packets: &[u64]) -> Evidence {
         let (even, of) = self.even;
         let text = format!(
@@ -68,10 +74,10 @@ impl Gate {
     }
 }
 
-/// Returns the even turns in which waiting requests are answered, and true if the server could
-/// answer sooner than in a turn: then a limit makes requests wait, else the server's work. `None`
-/// also if no request met an idle server, because only such a request distinguishes the two
-/// ([`open`]).
+/// Returns the even intervals at which waiting requests are answered. The second value is true for
+/// a limit, because the server could answer sooner, and false for the server's work. `None` also if
+/// no request met the server idle, because only such a request distinguishes the two (see
+/// [`open`]).
 pub(super) fn gate(all: &Answers, stray: f64) -> Option<(Gate, bool)> {
     let gate = even(all, stray)?;
     let answers = &all.by_answer;
@@ -88,13 +94,14 @@ pub(super) fn gate(all: &Answers, stray: f64) -> Option<(Gate, bool)> {
     is_seen.then_some((gate, false))
 }
 
-/// Returns even turns of requests of which none met the server idle, as in a capture that begins
-/// during a load: they wait for each other, either for work or for a limit.
+/// Returns the even intervals if no request met the server idle, as in a capture that begins during
+/// a load. The requests wait for each other; whether for work or for a limit is unknown.
 ///
-/// Responses are equally even if requests arrive evenly and each takes the same time. So two more
-/// conditions apply. Each client must send its next request as soon as it is answered, which leaves
-/// the pace to the server. And a round of all clients must take one turn per client: clients that
-/// started at even intervals keep these intervals, but their round is as long as the server's time.
+/// Requests that arrive at even intervals and take the same time are answered at even intervals
+/// too. Two conditions exclude this. Each client must send its next request as soon as it is
+/// answered, so that the server sets the pace. And a round of all clients must take one interval
+/// per client. Clients that merely started at even intervals keep them, but their round takes only
+/// the server's time.
 pub(super) fn open(all: &Answers, stray: f64) -> Option<Gate> {
     let gate = even(all, stray)?;
     let is_always_busy = after_idle(&all.by_answer).next().is_none();
@@ -106,8 +113,8 @@ pub(super) fn open(all: &Answers, stray: f64) -> Option<Gate> {
     })
 }
 
-/// Returns true if clients send immediately after each response, and a round of all clients takes
-/// one turn per client.
+/// Returns true if clients send immediately after each response, and if a round of all clients
+/// takes one interval per client.
 fn is_round_of_turns(moments: &[Moment], turn: Duration) -> bool {
     let by_client = timeline::by_client(moments);
     let clients = by_client.chunk_by(|a, b| a.client == b.client).count();
@@ -126,7 +133,7 @@ fn is_round_of_turns(moments: &[Moment], turn: Duration) -> bool {
         && (in_turns / round.as_secs_f64().max(f64::MIN_POSITIVE) - 1.0).abs() <= CLOSED
 }
 
-/// Returns the responses to requests that arrived after the previous request was answered.
+/// Returns the responses to requests that arrived after the previous response.
 fn after_idle(answers: &[Moment]) -> impl Iterator<Item = &Moment> {
     let pairs = answers.iter().zip(answers.iter().skip(1));
     pairs
@@ -134,7 +141,8 @@ fn after_idle(answers: &[Moment]) -> impl Iterator<Item = &Moment> {
         .map(|(_, next)| next)
 }
 
-/// Returns the even turns in which waiting requests are answered, whatever the reason.
+/// Returns the even intervals at which waiting requests are answered. The reason is a limit or the
+/// server's work.
 pub(super) fn even(all: &Answers, stray: f64) -> Option<Gate> {
     let (clear, answers) = (&all.moments, &all.by_answer);
     let pairs = || answers.iter().zip(answers.iter().skip(1));
@@ -161,8 +169,8 @@ pub(super) fn even(all: &Answers, stray: f64) -> Option<Gate> {
     })
 }
 
-/// Returns true if people would choose this rate: a whole number of requests per second or minute,
-/// and a round number if it is large. A pace with another reason matches only by chance.
+/// Returns true if people would configure this rate: a whole number of requests per second or
+/// minute, and a round one if it is large. Other rates match only by chance.
 fn is_round(turn: Duration) -> bool {
     let second = 1.0 / turn.as_secs_f64();
     let steps = [
@@ -177,12 +185,12 @@ fn is_round(turn: Duration) -> bool {
     })
 }
 
-/// Returns true if the turns are the transfer times of responses: then the next response's first
-/// byte queues after the bytes of this one.
+/// Returns true if the intervals are the transfer times of responses. Then each response only waits
+/// until the bytes of the previous one are sent.
 fn is_transfer(clear: &[Moment], turn: Duration) -> bool {
     let transfers = clear.iter().map(|moment| moment.end.since(moment.answered));
     let transfers = sorted(transfers);
-    // The times include the time on the path, which does not vary.
+    // All times include the time on the path, which does not vary.
     let least = quantile(&transfers, 0.0);
     (quantile(&transfers, 0.5) - least) * 2 > turn
 }

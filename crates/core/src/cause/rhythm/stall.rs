@@ -1,4 +1,5 @@
-//! Stalls, after which a server answered all waiting requests together.
+//! Stalls: times in which a server answers no request, and after which it answers all waiting
+//! requests together.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,76 +9,76 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::service::timeline::{LEAST_LATE, Late, Moment};
 
-/// Minimum length of a stall: shorter ones are due to a scheduler or a disk.
+/// Minimum length of a stall. Shorter ones come from a scheduler or a disk.
 const LEAST_STALL: Duration = LEAST_LATE;
-/// Minimum ratio of a stall to the ordinary think time.
+/// Minimum ratio of a stall's length to the ordinary think time.
 const OUTSTANDING: u32 = 4;
-/// Maximum gap between consecutive responses after a stall.
+/// Maximum gap between two responses that leave together after a stall.
 const BURST: Duration = Duration::from_millis(3);
-/// Minimum number of connections that waited together: two may be chance.
+/// Minimum number of connections that waited together. Two may be chance.
 const LEAST_CONNECTIONS: usize = 3;
-/// Minimum number of stalls: any host has a bad moment.
+/// Minimum number of stalls. Any host stalls once or twice.
 pub(in crate::cause) const OCCASIONS: usize = 3;
-/// Minimum length of a stall that counts without others.
+/// Minimum length of a stall that counts even if it is the only one.
 pub(in crate::cause) const LONG_STALL: Duration = Duration::from_millis(200);
-/// Minimum share of the late responses, or of their time, that stalls must explain.
+/// Minimum share of the late responses that stalls must explain, by their number or by their time.
 const EXPLAINED: f64 = 0.7;
-/// Minimum share of the responses released together whose requests arrived since the previous
-/// response: a few were late before, for another reason.
+/// Minimum share of requests that arrived since the previous response, among those answered
+/// together. A few others may have been late before, for another reason.
 const TOGETHER: f64 = 0.9;
-/// The divisor of a long stall's length: responses that had to wait for a processor follow within
-/// that time.
+/// After a long stall, late responses may follow for the stall's length divided by this number,
+/// because their threads wait for a processor.
 const FOLLOWING: u32 = 4;
-/// Maximum share of late exchanges: with a larger share, the server is always like that.
+/// Maximum share of late exchanges. Above it, the server is always slow.
 const RARE: f64 = 0.75;
-/// Minimum share of quickly answered exchanges among those with the same targets as the exchanges
-/// that waited.
+/// Minimum share of quick exchanges outside the stalls, among exchanges for the same targets as in
+/// the stalls.
 const USUAL: f64 = 1.0 - RARE;
-/// Minimum time between a response and the release for the response to show that the server ran
-/// during the stall.
+/// A request that arrived up to this long before the last response that precedes the stall still
+/// counts as waiting in the stall.
 const MEANWHILE: Duration = Duration::from_millis(5);
-/// The wait after which a request is acknowledged before its response if the server's kernel has
-/// received it: a delayed ACK takes 40 ms (`TCP_DELACK_MIN` in `include/net/tcp.h`) plus up to a
-/// tick; above that, at most a round trip (`tcp_send_delayed_ack()`).
+/// Minimum wait after which the server's kernel must have acknowledged a request that it received.
+/// A delayed ACK takes 40 ms (`TCP_DELACK_MIN` in `include/net/tcp.h`) plus up to a tick. If a
+/// round trip is longer, it takes at most a round trip (`tcp_send_delayed_ack()`).
 const DELAYED_ACK: Duration = Duration::from_millis(52);
-/// Minimum number of ordinary requests after a cold start.
+/// Minimum number of ordinary requests that must follow a cold start.
 const WARM: usize = 10;
-/// Minimum ratio of a cold start to the ordinary think time.
+/// Minimum ratio of a cold start's length to the ordinary think time.
 const COLD: u32 = 10;
 /// Minimum length of a cold start.
 const LEAST_START: Duration = Duration::from_millis(50);
-/// The divisor of the wait for a cold start: the last response follows the first within that time,
-/// because all requests compete for a processor then.
+/// After a cold start, the last response may follow the first within the start's length divided by
+/// this number, because all requests need a processor then.
 const STRAGGLING: u32 = 10;
 
-/// A stall.
+/// A time in which a server answered no request.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cause) struct Stall {
-    /// The time of the earliest request that waited.
+    /// The arrival of the first request that waited.
     pub(in crate::cause) begin: Timestamp,
     /// The time of the first response after the stall.
     pub(in crate::cause) release: Timestamp,
-    /// The time of the last response that was due.
+    /// The time of the last response to a request that waited.
     pub(in crate::cause) last: Timestamp,
-    /// Time from the first request that waited to the last one.
+    /// Time from the first to the last arrival of the requests that waited.
     pub(super) asked_over: Duration,
-    /// Time from the first response to the last one that followed closely.
+    /// Time from the first response after the stall to the last one sent together with it.
     pub(super) released_over: Duration,
     pub(in crate::cause) connections: usize,
     pub(in crate::cause) requests: usize,
-    /// Number of these requests that waited longer than an acknowledgement may take.
+    /// Number of waiting requests that waited longer than a delayed ACK takes.
     pub(super) long: usize,
-    /// Number of requests of `long` that were acknowledged before their response.
+    /// Number of the `long` requests that were acknowledged before their response.
     pub(super) acknowledged: usize,
 }
 
 impl Stall {
-    /// Returns the minimum length of the stall.
+    /// Returns the lower bound of the stall's length.
     pub(in crate::cause) fn duration(&self) -> Duration {
         self.release.since(self.begin)
     }
 
-    /// Returns true if `moment` waited in the stall.
+    /// Returns true if the exchange waited in the stall.
     pub(in crate::cause) fn holds(&self, moment: &Moment) -> bool {
         moment.asked >= self.begin
             && moment.asked <= self.release
@@ -85,7 +86,7 @@ impl Stall {
             && moment.answered <= self.last
     }
 
-    /// Counts the requests that waited in the stall.
+    /// Counts the exchanges that waited in the stall, and their connections.
     fn count(&mut self, held: &[&Moment]) {
         let is_long = |moment: &&&Moment| moment.think() > DELAYED_ACK.max(moment.to_server);
         let long = held.iter().filter(is_long);
@@ -96,8 +97,8 @@ impl Stall {
         self.acknowledged = long.filter(|moment| moment.is_acked_first).count();
     }
 
-    /// Adds the requests of a long stall that were answered a little later: all of them compete for
-    /// a processor, and a thread that has one continues with its next request.
+    /// Adds the requests of a long stall that were answered a little later. After the stall, all
+    /// requests need a processor, and a thread that has one also handles its next request.
     fn take_followers(&mut self, late: &[Moment]) {
         let duration = self.duration();
         if duration < LONG_STALL {
@@ -116,29 +117,27 @@ impl Stall {
         self.count(&held);
     }
 
-    /// Returns true if requests that arrived over some time were answered simultaneously.
+    /// Returns true if requests that had arrived over a longer time were answered together.
     fn is_common_release(&self) -> bool {
         self.asked_over > self.released_over * 2
     }
 }
 
-/// The course of a server's responses, in which stalls are searched: the possibly late responses,
-/// and whether there were others in between.
+/// The responses of a server in which stalls are searched.
 pub(super) struct Course<'a> {
-    /// At least the late responses, in the order in which they were sent.
+    /// The late responses, and maybe others, in the order in which they were sent.
     by_answer: Vec<Moment>,
-    /// The number of exchanges.
+    /// Number of exchanges.
     count: f64,
-    /// The median think time of the exchanges, or a lower quantile if the median is far higher than
-    /// that.
+    /// The median think time, or the 25th percentile if the median is more than [`OUTSTANDING`]
+    /// times as long.
     pub(super) ordinary: Duration,
-    /// The instants at which responses began, if not all responses are available.
+    /// The times at which responses began, if `by_answer` does not contain all responses.
     answered: Option<&'a Late>,
 }
 
 impl<'a> Course<'a> {
-    /// Makes the course of all `answers`, or, for a busier server, of the late ones that `late`
-    /// recorded.
+    /// Makes the course from all `answers` or, for a busy server, from the late ones in `late`.
     pub(super) fn new(answers: &Answers, late: Option<LateOnes<'a>>) -> Self {
         let least = quantile(&answers.thinks, USUAL);
         let is_split = least * OUTSTANDING < answers.ordinary();
@@ -153,7 +152,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Returns the last instant before `before` at which a response began, or may have begun.
+    /// Returns the last time before `before` at which a response began, or may have begun.
     fn last_answer(&self, before: Timestamp) -> Option<Timestamp> {
         if let Some(late) = self.answered {
             return late.last_answer(before);
@@ -163,7 +162,8 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Returns the stalls, earliest first; empty if they do not explain most of the late responses.
+/// Returns the stalls in ascending order of time; empty if they do not explain most of the late
+/// responses.
 pub(super) fn stalls(course: &Course<'_>) -> Vec<Stall> {
     let least = LEAST_STALL.max(course.ordinary * OUTSTANDING);
     let late: Vec<Moment> = course
@@ -194,9 +194,10 @@ pub(super) fn stalls(course: &Course<'_>) -> Vec<Stall> {
     }
 }
 
-/// Returns the stalls if the server, not the requests, is the reason: there are several, or they
-/// are long; and most of them ended simultaneously for requests that had arrived at different
-/// times, or all of them affected targets that are answered quickly at other times.
+/// Returns the stalls if the server is the reason, and not the requests; otherwise `None`. There
+/// must be at least [`OCCASIONS`] stalls, or long ones. In addition, one of two conditions must be
+/// true. In most stalls, requests that arrived at different times are answered together. Or
+/// requests for the same targets are answered quickly at other times.
 pub(super) fn common(
     stalls: Vec<Stall>,
     course: &Course<'_>,
@@ -216,15 +217,16 @@ pub(super) fn common(
     (!stalls.is_empty() && is_common).then_some(stalls)
 }
 
-/// Returns true if the server's kernel had received the waiting requests: a path that delays
-/// requests delays their acknowledgements too. `None` if no request waited long enough.
+/// Returns true if the server's kernel had received the waiting requests, because it acknowledged
+/// them. A path that delays requests delays their ACKs too. `None` if no request waited long
+/// enough.
 pub(super) fn were_acknowledged(stalls: &[Stall]) -> Option<bool> {
     let long: usize = stalls.iter().map(|stall| stall.long).sum();
     let acknowledged: usize = stalls.iter().map(|stall| stall.acknowledged).sum();
     (long > 0).then_some(acknowledged * 2 >= long)
 }
 
-/// Returns true if the targets of requests in the stalls are mostly answered quickly.
+/// Returns true if requests for the same targets are mostly answered quickly outside the stalls.
 fn are_usually_quick(stalls: &[Stall], course: &Course<'_>, clear: &[Moment]) -> bool {
     let is_held = |moment: &&Moment| stalls.iter().any(|stall| stall.holds(moment));
     let held = by_target(course.by_answer.iter().filter(is_held));
@@ -236,7 +238,7 @@ fn are_usually_quick(stalls: &[Stall], course: &Course<'_>, clear: &[Moment]) ->
     !held.is_empty() && held.iter().all(is_usual)
 }
 
-/// Returns the number of moments for each target.
+/// Returns the number of exchanges for each target.
 fn by_target<'a>(moments: impl Iterator<Item = &'a Moment>) -> BTreeMap<u64, usize> {
     let mut counts = BTreeMap::new();
     for moment in moments {
@@ -271,8 +273,8 @@ fn stall(burst: &[Moment], course: &Course<'_>) -> Option<Stall> {
     (stall.connections >= LEAST_CONNECTIONS).then_some(stall)
 }
 
-/// If a single stall was the server starting up, returns it: the very first requests waited in it,
-/// each the first on its connection, and later requests are quick.
+/// Returns the stall if it was the start of the server; otherwise `None`. The very first requests
+/// waited in it, each as the first of its connection, and later requests are quick.
 pub(super) fn start(stall: &Stall, answers: &Answers) -> Option<Stall> {
     let moments = &answers.moments;
     let is_early = |moment: &&Moment| moment.begin < stall.release;

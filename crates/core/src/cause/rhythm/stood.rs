@@ -1,10 +1,9 @@
-//! Stalls as the server's own kernel saw them, by the activity of its threads during the stalls.
+//! Stalls as the server's own kernel saw them: what the threads did during the stalls.
 //!
-//! Packets show that no request was answered. If the server as a whole stalled, its kernel shows
-//! requests that stay unread although the thread that will read them is not waiting for a
-//! processor, and no request is being answered. A request that is being answered may be what delays
-//! all others; a thread that waits for a processor is delayed by that; and a thread that reads in
-//! the meantime has not stopped.
+//! Packets show only that no request was answered. If the whole server stalled, its kernel shows
+//! that requests stay unread and no other request is in progress. The reading thread is not waiting
+//! for a processor. There are three other explanations. A request in progress may delay all others.
+//! A thread may wait for a processor. And a thread that reads in the meantime has not stopped.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -13,41 +12,41 @@ use super::Stall;
 use crate::facts::{Act, ServiceTurns};
 use crate::observed::time::Timestamp;
 
-/// Minimum number of requests that threads had read and that all waited: a request that delays the
-/// others leaves some of them unread.
+/// Minimum number of requests that a stopped thread had read and not answered. If it had worked on
+/// one request, the others would be unread.
 const ALL_READ: usize = 3;
-/// Minimum part of a stall that a thread with a request slept, if the thread itself was stopped: a
-/// thread that works for the request, or reads for it, delays the others.
+/// Minimum part of a stall for which a stopped thread slept. A thread that sleeps less works on its
+/// request, and the other requests wait for it.
 const ASLEEP: f64 = 0.9;
-/// Tolerance at both edges of a stall: work may continue this long after the stall begins, and may
-/// resume this long before it ends.
+/// Tolerance at both ends of a stall. Work may go on for this long after the start, and may start
+/// again this long before the end.
 const EDGE: Duration = Duration::from_millis(5);
 
-/// The kernel's view of the stalls.
+/// The stalls as the kernel shows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cause) struct Stood {
-    /// Number of stalls in which nothing was read or written, and requests stayed unread by threads
-    /// that could have run.
+    /// Number of stalls in which nothing was read or written, and requests stayed unread although
+    /// their threads could run.
     pub(in crate::cause) still: usize,
-    /// Number of stalls in which threads read, or had other requests, or no processor.
+    /// Number of stalls in which threads read, worked on other requests, or had no processor.
     pub(in crate::cause) busy: usize,
-    /// Number of requests that stayed unread in `still`.
+    /// Number of requests that stayed unread in the stalls of `still`.
     pub(in crate::cause) unread: u64,
 }
 
 impl Stood {
-    /// Returns true if the kernel shows that the server did not stall.
+    /// Returns true if the kernel shows that the server worked in most of the apparent stalls.
     pub(super) fn is_contradicted(self) -> bool {
         self.busy > self.still
     }
 
-    /// Returns true if the kernel shows that the server stalled.
+    /// Returns true if the kernel shows that the server really stalled.
     pub(in crate::cause) fn is_shown(self) -> bool {
         self.still > 0 && self.still >= self.busy * 2
     }
 }
 
-/// Returns the view of `turns` on `stalls`; requests otherwise take `ordinary`.
+/// Returns what `turns` show about `stalls`. `ordinary` is the usual think time.
 pub(super) fn stood(stalls: &[Stall], ordinary: Duration, turns: &ServiceTurns) -> Stood {
     let mut all = Stood::default();
     let edge = EDGE + ordinary;
@@ -65,14 +64,14 @@ pub(super) fn stood(stalls: &[Stall], ordinary: Duration, turns: &ServiceTurns) 
     all
 }
 
-/// The state of requests between two instants.
+/// The state of the requests between two times.
 enum Lying {
-    /// Number of requests that stayed unread although their threads could have run.
+    /// Number of requests that stayed unread, although their threads could run.
     Left(u64),
     Busy,
 }
 
-/// Returns the state of the requests between two instants; `None` if they allow no conclusion.
+/// Returns the state of the requests between two times; `None` if they show nothing.
 fn lying(from: Timestamp, to: Timestamp, acts: &[Act]) -> Option<Lying> {
     let is_within = |at: Timestamp| at > from && at < to;
     let has_acted = |act: &Act| {
@@ -98,21 +97,21 @@ fn lying(from: Timestamp, to: Timestamp, acts: &[Act]) -> Option<Lying> {
     match busy.len() {
         0 if lay == 0 => None,
         0 if queued * 2 <= lay => Some(Lying::Left(lay as u64)),
-        // A thread that serves many requests in turn had all of them, and answered none.
+        // A thread that handles many requests had read all of them, and answered none.
         1 if lay == 0 && read().count() >= ALL_READ => None,
-        // The only thread with a request slept, and threads without one read nothing either.
+        // The only thread with a request slept, and the threads without one read nothing either.
         1 if read().all(|act| has_slept(act, from, to))
             && lying().any(|act| !busy.contains(&act.tid) && !waits(&act)) =>
         {
             None
         }
         0 | 1 => Some(Lying::Busy),
-        // Threads stopped in the middle of their requests, or one waited for another.
+        // Several threads stopped during their requests, or waited for each other.
         _ => None,
     }
 }
 
-/// Returns true if the thread slept nearly all the time in the middle of this request.
+/// Returns true if the thread slept for nearly all of the time, although it had this request.
 fn has_slept(act: &Act, from: Timestamp, to: Timestamp) -> bool {
     let length = to.since(from).as_secs_f64();
     act.slept
@@ -129,7 +128,8 @@ mod tests {
         Timestamp::from_nanos(millis * 1_000_000)
     }
 
-    /// Returns a request that thread `tid` received, read and answered at these milliseconds.
+    /// Returns a request that thread `tid` received, read and answered at these times in
+    /// milliseconds.
     fn act(tid: u32, [delivered, read, written]: [i64; 3], queued: Option<u64>) -> Act {
         Act {
             delivered: at(delivered),
@@ -142,7 +142,7 @@ mod tests {
         }
     }
 
-    /// Returns the view of requests on a stall from 0 to 200 ms.
+    /// Returns what the requests show about a stall from 0 to 200 ms.
     fn seen(acts: &[Act]) -> Stood {
         let turns = ServiceTurns {
             acts: acts.to_vec(),
@@ -185,7 +185,7 @@ mod tests {
             act(1, [90, STALL, STALL + 1], Some(0)),
         ];
         assert!(seen(&acts).is_contradicted());
-        // Another thread waits for the first one's lock.
+        // Another thread waits for a lock that the first thread holds.
         let acts = [acts[0], act(2, [50, STALL, STALL + 1], Some(0))];
         assert!(seen(&acts).is_contradicted());
         let all = [acts[0], act(2, [0, 0, STALL], Some(0))];

@@ -1,4 +1,4 @@
-//! Responses on the grid of a timer of the server's own.
+//! Responses that leave on the grid of a server's own timer.
 
 use core::time::Duration;
 
@@ -6,32 +6,33 @@ use super::{Answers, quantile, sorted};
 use crate::observed::time::Timestamp;
 use crate::service::timeline::Moment;
 
-/// Maximum gap between responses that leave at the same tick.
+/// Maximum gap between two responses that leave at the same tick.
 const TICK: Duration = Duration::from_millis(2);
-/// Minimum period: it must be far longer than the variation of a tick, or any instants would fit.
+/// Minimum period. It must be far longer than the variation of a tick; otherwise any times would
+/// fit.
 const LEAST_PERIOD: Duration = Duration::from_millis(10);
 /// Minimum number of ticks.
 const LEAST_TICKS: usize = 8;
-/// Maximum deviation of a tick, as a share of the period; a tenth in either direction is met by
-/// chance in a fifth of all gaps.
+/// Maximum deviation of a gap from a whole number of periods, as a share of the period. By chance,
+/// a fifth of all gaps are within a tenth in either direction.
 const STRAY: f64 = 0.1;
 /// Minimum share of the gaps that are whole periods.
 const ON_GRID: f64 = 0.9;
 
-/// A timer found in the answers.
+/// A timer that the responses show.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cause) struct Ticks {
     pub(in crate::cause) period: Duration,
     pub(in crate::cause) count: usize,
-    /// Number of gaps between ticks that are whole periods, and of all gaps.
+    /// Number of gaps between ticks that are whole periods, and number of all gaps.
     pub(in crate::cause) fitting: (usize, usize),
     /// The 10th, 50th and 90th percentile of the waits.
     pub(in crate::cause) spread: [Duration; 3],
 }
 
-/// Returns the timer if responses leave on a grid while requests arrive at any time, so that waits
-/// are distributed uniformly from zero to one period. A client's timer also gives a grid, but equal
-/// waits; a delayed ACK or a server's own time gives equal waits.
+/// Returns the server's timer. Responses must leave on a grid while requests arrive at any time, so
+/// that the waits are spread evenly from zero to one period. A client's timer also causes a grid,
+/// but its waits are equal, like those for a delayed ACK or for a server's own time.
 pub(super) fn ticks(answers: &Answers) -> Option<Ticks> {
     let gaps = gaps(&answers.by_answer);
     if gaps.len() + 1 < LEAST_TICKS {
@@ -61,7 +62,7 @@ pub(super) fn ticks(answers: &Answers) -> Option<Ticks> {
     })
 }
 
-/// Returns true if the waits are distributed uniformly from zero to one period, and none is longer.
+/// Returns true if the waits are spread evenly from zero to one period, and none is longer.
 fn is_even(waits: &[Duration], period: Duration) -> bool {
     let part = |share| quantile(waits, share).as_secs_f64() / period.as_secs_f64();
     part(0.1) <= 0.3
@@ -70,7 +71,7 @@ fn is_even(waits: &[Duration], period: Duration) -> bool {
         && part(0.98) <= 1.0 + STRAY
 }
 
-/// Returns the time from each tick to the next.
+/// Returns the gaps between successive ticks.
 fn gaps(by_answer: &[Moment]) -> Vec<Duration> {
     let mut ticks: Vec<Timestamp> = Vec::new();
     for moment in by_answer {

@@ -79,7 +79,8 @@ fn open(connections: u64) -> Measured {
     }
 }
 
-/// TLS handshakes: full ones, those of a lower version than offered, those with another key share.
+/// Returns the figures of TLS handshakes: full ones, those with a lower version than offered, and
+/// those with another key share.
 fn handshakes(full: u64, lowered: u64, retried: u64) -> Measured {
     Measured {
         lowered,
@@ -116,13 +117,13 @@ fn facts(lines: &[(&str, &str)]) -> Facts {
     }
 }
 
-fn subject() -> Endpoint {
+pub(in crate::cause) fn subject() -> Endpoint {
     Endpoint::new(core::net::IpAddr::from([10, 0, 0, 2]), 80)
 }
 
-/// Measurements without anything in them.
+/// Empty figures for a case.
 #[derive(Default)]
-struct Empty {
+pub(in crate::cause) struct Empty {
     ledger: Ledger,
     gathered: Gathered,
     fetches: Stretches,
@@ -131,7 +132,11 @@ struct Empty {
 }
 
 impl Empty {
-    fn case<'a>(&'a self, facts: &'a Facts, target: Option<TargetId>) -> Case<'a> {
+    pub(in crate::cause) fn case<'a>(
+        &'a self,
+        facts: &'a Facts,
+        target: Option<TargetId>,
+    ) -> Case<'a> {
         Case {
             endpoint: subject(),
             target,
@@ -149,7 +154,7 @@ impl Empty {
     }
 }
 
-/// Returns the directives that support a cause, given the settings and the traffic.
+/// Returns the directives that support a cause, for the given settings and traffic.
 fn supported(
     facts: &Facts,
     cause: Id,
@@ -163,7 +168,8 @@ fn supported(
     supports.map(|said| said.line.directive.clone()).collect()
 }
 
-/// A directive's settings and traffic that match, and those that only look alike.
+/// An example for a directive: settings and traffic that match, then settings and traffic that only
+/// look alike.
 type Example = (
     Id,
     &'static [(&'static str, &'static str)],
@@ -172,7 +178,7 @@ type Example = (
     Measured,
 );
 
-/// One example for each row: the first setting is the one in question.
+/// Returns one example for each row. Its first setting is the one that is tested.
 fn examples() -> Vec<Example> {
     use Id::*;
     let lines = |lines| -> &'static [(&'static str, &'static str)] { lines };
@@ -274,6 +280,68 @@ fn examples() -> Vec<Example> {
             sent_at(52_000.0),
             sent_at(400_000.0),
         ),
+        same(
+            WorkerSaturation,
+            &[("--workers", "2"), ("--threads", "1")],
+            served(2.0),
+            served(6.0),
+        ),
+        other(
+            WorkerSaturation,
+            &[("--workers", "2"), ("--worker-class", "sync")],
+            &[("--workers", "2"), ("--worker-class", "gevent")],
+            served(2.0),
+        ),
+        other(
+            WorkerSaturation,
+            &[("--threads", "4")],
+            &[("--threads", "4"), ("--workers", "3")],
+            served(4.2),
+        ),
+        same(
+            SocketQueueDwell,
+            &[("--threads", "2"), ("--workers", "1")],
+            served(2.0),
+            served(8.0),
+        ),
+        same(
+            WorkerSaturation,
+            &[("UV_THREADPOOL_SIZE", "4")],
+            served(4.3),
+            served(1.0),
+        ),
+        same(
+            WorkerSaturation,
+            &[("GOMAXPROCS", "1")],
+            served(1.0),
+            served(2.0),
+        ),
+        other(StopTheWorld, &[("GOGC", "20")], &[("GOGC", "off")], NONE),
+        other(
+            StopTheWorld,
+            &[("-XX:+UseSerialGC", "on")],
+            &[("-XX:+UseSerialGC", "not set")],
+            NONE,
+        ),
+        same(
+            ConnectionNotReused,
+            &[("--worker-class", "sync")],
+            closed_after(1),
+            closed_after(100),
+        ),
+        same(StaleKeepAlive, &[("--keep-alive", "2")], idle(3), idle(1)),
+        same(
+            HttpError,
+            &[("--limit-concurrency", "20")],
+            answered(503),
+            answered(500),
+        ),
+        same(
+            HttpError,
+            &[("--max-http-header-size", "8192")],
+            answered(431),
+            answered(400),
+        ),
         other(CompressionCost, &[("gzip", "on")], &[("gzip", "off")], NONE),
         other(
             CompressionCost,
@@ -374,7 +442,7 @@ fn examples() -> Vec<Example> {
         other(
             AcceptQueueOverflow,
             &[("listen backlog", "16")],
-            // The kernel's limit, 128 in these tests, is the shorter one.
+            // The kernel's limit, 128 in these tests, is lower than the configured one.
             &[("listen backlog", "4096"), ("listener", "128")],
             NONE,
         ),
@@ -433,8 +501,8 @@ fn examples() -> Vec<Example> {
     ]
 }
 
-/// Returns facts with the settings, and listeners whose queues take as many as `listener` (empty)
-/// and `full` say.
+/// Returns facts with these settings. `listener` and `full` stand for listeners with an empty or a
+/// full accept queue of this length.
 fn facts_of(lines: &[(&str, &str)]) -> Facts {
     let mut facts = facts(lines);
     let limits = lines
@@ -448,6 +516,7 @@ fn facts_of(lines: &[(&str, &str)]) -> Facts {
             limit,
             embryonic: 0,
             syn_backlog: None,
+            somaxconn: None,
         }
     };
     facts.kernel.listeners = limits.map(listener).collect();
@@ -546,7 +615,7 @@ fn the_line_to_change_takes_the_place_of_the_general_advice() {
             ("server", "pool connections"),
             (
                 "/etc/nginx/conf.d/x.conf:12",
-                "raise `keepalive_requests 10;`, to 1000 at least"
+                "raise `keepalive_requests 10;` to 1000 or more"
             )
         ]
     );
@@ -592,6 +661,47 @@ fn a_setting_speaks_against_a_finding_only_if_it_is_in_force() {
     assert_eq!(
         (silent.verdict, silent.witnesses.len()),
         (Verdict::Strong, 0)
+    );
+}
+
+#[test]
+fn settings_of_a_started_program_are_written_as_they_were_given() {
+    let of = |directive: &str, value: &str, at: Option<(&str, u32)>| {
+        let set_at = at.map(|(file, line)| SourceLocation {
+            file: file.to_owned(),
+            line,
+        });
+        let line = ConfigurationLine {
+            program: "gunicorn".to_owned(),
+            scope: String::new(),
+            set_at,
+            ..line(directive, value)
+        };
+        (written(&line), place(&line))
+    };
+    let told = |written: &str, place: &str| (written.to_owned(), place.to_owned());
+    let command = Some(("command line of pid 123", 0));
+    assert_eq!(
+        of("--threads", "2", command),
+        told("`--threads 2`", "command line of pid 123")
+    );
+    assert_eq!(
+        of("--worker-class", "sync", Some(("/srv/gunicorn.conf.py", 3))),
+        told("`worker_class = sync`", "/srv/gunicorn.conf.py:3")
+    );
+    let file = Some(("/srv/gunicorn.conf.py", 4));
+    assert_eq!(of("--keep-alive", "9", file).0, "`keepalive = 9`");
+    assert_eq!(
+        of("UV_THREADPOOL_SIZE", "4", None),
+        told("`UV_THREADPOOL_SIZE=4`", "gunicorn")
+    );
+    assert_eq!(
+        of("-XX:+UseSerialGC", "on", command).0,
+        "`-XX:+UseSerialGC`"
+    );
+    assert_eq!(
+        of("-XX:ActiveProcessorCount", "2", command).0,
+        "`-XX:ActiveProcessorCount=2`"
     );
 }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// Returns a duration: `75s`, `1h30m`, `500ms`; a number without a unit is in seconds
+/// Parses a duration such as `75s`, `1h30m` or `500ms`. A number without a unit is in seconds
 /// (`ngx_parse_time()`).
 pub(super) fn duration(text: &str) -> Option<Duration> {
     let mut sum = Duration::ZERO;
@@ -31,7 +31,7 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
     (!text.is_empty()).then_some(sum)
 }
 
-/// Returns a number of bytes: `16k`, `1m` (`ngx_parse_size()`).
+/// Parses a size such as `16k` or `1m` into bytes (`ngx_parse_size()`).
 pub(super) fn size(text: &str) -> Option<u64> {
     let (number, unit) = match text.trim_end_matches(|c: char| c.is_ascii_alphabetic()) {
         number if number.len() + 1 >= text.len() => text.split_at(number.len()),
@@ -47,7 +47,7 @@ pub(super) fn size(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// Returns the requests per second of a zone's definition: `rate=20r/s`, `rate=30r/m`.
+/// Parses the rate in a zone's definition into requests per second: `rate=20r/s`, `rate=30r/m`.
 pub(super) fn request_rate(definition: &str) -> Option<f64> {
     let mut words = definition.split_ascii_whitespace();
     let rate = words.find_map(|word| word.strip_prefix("rate="))?;
@@ -60,7 +60,8 @@ pub(super) fn request_rate(definition: &str) -> Option<f64> {
     }
 }
 
-/// Returns the zone of a limit, `zone=one burst=5`, or of its definition, `zone=one:10m`.
+/// Returns the name of the zone in a limit (`zone=one burst=5`) or in a definition
+/// (`zone=one:10m`).
 pub(super) fn zone(text: &str) -> Option<&str> {
     let mut words = text.split_ascii_whitespace();
     let zone = words.find_map(|word| word.strip_prefix("zone="))?;

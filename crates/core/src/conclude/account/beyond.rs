@@ -1,5 +1,6 @@
-//! Time before requests reach a capture at the server and after responses have left it: outside the
-//! exchanges as seen there.
+//! Time that a capture at the server shows only indirectly: the time before a request arrives at
+//! the server, and the time after its response has left. In such a capture, this time is outside
+//! the exchanges.
 
 use core::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::Place;
 use crate::service::tally::Tally;
 
-/// Time outside the exchanges in one place, as far as no finding claims it.
+/// Time outside the exchanges at one place, without the time that findings claim.
 pub(super) struct Beyond {
     /// The late requests and their delays.
     tally: Tally,
@@ -20,12 +21,13 @@ pub(super) struct Beyond {
     least: Duration,
     /// The time that no finding claims, in nanoseconds.
     pub(super) unclaimed: u64,
-    /// The sum of the minimum round-trip times of all requests, in nanoseconds: inherent.
+    /// The minimum round-trip time times the number of requests, in nanoseconds. This time is
+    /// inherent.
     pub(super) ways: u64,
 }
 
 impl Beyond {
-    /// Returns the time outside the exchanges of this service, by place.
+    /// Returns the time outside the exchanges of the case's service, by place.
     pub(super) fn all(case: &Case<'_>, findings: &[Finding]) -> Vec<Self> {
         let late = case.gathered.trips.late_outside().cloned();
         let timers = case.gathered.silences.timers();
@@ -38,12 +40,12 @@ impl Beyond {
             .collect()
     }
 
-    /// Returns the time of one place, if it matters to the client, minus the cost of the `findings`
-    /// whose culprit is not the server.
+    /// Returns the time at one place, if it matters to the client. The costs of `findings` are
+    /// subtracted.
     fn of(place: Place, tally: Tally, case: &Case<'_>, findings: &[Finding]) -> Option<Self> {
         let service = case.endpoint.to_string();
         let own = findings.iter().filter(|finding| finding.service == service);
-        // The server's time is within the exchanges.
+        // Findings on the server claim time within the exchanges.
         let claims = own.filter(|finding| finding.culprit != Owner::Server);
         let claimed = claims.fold(0, |sum: u64, finding| sum.saturating_add(finding.cost_ns));
         let count = case.ledger.counts.count.max(1);
@@ -67,7 +69,7 @@ impl Beyond {
         })
     }
 
-    /// Returns the evidence of the time.
+    /// Returns the evidence for this time.
     pub(super) fn evidence(&self) -> Evidence {
         let (count, by) = (self.tally.affected, median(&self.tally.saved));
         let text = match self.place {

@@ -1,4 +1,4 @@
-//! The certainty that a finding identifies the right owner of its time, whatever the cause.
+//! The certainty that a finding names the right owner of its time, whatever the cause.
 
 use crate::cause::service::Service;
 use crate::exchange::wait::Owner;
@@ -6,11 +6,11 @@ use crate::facts::Facts;
 use crate::observed::event::TargetId;
 use crate::report::{EvidenceKind, Finding, Verdict};
 
-/// Minimum share of a wait shown by packets that a host's own kernel must have timed to count as
-/// evidence of the place.
+/// A place is proven if the server's kernel timed at least this part of the packets' wait as its
+/// own.
 const WITNESSED: f64 = 0.8;
 
-/// Returns the certainty of the place of `finding`, and the best evidence for the place.
+/// Returns the certainty of the place of `finding`, and the best evidence for this place.
 pub(crate) fn certainty(
     finding: &Finding,
     service: Option<&Service>,

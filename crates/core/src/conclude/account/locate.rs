@@ -1,4 +1,4 @@
-//! Findings that only locate time that no cause explains.
+//! Findings that name only the place of time that no cause explains.
 
 use core::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::report::{
 };
 use crate::service::Place;
 
-/// Returns a finding for each place of a service whose unclaimed time matters compared with the
-/// `whole` nanoseconds of all services. Time outside the exchanges that `findings` claim is
-/// excluded.
+/// Returns a finding for each place of a service whose unclaimed time matters. `whole` is the time
+/// of all services in nanoseconds. `findings` are the other findings; the time outside exchanges
+/// that they claim is left out.
 pub(crate) fn locate(
     case: &Case<'_>,
     booked: &Booked<'_>,
@@ -46,7 +46,7 @@ pub(crate) fn locate(
     located.collect()
 }
 
-/// Returns a finding for time whose place is not known, with its figures not filled in.
+/// Returns a finding on time whose place is not known. Its figures are not filled in yet.
 pub(crate) fn unknown(case: &Case<'_>) -> Finding {
     let mut finding = evidence::bare_finding(Id::TimeUnknown, Owner::Unknown, case);
     "The latency changed, and no finding explains why".clone_into(&mut finding.title);
@@ -57,8 +57,8 @@ pub(crate) fn unknown(case: &Case<'_>) -> Finding {
     finding
 }
 
-/// Returns the finding for a name of the run that took long to resolve. Each process that connects
-/// resolves the name once; this time is in no request's latency.
+/// Returns the finding on a name of the run that took long to resolve. Each process that connects
+/// resolves the name once, and no request's latency includes this time.
 pub(crate) fn resolution(case: &Case<'_>) -> Option<Finding> {
     let mut resolutions = case.facts.resolutions.iter();
     let slow = resolutions.find(|one| one.failure.is_none() && one.took >= LONG_LOOKUP)?;
@@ -119,14 +119,14 @@ fn finding(
         certainty: Verdict::Possible,
         because: "no evidence shows the place".to_owned(),
         claimed_ns: unclaimed,
-        // Time outside the exchanges is not booked.
+        // Only booked time counts here, which is time within exchanges.
         share: booked_share,
         shape,
     });
     finding.summary = summary(spot, case, mean, share, shape);
     finding.evidence.extend(beyond.map(Beyond::evidence));
     if unclaimed > 0 {
-        finding.evidence.push(within(case, &bookings, count));
+        finding.evidence.push(within(spot, case, &bookings, count));
     }
     finding.evidence.extend(elsewhere(case, booked, spot));
     if spot.place == Some(Place::Server) && case.has_packets {
@@ -149,7 +149,7 @@ fn affected(spot: &Spot, booked: &Booked<'_>, count: u64, beyond: Option<&Beyond
     }
 }
 
-/// Returns the kinds of wait with unclaimed time, most first.
+/// Returns the kinds of wait with unclaimed time, sorted by that time in descending order.
 fn kinds(bookings: &[&Booking]) -> Vec<WaitKind> {
     let mut list: Vec<_> = bookings.iter().filter(|b| b.unclaimed_ns > 0).collect();
     list.sort_by_key(|b| (core::cmp::Reverse(b.unclaimed_ns), b.kind));
@@ -195,15 +195,20 @@ fn summary(
     )
 }
 
-/// Returns the evidence of the waits that make up the time of the place.
-fn within(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
+/// Returns the evidence that lists the mean unclaimed time of each kind of wait at the place.
+fn within(spot: &Spot, case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     let mut list: Vec<_> = bookings.iter().filter(|b| b.unclaimed_ns > 0).collect();
     list.sort_by_key(|b| (core::cmp::Reverse(b.unclaimed_ns), b.kind));
     let parts: Vec<String> = list
         .iter()
         .map(|booking| {
             let mean = Duration::from_nanos(booking.unclaimed_ns / count.max(1));
-            format!("{}: {}", booking.kind.in_words(), human(mean))
+            format!(
+                "{} {}{}",
+                in_words(spot, booking.kind),
+                human(mean),
+                of_sender(booking)
+            )
         })
         .collect();
     let kind = if case.has_packets {
@@ -211,10 +216,37 @@ fn within(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     } else {
         EvidenceKind::OwnSocket
     };
-    Evidence::circumstance(kind, parts.join(", ")).count(count)
+    let text = format!("its parts, on average: {}", parts.join(", "));
+    Evidence::circumstance(kind, text).count(count)
 }
 
-/// Returns the evidence on the maximum time that each of the other places can have had.
+/// Returns the name of a wait. During connection setup, a program waits within a TLS handshake.
+fn in_words(spot: &Spot, kind: WaitKind) -> &'static str {
+    match (spot.place, kind) {
+        (None, WaitKind::RequestPause) => "the client's time within the TLS handshake",
+        (None, WaitKind::ServerThink | WaitKind::ServerPause) => {
+            "the server's time within the TLS handshake"
+        }
+        _ => kind.in_words(),
+    }
+}
+
+/// Returns a remark on a wait for ACKs that are on the path, if the wait belongs to its sender.
+fn of_sender(booking: &Booking) -> &'static str {
+    match (Place::of(booking.kind, booking.owner), booking.owner) {
+        (Place::Path, Owner::Server) => {
+            " (the server waits for ACKs that are on the path; tables by owner count this time as \
+             the server's)"
+        }
+        (Place::Path, Owner::Client) => {
+            " (the client waits for ACKs that are on the path; tables by owner count this time as \
+             the client's)"
+        }
+        _ => "",
+    }
+}
+
+/// Returns the evidence that lists the maximum time that each of the other places can have taken.
 fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Evidence> {
     spot.place?;
     let ledger = &booked.service.ledger;
@@ -242,11 +274,11 @@ fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Eviden
     } else {
         EvidenceKind::OwnSocket
     };
-    let text = format!("elsewhere, on average per request: {}", parts.join(", "));
+    let text = format!("other time, on average per request: {}", parts.join(", "));
     Some(Evidence::circumstance(kind, text))
 }
 
-/// Returns the next measurement that would give more information.
+/// Returns the next measurement that narrows the place or the cause down.
 fn next(spot: &Spot, case: &Case<'_>) -> Vec<Fix> {
     let (address, port) = (case.endpoint, case.endpoint.port);
     let command = |place: &str, command: String| evidence::fix(place, command);

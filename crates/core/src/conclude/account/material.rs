@@ -1,4 +1,4 @@
-//! Thresholds from which unclaimed time matters.
+//! Thresholds above which unclaimed time matters.
 
 use core::time::Duration;
 
@@ -10,25 +10,26 @@ use crate::observed::time::nanos;
 use crate::service::{Ledger, Place};
 use crate::stats::histogram::Distribution;
 
-/// Minimum mean of unclaimed waits, each weighted by its own length, from which unclaimed time
-/// matters although most requests have none: a request at a random instant meets waits of this
-/// length.
+/// Minimum length of rare waits that matter although most requests have none. It is compared with
+/// the mean of the waits weighted by length, which is the wait that a request at a random instant
+/// meets.
 const STALL: Duration = Duration::from_millis(10);
-/// The share of a place's avoidable time below which unclaimed time is only the inaccuracy of its
-/// findings.
+/// Minimum unclaimed share of a place's avoidable time. A smaller share is taken as inaccuracy of
+/// the findings.
 const REST: f64 = 0.1;
-/// Minimum share of the time of all services for a place to be reported.
+/// A place is reported only if its unclaimed time is at least this share of the time of all
+/// services.
 const OF_ALL: f64 = 0.01;
 
-/// Returns true if the unclaimed time of this place is to be reported, given `whole` nanoseconds of
-/// all services.
+/// Returns true if the unclaimed time of this place is to be reported. `whole` is the time of all
+/// services in nanoseconds.
 pub(super) fn is_told(spot: &Spot, booked: &Booked<'_>, whole: u128) -> bool {
     let unclaimed = sum(spot.bookings(booked).into_iter(), |b| b.unclaimed_ns);
     unclaimed as f64 >= whole as f64 * OF_ALL && is_material(spot, booked)
 }
 
-/// Returns true if removing the unclaimed time of this place would improve the mean, the tail or
-/// the waits of a request at a random instant by a material share and time.
+/// Returns true if the unclaimed time of this place matters: without it, the mean, the 99th
+/// percentile, or the wait at a random instant would improve by a material share and time.
 fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
     let ledger = &booked.service.ledger;
     let bookings = spot.bookings(booked);
@@ -44,13 +45,13 @@ fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
     let Some(place) = spot.place else {
         return false;
     };
-    // If findings claim most of the time, the unclaimed time is their inaccuracy.
+    // If findings claim nearly all of the time, the rest is their inaccuracy.
     if unclaimed < (claimed + unclaimed) * REST {
         return false;
     }
     let times = ledger.places.of(place);
-    // In a capture at the server most of a round trip is outside the exchanges: only the part
-    // within them is inherent.
+    // In a capture at the server, most of each round trip is outside the exchanges. Only the part
+    // within the exchanges is inherent here.
     let trips = bookings.iter().filter(|b| b.kind == WaitKind::RoundTrip);
     let inherent = sum(trips.copied(), |b| b.inherent_ns);
     let least = match place {
@@ -64,8 +65,9 @@ fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
     is_tail(ledger, times, least, unclaimed / all.max(1.0))
 }
 
-/// Returns true if the 99th percentile would fall by a material share and time without the
-/// `unclaimed` part of these `times`, and enough requests have it to form a tail.
+/// Returns true if the `unclaimed` part (0 to 1) of `times` matters to the tail: without it, the
+/// 99th percentile of the latency would fall by a material share and time. At least `REPEATS` × 100
+/// requests are needed for a tail.
 fn is_tail(ledger: &Ledger, times: &Distribution, least: Duration, unclaimed: f64) -> bool {
     let count = ledger.latency.all.count();
     if count < REPEATS * 100 {
@@ -83,7 +85,7 @@ fn is_tail(ledger: &Ledger, times: &Distribution, least: Duration, unclaimed: f6
     gain >= MATERIAL_TIME && gain.as_secs_f64() >= p99.as_secs_f64() * MATERIAL_SHARE
 }
 
-/// Returns the mean of the times beyond `least`, each weighted by its own length.
+/// Returns the mean of the times beyond `least`, weighted by their length.
 fn weighted(times: &Distribution, least: Duration) -> Duration {
     let least = nanos(least);
     let (mut sum, mut squares) = (0.0, 0.0);
@@ -99,8 +101,8 @@ fn weighted(times: &Distribution, least: Duration) -> Duration {
     }
 }
 
-/// Returns the minimum round-trip time between the ends: the handshake's, else an exchange's, or
-/// that at the end of a connection.
+/// Returns the minimum round-trip time between the ends: from the handshakes or, without one, from
+/// the exchanges and the FINs.
 pub(super) fn least_trip(ledger: &Ledger) -> Option<Duration> {
     let of_exchange = ledger.places.of(Place::Path).min();
     let least = || of_exchange.into_iter().chain(ledger.trips.fin).min();
@@ -115,9 +117,9 @@ mod tests {
     use crate::exchange::wait::Owner;
     use crate::observed::flow::Endpoint;
 
-    /// Returns true if time on the path is reported for 36 requests in a capture at the server, 25
-    /// ms away: one of them stalled for `stop`, six for `slow_start`, and the server took
-    /// `thinking` in total to answer.
+    /// Returns true if time on the path is reported for 36 requests captured at the server, 25 ms
+    /// away from the client. One request stalls for `stop`, six wait for `slow_start`, and the
+    /// server takes `thinking` in total to answer.
     fn is_told_of(stop: u64, slow_start: u64, thinking: u64) -> bool {
         let mut service = Service::default();
         let ledger = &mut service.ledger;

@@ -1,4 +1,4 @@
-//! The shape of unexplained time: its distribution over requests.
+//! The shape of unexplained time: how it is distributed over the requests.
 
 use core::time::Duration;
 
@@ -8,23 +8,23 @@ use crate::service::timeline::Moment;
 use crate::service::{Ledger, Place};
 use crate::stats::histogram::Distribution;
 
-/// Minimum number of requests for determining a shape.
+/// Minimum number of requests for a shape.
 const LEAST: usize = 8;
 /// Minimum ratio of the 10th to the 90th percentile of times that count as constant.
 const CONSTANT: f64 = 0.6;
-/// Minimum share of the time that [`FEW`] of the requests must have for the shape to be rare, or
-/// specific to some requests.
+/// Minimum share of the time that [`FEW`] of the requests must have for the shapes `Rare`,
+/// `ByRequest` and `ByConnection`.
 const MOST: f64 = 0.8;
-/// Maximum share of the requests that may have [`MOST`] of the time for these shapes.
+/// Maximum share of the requests that count as few.
 const FEW: f64 = 0.2;
-/// Minimum growth factor of the median from the first third of the requests to the last.
+/// Minimum factor by which the median grows from the first third of the requests to the last third.
 const GROWTH: f64 = 2.0;
 /// Maximum deviation of even intervals from their median, as a share of the median.
 const EVEN: f64 = 0.15;
-/// Minimum number of intervals for determining a period.
+/// Minimum number of intervals for the shape `Periodic`.
 const PERIODS: usize = 4;
 
-/// Returns the shape of this place's time; `None` for few requests.
+/// Returns the shape of the unexplained time at `place`; `None` for fewer than [`LEAST`] requests.
 pub(super) fn shape(case: &Case<'_>, ledger: &Ledger, place: Place) -> Option<Shape> {
     let count = ledger.latency.all.count();
     if count < LEAST as u64 {
@@ -48,7 +48,7 @@ pub(super) fn shape(case: &Case<'_>, ledger: &Ledger, place: Place) -> Option<Sh
     of_moments.or_else(|| Some(rare_or_spread(times, count)))
 }
 
-/// Returns the words for a shape over requests, for use at the end of a clause.
+/// Returns the description of a shape, for the end of a clause.
 pub(super) fn words(shape: Shape) -> &'static str {
     match shape {
         Shape::Constant => ", about the same in each",
@@ -61,8 +61,8 @@ pub(super) fn words(shape: Shape) -> &'static str {
     }
 }
 
-/// Returns the part of a moment's time that was in the place: the server's think time, or the rest
-/// of the latency.
+/// Returns the time that a request spent at `place`: the server's think time, or the rest of the
+/// latency.
 fn time_of(moment: &Moment, place: Place) -> Duration {
     match place {
         Place::Server => moment.think(),
@@ -91,7 +91,7 @@ fn rare_or_spread(times: &Distribution, count: u64) -> Shape {
     }
 }
 
-/// Returns a shape in time, or one by a common property of the requests.
+/// Returns a shape over time, or the shape by a property that requests have in common.
 fn special(seen: &[(&Moment, Duration)]) -> Option<Shape> {
     if is_growing(seen) {
         return Some(Shape::Growing);
@@ -102,7 +102,7 @@ fn special(seen: &[(&Moment, Duration)]) -> Option<Shape> {
     if is_of_few(seen, |moment| moment.fingerprints.target) {
         return Some(Shape::ByRequest);
     }
-    // Most captured connections carry a single request.
+    // If each connection carries a single request, a shape by connection means nothing.
     let has_more = seen.iter().any(|(moment, _)| moment.ordinal > 0);
     (has_more && is_of_few(seen, |moment| moment.client)).then_some(Shape::ByConnection)
 }
@@ -127,7 +127,7 @@ fn is_growing(seen: &[(&Moment, Duration)]) -> bool {
     first > 0.0 && middle >= first && last >= middle && last >= first * GROWTH
 }
 
-/// Returns true if the long times begin at even intervals and are few enough for that to matter.
+/// Returns true if the long times begin at even intervals, and if only few requests have them.
 fn is_periodic(seen: &[(&Moment, Duration)]) -> bool {
     let longest = seen.iter().map(|(_, time)| *time).max().unwrap_or_default();
     let late: Vec<&Moment> = seen
@@ -142,15 +142,15 @@ fn is_periodic(seen: &[(&Moment, Duration)]) -> bool {
         [a, b] => Some(b.begin.since(a.begin)),
         _ => None,
     });
-    // Several requests that met the same stall begin close together.
+    // Requests that met the same stall begin close together, and count once.
     let gaps: Vec<Duration> = gaps.filter(|gap| *gap > longest).collect();
     let typical = median(gaps.iter().copied()).as_secs_f64();
     let is_near = |gap: &&Duration| (gap.as_secs_f64() - typical).abs() <= typical * EVEN;
     gaps.len() >= PERIODS && gaps.iter().filter(is_near).count() * 10 >= gaps.len() * 9
 }
 
-/// Returns true if most of the time belongs to a few of the values of `key`. A value that only one
-/// request has does not define a kind of request.
+/// Returns true if most of the time belongs to few values of `key`. A value that only one request
+/// has does not count.
 fn is_of_few<K: Ord + Copy>(seen: &[(&Moment, Duration)], key: impl Fn(&Moment) -> K) -> bool {
     let all: f64 = seen.iter().map(|(_, time)| time.as_secs_f64()).sum();
     let mut keyed: Vec<(K, Duration)> = seen

@@ -1,4 +1,4 @@
-//! The places in which unclaimed time can be located.
+//! The places at which unclaimed time can be located.
 
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::registry::Id;
@@ -7,11 +7,11 @@ use crate::service::{Ledger, Place};
 
 use super::Booked;
 
-/// A part of the account that one finding locates.
+/// A place with the finding that reports its unclaimed time.
 pub(super) struct Spot {
     pub(super) id: Id,
     pub(super) culprit: Owner,
-    /// The place within exchanges; `None` for connection setup, which precedes exchanges.
+    /// The place within exchanges; `None` for connection setup, which is before the exchanges.
     pub(super) place: Option<Place>,
 }
 
@@ -64,7 +64,8 @@ impl Spot {
         }
     }
 
-    /// Returns the owner of the time; for connection setup, the owner of most of the time.
+    /// Returns the owner of the time. For connection setup, this is the owner of the largest
+    /// booking.
     pub(super) fn culprit(&self, bookings: &[&Booking]) -> Owner {
         let most = bookings.iter().max_by_key(|booking| booking.unclaimed_ns);
         match self.place {
@@ -73,7 +74,8 @@ impl Spot {
         }
     }
 
-    /// Returns the number of requests, or connections, that share the time.
+    /// Returns the number of requests that share the time or, for connection setup, the number of
+    /// connections.
     pub(super) fn count(&self, ledger: &Ledger) -> u64 {
         match self.place {
             Some(_) => ledger.latency.all.count(),

@@ -1,4 +1,4 @@
-//! Experiments that changed the latency and that no finding explains.
+//! Experiments that changed the latency although no finding explains why.
 
 use core::time::Duration;
 
@@ -6,12 +6,12 @@ use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, human};
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, ExperimentOutcome, Finding};
 
-/// Minimum share of an experiment's effect that a finding must cost to explain it.
+/// Minimum cost of a finding that explains an experiment, as a share of the experiment's effect.
 const EXPLAINED: f64 = 0.5;
 
-/// Adds to `places` the time that each experiment shows if it reduced the subject's latency by a
-/// material share and time, unless one of the `causes` costs as much. If the place is already
-/// listed, the experiment becomes its evidence; else `bare` makes a finding.
+/// Adds evidence of each experiment that reduced the subject's latency by a material share and
+/// time, unless one of the `causes` explains the effect. The evidence is added to the service's
+/// finding in `places`; if there is none, `bare` makes one.
 pub(crate) fn tried(
     experiments: &[ExperimentOutcome],
     service: &str,
@@ -34,7 +34,8 @@ pub(crate) fn tried(
     }
 }
 
-/// Returns true if the intervention certainly makes requests quicker, by enough to matter.
+/// Returns true if the intervention makes requests quicker with certainty, and by a material share
+/// and time.
 fn is_material(outcome: &ExperimentOutcome) -> bool {
     let saved = gain(outcome);
     outcome.difference_high_ns < 0
@@ -50,7 +51,7 @@ fn is_explained(outcome: &ExperimentOutcome, causes: &[Finding]) -> bool {
     })
 }
 
-/// Returns the time that the intervention saves of each request, in nanoseconds.
+/// Returns the time that the intervention saves for each request, in nanoseconds.
 fn gain(outcome: &ExperimentOutcome) -> u64 {
     outcome.difference_ns.min(0).unsigned_abs()
 }

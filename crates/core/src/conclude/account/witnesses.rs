@@ -1,4 +1,4 @@
-//! The statements of the kinds of evidence on a finding, for or against it.
+//! The kinds of evidence on a finding: which of them support it, and which contradict it.
 
 use crate::cause::service::Service;
 use crate::exchange::wait::{Owner, WaitKind};
@@ -7,8 +7,8 @@ use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
 use crate::report::{EvidenceKind, Finding, Says, Witness};
 
-/// Minimum share of a server's wait that its host must have taken; a smaller share contradicts the
-/// wait.
+/// A finding is contradicted if the server's kernel timed less than this part of the packets' wait
+/// as its own.
 const CONTRADICTED: f64 = 0.5;
 
 const KINDS: [EvidenceKind; 7] = [
@@ -21,7 +21,8 @@ const KINDS: [EvidenceKind; 7] = [
     EvidenceKind::Intervention,
 ];
 
-/// Returns the statement of each kind of evidence on `finding`.
+/// Returns for each kind of evidence whether it supports or contradicts `finding`, is silent on it,
+/// or is not available.
 pub(crate) fn witnesses(
     finding: &Finding,
     service: Option<&Service>,
@@ -51,7 +52,7 @@ fn is_available(kind: EvidenceKind, facts: &Facts, has_packets: bool) -> bool {
     match kind {
         EvidenceKind::Wire => has_packets,
         EvidenceKind::OwnSocket => facts.loads.baseline(TargetId::Subject).is_some(),
-        EvidenceKind::ForeignSocket => !facts.sockets.is_empty(),
+        EvidenceKind::ForeignSocket => !facts.sockets.is_empty() || facts.calls.tally.is_some(),
         EvidenceKind::KernelTrace => facts.turns.tally.is_some(),
         EvidenceKind::Configuration => !facts.configuration.is_empty(),
         EvidenceKind::Counter => !facts.kernel.counters.is_empty(),
@@ -66,9 +67,8 @@ fn is_against(
     facts: &Facts,
 ) -> bool {
     match kind {
-        // Only the settings themselves tell that: the rule's figures are needed to hold them
-        // against the finding.
-        EvidenceKind::Configuration => {
+        // Settings and calls are compared with the rule's own figures, which are not known here.
+        EvidenceKind::Configuration | EvidenceKind::ForeignSocket => {
             let mut told = finding.witnesses.iter();
             told.any(|told| told.kind == kind && told.says == Says::Contradicts)
         }
@@ -88,7 +88,8 @@ fn is_against(
     }
 }
 
-/// Returns true if the server's kernel timed less than half of the wait that packets assign to it.
+/// Returns true if the server's kernel timed less than half of the wait that the packets assign to
+/// the server.
 fn is_elsewhere(finding: &Finding, service: &Service) -> bool {
     let mut splits = service.served.named();
     splits.any(|(kind, split)| finding.waits.contains(&kind) && split.host_share() < CONTRADICTED)

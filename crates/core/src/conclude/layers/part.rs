@@ -1,4 +1,4 @@
-//! The part of the account of time that a layer has.
+//! The part of the account that belongs to one layer.
 
 use core::time::Duration;
 
@@ -7,14 +7,15 @@ use crate::exchange::wait::WaitKind;
 use crate::registry::{Id, LayerId};
 use crate::report::{Account, Booking};
 
-/// The time of a layer's waits within exchanges, unexplained time included.
+/// The time of a layer's waits within exchanges, with the unexplained time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Part {
     /// Time that no change at the layer removes.
     inherent: u64,
-    /// Time of the layer's own waits that nothing explains, or that findings of the layer claim.
+    /// Time of the layer's own waits that is unexplained, or that findings of this layer claim.
     avoidable: u64,
-    /// Such time of waits of unknown kind, which may be the layer's.
+    /// Time of waits of unknown kind that is unexplained, or that findings of this layer claim.
+    /// These waits may belong to the layer.
     unknown: u64,
     /// Time that findings of other layers claim.
     foreign: u64,
@@ -22,14 +23,14 @@ pub(super) struct Part {
     claimant: Option<(u64, Id)>,
     /// Number of requests of all accounts.
     requests: u64,
-    /// The time of all accounts, connection setup included.
+    /// The time of all accounts, including connection setup.
     whole: u64,
     /// The part of `whole` that is not inherent.
     whole_avoidable: u64,
 }
 
 impl Part {
-    /// Returns the part of these accounts that `layer` has, whose waits are of these kinds.
+    /// Returns the part of `accounts` that belongs to `layer`, whose waits are of these `kinds`.
     pub(super) fn of<'a>(
         accounts: impl Iterator<Item = &'a Account>,
         layer: LayerId,
@@ -68,8 +69,8 @@ impl Part {
         }
     }
 
-    /// Returns true if most of the avoidable time of all layers is here, and it matters: no such
-    /// layer is cleared.
+    /// Returns true if the layer has more than half of the avoidable time of all layers, and a
+    /// material time. Such a layer is not cleared.
     pub(super) fn is_most(&self) -> bool {
         let avoidable = u128::from(self.avoidable);
         avoidable * 2 > u128::from(self.whole_avoidable)
@@ -77,14 +78,14 @@ impl Part {
             && self.share(self.avoidable) >= MATERIAL_SHARE
     }
 
-    /// Returns true if the waits took no time.
+    /// Returns true if the layer's waits took no time.
     pub(super) fn is_empty(&self) -> bool {
         self.own() == 0 && self.foreign == 0
     }
 
-    /// Returns words for the maximum time that the waits can have taken: `at most 1.66 ms per
-    /// request (2.8 % of all time)`. A short time has no share: of requests that are short
-    /// themselves, it would be a large one.
+    /// Returns the maximum time that the layer's waits can have taken: `at most 1.66 ms per request
+    /// (2.8 % of all time)`. The share is left out if the time is short, because it would be large
+    /// for short requests.
     pub(super) fn words(&self) -> String {
         let own = self.own();
         let mut words = match self.mean(own) {
@@ -116,7 +117,7 @@ impl Part {
         words
     }
 
-    /// Returns the maximum time that the layer's waits can have taken.
+    /// Returns the maximum time that the layer's waits can have taken, in nanoseconds.
     fn own(&self) -> u64 {
         let known = self.inherent.saturating_add(self.avoidable);
         known.saturating_add(self.unknown)
@@ -143,8 +144,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Returns the server's part of ten requests' time, in milliseconds: think time, what of it
-    /// `claims` claim, and network transit, all of it inherent.
+    /// Returns the server's part of the account of ten requests. All times are in milliseconds: the
+    /// think time, the times that causes claim of it, and the inherent time on the network.
     fn part(thinking: u64, claims: &[(Id, u64)], transit: u64) -> Part {
         let claimed: u64 = claims.iter().map(|(_, ms)| ms).sum();
         let claim = |&(cause, ms): &(Id, u64)| Claim {

@@ -1,4 +1,4 @@
-//! Data that a socket discarded because no process read it.
+//! Remarks on data that the kernel dropped at a socket because no process read it.
 
 use crate::facts::SeenSocket;
 
@@ -6,16 +6,16 @@ use crate::facts::SeenSocket;
 pub(super) struct Loss<'a> {
     /// The name of the lost items, singular and plural.
     pub(super) names: [&'a str; 2],
-    /// The space that the items go to: "its receive buffer of 8 KiB".
+    /// The buffer or queue for the items: "its receive buffer of 8 KiB".
     pub(super) room: &'a str,
-    /// The party to blame if that space was full.
+    /// The reason for the loss if that buffer or queue was full.
     pub(super) slow: &'a str,
-    /// Other possible reasons.
+    /// Other possible reasons for the loss.
     pub(super) otherwise: &'a str,
 }
 
-/// Returns the remark on losses. The kernel counts drops at the socket for any reason (`sk_drops`):
-/// the process is accused only if a sample found the space full.
+/// Returns the remark on drops. The kernel counts the drops at a socket for any reason
+/// (`sk_drops`), so the process is accused only if a sample found the buffer full.
 pub(super) fn lost(seen: &SeenSocket, loss: &Loss<'_>) -> Option<String> {
     let all = seen.socket.buffers?.drops;
     let (looks, room) = (seen.full, loss.room);

@@ -1,4 +1,4 @@
-//! Remarks on the state of a TCP socket that costs time.
+//! Remarks on states of a TCP socket that cost time.
 
 use core::time::Duration;
 
@@ -9,14 +9,15 @@ use crate::facts::SeenSocket;
 use crate::observed::sockets::{LiveSocket, Recovery};
 use crate::report::{Tally, counted};
 
-/// The divisor of the time with data outstanding: a limit that held for a larger share is reported.
+/// A limit on sending is reported if it lasted for more than the time with unacknowledged data
+/// divided by this number.
 const LIMITED_SHARE: u64 = 10;
-/// Minimum time that a limit must have held, in nanoseconds.
+/// Minimum duration of a limit on sending that is reported, in nanoseconds.
 const LIMITED_LEAST: u64 = 100_000_000;
-/// Minimum number of samples for determining how often a state occurs.
+/// Minimum number of samples that show how often a state occurs.
 const MANY_LOOKS: u64 = 10;
 
-/// Returns the remarks on states that cost time, or are about to.
+/// Returns the remarks on states that cost time, or will soon.
 pub(super) fn remarks(seen: &SeenSocket, peer: Option<&LiveSocket>) -> Vec<String> {
     let (socket, holding) = (&seen.socket, seen.holding);
     let told = match socket.state {
@@ -36,7 +37,7 @@ pub(super) fn remarks(seen: &SeenSocket, peer: Option<&LiveSocket>) -> Vec<Strin
     told.into_iter().flatten().collect()
 }
 
-/// Returns the remark on connection attempts for which the listener's queue had no room
+/// Returns the remark on connection attempts that did not fit into the listener's queue
 /// (`tcp_listendrop()`).
 fn refused(seen: &SeenSocket) -> Option<String> {
     let loss = Loss {
@@ -60,8 +61,8 @@ fn held(socket: &LiveSocket, holding: Tally) -> Option<String> {
         ));
     }
     let is_often = holding.of >= MANY_LOOKS && holding.count * 10 >= holding.of;
-    // A single sample of any busy sender may fall between two steps: several samples, or the
-    // option, must confirm the hold.
+    // A single sample of a busy sender may fall between two steps of the kernel. Several samples or
+    // the option's value must confirm that data is held.
     if options.nodelay == Some(true) || options.cork == Some(true) {
         return None;
     }
@@ -84,7 +85,7 @@ fn held(socket: &LiveSocket, holding: Tally) -> Option<String> {
     ))
 }
 
-/// Returns the remark on a peer that accepts no more data.
+/// Returns the remark on a peer whose receive window is zero.
 fn closed_window(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
     let tcp = socket.tcp?;
     let waiting = tcp.notsent_bytes.filter(|&bytes| bytes > 0)?;
@@ -97,7 +98,7 @@ fn closed_window(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<Strin
     })
 }
 
-/// Returns the remark on data that is retransmitted repeatedly.
+/// Returns the remark on data that the socket retransmits again and again.
 fn repeating(socket: &LiveSocket) -> Option<String> {
     let tcp = socket.tcp?;
     if tcp.recovery != Recovery::Loss && tcp.retransmits == 0 {
@@ -120,7 +121,7 @@ fn repeating(socket: &LiveSocket) -> Option<String> {
     ))
 }
 
-/// Returns the remark on what limits the socket's sending, if the limit held long.
+/// Returns the remark on the limit of the socket's sending, if the limit held long enough.
 fn limited(socket: &LiveSocket) -> Option<String> {
     let tcp = socket.tcp?;
     let busy = tcp.busy_ns.filter(|&busy| busy > 0)?;

@@ -1,10 +1,10 @@
-//! Remarks on the state of a UDP socket that loses datagrams.
+//! Remarks on UDP sockets that lose datagrams.
 
 use super::lost::{Loss, lost};
 use crate::facts::SeenSocket;
 use crate::observed::sockets::Buffers;
 
-/// Returns the remarks on datagrams that are being lost, or soon will be.
+/// Returns the remarks on datagrams that were lost, or will be soon.
 pub(super) fn remarks(seen: &SeenSocket) -> Vec<String> {
     let Some(buffers) = seen.socket.buffers else {
         return Vec::new();
@@ -13,8 +13,8 @@ pub(super) fn remarks(seen: &SeenSocket) -> Vec<String> {
     told.into_iter().flatten().collect()
 }
 
-/// Returns the remark on datagrams that met a full receive buffer or had a wrong checksum: the
-/// kernel counts both in one counter (`__udp_queue_rcv_skb()`).
+/// Returns the remark on dropped datagrams. The kernel counts a full receive buffer and a wrong
+/// checksum with the same counter (`__udp_queue_rcv_skb()`).
 fn dropped(seen: &SeenSocket, buffers: &Buffers) -> Option<String> {
     let limit = kibibytes(buffers.receive_limit);
     let loss = Loss {
@@ -26,7 +26,7 @@ fn dropped(seen: &SeenSocket, buffers: &Buffers) -> Option<String> {
     lost(seen, &loss)
 }
 
-/// Returns the remark on a buffer that is full now although nothing has been lost yet.
+/// Returns the remark on a receive buffer that is full although no datagram was dropped yet.
 fn filling(seen: &SeenSocket, buffers: &Buffers) -> Option<String> {
     let is_full = seen.socket.is_full() == Some(true);
     (is_full && buffers.drops == 0).then(|| {

@@ -1,9 +1,9 @@
-//! Remarks on the state of a Unix socket that makes a process wait for another.
+//! Remarks on Unix sockets where one process waits for another.
 
 use super::{backlog, names, unread};
 use crate::observed::sockets::{LiveSocket, Protocol};
 
-/// Returns the remarks on processes that wait for one another.
+/// Returns the remarks on a process that waits for another.
 pub(super) fn remarks(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Vec<String> {
     let further = "further ones wait, or fail with EAGAIN if non-blocking";
     let told = match socket.state {
@@ -13,7 +13,7 @@ pub(super) fn remarks(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Vec<Str
     told.into_iter().flatten().collect()
 }
 
-/// Returns the remark on data that stays in the peer's queue because the peer does not read.
+/// Returns the remark on data that stays in the peer's queue because the peer does not read it.
 fn unread_by_peer(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
     let buffers = socket.buffers.filter(|_| socket.is_full() == Some(true))?;
     let who = names(peer).unwrap_or_else(|| match socket.protocol {

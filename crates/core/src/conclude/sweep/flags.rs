@@ -1,4 +1,4 @@
-//! The kind of filter, determined by the flags that it lets pass.
+//! The kind of packet filter, by the TCP flags that it lets pass.
 
 use super::told;
 use crate::facts::{ProbeKey, Sweep};
@@ -6,7 +6,7 @@ use crate::observed::event::{ProbeAnswer, ProbeStep};
 use crate::observed::segment::TcpFlags;
 use crate::report::Remark;
 
-/// Returns the remark on the filter before the port, by the flags that it lets pass (RFC 9293
+/// Returns the remark on the filter in front of the port, by the flags that it lets pass (RFC 9293
 /// §3.10.7).
 pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
     let usual = |flags: TcpFlags| sweep.steps.get(&ProbeStep::Flags(flags.0))?.usual();

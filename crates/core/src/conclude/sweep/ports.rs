@@ -1,5 +1,5 @@
-//! The members of parallel paths that lose packets or are slower, determined by the ports that are
-//! hashed to them.
+//! Members of parallel paths that lose packets or are slower. The source ports that are hashed to
+//! such a member show it.
 
 use core::time::Duration;
 
@@ -8,18 +8,17 @@ use crate::facts::{ProbeKey, StepTally, Sweep};
 use crate::observed::event::ProbeStep;
 use crate::report::Remark;
 
-/// Minimum number of probes of one port, and of all other ports together, for silence to be
-/// significant.
+/// A silent port counts only after this many probes from it, and this many answered probes from all
+/// other ports together.
 const LEAST_PROBES: u64 = 3;
 const LEAST_OTHERS: u64 = 12;
-/// Minimum difference, and minimum ratio, of round trips by which a bad member is slower than the
-/// others.
+/// Minimum difference and minimum ratio of the round trips of a slow port and the median port.
 const SLOWER_BY: Duration = Duration::from_millis(1);
 const SLOWER_SHARE: f64 = 1.5;
-/// The divisor of the ports: the exceptions are at most this part.
+/// At most one in this many ports may be faulty. If there are more, no single member is the reason.
 const EXCEPTION: usize = 2;
-/// Returns the remark on bad members. A path's members are chosen by a hash of the ports (RFC
-/// 2992): a fault of one member always affects the same ports and never the others.
+/// Returns the remark on a faulty member. Routers choose the member by a hash of the ports (RFC
+/// 2992), so a fault of one member always affects the same ports.
 pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
     let tallies: Vec<(u16, &StepTally)> = sweep
         .steps
@@ -71,7 +70,7 @@ fn slower_ports(key: &ProbeKey, tallies: &[(u16, &StepTally)]) -> Option<Remark>
     if slow.is_empty() || slow.len() * EXCEPTION > least.len() || answered < LEAST_OTHERS {
         return None;
     }
-    // There must be a gap between slow and normal ports: jitter leaves no gap.
+    // A gap must separate slow and normal ports. Jitter leaves no gap.
     let quick = least.get(least.len() - slow.len() - 1)?.0;
     if quick > usual + SLOWER_BY / 2 {
         return None;
@@ -88,7 +87,7 @@ fn slower_ports(key: &ProbeKey, tallies: &[(u16, &StepTally)]) -> Option<Remark>
     Some(told("probe-member-slower", key, &text))
 }
 
-/// Formats the first few items of a list.
+/// Returns the first few ports as text, and the number of the others.
 fn list(ports: &[u16]) -> String {
     const SHOWN: usize = 8;
     let mut ports = ports.to_vec();

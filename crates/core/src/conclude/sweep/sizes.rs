@@ -1,4 +1,4 @@
-//! The packet sizes that get through.
+//! The packet sizes that reach the target.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::report::{Remark, counted};
 /// Minimum number of unanswered probes above the size limit.
 const LEAST_SILENT: u64 = 3;
 
-/// Returns the remark on the size above which no packets get through.
+/// Returns the remark on the size above which no packets reach the target.
 pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
     let sizes: BTreeMap<u16, &StepTally> = sweep
         .steps
@@ -31,7 +31,7 @@ pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
         .filter(|(size, _)| **size > largest)
         .map(|(_, tally)| *tally)
         .collect();
-    // Losses at every size are not a size limit.
+    // If probes of all sizes are lost, there is no size limit.
     if above.is_empty() || !below.clone().all(|tally| passes(tally)) {
         return None;
     }
@@ -56,7 +56,8 @@ pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
     let silent: u64 = above.iter().map(|tally| tally.sent).sum();
     let is_whole =
         below.clone().all(|tally| is_whole(tally)) && above.iter().all(|tally| tally.sent > 1);
-    // Many servers and filters drop a SYN with data.
+    // Many servers and filters drop a SYN with data, so an answered SYN without data shows no size
+    // limit.
     let is_told = largest > 0 || matches!(key.method, ProbeMethod::Icmp | ProbeMethod::Udp);
     (silent >= LEAST_SILENT && is_whole && is_told).then(|| {
         let text = format!(
@@ -81,8 +82,8 @@ fn is_too_big(answer: ProbeAnswer) -> bool {
     )
 }
 
-/// Returns true if all probes of a size were answered, and more than once. A host that limits its
-/// answers leaves out some of each size, or all after its first few.
+/// Returns true if all probes of a size were answered, and there was more than one. A host that
+/// limits its answers leaves out some probes of each size, or all probes after the first few.
 fn is_whole(tally: &StepTally) -> bool {
     tally.sent > 1 && tally.answered() == tally.sent
 }

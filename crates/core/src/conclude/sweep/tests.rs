@@ -13,7 +13,8 @@ use crate::observed::time::Timestamp;
 
 type Answer = (ProbeStep, ProbeAnswer, u64);
 
-/// Returns the ids of the remarks on probes answered like this, with round trips in µs.
+/// Returns the ids of the remarks on probes with these `answers`. An answer consists of the varied
+/// parameter, the kind of answer, and the round trip in µs.
 fn said(method: ProbeMethod, answers: impl IntoIterator<Item = Answer>) -> Vec<String> {
     let mut facts = Facts::default();
     for (number, (step, answer, micros)) in (0..).zip(answers) {
@@ -52,7 +53,7 @@ const OPEN: ProbeAnswer = ProbeAnswer::Open;
 const SILENCE: ProbeAnswer = ProbeAnswer::Silence;
 const REFUSED: ProbeAnswer = ProbeAnswer::Refused;
 
-/// Returns four probes from each of eight ports.
+/// Returns four probes from each of eight source ports.
 fn by_port(answer: impl Fn(u16, u64) -> (ProbeAnswer, u64)) -> Vec<Answer> {
     let probes = (0..4).flat_map(|round| (0..8).map(move |port| (port, round)));
     probes
@@ -75,7 +76,7 @@ fn a_member_that_loses_shows_by_its_ports() {
         said(syn, by_port(|port, _| lost(port % 2 == 1))),
         ["probe-member-loses"]
     );
-    // Random loss, most ports lost, nothing lost.
+    // The losses are random, or affect most ports, or there are none.
     let none: [&str; 0] = [];
     assert_eq!(
         said(
@@ -86,7 +87,7 @@ fn a_member_that_loses_shows_by_its_ports() {
     );
     assert_eq!(said(syn, by_port(|port, _| lost(port > 2))), none);
     assert_eq!(said(syn, by_port(|_, _| lost(false))), none);
-    // Too few probes.
+    // Each port has too few probes.
     let few = by_port(|port, _| lost(port == 3)).into_iter().take(16);
     assert_eq!(said(syn, few), none);
 }
@@ -97,7 +98,7 @@ fn a_slower_member_shows_by_its_ports() {
     let slow = by_port(|port, _| (OPEN, if port == 5 { 6_000 } else { 1_000 }));
     assert_eq!(said(syn, slow), ["probe-member-slower"]);
     let none: [&str; 0] = [];
-    // Occasional delay, a small delay, and a gradual one.
+    // The delay occurs once, or is small, or grows from port to port.
     let once = by_port(|port, round| {
         (
             OPEN,
@@ -113,7 +114,7 @@ fn a_slower_member_shows_by_its_ports() {
     assert_eq!(said(syn, little), none);
     let degrees = by_port(|port, _| (OPEN, 1_000 + 600 * u64::from(port)));
     assert_eq!(said(syn, degrees), none);
-    // Answered only once, or by a router.
+    // The slow port was answered only once, or by a router.
     let lossy = by_port(|port, round| match (port, round) {
         (5, 0) => (OPEN, 6_000),
         (5, _) => (SILENCE, 0),
@@ -127,7 +128,7 @@ fn a_slower_member_shows_by_its_ports() {
     assert_eq!(said(syn, rejected), none);
 }
 
-/// Returns three echoes of each size.
+/// Returns three echo requests of each size.
 fn by_size(answer: impl Fn(u16, u64) -> ProbeAnswer) -> Vec<Answer> {
     let probes = (0..3).flat_map(|round| (8..16).map(move |size| (size * 100, round)));
     probes
@@ -152,20 +153,20 @@ fn a_size_that_does_not_pass_is_told_from_loss() {
     );
     let once = by_size(|size, round| echo(size < 1_500 || round > 0, SILENCE));
     assert_eq!(said(icmp, once), none);
-    // Some of the smaller probes were lost as well: a host that limits its answers.
+    // Some of the smaller probes were lost too: the host limits its answers.
     let limited = by_size(|size, round| echo(size <= 1_200 && (size > 900 || round > 0), SILENCE));
     assert_eq!(said(icmp, limited), none);
     let burst = by_size(|size, round| echo(round == 0 && size < 1_400, SILENCE));
     assert_eq!(said(icmp, burst), none);
     let first = by_size(|size, _| echo(size < 1_200, SILENCE)).into_iter();
     assert_eq!(said(icmp, first.take(8)), none);
-    // A router's errors are not answers of the target.
+    // A router sends the errors, not the target.
     let router = |size, _| match size {
         ..1_300 => ProbeAnswer::Unreachable(3, 1),
         _ => SILENCE,
     };
     assert_eq!(said(icmp, by_size(router)), none);
-    // SYNs with data are dropped, and only those; longer ones than others are.
+    // First, all SYNs with data are dropped. Then only SYNs above a size are.
     let syn = |least: u16| {
         by_size(move |size, _| if size < least { OPEN } else { SILENCE })
             .into_iter()
@@ -179,7 +180,7 @@ fn a_size_that_does_not_pass_is_told_from_loss() {
         said(ProbeMethod::TcpSyn, syn(1_300)),
         ["probe-size-black-hole"]
     );
-    // One size above the limit was probed only once.
+    // Each size was probed only once.
     let few = by_size(|size, _| echo(size < 1_500, SILENCE))
         .into_iter()
         .take(8);

@@ -1,21 +1,21 @@
-//! Logical link control (IEEE 802.2) and its extension SNAP (RFC 1042): the headers before the
-//! packet if a frame has no EtherType of its own.
+//! Logical link control (IEEE 802.2) and its extension SNAP (RFC 1042). These headers precede the
+//! packet if a frame has a length instead of an EtherType.
 
 use super::ethertype_header;
 
-/// The service access point of SNAP, of both sides, in an unnumbered frame.
+/// The service access points of both sides for SNAP, in an unnumbered frame.
 const SNAP: [u8; 3] = [0xaa, 0xaa, 0x03];
-/// The service access point of IP itself (RFC 948), likewise.
+/// The service access points of both sides for IP without SNAP (RFC 948), in an unnumbered frame.
 const IP: [u8; 3] = [0x06, 0x06, 0x03];
-/// Organization codes that are followed by an EtherType: RFC 1042's, and that of bridges between
-/// 802.11 and Ethernet.
+/// Organization codes that are followed by an EtherType: that of RFC 1042, and that of bridges
+/// between 802.11 and Ethernet.
 const OF_ETHERTYPES: [[u8; 3]; 2] = [[0, 0, 0], [0, 0, 0xf8]];
 /// The organization code that is followed by the type of a bridged frame (IEEE 802.1).
 const OF_BRIDGES: [u8; 3] = [0x00, 0x80, 0xc2];
-/// Codes of an Ethernet frame with its frame check sequence, and of one without.
+/// Types of a bridged Ethernet frame: with its frame check sequence, and without it.
 const BRIDGED_ETHERNET: [[u8; 2]; 2] = [[0, 1], [0, 7]];
 
-/// Returns the offset of IP after the logical link control header at `at`.
+/// Returns the offset of the IP packet after the logical link control header at `at`.
 pub(super) fn header(bytes: &[u8], at: usize) -> Option<usize> {
     let (control, rest) = bytes.get(at..)?.split_first_chunk::<3>()?;
     match *control {
@@ -27,8 +27,8 @@ pub(super) fn header(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Returns the offset of IP after SNAP's organization code at `at`, which RFC 2427 uses without the
-/// rest of logical link control.
+/// Returns the offset of the IP packet after SNAP's organization code at `at`. RFC 2427 uses this
+/// code without the other fields of logical link control.
 pub(super) fn snap(bytes: &[u8], at: usize) -> Option<usize> {
     let (organization, rest) = bytes.get(at..)?.split_first_chunk::<3>()?;
     match *organization {

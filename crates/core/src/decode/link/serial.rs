@@ -10,17 +10,17 @@ mod nlpid {
     pub(super) const PPP: u8 = 0xcf;
 }
 
-/// The control field of unnumbered information.
+/// The control field of an unnumbered information frame.
 const UNNUMBERED: u8 = 0x03;
-/// Maximum length of a Q.922 address.
+/// Maximum length of a Q.922 address in bytes.
 const MAX_ADDRESS: usize = 4;
 
-/// Returns the offset of IP in a PPP frame that begins at `at`.
+/// Returns the offset of the IP packet in a PPP frame that begins at `at`.
 pub(super) fn ppp(bytes: &[u8], mut at: usize) -> Option<usize> {
     if bytes.get(at..)?.starts_with(&[0xff, UNNUMBERED]) {
         at += 2;
     }
-    // RFC 1332 and RFC 5072; the first byte may be omitted (RFC 1661 §6.5).
+    // Protocol numbers of RFC 1332 and RFC 5072. The first byte may be omitted (RFC 1661 §6.5).
     match bytes.get(at..)? {
         [0x00, 0x21 | 0x57, ..] => Some(at + 2),
         [0x21 | 0x57, ..] => Some(at + 1),
@@ -29,7 +29,7 @@ pub(super) fn ppp(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Returns the offset of IP in a PPP frame that has a direction in place of the address.
+/// Returns the offset of the IP packet in a PPP frame that has a direction in place of the address.
 pub(super) fn ppp_with_direction(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [0 | 1, UNNUMBERED, ..] => ppp(bytes, 2),
@@ -38,10 +38,10 @@ pub(super) fn ppp_with_direction(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the offset of IP in a Frame Relay frame that begins at `at`.
+/// Returns the offset of the IP packet in a Frame Relay frame that begins at `at`.
 pub(super) fn frame_relay(bytes: &[u8], at: usize) -> Option<usize> {
     let frame = bytes.get(at..)?;
-    // The last byte of the address has its lowest bit set; the first has not.
+    // The lowest bit is set only in the last byte of the address.
     let last = frame
         .iter()
         .take(MAX_ADDRESS)
@@ -51,7 +51,7 @@ pub(super) fn frame_relay(bytes: &[u8], at: usize) -> Option<usize> {
         return None;
     }
     if *bytes.get(control)? != UNNUMBERED {
-        // Cisco uses an EtherType instead of RFC 2427.
+        // Without this control field, the frame is Cisco's variant, which has an EtherType.
         return ethertype_header(bytes, control, control + 2);
     }
     let padding = usize::from(bytes.get(control + 1) == Some(&0));

@@ -1,19 +1,19 @@
 //! IEEE 802.11 frames, bare or after a header from the capturing driver.
 //!
-//! Source: the descriptions of `LINKTYPE_IEEE802_11` and its variants, and radiotap's own of its
-//! header. Encrypted frames contain no readable packet. Of aggregated frames (A-MSDU) the first is
-//! read.
+//! Sources: the descriptions of `LINKTYPE_IEEE802_11` and its variants, and radiotap's description
+//! of its header. Encrypted frames contain no readable packet. In an aggregate of frames (A-MSDU)
+//! only the first frame is read.
 
 use super::llc;
 use crate::decode::byte_order::ByteOrder;
 
-/// Length of the header: frame control, duration, three addresses, sequence control.
+/// Length of the header in bytes: frame control, duration, three addresses, sequence control.
 const HEADER: usize = 24;
-/// Length of the fourth address, used between two access points.
+/// Length of the fourth address in bytes; it is present between two access points.
 const FOURTH_ADDRESS: usize = 6;
 const QOS_CONTROL: usize = 2;
 const HT_CONTROL: usize = 4;
-/// Size of the header before each frame of an A-MSDU: two addresses and a length field.
+/// Length of the header before each frame of an A-MSDU in bytes: two addresses and a length field.
 const SUBFRAME_HEADER: usize = 14;
 
 /// Bits of the first byte of frame control.
@@ -30,13 +30,13 @@ const ORDER: u8 = 0x80;
 /// The bit of QoS control that marks an A-MSDU.
 const IS_AGGREGATE: u8 = 0x80;
 
-/// Returns the offset of IP in an 802.11 frame that begins at `at`.
+/// Returns the offset of the IP packet in an 802.11 frame that begins at `at`.
 pub(super) fn frame(bytes: &[u8], at: usize) -> Option<usize> {
     padded_frame(bytes, at, false)
 }
 
-/// Returns the offset of IP in an 802.11 frame whose header may be padded to a whole number of
-/// words.
+/// Returns the offset of the IP packet in an 802.11 frame. If `is_padded` is true, the frame's
+/// header is padded to a multiple of four bytes.
 fn padded_frame(bytes: &[u8], at: usize, is_padded: bool) -> Option<usize> {
     let header: &[u8; HEADER] = bytes.get(at..)?.first_chunk()?;
     let [control, flags, ..] = *header;
@@ -68,20 +68,21 @@ fn padded_frame(bytes: &[u8], at: usize, is_padded: bool) -> Option<usize> {
     llc::header(bytes, at + len)
 }
 
-/// The fields of radiotap that describe the layout of the frame after it.
+/// The fields of radiotap that determine where the frame after it begins.
 mod radiotap {
-    /// Length of the header: version, padding, length, and the first bitmask of present fields.
+    /// Length of the header in bytes: version, padding, length, and the first bitmask of present
+    /// fields.
     pub(super) const HEADER: usize = 8;
     pub(super) const HAS_TIME: u32 = 1;
     pub(super) const HAS_FLAGS: u32 = 1 << 1;
     pub(super) const HAS_MORE_WORDS: u32 = 1 << 31;
-    /// Length and alignment of the time.
+    /// Length and alignment of the time field in bytes.
     pub(super) const TIME: usize = 8;
     /// The flag for a padded frame header.
     pub(super) const IS_PADDED: u8 = 0x20;
 }
 
-/// Returns the offset of IP in a frame after a radiotap header.
+/// Returns the offset of the IP packet in a frame after a radiotap header.
 pub(super) fn with_radiotap(bytes: &[u8]) -> Option<usize> {
     let len = usize::from(ByteOrder::Little.u16(bytes, 2)?);
     let header = bytes.get(..len)?;
@@ -113,7 +114,7 @@ fn radiotap_flags(header: &[u8]) -> Option<u8> {
 /// The first bytes of an AVS header: a cookie and a version.
 const AVS: u32 = 0x8021_1000;
 
-/// Returns the offset of IP in a frame after an AVS header.
+/// Returns the offset of the IP packet in a frame after an AVS header.
 pub(super) fn with_avs(bytes: &[u8]) -> Option<usize> {
     if ByteOrder::Big.u32(bytes, 0)? & 0xffff_f000 != AVS {
         return None;
@@ -122,11 +123,11 @@ pub(super) fn with_avs(bytes: &[u8]) -> Option<usize> {
     frame(bytes, within(bytes, len)?)
 }
 
-/// Returns the offset of IP in a frame after a header of Prism's drivers, or an AVS header: some
-/// drivers write one or the other.
+/// Returns the offset of the IP packet in a frame after a header of Prism's drivers. Some drivers
+/// write an AVS header under the same link type.
 pub(super) fn with_prism(bytes: &[u8]) -> Option<usize> {
     with_avs(bytes).or_else(|| {
-        // In the byte order of the capturing host, which is unknown.
+        // The length is in the byte order of the capturing host, which is unknown.
         let orders = [ByteOrder::Little, ByteOrder::Big];
         let len = orders
             .into_iter()
@@ -135,8 +136,8 @@ pub(super) fn with_prism(bytes: &[u8]) -> Option<usize> {
     })
 }
 
-/// Returns a header's length, if the header was captured completely and includes its own length
-/// field.
+/// Returns `len` as a header's length, if the whole header was captured and is long enough to
+/// contain its length field.
 fn within(bytes: &[u8], len: usize) -> Option<usize> {
     (8..=bytes.len()).contains(&len).then_some(len)
 }

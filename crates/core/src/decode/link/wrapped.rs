@@ -1,5 +1,5 @@
-//! Link types that occur in few captures, kept separate so that the usual ones are recognized
-//! immediately.
+//! Link types that occur in few captures. They are in a separate module so that the usual types are
+//! recognized immediately.
 
 use super::{
     LinkType, ethertype_header, family_header, is_family, llc, mpls_header, serial, wireless,
@@ -34,7 +34,7 @@ mod number {
     pub(super) const PKTAP: u16 = 258;
 }
 
-/// Returns the offset of IP in a frame of one of the types in this module.
+/// Returns the offset of the IP packet in a frame of one of the types in this module.
 #[cold]
 pub(super) fn header(link: LinkType, bytes: &[u8]) -> Option<usize> {
     match link.0 {
@@ -44,7 +44,7 @@ pub(super) fn header(link: LinkType, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the offset of IP in a frame of a type that wraps no other link type.
+/// Returns the offset of the IP packet in a frame whose type wraps no other link type.
 fn unnested(link: LinkType, bytes: &[u8]) -> Option<usize> {
     match link.0 {
         number::IEEE802_11 => wireless::frame(bytes, 0),
@@ -57,13 +57,14 @@ fn unnested(link: LinkType, bytes: &[u8]) -> Option<usize> {
         number::C_HDLC_WITH_DIRECTION => ethertype_header(bytes, 3, 5),
         number::MPLS => mpls_header(bytes, 0),
         number::NFLOG => nflog(bytes),
-        // A family, an index and flags, a word each.
+        // The header consists of a family, an index and flags, one word of four bytes each.
         number::ENC => family_header(bytes).map(|_| 12),
         number::PFLOG => pflog(bytes),
-        // Two addresses of twenty bytes, then RFC 4391's header.
+        // Two addresses of twenty bytes precede the header of RFC 4391.
         number::IPOIB => ethertype_header(bytes, 40, 44),
         number::IP_OVER_1394 => ethertype_header(bytes, 16, 18),
-        // A header of the capturing device; the other type has the preamble too.
+        // The capturing device adds a header of four bytes. In the second type, eight bytes of
+        // preamble follow it.
         number::NETANALYZER => ethertype_header(bytes, 4 + 12, 4 + 14),
         number::NETANALYZER_TRANSPARENT => ethertype_header(bytes, 12 + 12, 12 + 14),
         number::FDDI => llc::header(bytes, 13),
@@ -98,8 +99,8 @@ pub(super) fn is_read(link: LinkType) -> bool {
     )
 }
 
-/// Returns the offset of IP after per-packet information: a version, flags, its own length and the
-/// link type of what follows.
+/// Returns the offset of the IP packet after a PPI (per-packet information) header: a version,
+/// flags, the header's length and the link type of the frame that follows.
 fn ppi(bytes: &[u8]) -> Option<usize> {
     let len = usize::from(ByteOrder::Little.u16(bytes, 2)?);
     let link = u16::try_from(ByteOrder::Little.u32(bytes, 4)?).ok()?;
@@ -109,8 +110,9 @@ fn ppi(bytes: &[u8]) -> Option<usize> {
     inner(LinkType(link), bytes, len)
 }
 
-/// Returns the offset of IP after the header that macOS writes for captures on several interfaces:
-/// its own length, the kind of the next header, and the link type of the inner frame.
+/// Returns the offset of the IP packet after the header that macOS writes for captures on several
+/// interfaces: the header's length, the kind of the next header, and the link type of the inner
+/// frame.
 fn pktap(bytes: &[u8]) -> Option<usize> {
     const IS_PACKET: u32 = 1;
     let word = |at| ByteOrder::Little.u32(bytes, at);
@@ -121,16 +123,16 @@ fn pktap(bytes: &[u8]) -> Option<usize> {
     inner(LinkType::from_dlt(link), bytes, len)
 }
 
-/// Returns the offset in `bytes` of the IP packet, if a header of `len` bytes comes first and then
-/// a frame of type `link`.
+/// Returns the offset in `bytes` of the IP packet, if a frame of type `link` follows a header of
+/// `len` bytes.
 fn inner(link: LinkType, bytes: &[u8], len: usize) -> Option<usize> {
     let frame = bytes.get(len..)?;
     let at = super::usual_header(link, frame).unwrap_or_else(|| unnested(link, frame))?;
     Some(len + at)
 }
 
-/// Returns the offset of IP in a log record of Linux's netfilter: a family, a version, an
-/// identifier, then attributes, one of which is the packet.
+/// Returns the offset of the IP packet in a log record of Linux's netfilter: a family, a version,
+/// an identifier, then attributes, one of which is the packet.
 fn nflog(bytes: &[u8]) -> Option<usize> {
     let [family, 0, _, _] = *bytes.first_chunk()? else {
         return None;
@@ -138,7 +140,7 @@ fn nflog(bytes: &[u8]) -> Option<usize> {
     if !is_family(family) {
         return None;
     }
-    // In the byte order of the capturing host, which is unknown.
+    // The attributes are in the byte order of the capturing host, which is unknown.
     let orders = [ByteOrder::Little, ByteOrder::Big];
     orders
         .into_iter()
@@ -161,15 +163,16 @@ fn nflog_payload(bytes: &[u8], order: ByteOrder) -> Option<usize> {
     None
 }
 
-/// Returns the offset of IP in a log record of OpenBSD's packet filter, whose header contains its
-/// own length (without padding to a whole number of words) and the address family.
+/// Returns the offset of the IP packet in a log record of OpenBSD's packet filter. The record's
+/// header contains the address family and the header's length, without its padding to a multiple of
+/// four bytes.
 fn pflog(bytes: &[u8]) -> Option<usize> {
     let [len, family] = *bytes.first_chunk()?;
     is_family(family).then(|| usize::from(len).next_multiple_of(4))
 }
 
-/// Returns the offset of IP in a Token Ring frame: access control, frame control, two addresses,
-/// optionally a route.
+/// Returns the offset of the IP packet in a Token Ring frame: access control, frame control, two
+/// addresses, and possibly a route.
 fn token_ring(bytes: &[u8]) -> Option<usize> {
     const HEADER: usize = 14;
     let has_route = bytes.get(8)? & 0x80 != 0;

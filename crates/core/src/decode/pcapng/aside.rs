@@ -25,7 +25,7 @@ impl Comments {
     }
 
     fn keep(&mut self, packet: u64, comment: &[u8]) {
-        // An entry of the map takes memory too, whatever its content.
+        // The map's entry takes memory too, whatever the comment's length.
         self.len = self.len.saturating_add(comment.len() + 64);
         if self.len <= MAX_BYTES {
             let comment = String::from_utf8_lossy(comment).into_owned();
@@ -34,8 +34,8 @@ impl Comments {
     }
 }
 
-/// Reads a packet's options: keeps its comments, if they are wanted, and returns the number of
-/// packets dropped before it, if it is given.
+/// Reads a packet's options. Keeps its comments if they are wanted, and returns the number of
+/// packets dropped before it if the options contain it.
 pub(super) fn read(
     order: ByteOrder,
     options: &[u8],
@@ -52,7 +52,7 @@ pub(super) fn read(
         EPB_DROPCOUNT => lost = order.u64(value, 0),
         _ => {}
     };
-    // Options before a damaged one are valid.
+    // The options before a damaged one are valid.
     let _ = for_each_option(order, options, each);
     lost
 }

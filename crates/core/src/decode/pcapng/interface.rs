@@ -1,4 +1,4 @@
-//! Interfaces of a section: link type, clock, drops.
+//! Interfaces of a section: link type, clock and drops.
 
 use crate::decode::byte_order::ByteOrder;
 use crate::decode::{Fault, LinkType};
@@ -10,7 +10,7 @@ const IF_TSOFFSET: u16 = 14;
 const ISB_IFDROP: u16 = 5;
 const ISB_OSDROP: u16 = 7;
 
-/// An interface description block, updated by later statistics.
+/// An interface, from its description block and later statistics blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interface {
     pub(super) link: LinkType,
@@ -32,7 +32,7 @@ enum Tick {
     Nanos(u64),
     /// The number of units in a nanosecond.
     PerNano(u64),
-    /// A power of two, by which a second is divided.
+    /// The number of halvings of a second that gives one unit.
     BinaryFraction(u32),
 }
 
@@ -57,8 +57,8 @@ impl Interface {
         Ok(self)
     }
 
-    /// Returns the number of packets dropped on this interface; packets and statistics count the
-    /// same drops. `None` if neither reports any.
+    /// Returns the number of packets dropped on this interface. Packets and statistics count the
+    /// same drops, so the greater of the two counts is returned. `None` if neither reports drops.
     pub(super) fn dropped(&self) -> Option<u64> {
         let between = Some(self.dropped_between).filter(|&lost| lost > 0);
         self.dropped.max(between)
@@ -69,7 +69,8 @@ impl Interface {
         self.dropped_between = self.dropped_between.saturating_add(lost);
     }
 
-    /// Reads statistics, which are totals since the capture began, so that the last ones count.
+    /// Reads statistics. They are totals since the capture began, so the last ones replace earlier
+    /// ones.
     pub(super) fn read_statistics(
         &mut self,
         order: ByteOrder,
@@ -95,7 +96,7 @@ impl Interface {
 }
 
 impl Tick {
-    /// Reads the `if_tsresol` option: a negative power of 2 if its highest bit is set, of 10
+    /// Reads the `if_tsresol` option: a negative power of 2 if the highest bit is set, and of 10
     /// otherwise.
     fn new(raw: u8) -> Self {
         let power = u32::from(raw & 0x7f);

@@ -1,4 +1,4 @@
-//! Capture formats: complete, split, damaged.
+//! Tests of the capture formats: complete, split and damaged files.
 
 use proptest::prelude::*;
 
@@ -7,10 +7,10 @@ use super::writing::{
     Order, block, enhanced, interface, option, pcap, pcap_record, section, statistics,
 };
 
-/// A record with its bytes copied out, to compare between splits.
+/// A record with a copy of its bytes, to compare the results of different splits.
 type Owned = (u64, Option<i64>, u16, u16, u32, Vec<u8>);
 
-/// Reads a file offered in chunks of the given lengths, which repeat.
+/// Reads a file in chunks of the given lengths; the list of lengths repeats.
 fn read(file: &[u8], pieces: &[usize]) -> (Vec<Owned>, Option<Damage>, Option<u64>) {
     let mut container = Container::new();
     let mut records = Vec::new();
@@ -85,7 +85,7 @@ fn modified_pcap_has_longer_record_headers() {
     assert_eq!(times(&file), [Some(1_000_001_000), Some(2_000_001_000)]);
 }
 
-/// An Ethernet frame with an IPv4 packet, of 60 bytes.
+/// An Ethernet frame of 60 bytes with an IPv4 packet.
 fn frame(destination: [u8; 6]) -> Vec<u8> {
     let mut frame = [&destination[..], &[2; 6], &[8, 0, 0x45, 0, 0, 41]].concat();
     frame.resize(60, 7);
@@ -113,8 +113,8 @@ fn nokias_records_begin_four_bytes_later() {
 
 #[test]
 fn what_only_begins_with_zeros_is_no_nokias() {
-    // To the loopback's address, with a tag of a switch or a VLAN after the addresses, and cut
-    // short.
+    // These records begin with zeros, but for other reasons: a destination address of zeros
+    // (loopback), a switch's or VLAN's tag after the addresses, zeros only, and cut records.
     let loopback = frame([0; 6]);
     let mut tagged = frame([2; 6]);
     tagged.splice(12..12, [0x40, 0, 0, 7]);
@@ -244,10 +244,10 @@ fn pcapng_losses_comments_and_secrets() {
             1,
             &[said("two"), said("three"), lost(4)].concat(),
         ));
-        // Cut within an option: the options before it count.
+        // The block is cut within an option; the options before it are valid.
         let cut = [lost(5), vec![1, 0, 0xff, 0xff]].concat();
         file.extend(with_options(order, 1, &cut));
-        // The totals of statistics include what packets reported, and may be higher.
+        // The totals in statistics include the drops that packets report, and may be higher.
         file.extend(statistics(order, 0, 2));
         for (is_kept, comments) in [(false, [0, 0, 0, 0]), (true, [1, 0, 2, 0])] {
             let mut container = Container::new();
@@ -311,7 +311,7 @@ fn what_is_no_capture() {
     }
 }
 
-/// The header of a pcap file of another version.
+/// The header of a pcap file of the given version.
 fn of_version(order: Order, major: u16, minor: u16) -> Vec<u8> {
     let mut header = pcap(order, 0xa1b2_c3d4, 1);
     header[4..6].copy_from_slice(&order.u16(major));
@@ -320,7 +320,7 @@ fn of_version(order: Order, major: u16, minor: u16) -> Vec<u8> {
 }
 
 proptest! {
-    /// The order of the two lengths depends on the version; in 2.3 the smaller one is the
+    /// The order of the two lengths depends on the version. In version 2.3 the smaller one is the
     /// captured length.
     #[test]
     fn old_pcaps_have_their_lengths_in_another_order(
@@ -347,7 +347,7 @@ proptest! {
     }
 }
 
-/// A snoop file's header and a record with this much padding.
+/// The header of a snoop file.
 fn snoop(version: u32, datalink: u32) -> Vec<u8> {
     let mut file = b"snoop\0\0\0".to_vec();
     file.extend(version.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Fragmented IP packets.
+//! Tests of fragmented IP packets.
 
 use proptest::prelude::*;
 
@@ -7,8 +7,8 @@ use super::record;
 use super::writing::{ethernet, ipv4, ipv6, tcp};
 use crate::observed::segment::TcpFlags;
 
-/// A way to make a packet's fragments, from the offset, true if more follow, the protocol and the
-/// payload.
+/// A function that makes a fragment. Its arguments are the identification, the offset, true if more
+/// fragments follow, the protocol and the payload.
 type Cut = fn(u16, usize, bool, u8, &[u8]) -> Vec<u8>;
 
 fn v4_part(id: u16, offset: usize, more: bool, protocol: u8, body: &[u8]) -> Vec<u8> {
@@ -39,10 +39,10 @@ fn pieces(cut: Cut, id: u16, protocol: u8, whole: &[u8], size: usize) -> Vec<Vec
         .collect()
 }
 
-/// The facts read from a packet: sequence number, flags, length, captured payload.
+/// The facts read from a packet: sequence number, flags, payload length, captured payload.
 type Seen = Option<(u32, TcpFlags, u32, Vec<u8>)>;
 
-/// A decoder that knows that later fragments are captured too.
+/// A decoder that has already seen a later fragment, and therefore waits for fragments.
 fn decoder() -> Decoder {
     let mut decoder = Decoder::new();
     seen(&mut decoder, &v4_part(1, 8, true, 6, &[0; 8]), 1);
@@ -71,8 +71,8 @@ fn drawn(len: usize) -> Vec<u8> {
 }
 
 proptest! {
-    /// A segment counts once, complete, with its last fragment, in whatever order the fragments
-    /// come; bytes that were cut off are not made up.
+    /// A segment counts once, complete, when its last fragment has arrived, in any order of the
+    /// fragments. Bytes that were not captured are not invented.
     #[test]
     fn a_segment_counts_when_its_fragments_are_there(
         len in 0_usize..5_000,
@@ -102,7 +102,7 @@ proptest! {
         }
     }
 
-    /// A datagram likewise counts once, and its payload is contiguous again.
+    /// A datagram also counts once, and its payload is contiguous again.
     #[test]
     fn a_datagram_counts_when_its_fragments_are_there(len in 0_usize..9_000, units in 1_usize..180) {
         let payload = drawn(len);
@@ -146,7 +146,8 @@ fn what_was_cut_off_by_the_snap_length_is_no_payload() {
     for (short, captured) in [(0, 4 - 2), (1, 20 - 2), (2, 36 - 2)] {
         let mut decoder = decoder();
         let mut told = None;
-        // 24 bytes hold the header and 4 of the payload; then 16 and 16.
+        // The first fragment contains the header of 20 bytes and 4 bytes of payload; the others
+        // have 16 and 20 bytes.
         for (index, (from, to)) in [(0, 24), (24, 40), (40, 60)].into_iter().enumerate() {
             let mut part = v4_part(5, from, to < 60, 6, &whole[from..to]);
             if index == short {
@@ -183,7 +184,8 @@ fn what_overlaps_or_lies_behind_the_end_is_no_packet() {
         }
         assert_eq!(seen(&mut decoder, &part(32, 64), 2), None);
     }
-    // Fragments that are not multiples of eight bytes, or beyond IP's maximum, are rejected too.
+    // Fragments whose end is not a multiple of eight bytes, or is beyond IP's maximum, are rejected
+    // too.
     let mut decoder = decoder();
     assert_eq!(
         seen(&mut decoder, &v4_part(5, 0, true, 6, &whole[..30]), 2),
@@ -207,7 +209,7 @@ fn packets_are_told_apart() {
     let payload = |seen: Seen| seen.expect("it is whole").3;
     assert_eq!(payload(seen(&mut decoder, &others[1], 2)), [b'y'; 40]);
     assert_eq!(payload(seen(&mut decoder, &ones[1], 2)), drawn(40));
-    // A fragment with another protocol, address or point belongs to another packet.
+    // A fragment with another protocol, address or observation point belongs to another packet.
     let mut of_udp = ones[1].clone();
     of_udp[9] = 17;
     let mut elsewhere = ones[1].clone();
@@ -249,7 +251,8 @@ fn first_fragments_alone_count_as_what_they_hold() {
         let expected = (1, TcpFlags::ACK, 12, drawn(40)[..12].to_vec());
         assert_eq!(seen(&mut decoder, &first, 2), Some(expected));
     }
-    // The rest of a packet that counted continues where it ended; the next one is complete.
+    // The first fragment was already counted, so this one adds only the rest of the payload. After
+    // that, packets are reassembled.
     let last = v4_part(2, 32, false, 6, &whole[32..]);
     let expected = (13, TcpFlags(0x19), 28, drawn(40)[12..].to_vec());
     assert_eq!(seen(&mut decoder, &last, 2), Some(expected));
@@ -257,7 +260,7 @@ fn first_fragments_alone_count_as_what_they_hold() {
         seen(&mut decoder, &v4_part(3, 0, true, 6, &whole[..32]), 2),
         None
     );
-    // A datagram that counted does not count again.
+    // A datagram whose first fragment was already counted is not counted again.
     let mut decoder = Decoder::new();
     let datagram = [&[0xc0, 0, 0, 53, 0, 48, 0, 0][..], &drawn(40)].concat();
     let parts = pieces(v4_part, 7, 17, &datagram, 32);
@@ -288,7 +291,7 @@ fn a_whole_packet_may_have_a_fragment_header() {
 
 #[test]
 fn a_fragmented_extension_header_moves_the_payload() {
-    // Destination options after the fragment header belong to its content.
+    // Destination options after the fragment header are part of the fragmented payload.
     let whole = [&[6, 0, 0, 0, 0, 0, 0, 0][..], &tcp(0x19, &[], &drawn(40))].concat();
     let mut decoder = decoder();
     let told: Vec<Seen> = pieces(v6_part, 5, 60, &whole, 32)
@@ -300,7 +303,8 @@ fn a_fragmented_extension_header_moves_the_payload() {
     assert_eq!(told[2], Some((1, TcpFlags(0x19), 40, drawn(40))));
 }
 
-/// The packet in a tunnel is reassembled as well, even if both were fragmented.
+/// A packet in a tunnel is reassembled too, even if both the inner and the outer packet were
+/// fragmented.
 #[test]
 fn tunnels_in_fragments() {
     let inner = ipv4(&[], &tcp(0x19, &[], &drawn(90)));

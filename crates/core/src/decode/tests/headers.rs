@@ -1,4 +1,4 @@
-//! Link, IP and TCP headers.
+//! Tests of link, IP and TCP headers.
 
 use proptest::prelude::*;
 
@@ -121,7 +121,8 @@ fn padding_within_the_datagrams_length_is_no_payload_either() {
     for padded in [of(0x10, &[0; 6]), of(0x10, &[0; 2]), of(0x11, &[0; 6])] {
         assert_eq!(padded, 0);
     }
-    // With PSH, a probe, more than a short frame lacks, and not all zeros.
+    // These are payload: with PSH, a window probe of one byte, more bytes than a short frame lacks,
+    // and bytes that are not all zeros.
     assert_eq!(of(0x18, &[0; 6]), 6);
     assert_eq!(of(0x10, &[0]), 1);
     assert_eq!(of(0x10, &[0; 7]), 7);
@@ -288,7 +289,7 @@ proptest! {
     }
 }
 
-/// The common segments are read in one go, with the same result as field by field.
+/// The fast path for common segments gives the same result as reading header by header.
 #[test]
 fn what_is_read_in_one_go_is_read_alike_field_by_field() {
     let times = [1, 1, 8, 10, 0, 0, 0, 5, 0, 0, 0, 6];

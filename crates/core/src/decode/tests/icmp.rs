@@ -1,4 +1,4 @@
-//! ICMP errors and their quotes.
+//! Tests of ICMP errors, the packets that they quote, and pings.
 
 use super::super::*;
 use super::record;
@@ -6,7 +6,7 @@ use super::writing::{ipv4, ipv6, tcp};
 use crate::observed::flow::{Direction, Transport};
 use crate::observed::icmp::{EchoStep, IcmpKind};
 
-/// An error by 10.0.0.1 (the writer's source) about `quoted`.
+/// An ICMP error from 10.0.0.1 (the source address that `ipv4` uses) about `quoted`.
 fn error_v4(head: [u8; 8], quoted: &[u8]) -> Vec<u8> {
     let mut packet = ipv4(&[], &[&head[..], quoted].concat());
     packet[9] = 1;
@@ -24,7 +24,7 @@ fn read(bytes: &[u8]) -> Option<IcmpError> {
     }
 }
 
-/// The first bytes of a segment that is too long to be quoted completely.
+/// The first `len` bytes of a segment that is too long to be quoted completely.
 fn quoted_v4(len: usize) -> Vec<u8> {
     let mut packet = ipv4(&[], &tcp(0x10, &[], &[0; 1400]));
     packet.truncate(len);
@@ -84,7 +84,7 @@ fn what_is_no_error_or_quotes_too_little_is_none() {
     for len in [0, 19, 20, 23] {
         assert_eq!(read(&error_v4(too_big, &quoted_v4(len))), None, "{len}");
     }
-    // Ports but no sequence number.
+    // 24 bytes contain the ports but no sequence number.
     let error = read(&error_v4(too_big, &quoted_v4(24))).expect("ports suffice");
     assert_eq!(error.seq, None);
 }

@@ -1,5 +1,5 @@
-//! Link layers other than Ethernet: each with a segment, and with something similar that is not
-//! one.
+//! Tests of link layers other than Ethernet, each with a segment and with a similar frame that
+//! contains none.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ fn with(head: &[u8], packet: &[u8]) -> Vec<u8> {
     [head, packet].concat()
 }
 
-/// SNAP before a packet of this EtherType.
+/// A packet after a SNAP header with this EtherType.
 fn snap(ethertype: u16, packet: &[u8]) -> Vec<u8> {
     let [e0, e1] = ethertype.to_be_bytes();
     with(&[0xaa, 0xaa, 0x03, 0, 0, 0, e0, e1], packet)
@@ -25,7 +25,7 @@ fn ppp_with_direction_and_mpls() {
     check(LinkType(204), &with(&[0, 0x21], &v4()));
     let labelled = [0xff, 0x03, 0x02, 0x81, 0, 1, 0x01, 64];
     check(LinkType(50), &with(&labelled, &v4()));
-    // An invalid direction, and LCP.
+    // The first has an invalid direction, and the second is LCP.
     assert_eq!(
         decode(LinkType(166), &with(&[2, 0x03, 0, 0x21], &v4())),
         None
@@ -63,7 +63,7 @@ fn frame_relay_by_rfc_2427_and_by_cisco() {
             check(LinkType(107), &relayed(rest, &packet));
             check(LinkType(206), &with(&[1], &relayed(rest, &packet)));
         }
-        // The line's own management, and a bridged token ring.
+        // These frames are management of the line itself, and a bridged Token Ring frame.
         for rest in [
             &[0x03, 0x08][..],
             &[0x03, 0x00, 0x80, 0x00, 0x80, 0xc2, 0, 9],
@@ -75,7 +75,7 @@ fn frame_relay_by_rfc_2427_and_by_cisco() {
     assert_eq!(decode(LinkType(107), &endless), None);
 }
 
-/// A data frame with these additional bits in its two bytes of frame control.
+/// An 802.11 data frame; `control` adds bits to its two bytes of frame control.
 fn wireless(control: [u8; 2], behind: &[u8], packet: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x08 | control[0], control[1]];
     frame.extend([2; 22]);
@@ -109,7 +109,8 @@ fn frames_of_802_11() {
         LinkType(105),
         &wireless([0x80, 0x02], &put_together, &packet),
     );
-    // Encrypted, without data, a later fragment, management, another version.
+    // No packet is read from frames that are encrypted or without data, nor from later fragments,
+    // management frames and other versions.
     for control in [[0, 0x40], [0x40, 0]] {
         assert_eq!(
             decode(LinkType(105), &wireless(control, &[], &packet)),
@@ -190,7 +191,7 @@ fn per_packet_information_names_the_link_within() {
         LinkType(192),
         &ppi(8, 127, &with(&radiotap(&[0], &[]), &air)),
     );
-    // Nested in itself it is not read.
+    // A PPI header within another PPI header is not read.
     let nested = ppi(8, 192, &ppi(8, 1, &ethernet(&[], 0x0800, &v4())));
     assert_eq!(decode(LinkType(192), &nested), None);
     let tap = |kind: u32, dlt: u32, frame: &[u8]| {
@@ -260,7 +261,7 @@ fn other_networks() {
     let frame = ethernet(&[], 0x0800, &v4());
     check(LinkType(240), &with(&[0; 4], &frame));
     check(LinkType(241), &with(&[0; 12], &frame));
-    // Windows's number for the IPv6 family.
+    // 23 is Windows's number for the IPv6 family.
     check(LinkType::NULL, &with(&[23, 0, 0, 0], &v6()));
     assert_eq!(decode(LinkType::NULL, &with(&[16, 0, 0, 0], &v4())), None);
 }
@@ -278,7 +279,7 @@ fn ethernet_frames_with_a_length_in_place_of_a_type() {
         LinkType::ETHERNET,
         &ethernet(&[], len, &with(&[6, 6, 3], &v4())),
     );
-    // A spanning tree's frame, and an invalid length.
+    // These are a frame of the spanning tree protocol, and a frame with an invalid length.
     let tree = with(&[0x42, 0x42, 0x03], &v4());
     assert_eq!(decode(LinkType::ETHERNET, &ethernet(&[], len, &tree)), None);
     assert_eq!(

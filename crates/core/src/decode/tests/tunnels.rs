@@ -1,4 +1,4 @@
-//! Segments within tunnels.
+//! Tests of segments in tunnels.
 
 use proptest::prelude::*;
 
@@ -51,7 +51,7 @@ fn vxlan_and_geneve() {
             &ethernet(&[], 0x0800, &vxlan(port, &frame)),
         );
     }
-    // Without the flag it is no tunnel, and neither is another port.
+    // A datagram without the flag is no tunnel, nor is one to another port.
     let mut unflagged = vxlan(4789, &frame);
     unflagged[28] = 0;
     assert_eq!(decode(LinkType::RAW, &unflagged), None);
@@ -69,7 +69,7 @@ fn gre_with_any_fields() {
     check(LinkType::RAW, &gre(0, 0x86dd, &[], &v6()));
     check(LinkType::RAW, &gre(0, 0x6558, &[], &frame));
     check(LinkType::RAW, &gre(0xb0, 0x6558, &[9; 12], &frame));
-    // ERSPAN type I, II and III, the last with its optional header.
+    // ERSPAN types I, II and III; the last one also with its optional header.
     check(LinkType::RAW, &gre(0, 0x88be, &[], &frame));
     check(LinkType::RAW, &gre(0x10, 0x88be, &[0; 4 + 8], &frame));
     let mut fields = [0; 4 + 12 + 8];
@@ -154,7 +154,7 @@ fn gtp_with_and_without_optional_fields() {
     }
     let long = [gtp(0x30, 0xff, &[], &inner), vec![0; 9]].concat();
     check(LinkType::RAW, &over_udp(2152, &long));
-    // GTP', version 2, an echo, an extension without length, one without end.
+    // No tunnel: GTP', version 2, an echo, an extension of zero length, and one without end.
     for (flags, kind, behind) in [
         (0x20, 0xff, &[][..]),
         (0x50, 0xff, &[]),
@@ -175,7 +175,7 @@ fn gtp_with_and_without_optional_fields() {
     let mut short = gtp(0x30, 0xff, &[], &inner);
     short[3] += 1;
     check_no_tunnel(&over_udp(2152, &short));
-    // Not IP, and IP that does not fit.
+    // The content is not IP, or its IP length exceeds the message.
     check_no_tunnel(&over_udp(2152, &gtp(0x30, 0xff, &[], &[0x25; 60])));
     let mut too_long = inner;
     too_long[2..4].copy_from_slice(&[0x70, 0]);
@@ -200,11 +200,11 @@ fn l2tp_with_and_without_optional_fields() {
             check(LinkType::RAW, &over_udp(1701, &l2tp(flags, fields, &short)));
         }
     }
-    // An answer to a client behind NAT.
+    // An answer to a client behind NAT: only its source port is L2TP's.
     let mut answer = udp(40_000, &l2tp(0, &[0, 1, 0, 2], &frame));
     answer[..2].copy_from_slice(&1701_u16.to_be_bytes());
     check(LinkType::RAW, &carried(17, &answer));
-    // A control message, a reserved bit, version 3, a length beyond the datagram.
+    // No tunnel: a control message, a reserved bit, version 3, and a length beyond the datagram.
     for message in [
         l2tp(0x8000, &[0, 1, 0, 2], &frame),
         l2tp(0x0010, &[0, 1, 0, 2], &frame),
@@ -232,7 +232,7 @@ fn pptp_and_labels_within_gre() {
         LinkType::RAW,
         &pptp([0x30, 0x81], &[0, 9, 0, 1, 0, 0, 0, 7, 0, 0, 0, 6]),
     );
-    // Without a key it belongs to another version.
+    // Without a key, the header is of another version.
     assert_eq!(
         decode(LinkType::RAW, &pptp([0x10, 0x01], &[0, 0, 0, 7])),
         None
@@ -251,7 +251,7 @@ fn a_mirrored_port_within_an_overlay() {
 }
 
 proptest! {
-    /// The packet in a tunnel keeps its own length in every kind of tunnel.
+    /// In every kind of tunnel, the inner packet keeps its own length.
     #[test]
     fn drawn_lengths_survive_each_tunnel(len in 0_usize..1_400, kept in 0_usize..1_400) {
         let inner = ipv4(&[], &tcp(0x18, &[], &vec![b'x'; len]));

@@ -1,8 +1,8 @@
-//! Writers of test captures and packets.
+//! Writers of captures and packets for tests.
 
 use core::net::IpAddr;
 
-/// A byte order to write in.
+/// A byte order for writing.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
     Big,
@@ -44,7 +44,8 @@ pub(super) fn pcap(order: Order, magic: u32, link: u32) -> Vec<u8> {
     file
 }
 
-/// A record of a pcap file: seconds, ticks, length on the wire, bytes.
+/// A record of a pcap file: `s` seconds, `t` ticks, `wire` bytes on the wire, and the captured
+/// `bytes`.
 pub(super) fn pcap_record(order: Order, (s, t): (u32, u32), wire: u32, bytes: &[u8]) -> Vec<u8> {
     let mut record = Vec::new();
     for word in [s, t, bytes.len() as u32, wire] {
@@ -67,7 +68,7 @@ pub(super) fn block(order: Order, kind: u32, body: &[u8]) -> Vec<u8> {
     block
 }
 
-/// A pcapng option, padded.
+/// A pcapng option with its padding.
 pub(super) fn option(order: Order, code: u16, value: &[u8]) -> Vec<u8> {
     let mut option = Vec::new();
     option.extend(order.u16(code));
@@ -116,7 +117,8 @@ pub(super) fn statistics(order: Order, interface: u32, if_drop: u64) -> Vec<u8> 
     block(order, 5, &body)
 }
 
-/// A TCP segment: ports 1000 to 80, seq 1, ack 2, window 500.
+/// A TCP segment from port 1000 to port 80, with sequence number 1, acknowledgement number 2 and
+/// window 500.
 pub(super) fn tcp(flags: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
     assert!(
         options.len().is_multiple_of(4),
@@ -132,7 +134,7 @@ pub(super) fn tcp(flags: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
     segment
 }
 
-/// An IPv4 packet from 10.0.0.1 to 10.0.0.2, with options in whole words.
+/// An IPv4 packet from 10.0.0.1 to 10.0.0.2. The length of the options is a multiple of four bytes.
 pub(super) fn ipv4(options: &[u8], body: &[u8]) -> Vec<u8> {
     let header_len = 20 + options.len();
     let total = (header_len + body.len()) as u16;

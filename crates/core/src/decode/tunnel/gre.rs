@@ -1,4 +1,4 @@
-//! Generic routing encapsulation (GRE), ERSPAN within it, and PPTP's variant.
+//! Generic routing encapsulation (GRE), ERSPAN in it, and PPTP's variant.
 
 use super::{Bytes, content, of_kind};
 use crate::decode::byte_order::ByteOrder;
@@ -8,7 +8,7 @@ const CHECKSUM: u16 = 0x8000;
 const ROUTING: u16 = 0x4000;
 const KEY: u16 = 0x2000;
 const SEQUENCE: u16 = 0x1000;
-/// The acknowledgement number's flag, of version 1 only (RFC 2637 §4.1).
+/// The flag for an acknowledgement number, in version 1 only (RFC 2637 §4.1).
 const ACKNOWLEDGMENT: u16 = 0x0080;
 const VERSION: u16 = 0x0007;
 
@@ -16,7 +16,8 @@ const ERSPAN_II_HEADER: usize = 8;
 const ERSPAN_III_HEADER: usize = 12;
 const ERSPAN_III_SUBHEADER: usize = 8;
 
-/// Returns the packet within RFC 2784's header with the key and the sequence number of RFC 2890.
+/// Returns the packet after a GRE header (RFC 2784) with its optional key and sequence number (RFC
+/// 2890).
 pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     let flags = ByteOrder::Big.u16(bytes, 0)?;
     let kind = ByteOrder::Big.u16(bytes, 2)?;
@@ -44,13 +45,13 @@ pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     }
 }
 
-/// Returns the total length of the fields that are present, one word each.
+/// Returns the total length in bytes of the fields that are present; each is a word of four bytes.
 fn fields<const N: usize>(flags: u16, of: [u16; N]) -> usize {
     4 * of.iter().filter(|&&field| flags & field != 0).count()
 }
 
-/// Returns the packet within a header of version 1: the key, which consists of the payload's length
-/// and the call id, is always present.
+/// Returns the packet after a header of version 1. Its key is always present, and consists of the
+/// payload's length and the call id.
 fn in_pptp<'a>(flags: u16, kind: u16, (bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     if kind != content::PPP || flags & KEY == 0 || flags & (CHECKSUM | ROUTING) != 0 {
         return None;

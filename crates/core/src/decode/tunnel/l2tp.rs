@@ -1,4 +1,4 @@
-//! Layer two tunnelling protocol, version 2 (RFC 2661 §3.1): PPP within UDP.
+//! Layer two tunnelling protocol, version 2 (RFC 2661 §3.1): PPP in UDP.
 
 use super::{Bytes, certain};
 use crate::decode::byte_order::ByteOrder;
@@ -12,7 +12,7 @@ const HAS_OFFSET: u16 = 0x0200;
 const RESERVED: u16 = 0x34f0;
 const VERSION: u16 = 0x000f;
 
-/// Returns the IP packet within a data message.
+/// Returns the IP packet in a data message.
 pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     let flags = ByteOrder::Big.u16(bytes, 0)?;
     if flags & VERSION != 2 || flags & (IS_CONTROL | RESERVED) != 0 {

@@ -24,7 +24,7 @@ const LEVELS: &[Level] = &[
     (284, "SOL_MPTCP", "MPTCP", &[]),
 ];
 
-/// `include/uapi/asm-generic/socket.h`.
+/// Options of `SOL_SOCKET` (`include/uapi/asm-generic/socket.h`).
 const SOCKET: &[Named] = &[
     (1, "SO_DEBUG"),
     (2, "SO_REUSEADDR"),
@@ -108,7 +108,7 @@ const SOCKET: &[Named] = &[
     (83, "SO_PASSRIGHTS"),
 ];
 
-/// `include/uapi/linux/tcp.h`.
+/// Options of `SOL_TCP` (`include/uapi/linux/tcp.h`).
 const TCP: &[Named] = &[
     (1, "TCP_NODELAY"),
     (2, "TCP_MAXSEG"),
@@ -158,7 +158,7 @@ const TCP: &[Named] = &[
     (46, "TCP_DELACK_MAX_US"),
 ];
 
-/// `include/uapi/linux/in.h`.
+/// Options of `SOL_IP` (`include/uapi/linux/in.h`).
 const IP: &[Named] = &[
     (1, "IP_TOS"),
     (2, "IP_TTL"),
@@ -211,7 +211,7 @@ const IP: &[Named] = &[
     (65, "IPT_SO_SET_ADD_COUNTERS"),
 ];
 
-/// `include/uapi/linux/in6.h`.
+/// Options of `SOL_IPV6` (`include/uapi/linux/in6.h`).
 const IPV6: &[Named] = &[
     (1, "IPV6_ADDRFORM"),
     (2, "IPV6_2292PKTINFO"),
@@ -281,7 +281,7 @@ const IPV6: &[Named] = &[
     (78, "IPV6_FREEBIND"),
 ];
 
-/// `include/uapi/linux/udp.h`.
+/// Options of `SOL_UDP` (`include/uapi/linux/udp.h`).
 const UDP: &[Named] = &[
     (1, "UDP_CORK"),
     (100, "UDP_ENCAP"),
@@ -291,7 +291,7 @@ const UDP: &[Named] = &[
     (104, "UDP_GRO"),
 ];
 
-/// `include/uapi/linux/tls.h`.
+/// Options of `SOL_TLS` (`include/uapi/linux/tls.h`).
 const TLS: &[Named] = &[
     (1, "TLS_TX"),
     (2, "TLS_RX"),

@@ -21,6 +21,7 @@ fn option(level: i32, option: i32, bytes: &[u8]) -> SocketCall {
         socket: None,
         before: None,
         after: None,
+        sent: 0,
     }
 }
 
@@ -28,8 +29,7 @@ fn number(level: i32, name: i32, value: i32) -> SocketCall {
     option(level, name, &value.to_ne_bytes())
 }
 
-/// Output equal to that of `strace` 6.1 for these calls, except for timeouts and 4-byte names,
-/// which it does not decode.
+/// Compares with the output of `strace` 6.1, which does not decode timeouts and 4-byte names.
 #[test]
 fn calls_are_written_as_strace_does() {
     let pair = |one: i32, two: i32| [one.to_ne_bytes(), two.to_ne_bytes()].concat();
@@ -166,55 +166,6 @@ fn addresses_are_decoded() {
 }
 
 #[test]
-fn what_the_kernel_made_of_it_is_said() {
-    let told = |call: &SocketCall| call.effect().unwrap_or_default();
-    let mut call = number(6, 1, 1);
-    call.before = Some(0);
-    assert!(told(&call).contains("algorithm off"), "{call:?}");
-    call.before = Some(1);
-    assert!(told(&call).contains("off already"), "{call:?}");
-    // Any value but 0 switches the option on.
-    let call = SocketCall {
-        before: Some(1),
-        ..number(6, 1, -1)
-    };
-    assert!(told(&call).contains("off already"), "{call:?}");
-    let sized = |got| SocketCall {
-        after: Some(got),
-        ..number(1, 7, 100_000)
-    };
-    assert!(told(&sized(200_000)).contains("own overhead"));
-    assert!(told(&sized(150_000)).contains("wmem_max"));
-    assert!(told(&sized(300_000)).contains("minimum"));
-    // A negative size is a very large one; a forced one has no limit.
-    let call = SocketCall {
-        after: Some(425_984),
-        ..number(1, 7, -1)
-    };
-    assert_eq!(call.cut(), Some((-1, 425_984)));
-    let call = SocketCall {
-        after: Some(i64::from(i32::MAX) - 1),
-        ..number(1, 32, 1 << 30)
-    };
-    assert_eq!(call.cut(), None);
-    let listening = |asked, got| {
-        told(&SocketCall {
-            request: Request::Listen(asked),
-            after: Some(got),
-            ..number(6, 1, 1)
-        })
-    };
-    assert!(!listening(5, 5).contains("somaxconn"));
-    assert!(listening(5000, 4096).contains("somaxconn"));
-    assert!(listening(-1, 4096).contains("somaxconn"));
-    let call = SocketCall {
-        result: -92,
-        ..number(6, 1, 1)
-    };
-    assert!(told(&call).contains("does not have the option"));
-}
-
-#[test]
 fn no_bytes_make_it_panic() {
     for level in [0, 1, 6, 41, 99, i32::MIN] {
         for name in -1..90 {
@@ -223,7 +174,7 @@ fn no_bytes_make_it_panic() {
                     let mut call = option(level, name, &vec![fill; len]);
                     for result in [0, -1, -115, i64::MIN] {
                         call.result = result;
-                        let _ = (call.syntax_with_socket(), call.effect());
+                        let _ = call.syntax_with_socket();
                     }
                     let Request::SetOption { value, .. } = &call.request else {
                         continue;

@@ -112,8 +112,8 @@ fn inet6(rest: &[u8]) -> Option<String> {
     ))
 }
 
-/// Returns the path of a Unix address, which ends at its first zero byte; if it begins with one, it
-/// is not a path.
+/// Returns the name of a Unix socket's address. A path ends at the first zero byte. A name that
+/// begins with a zero byte is not a path.
 fn unix(rest: &[u8]) -> Option<String> {
     let path = match rest.split_first()? {
         (0, name) => format!("@{}", whole(name)),

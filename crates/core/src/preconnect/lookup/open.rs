@@ -10,28 +10,29 @@ use crate::observed::time::Timestamp;
 use crate::preconnect::Search;
 use crate::protocol::dns::{Kind, MAX_ADDRESSES, Message};
 
-/// Maximum number of names tried in one lookup: glibc's search list has six, others more.
+/// Maximum number of names tried in one lookup. glibc's search list has six, and those of other
+/// libraries have more.
 const MAX_STEPS: usize = 16;
 /// Maximum number of record types queried for one name: A, AAAA, HTTPS, SVCB.
 const MAX_QUERIES: usize = 4;
-/// Maximum number of further resolvers, in addition to the first, remembered per lookup.
+/// Maximum number of resolvers remembered per lookup in addition to the first.
 const MAX_OTHERS: usize = 3;
-/// Minimum time after which a query is retried: libraries wait for a second and more, the most
-/// impatient resolvers for 376 ms. Whatever comes sooner is a copy.
+/// Minimum time after which a query counts as a retry; an earlier one is a copy. Libraries wait a
+/// second or more, and the fastest resolvers wait 376 ms.
 const SOONEST_RETRY: Duration = Duration::from_millis(250);
-/// The time from which a query with the same question and another id counts as a retry, as from
-/// resolvers that use a new socket for each try.
+/// Minimum time after which a query with the same question and another id counts as a retry. Some
+/// resolvers use a new socket for each attempt.
 const LATE_RETRY: Duration = Duration::from_millis(900);
-/// Maximum time for which an answer is awaited (resolv.conf(5): `timeout` is at most 30).
+/// Maximum time for which a client waits for an answer (resolv.conf(5): `timeout` is at most 30 s).
 const LATEST_RETRY: Duration = Duration::from_secs(31);
-/// Maximum time between A and AAAA queries that are sent together from two sockets.
+/// Maximum time between A and AAAA queries that a client sends together from two sockets.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// Maximum time until the next name of a search list is queried after the previous one was found
-/// not to exist; at the resolver, this includes the round trip to the client.
+/// Maximum time from the answer that a name does not exist to the query for the next name of the
+/// search list. In a capture at the resolver, this includes the round trip to the client.
 const NEXT_NAME: Duration = Duration::from_millis(500);
-/// Response codes of a resolver that cannot answer: SERVFAIL and REFUSED (RFC 1035 §4.1.1).
+/// Response codes of a resolver that could not answer: SERVFAIL and REFUSED (RFC 1035 §4.1.1).
 const FAILURES: [u8; 2] = [2, 5];
-/// Minimum number of labels that names of one search have in common, from the left.
+/// Minimum number of labels, from the left, that all names of one search list have in common.
 const COMMON_LABELS: usize = 2;
 
 /// A lookup in progress.
@@ -40,7 +41,7 @@ pub(super) struct Open {
     pub(super) point: PointId,
     pub(super) client: IpAddr,
     resolver: IpAddr,
-    /// Other resolvers that were asked the same question afterwards.
+    /// Further resolvers that were asked the same question.
     others: Vec<IpAddr>,
     steps: Vec<Step>,
     begin: Timestamp,
@@ -53,7 +54,7 @@ pub(super) struct Open {
     pub(super) searched: Option<Search>,
 }
 
-/// A name that was asked for.
+/// A name that was queried.
 #[derive(Debug)]
 struct Step {
     name: String,
@@ -61,7 +62,7 @@ struct Step {
     queries: Vec<Query>,
 }
 
-/// A question, however often it was sent.
+/// A question and all queries that were sent for it.
 #[derive(Debug)]
 struct Query {
     kind: Kind,
@@ -94,12 +95,13 @@ impl Open {
         self.queries().any(|query| query.answered.is_some())
     }
 
-    /// Returns true if the resolver failed to answer one of the lookup's questions.
+    /// Returns true if the resolver reported for any of the lookup's questions that it could not
+    /// answer.
     pub(super) fn is_failed(&self) -> bool {
         self.queries().any(|query| query.is_failed)
     }
 
-    /// Returns the question that was sent most often, if none of the lookup's questions was
+    /// Returns the question that was sent most often; `None` if any of the lookup's questions was
     /// answered.
     pub(super) fn unanswered(&self) -> Option<Unanswered> {
         let queries = || self.steps.iter().flat_map(|step| &step.queries);
@@ -134,9 +136,9 @@ impl Open {
         }
     }
 
-    /// Takes in a retried query with the same id; returns false if the query is not one.
+    /// Processes a query if it is a retry with the same id; otherwise returns false.
     pub(super) fn take_repetition(&mut self, message: &Message, place: Place) -> bool {
-        // Ids are reused: a query long after the last one belongs to another lookup.
+        // Ids are reused: a query long after the last one with its id belongs to another lookup.
         let is_meant =
             |query: &Query| query.id == message.id && place.at.since(query.last) <= LATEST_RETRY;
         if self.is_used() {
@@ -149,8 +151,8 @@ impl Open {
         true
     }
 
-    /// Takes in a query for the other address family of the same name; returns false if the query
-    /// is not one.
+    /// Processes a query if it is for the other address family of the same name; otherwise returns
+    /// false.
     pub(super) fn take_companion(&mut self, message: &Message, place: Place) -> bool {
         if self.is_used() {
             return false;
@@ -176,8 +178,9 @@ impl Open {
         true
     }
 
-    /// Takes in the same question with another id: over TCP after a truncated answer, or long after
-    /// a query that stayed unanswered. Returns false if the query is neither.
+    /// Processes a query if it repeats a question with another id; otherwise returns false. The
+    /// client repeats it over TCP after a truncated answer, or long after a query that stayed
+    /// unanswered.
     pub(super) fn take_late_repetition(&mut self, message: &Message, place: Place) -> bool {
         if self.is_used() {
             return false;
@@ -201,8 +204,8 @@ impl Open {
         true
     }
 
-    /// Takes in a query for the next name of a search list, sent because the previous name does not
-    /// exist; returns false if the query is not one.
+    /// Processes a query if it is for the next name of a search list, sent because the previous
+    /// name does not exist; otherwise returns false.
     pub(super) fn take_next_name(&mut self, message: &Message, place: Place) -> bool {
         let Some(step) = self.steps.last() else {
             return false;
@@ -218,7 +221,7 @@ impl Open {
         true
     }
 
-    /// Takes in an answer to one of the lookup's queries; returns the addresses that it adds.
+    /// Processes an answer to one of the lookup's queries. Returns the addresses that it adds.
     pub(super) fn take_answer(&mut self, message: &Message, place: Place) -> Option<Vec<IpAddr>> {
         if self.is_used() {
             return None;
@@ -248,15 +251,15 @@ impl Open {
         Some(fresh)
     }
 
-    /// Returns the time that the latest answer took, if its query was sent only once.
+    /// Returns the time until the latest answer, if its query was sent only once.
     pub(super) fn answered_within(&mut self, message: &Message, place: Place) -> Option<Duration> {
         let query = self.query(message, |query| query.id == message.id && query.sends == 1)?;
         let is_first = query.answered.is_none_or(|answered| answered == place.at);
         (is_first && !place.is_stream).then(|| place.at.since(query.first))
     }
 
-    /// Records a connection to one of the lookup's addresses; returns false if there already was
-    /// one.
+    /// Records a connection to one of the lookup's addresses. Returns false if a connection to that
+    /// address was already recorded.
     pub(super) fn use_for(&mut self, address: IpAddr) -> bool {
         let is_new = !self.used.contains(&address);
         if is_new {
@@ -265,7 +268,7 @@ impl Open {
         is_new
     }
 
-    /// Returns the result of the lookup when the connection begins.
+    /// Returns the result of the lookup at the time when the connection begins.
     pub(super) fn conclude(&self) -> Lookup {
         let retried = self.retried();
         let streamed = self.streamed();
@@ -309,7 +312,8 @@ impl Open {
         self.steps.iter().flat_map(|step| &step.queries)
     }
 
-    /// Returns the time between the first and the last sending, over all queries.
+    /// Returns the time from the first query to the last one, for all questions that were sent more
+    /// than once. Overlapping times count once.
     fn retried(&self) -> Duration {
         let repeated = self.queries().filter(|query| query.sends > 1);
         let mut spans: Vec<_> = repeated.map(|query| (query.first, query.last)).collect();
@@ -363,7 +367,7 @@ impl Step {
         }
     }
 
-    /// Returns the time from the first query to the last answer.
+    /// Returns the time from the first query for the name to the last answer.
     fn waited(&self) -> Duration {
         let answers = self.queries.iter().filter_map(|query| query.answered);
         answers
@@ -388,7 +392,7 @@ impl Query {
         }
     }
 
-    /// Records that the query is sent again. Over TCP this does not count as a retry after a loss.
+    /// Records that the question was sent again. Over TCP this is not a retry after a loss.
     fn repeat(&mut self, place: Place) {
         if !place.is_stream && place.at.since(self.last) >= SOONEST_RETRY {
             self.sends += 1;
@@ -396,19 +400,19 @@ impl Query {
         }
     }
 
-    /// Returns true if the name was answered, but it or its address does not exist.
+    /// Returns true if the answer was that the name or its address does not exist.
     fn is_in_vain(&self) -> bool {
         self.answered.is_some() && !self.has_addresses
     }
 
-    /// Returns true if the query was sent again because no answer had come.
+    /// Returns true if the question was sent again because no answer had arrived.
     fn was_lost(&self) -> bool {
         self.sends > 1 && self.answered.is_none_or(|at| at >= self.last)
     }
 }
 
-/// Returns true if two names are the same name with two suffixes of a search list, or with one
-/// suffix and without.
+/// Returns true if two names are one name with different suffixes of a search list, or with and
+/// without a suffix.
 fn is_same_search(one: &str, other: &str) -> bool {
     let (one, other): (Vec<_>, Vec<_>) = (one.split('.').collect(), other.split('.').collect());
     let pairs = |a: &[&str], b: &[&str]| a.iter().zip(b).take_while(|(a, b)| a == b).count();

@@ -1,4 +1,4 @@
-//! Lookups that no connection followed, totalled by resolver.
+//! Lookups after which no connection was opened, summed up by resolver.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -13,38 +13,38 @@ use crate::stats::histogram::Distribution;
 
 /// Maximum number of resolvers distinguished at each observation point.
 const MAX_RESOLVERS: usize = 256;
-/// Maximum number of lookups per resolver whose times are kept individually; the first ones are
-/// kept.
+/// Maximum number of lookups per resolver whose times are kept individually; these are the first
+/// ones.
 const MAX_WAITED: usize = 1024;
-/// Maximum number of packets listed for each kind.
+/// Maximum number of packet numbers kept for each kind of problem.
 const MAX_PACKETS: usize = 6;
 
-/// The lookups at one resolver that no connection followed.
+/// The lookups at one resolver after which no connection was opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Resolved {
     pub(crate) lookups: u64,
     /// Time from the first query to the last answer, for lookups that were answered.
     pub(crate) took: Distribution,
-    /// Time until queries were retried, in lookups that were eventually answered.
+    /// Time until queries were retried, in lookups that were answered in the end.
     pub(crate) retried: Kind,
     /// Time until queries were retried, in lookups that were never answered.
     pub(crate) unanswered: Kind,
     /// Time from a truncated answer to the answer over TCP.
     pub(crate) streamed: Kind,
-    /// Lookups in which the resolver failed (SERVFAIL, REFUSED).
+    /// Lookups that the resolver could not answer (SERVFAIL, REFUSED).
     pub(crate) failed: Kind,
-    /// Waits for answers to queries that were sent only once.
+    /// Waits for answers, in lookups whose queries were sent only once.
     pub(crate) waited: Vec<Waited>,
 }
 
-/// The wait for an answer to queries that were sent only once.
+/// The wait for answers in a lookup whose queries were sent only once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waited {
     pub(crate) took: Duration,
-    /// Number of names queried, one after another.
+    /// Number of names that were queried one after another.
     pub(crate) names: u32,
     pub(crate) packets: PacketRange,
-    /// Fingerprints of the name and of its domain (the name's last two labels).
+    /// Fingerprints of the name, and of its domain (its last two labels).
     pub(crate) name: u64,
     pub(crate) domain: u64,
 }
@@ -65,7 +65,7 @@ pub(super) struct Resolvers {
 }
 
 impl Resolvers {
-    /// Takes in a completed lookup, unless a connection followed it.
+    /// Processes a completed lookup, unless a connection was opened after it.
     pub(super) fn add_lookup(&mut self, open: &Open) {
         let key = (open.point, open.resolver());
         let has_room = self.list.len() < MAX_RESOLVERS || self.list.contains_key(&key);
@@ -74,19 +74,20 @@ impl Resolvers {
         }
         let unanswered = open.unanswered();
         if unanswered.is_none() && !open.is_answered() {
-            // The question was asked once, and may be answered after the capture's end.
+            // The question was sent only once, and may be answered after the capture's end.
             return;
         }
         let resolved = self.list.entry(key).or_default();
         resolved.add_lookup(&open.conclude(), unanswered, open.is_failed());
     }
 
-    /// Iterates over the resolvers that were asked.
+    /// Iterates over the resolvers that were queried.
     pub(super) fn resolvers(&self) -> impl Iterator<Item = IpAddr> {
         self.list.keys().map(|&(_, resolver)| resolver)
     }
 
-    /// Returns the lookups by resolver, at the observation point that saw most of them.
+    /// Returns the lookups by resolver. Of several observation points, the one that saw most
+    /// lookups is used.
     pub(super) fn by_address(self, shows_answers: bool) -> BTreeMap<IpAddr, Resolved> {
         let mut list: BTreeMap<IpAddr, Resolved> = BTreeMap::new();
         for ((_, resolver), mut resolved) in self.list {

@@ -1,5 +1,5 @@
-//! Heads of messages: the first line, the fields that determine where a message ends, and those
-//! that serve as evidence (RFC 9112 §3 to §6).
+//! Heads of messages (RFC 9112 §3 to §6): the first line, the fields that determine where a message
+//! ends, and the fields that serve as evidence.
 
 use core::mem::MaybeUninit;
 
@@ -10,15 +10,15 @@ use super::{Framing, Head, MAX_TARGET, RequestLine, Role, fingerprint, origin, t
 /// Maximum number of header fields per head.
 const MAX_FIELDS: usize = 100;
 
-/// Content types of bodies on which a certificate's validity depends.
+/// Content types of OCSP responses, certificate revocation lists and certificates.
 const REVOCATIONS: [&[u8]; 3] = [
     b"application/ocsp-response",
     b"application/pkix-crl",
     b"application/pkix-cert",
 ];
 
-/// Content types of bodies whose parts are sent as events occur (HTML's server-sent events, camera
-/// frames, lines of watches, gRPC).
+/// Content types of bodies whose parts are sent when events occur: server-sent events, camera
+/// frames, watches with one event per line, and gRPC.
 const STREAMS: [&[u8]; 6] = [
     b"text/event-stream",
     b"multipart/x-mixed-replace",
@@ -28,17 +28,17 @@ const STREAMS: [&[u8]; 6] = [
     b"application/grpc",
 ];
 
-/// A head, where its body ends, and the number of bytes in the head.
+/// A head, the end of its body, and the length of the head in bytes.
 pub(super) type Whole = (Head, Framing, usize);
 
-/// Reads the head at the beginning of `bytes`, including its empty line; `None` if the empty line
-/// is missing, or if this is not HTTP/1.x. Lines that are no fields are skipped.
+/// Reads the head at the beginning of `bytes`, including its empty line. `None` if the empty line
+/// is missing, or if this is not HTTP/1.x. Malformed field lines are skipped.
 pub(super) fn read(role: Role, bytes: &[u8]) -> Option<Whole> {
     let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let mut config = httparse::ParserConfig::default();
     config.ignore_invalid_headers_in_requests(true);
     config.ignore_invalid_headers_in_responses(true);
-    // Clients heed such fields too, among them those that frame the message.
+    // Clients accept fields with such spaces too, even fields that determine the framing.
     config.allow_spaces_after_header_name_in_responses(true);
     let (mut request, mut response) = (Request::new(&mut []), Response::new(&mut []));
     let parsed = match role {
@@ -66,7 +66,7 @@ pub(super) fn read(role: Role, bytes: &[u8]) -> Option<Whole> {
     Some((head, framing, len))
 }
 
-/// Content of a head's lines so far.
+/// The content of the lines of a head that were read so far.
 #[derive(Debug, Default)]
 struct Reading {
     head: Head,
@@ -91,7 +91,7 @@ impl Reading {
             fingerprint: fingerprint(target.as_bytes()),
             ..RequestLine::new(method, kept)
         });
-        // A proxy gets requests for all origins on one connection (RFC 9112 §3.2.2).
+        // A proxy receives requests for all origins on one connection (RFC 9112 §3.2.2).
         self.is_to_proxy = target.starts_with("http://");
     }
 
@@ -141,7 +141,7 @@ impl Reading {
             None => Framing::UntilClose,
         };
         let framing = match head.status {
-            // RFC 9112 §6.3: which responses have no body.
+            // These responses have no body (RFC 9112 §6.3).
             Some(100..200 | 204 | 304) => Framing::Empty,
             _ if self.is_chunked => Framing::Chunked,
             _ => length,
@@ -160,7 +160,7 @@ impl Reading {
     }
 }
 
-/// Returns the value of a string that consists only of digits (RFC 9110 §8.6).
+/// Returns the number in a string of digits; `None` if it has other characters (RFC 9110 §8.6).
 fn number(digits: &[u8]) -> Option<u64> {
     let append = |number: u64, digit: &u8| {
         let digit = u64::from(digit.wrapping_sub(b'0'));
@@ -171,12 +171,12 @@ fn number(digits: &[u8]) -> Option<u64> {
     number.filter(|_| !digits.is_empty())
 }
 
-/// Returns true if `text` equals `word`, which is in lower case, ignoring case.
+/// Returns true if `text` equals `word` when case is ignored; `word` is in lower case.
 #[inline]
 fn is<const N: usize>(text: &[u8], word: &[u8; N]) -> bool {
     let case = |letter: u8| u8::from(letter.is_ascii_lowercase()) << 5;
     let agrees = |(byte, letter): (&u8, &u8)| byte | case(*letter) == *letter;
-    // Arrays of one known length are compared many bytes at a time.
+    // The compiler compares arrays of the same known length many bytes at a time.
     let text: Result<&[u8; N], _> = text.try_into();
     text.is_ok_and(|text| {
         text.iter()
@@ -189,7 +189,7 @@ fn has_token<const N: usize>(list: &[u8], token: &[u8; N]) -> bool {
     items(list).any(|item| is(item, token))
 }
 
-/// Iterates over the members of a list (RFC 9110 §5.6.1).
+/// Iterates over the elements of a list in a field's value (RFC 9110 §5.6.1).
 fn items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }

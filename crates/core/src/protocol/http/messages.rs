@@ -1,13 +1,13 @@
-//! The messages of one direction, byte by byte.
+//! The messages of one direction, parsed byte by byte.
 
 use memchr::memchr;
 
 use super::{Framing, Head, Role, begins_message, head};
 use crate::protocol::{Step, skip};
 
-/// Maximum length of a head that is kept; a longer one is not plausible HTTP.
+/// Maximum length of a head that is kept, in bytes. A longer one is not plausible HTTP.
 const MAX_HEAD: usize = 64 * 1024;
-/// Maximum length of a chunk-size line, its extensions included.
+/// Maximum length of a chunk-size line in bytes, including its extensions.
 const MAX_CHUNK_LINE: usize = 256;
 
 /// The messages of one direction.
@@ -23,17 +23,17 @@ enum State {
     /// Between messages, where stray CRLF are skipped (RFC 9112 §2.2).
     Between,
     Head,
-    /// In a body, with the number of remaining bytes.
+    /// In a body; contains the number of remaining bytes.
     Length(u64),
     /// Collecting a chunk-size line in `head`.
     ChunkSize,
-    /// In a chunk, with the number of remaining bytes, its CRLF included.
+    /// In a chunk; contains the number of remaining bytes, including its CRLF.
     Chunk(u64),
     /// Collecting the trailer section in `head`.
     Trailer,
     /// In a body that lasts until the connection closes.
     UntilClose,
-    /// Before the message's end, which is the next step.
+    /// After the message's last byte. The next step is the end of the message.
     Ending,
     Lost,
 }
@@ -47,7 +47,7 @@ impl Messages {
         }
     }
 
-    /// Starts over at a message's first byte.
+    /// Starts over at the first byte of a message.
     pub(crate) fn reset(&mut self) {
         self.state = State::Between;
         self.head = Vec::new();
@@ -57,8 +57,8 @@ impl Messages {
         self.state == State::Lost
     }
 
-    /// Returns how many of the body bytes announced by the current message are still to come, if
-    /// its length was given.
+    /// Returns the number of body bytes of the current message that are still to come; `None` if
+    /// the message does not announce its length.
     pub(crate) fn awaited_bytes(&self) -> Option<u64> {
         match self.state {
             State::Length(left) => Some(left),
@@ -66,13 +66,13 @@ impl Messages {
         }
     }
 
-    /// Returns true if the message in progress ends with the connection.
+    /// Returns true if the current message lasts until the connection ends.
     pub(crate) fn ends_with_connection(&self) -> bool {
         self.state == State::UntilClose
     }
 
-    /// Skips `length` bytes in one go if all of them are within the body and do not end it; returns
-    /// true if so.
+    /// Skips `length` bytes at once if all of them are in the body and do not end it. Returns true
+    /// if they were skipped.
     pub(crate) fn pass(&mut self, length: u64) -> bool {
         match &mut self.state {
             State::Length(left) | State::Chunk(left) if *left > length => {
@@ -89,8 +89,8 @@ impl Messages {
         self.state = State::Ending;
     }
 
-    /// Continues with `bytes`, whose captured part is consumed from the front step by step;
-    /// `missing` uncaptured bytes follow.
+    /// Continues with `bytes` and then `missing` bytes that were not captured. Each step removes
+    /// what it consumed from both.
     pub(crate) fn step(&mut self, bytes: &mut &[u8], missing: &mut u64) -> Step {
         loop {
             match self.state {
@@ -172,7 +172,7 @@ impl Messages {
         Some(Step::Began)
     }
 
-    /// Takes bytes up to the head's empty line; most heads come in one piece.
+    /// Consumes bytes up to and including the head's empty line. Most heads arrive in one piece.
     fn read_head(&mut self, bytes: &mut &[u8]) -> Option<Step> {
         if self.head.is_empty()
             && let Some((head, framing, len)) = head::read(self.role, bytes)
@@ -210,7 +210,7 @@ impl Messages {
         Step::Head(head)
     }
 
-    /// Reads `chunk-size [ext] CRLF` (RFC 9112 §7.1), and the CRLF before it; returns false if they
+    /// Reads `chunk-size [ext] CRLF` (RFC 9112 §7.1), and the CRLF before it. Returns false if they
     /// are malformed.
     fn read_chunk_size(&mut self, bytes: &mut &[u8]) -> bool {
         let Some(line) = self.take_line(bytes) else {
@@ -230,7 +230,7 @@ impl Messages {
         else {
             return false;
         };
-        // The chunk's own CRLF counts with it.
+        // The chunk's CRLF of two bytes is counted with the chunk.
         self.state = match size {
             0 => State::Trailer,
             size => State::Chunk(size.saturating_add(2)),
@@ -248,7 +248,8 @@ impl Messages {
         true
     }
 
-    /// Takes one line with its newline, or stores the available bytes and returns `None`.
+    /// Consumes one line with its newline. If the newline has not arrived, stores the available
+    /// bytes and returns `None`.
     fn take_line(&mut self, bytes: &mut &[u8]) -> Option<Vec<u8>> {
         let Some(newline) = memchr(b'\n', bytes) else {
             self.head.extend_from_slice(bytes);

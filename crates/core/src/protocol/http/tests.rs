@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::protocol::Step;
 
-/// Feeds `input` cut at `cuts` and lists the steps as short words.
+/// Passes `input` to a parser in the pieces between `cuts`, and lists the steps as short words.
 fn steps(role: Role, input: &[u8], cuts: &[usize]) -> Vec<String> {
     let mut messages = Messages::new(role);
     let mut words = Vec::new();

@@ -1,20 +1,21 @@
-//! HPACK (RFC 7541): as much of a field section as is needed to read the request and the status,
-//! and the dynamic table required for it.
+//! HPACK (RFC 7541): the part of a field section that contains the request or the status, and the
+//! dynamic table that is needed to decode it.
 
 use std::collections::VecDeque;
 
 use super::huffman;
 
-/// The size of a dynamic table until a SETTINGS frame changes it (RFC 9113 §6.5.2), and the maximum
-/// size supported here.
+/// The size in bytes of a dynamic table until a SETTINGS frame changes it (RFC 9113 §6.5.2), and
+/// the maximum size supported here.
 const DEFAULT_TABLE: usize = 4096;
 const LARGEST_TABLE: usize = 64 * 1024;
-/// Size of an entry in addition to its name and value (RFC 7541 §4.1).
+/// Size in bytes that an entry has in addition to its name and value (RFC 7541 §4.1).
 const ENTRY_OVERHEAD: usize = 32;
-/// Maximum length of a path that is kept for the report.
+/// Maximum length of a path that is kept for the report, in bytes.
 const MAX_PATH: usize = 256;
 
-/// Entries of the static table that are used here (RFC 7541, appendix A): 1 to 14.
+/// Entries 1 to 14 of the static table (RFC 7541, appendix A), which contain the request and the
+/// status.
 const TELLING: [(&[u8], &[u8]); 14] = [
     (b":authority", b""),
     (b":method", b"GET"),
@@ -31,8 +32,8 @@ const TELLING: [(&[u8], &[u8]); 14] = [
     (b":status", b"404"),
     (b":status", b"500"),
 ];
-/// Names of the other entries of the static table: an entry of the dynamic table may refer to one,
-/// and its length counts.
+/// Names of the other entries of the static table. A new entry of the dynamic table may use such a
+/// name, whose length counts for the table's size.
 #[rustfmt::skip]
 const NAMES: [&str; 47] = [
     "accept-charset", "accept-encoding", "accept-language", "accept-ranges", "accept", "access-
@@ -63,7 +64,7 @@ pub(crate) struct Decoder {
     table: VecDeque<Entry>,
     size: usize,
     limit: usize,
-    /// True if something was missed or invalid: the table is no longer known.
+    /// True after a missed or invalid section. The table is then unknown.
     is_broken: bool,
 }
 
@@ -85,7 +86,7 @@ impl Decoder {
         self.table = VecDeque::new();
     }
 
-    /// Decodes a field section. `None` if its content cannot be determined.
+    /// Decodes a field section; `None` if its content cannot be determined.
     pub(crate) fn decode(&mut self, block: &[u8]) -> Option<Fields> {
         if self.is_broken {
             return None;
@@ -101,7 +102,7 @@ impl Decoder {
         Some(fields)
     }
 
-    /// Decodes one representation (RFC 7541 §6).
+    /// Decodes one field (RFC 7541 §6).
     fn field(&mut self, rest: &mut &[u8], fields: &mut Fields) -> Option<()> {
         let first = *rest.first()?;
         if first & 0x80 != 0 {
@@ -228,7 +229,7 @@ mod tests {
             .collect()
     }
 
-    /// RFC 7541, appendix C.4: three requests on one connection.
+    /// The three requests of RFC 7541, appendix C.4, on one connection.
     #[test]
     fn requests_with_huffman_coding() {
         let mut decoder = Decoder::default();
@@ -248,7 +249,7 @@ mod tests {
         assert_eq!((decoder.table.len(), decoder.size), (3, 164));
     }
 
-    /// RFC 7541, appendix C.6: responses through a table of 256 bytes.
+    /// The responses of RFC 7541, appendix C.6, with a table of 256 bytes.
     #[test]
     fn responses_that_evict() {
         let mut decoder = Decoder {

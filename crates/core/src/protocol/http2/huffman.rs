@@ -1,8 +1,8 @@
 //! HPACK's Huffman code (RFC 7541 §5.2, appendix B).
 
 /// The length of each symbol's code, in bits; the last symbol is EOS. The code is canonical: codes
-/// of one length are consecutive in the order of symbols, and continue after those of the previous
-/// length.
+/// of one length are consecutive in the order of symbols, and continue after the codes of the
+/// previous length.
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
@@ -29,7 +29,7 @@ const EOS: u16 = 256;
 /// The code in the form needed for decoding: the symbols by length, and where each length begins.
 struct Code {
     symbols: [u16; 257],
-    /// First code of each length, and the index where its symbols begin.
+    /// The first code of each length, and the index of its first symbol.
     first: [(u32, usize); LONGEST + 2],
 }
 
@@ -81,7 +81,8 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
         text.push(symbol as u8);
         (code, length) = (0, 0);
     }
-    // Padding: the most significant bits of EOS, all ones, fewer than eight.
+    // Padding consists of the most significant bits of EOS, which are all ones, and has fewer than
+    // eight bits.
     (length < 8 && code == (1 << length) - 1).then_some(text)
 }
 
@@ -108,7 +109,7 @@ mod tests {
             .collect()
     }
 
-    /// RFC 7541, appendix C.4 and C.6.
+    /// The examples of RFC 7541, appendix C.4 and C.6.
     #[test]
     fn the_rfc_s_examples() {
         let cases = [

@@ -1,4 +1,4 @@
-//! Packets of one QUIC flow, by their headers.
+//! Packets of one QUIC flow, read from their headers.
 
 use core::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::observed::side::{PerSide, Side};
 use crate::observed::time::Timestamp;
 use crate::stats::sample::Sample;
 
-/// Minimum length of the client's datagrams with an Initial (RFC 9000 §14.1).
+/// Minimum UDP payload of a client's datagram with an Initial, in bytes (RFC 9000 §14.1).
 const LEAST_INITIAL: u16 = 1200;
-/// Minimum length of the destination connection id that the client initially chooses (RFC 9000
-/// §7.2).
+/// Minimum length in bytes of the destination connection id that the client chooses at first (RFC
+/// 9000 §7.2).
 const LEAST_ID: usize = 8;
-/// The port number below which no client sends (RFC 6335 §6).
+/// The lowest port number from which clients send (RFC 6335 §6).
 const SERVERS_PORTS: u16 = 1024;
 
 /// A flow that began with a client's Initial.
@@ -40,34 +40,34 @@ pub(crate) struct Flow {
     spin: Spin,
 }
 
-/// Packets that one end sent.
+/// The number and size of what one end sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     pub(crate) datagrams: u64,
     pub(crate) bytes: u64,
 }
 
-/// The handshake's steps.
+/// Progress of the handshake.
 #[derive(Clone, Copy, Debug, Default)]
 struct Opening {
-    /// The client's Initials since the server last sent anything: time of the last one, and their
-    /// number.
+    /// Time of the last Initial that the client sent since the server last sent anything, and the
+    /// number of such Initials.
     asked: Option<Timestamp>,
     asks: u32,
-    /// Time of the server's first Initial or Handshake packet, and the time from the client's
-    /// Initial to it.
+    /// Time of the server's first Initial or Handshake packet, the time from the client's Initial
+    /// to the server's answer, and the time from that answer to the client's next packet.
     answered: Option<Timestamp>,
     to_server: Option<Duration>,
     to_client: Option<Duration>,
-    /// Time of the client's first packet with a short header, when the client has all keys.
+    /// Time of the client's first packet with a short header. The client then has all keys.
     end: Option<Timestamp>,
     /// Number of Initials that the client retransmitted before any answer.
     repeated: u32,
 }
 
 impl Flow {
-    /// Creates a flow if the datagram can only be a client's first Initial: a server's looks the
-    /// same except for its port and the packets coalesced with it.
+    /// Creates a flow if the datagram can only be a client's first Initial. A server's Initial
+    /// differs only in its port and the packets coalesced with it.
     pub(crate) fn begin(datagram: &Datagram, payload: &[u8], stream: Option<u32>) -> Option<Self> {
         if datagram.payload_len < LEAST_INITIAL {
             return None;
@@ -110,7 +110,7 @@ impl Flow {
         Some(flow)
     }
 
-    /// Takes in a datagram of the flow.
+    /// Processes a datagram of the flow.
     pub(crate) fn observe_datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
         let by = if datagram.direction == self.toward_server {
             Side::Client
@@ -135,7 +135,7 @@ impl Flow {
                 self.spin.observe(by, spin, at);
             }
             Packet::Initial { .. } if by == Side::Client => {
-                // A negotiated version, or the previous one.
+                // The version changes if it was negotiated.
                 self.version = version.unwrap_or(self.version);
                 self.opening.ask(at);
             }
@@ -155,7 +155,7 @@ impl Flow {
         }
     }
 
-    /// Returns the time from the first Initial to the client's first packet under its final keys.
+    /// Returns the time from the first Initial to the client's first packet with a short header.
     pub(crate) fn handshake(&self) -> Option<Duration> {
         Some(self.opening.end?.since(self.first))
     }
@@ -181,14 +181,14 @@ impl Flow {
             .is_believable(whole.map(|(one, other)| one + other))
     }
 
-    /// Returns the round trips measured by the spin bit: to the client and to the server.
+    /// Returns the round trips measured with the spin bit, to the client and to the server.
     pub(crate) fn spin_trips(&self) -> [&Sample; 2] {
         [&self.spin.to_client, &self.spin.to_server]
     }
 }
 
 impl Opening {
-    /// Takes in the client's Initial, which counts as a request until the server has answered.
+    /// Processes a client's Initial. It counts as a request until the server has answered.
     fn ask(&mut self, at: Timestamp) {
         if self.answered.is_some() {
             self.advance(Side::Client, at);
@@ -199,8 +199,8 @@ impl Opening {
         self.asked = Some(at);
     }
 
-    /// Takes in a packet in which the server asks the client to start over: this costs a round
-    /// trip, too.
+    /// Processes a Retry or Version Negotiation packet. It makes the client start over, which costs
+    /// a round trip too.
     fn turn_back(&mut self, at: Timestamp) {
         self.time_server(at);
         self.asks = 0;
@@ -219,8 +219,8 @@ impl Opening {
         }
     }
 
-    /// Measures the server's answer. A retransmitted Initial measures nothing, because either copy
-    /// may have been answered.
+    /// Measures the time until the server's answer. It is not measured after a retransmitted
+    /// Initial, because the answer may be to either copy.
     fn time_server(&mut self, at: Timestamp) {
         let took = self
             .asked

@@ -1,8 +1,9 @@
-//! Headers of packets, as far as they are readable without keys.
+//! Packet headers, as far as they are readable without keys.
 
-/// Maximum number of packets in a datagram; handshakes do not have more.
+/// Maximum number of packets in a datagram. Handshakes do not have more.
 const MAX_COALESCED: usize = 8;
-/// Maximum length of a connection id: longer ones are dropped in these versions (RFC 9000 §17.2).
+/// Maximum length of a connection id in bytes. These versions drop packets with a longer one (RFC
+/// 9000 §17.2).
 const MAX_ID: usize = 20;
 
 /// QUIC versions whose packet types are known.
@@ -10,14 +11,14 @@ const MAX_ID: usize = 20;
 pub(crate) enum Version {
     /// Version 1 and the drafts that led to it (RFC 9000 §17.2).
     One,
-    /// Version 2 (RFC 9369 §3.2): the same with different type bits.
+    /// Version 2 (RFC 9369 §3.2): like version 1, with different type bits.
     Two,
 }
 
 /// A packet, identified by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packet {
-    /// An Initial, with the length of its destination connection id.
+    /// An Initial packet.
     Initial {
         /// Length of the destination connection id in bytes.
         destination_id: usize,
@@ -26,7 +27,7 @@ pub(crate) enum Packet {
     Handshake,
     Retry,
     VersionNegotiation,
-    /// Short header: 1-RTT, with its latency spin bit (RFC 9000 §17.4).
+    /// A 1-RTT packet, which has a short header and the latency spin bit (RFC 9000 §17.4).
     OneRtt {
         /// Value of the spin bit.
         spin: bool,
@@ -44,7 +45,7 @@ impl Version {
     }
 }
 
-/// Returns the version number of a datagram that begins with a long header; 0 is Version
+/// Returns the version number of a datagram that begins with a long header. 0 means Version
 /// Negotiation (RFC 8999 §5.1, §6).
 pub(crate) fn version(payload: &[u8]) -> Option<u32> {
     let (&first, rest) = payload.split_first()?;
@@ -68,7 +69,7 @@ pub(crate) fn packets(mut datagram: &[u8], mut each: impl FnMut(Packet)) {
 fn packet(datagram: &[u8]) -> Option<(Packet, &[u8])> {
     let (&first, rest) = datagram.split_first()?;
     if first & 0x80 == 0 {
-        // RFC 9000 §17.3: a short header takes the rest of the datagram.
+        // A packet with a short header extends to the end of the datagram (RFC 9000 §17.3).
         let spin = first & 0x20 != 0;
         return (first & 0x40 != 0).then_some((Packet::OneRtt { spin }, &[]));
     }
@@ -84,7 +85,7 @@ fn packet(datagram: &[u8]) -> Option<(Packet, &[u8])> {
         return None;
     }
     let bits = (first >> 4) & 3;
-    // RFC 9369 §3.2 rotates the types by one.
+    // RFC 9369 §3.2 adds one to the type bits of version 1, modulo 4.
     let kind = match version {
         Version::One => bits,
         Version::Two => bits.wrapping_sub(1) & 3,
@@ -102,13 +103,14 @@ fn packet(datagram: &[u8]) -> Option<(Packet, &[u8])> {
     }
 }
 
-/// Reads a connection id with its length before it.
+/// Reads a connection id after its length, and returns the bytes that follow it.
 fn id(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&len, rest) = bytes.split_first()?;
     rest.split_at_checked(usize::from(len))
 }
 
-/// Returns the bytes after a packet whose length field comes next; empty if the capture cut it.
+/// Returns the bytes after a packet whose length field is at the beginning of `bytes`. Empty if the
+/// capture cut the packet.
 fn body(bytes: &[u8]) -> Option<&[u8]> {
     let (len, rest) = integer(bytes)?;
     let len = usize::try_from(len).ok()?;
@@ -135,7 +137,7 @@ mod tests {
         list
     }
 
-    /// A long header of version 1 with ids of 8 and 0 bytes.
+    /// A long header of version 1, with connection ids of 8 and 0 bytes.
     fn long(kind: u8, rest: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0xc0 | (kind << 4), 0, 0, 0, 1, 8];
         bytes.extend([7; 8]);
@@ -157,7 +159,8 @@ mod tests {
 
     #[test]
     fn coalesced_packets_are_told_apart() {
-        // Token of 2 bytes, then 3 bytes of packet; Handshake of 2 bytes.
+        // An Initial with a token of 2 bytes and 3 bytes of packet, then a Handshake packet of 2
+        // bytes.
         let mut datagram = long(0, &[2, 0, 0, 3, 0, 0, 0]);
         datagram.extend(long(2, &[2, 0, 0]));
         datagram.extend([0x60, 1, 2, 3]);
@@ -165,7 +168,7 @@ mod tests {
         let last = Packet::OneRtt { spin: true };
         assert_eq!(all(&datagram), [initial, Packet::Handshake, last]);
         for len in 0..datagram.len() {
-            // However it is cut, the result is a prefix of that.
+            // At every cut, the result is a prefix of the full result.
             let told = all(&datagram[..len]);
             assert!(told.len() <= 3, "{told:?}");
         }

@@ -1,9 +1,9 @@
-//! The latency spin bit: a square wave with the round trip for a half-period.
+//! The latency spin bit: a square wave whose half-period is the round trip.
 //!
-//! The client inverts the received bit, the server repeats it (RFC 9000 §17.4). The time from an
-//! edge to the next one of the other direction is a round trip from the observation point to one
-//! end, including the time before the end sent (RFC 9312 §4.2). Either end may turn the bit off or
-//! send noise.
+//! The client inverts the bit that it received, and the server repeats it (RFC 9000 §17.4). The
+//! time from an edge in one direction to the next edge in the other is a round trip from the
+//! observation point to one end. It includes the time before that end sent a packet (RFC 9312
+//! §4.2). Either end may turn the bit off or send random values.
 
 use core::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::stats::sample::Sample;
 
 /// Minimum number of edges in each direction for the bit to count as spinning.
 const LEAST_EDGES: u32 = 3;
-/// Maximum difference between the numbers of edges in the two directions: noise makes edges of its
-/// own.
+/// Maximum difference between the numbers of edges in the two directions. Random values make
+/// additional edges in one direction.
 const MOST_UNLIKE: u32 = 2;
 
-/// Spin bit of one flow.
+/// The spin bit of one flow.
 #[derive(Debug, Default)]
 pub(super) struct Spin {
     client: Wave,
@@ -27,7 +27,7 @@ pub(super) struct Spin {
     pub(super) to_client: Sample,
 }
 
-/// Spin bit of one direction.
+/// The spin bit of one direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wave {
     value: Option<bool>,
@@ -36,7 +36,7 @@ struct Wave {
 }
 
 impl Wave {
-    /// Takes in the bit of a packet; returns true if it changed.
+    /// Processes the bit of a packet. Returns true if it changed.
     fn observe(&mut self, spin: bool, at: Timestamp) -> bool {
         let is_edge = self
             .value
@@ -51,10 +51,11 @@ impl Wave {
 }
 
 impl Spin {
-    /// Takes in a 1-RTT packet of the client or of the server.
+    /// Processes a 1-RTT packet of the client or of the server.
     pub(super) fn observe(&mut self, by: Side, spin: bool, at: Timestamp) {
         if by == Side::Client {
-            // The client inverts the bit: its edge answers the server's edge to the other value.
+            // The client inverts the bit, so its edge answers the server's edge to the opposite
+            // value.
             if self.client.observe(spin, at)
                 && self.server.value == Some(!spin)
                 && let Some(edge) = self.server.edge.take()
@@ -69,8 +70,9 @@ impl Spin {
         }
     }
 
-    /// Returns true if the spin bit is usable: both directions change, about equally often, and not
-    /// faster than `floor`, the path's round trip according to the handshake.
+    /// Returns true if the spin bit is usable: both directions have about the same number of edges,
+    /// and the median round trip is at least half of `floor`, the path's round trip according to
+    /// the handshake.
     pub(super) fn is_believable(&self, floor: Option<Duration>) -> bool {
         let (client, server) = (self.client.edges, self.server.edges);
         let turns = client.min(server) >= LEAST_EDGES && client.abs_diff(server) <= MOST_UNLIKE;

@@ -1,5 +1,5 @@
-//! Recordings of real connections (aioquic 1.3, a relay of 10 ms each way
-//! between the capture and the server).
+//! Tests with recordings of real connections (aioquic 1.3). A relay between the capture and the
+//! server delays each direction by 10 ms.
 
 use core::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::observed::side::PerSide;
 const HANDSHAKE: &[u8] = include_bytes!("../../../tests/quic/handshake.pcap");
 const RETRY: &[u8] = include_bytes!("../../../tests/quic/retry.pcap");
 
-/// Ethernet, IPv4 without options, UDP.
+/// Length in bytes of the headers of Ethernet, IPv4 without options, and UDP.
 const HEADERS: usize = 14 + 20 + 8;
 
-/// Returns the flows in a recording, of which only packets with the numbers that `counts` accepts
-/// are used, each cut to `snap` bytes.
+/// Returns the flows in a recording. Only packets whose numbers `counts` accepts are used, and each
+/// is cut to `snap` bytes.
 fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<Flow>> {
     let mut flows = Flows::new(flow::hasher(1));
     let mut closed = Vec::new();
@@ -51,7 +51,8 @@ fn rounded_ms(duration: Option<Duration>) -> Option<u128> {
 
 #[test]
 fn a_handshake_is_timed_to_the_clients_first_packet_under_its_final_keys() {
-    // Packet 1 is the Initial, 2 the server's flight, 3 all of the client's.
+    // Packet 1 is the Initial, packet 2 the server's flight, and packet 3 the client's whole
+    // flight.
     let flow = only(HANDSHAKE);
     assert_eq!(flow.version, 1);
     assert_eq!(rounded_ms(flow.to_server()), Some(28));

@@ -3,7 +3,7 @@
 use super::{CLIENT_HELLO, SERVER_HELLO};
 use crate::observed::side::Side;
 
-/// The random value that identifies a HelloRetryRequest among ServerHellos: the SHA-256 of
+/// The random value that marks a ServerHello as a HelloRetryRequest: the SHA-256 of
 /// "HelloRetryRequest" (RFC 8446 §4.1.3).
 const RETRY: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
@@ -11,7 +11,7 @@ const RETRY: [u8; 32] = [
 ];
 /// TLS 1.3 in a version field.
 pub(crate) const TLS_1_3: u16 = 0x0304;
-/// Maximum length of a server name that is kept (RFC 1035 §2.3.4).
+/// Maximum length in bytes of a server name that is kept (RFC 1035 §2.3.4).
 const LONGEST_NAME: usize = 255;
 
 /// Extensions that are read (IANA's registry of TLS ExtensionType values).
@@ -27,15 +27,15 @@ mod extension {
 /// Content of a hello.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hello {
-    /// The highest version offered, or the one chosen.
+    /// The highest version offered (ClientHello), or the one chosen (ServerHello).
     pub(crate) version: u16,
     /// True for a HelloRetryRequest.
     pub(crate) is_retry: bool,
-    /// True if there is a session identifier or a ticket for resumption, or a pre-shared key that
-    /// is offered or was chosen.
+    /// True if the hello contains a session identifier, a ticket for resumption, or a pre-shared
+    /// key that is offered or was chosen.
     pub(crate) resumes: bool,
     pub(crate) server_name: Option<String>,
-    /// True if HTTP/2 is offered or chosen.
+    /// True if HTTP/2 is offered or chosen (ALPN).
     pub(crate) has_http2: bool,
     pub(crate) has_early_data: bool,
 }
@@ -83,7 +83,7 @@ fn client(body: &mut Reader<'_>) -> Option<Hello> {
     if !body.0.is_empty() {
         hello.extend(Reader(body.vector(2)?), Side::Client)?;
     }
-    // In TLS 1.3 the identifier serves only compatibility with middleboxes (§D.4).
+    // In TLS 1.3 the session identifier serves only compatibility with middleboxes (§D.4).
     hello.resumes |= has_session && hello.version < TLS_1_3;
     Some(hello)
 }
@@ -112,7 +112,7 @@ fn server_name(mut body: Reader<'_>) -> Option<String> {
     is_name.then(|| String::from_utf8_lossy(name).into_owned())
 }
 
-/// Returns true if `h2` is in the list (RFC 7301 §3.1).
+/// Returns true if the ALPN list contains `h2` (RFC 7301 §3.1).
 fn offers_http2(mut body: Reader<'_>) -> bool {
     let Some(list) = body.vector(2) else {
         return false;
@@ -121,14 +121,15 @@ fn offers_http2(mut body: Reader<'_>) -> bool {
     core::iter::from_fn(|| list.vector(1)).any(|name| name == b"h2")
 }
 
-/// Returns the highest version of a list; GREASE values have different high bytes (RFC 8701).
+/// Returns the highest version in a list. GREASE values are ignored: their high bytes differ (RFC
+/// 8701).
 fn highest(mut list: Reader<'_>) -> Option<u16> {
     core::iter::from_fn(|| list.u16())
         .filter(|version| version >> 8 == 3)
         .max()
 }
 
-/// The remaining bytes of a body.
+/// The remaining bytes of a hello's body.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -143,7 +144,8 @@ impl<'a> Reader<'a> {
         Some(u16::from_be_bytes(*bytes))
     }
 
-    /// Removes and returns a vector that is preceded by its length, in `length_bytes` bytes.
+    /// Removes and returns a vector. It is preceded by its length, a number of `length_bytes`
+    /// bytes.
     fn vector(&mut self, length_bytes: usize) -> Option<&'a [u8]> {
         let length = self.take(length_bytes)?;
         let length = length

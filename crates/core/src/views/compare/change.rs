@@ -1,4 +1,4 @@
-//! Single figures, before and after, with a judgement of the difference.
+//! Single figures before and after a change, and the judgement of their difference.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,9 +8,9 @@ use super::load::{Side, are_equal};
 use crate::conclude::bootstrap::Estimate;
 use crate::report::{Figures, Report};
 
-/// Share of the smaller figure below which a difference does not matter.
+/// Relative difference, as a share of the smaller figure, below which a difference does not matter.
 const MATERIAL_SHARE: f64 = 0.05;
-/// Nanoseconds below which a difference does not matter either.
+/// Difference in nanoseconds below which a difference does not matter.
 const MATERIAL_NS: f64 = 100_000.0;
 /// Share of all requests below which a change of failures does not matter.
 const MATERIAL_FAILURES: f64 = 0.001;
@@ -19,18 +19,17 @@ const MATERIAL_FAILURES: f64 = 0.001;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
-    /// Better, by more than chance and by enough to matter; without intervals, only by enough to
-    /// matter.
+    /// Better by enough to matter, and by more than chance if there are intervals.
     Better,
-    /// Worse, by the same criteria.
+    /// Worse by enough to matter, and by more than chance if there are intervals.
     Worse,
     /// The interval includes zero, and the difference would not matter.
     NoDifference,
-    /// More than chance, and too little to matter.
+    /// More than chance, but too little to matter.
     Immaterial,
-    /// A difference that would matter, but the interval includes zero: too noisy for a judgement.
+    /// Enough to matter, but the interval includes zero: too noisy for a judgement.
     Uncertain,
-    /// A difference of rates that means nothing, because the runs did not offer the same rate.
+    /// A difference of rates without meaning, because the runs did not offer the same rate.
     NotJudged,
 }
 
@@ -86,7 +85,7 @@ pub struct LatencyChange {
     pub before_ns: u64,
     /// Value after.
     pub after_ns: u64,
-    /// After minus before, negative when latency fell.
+    /// Value after minus value before; negative when latency decreased.
     pub difference_ns: i64,
     /// Lower end of the 95 % interval of the difference; `None` without clusters.
     pub low_ns: Option<i64>,
@@ -103,7 +102,7 @@ pub struct QuantityChange {
     pub before: f64,
     /// Value after.
     pub after: f64,
-    /// After minus before.
+    /// Value after minus value before.
     pub difference: f64,
     /// Lower end of the 95 % interval of the difference; `None` without clusters.
     pub low: Option<f64>,
@@ -113,8 +112,8 @@ pub struct QuantityChange {
     pub judgement: Judgement,
 }
 
-/// Compares the latency figures: those of the clusters if both runs have clusters, else those of
-/// the reports.
+/// Compares the latency figures. They come from the clusters if both runs have clusters, otherwise
+/// from the reports.
 pub(super) fn latencies(
     before: &Report,
     after: &Report,
@@ -152,13 +151,13 @@ fn latency(
     }
 }
 
-/// Compares the rates. If rates were offered, the comparison is only meaningful for equal offered
-/// rates; a closed loop's rate is the service's own.
+/// Compares the rates. Rates that a generator offered are only comparable if both runs offered the
+/// same. In a closed loop the service determines the rate.
 pub(super) fn rate(sides: &[Side; 2], resampled: Option<&Resampled>) -> QuantityChange {
     let [before, after] = sides;
     let interval = resampled.map(|runs| {
-        // A resample covers as many seconds as its run, so the ratio of the rates is the ratio of
-        // the numbers of requests.
+        // A resample covers as many seconds as its run. The ratio of the rates is therefore the
+        // ratio of the numbers of requests.
         let factor = |requests: f64, of: f64, rate: f64| rate * requests / of.max(1.0);
         let old_requests = runs.before.estimate().requests;
         let new_requests = runs.after.estimate().requests;
@@ -186,7 +185,7 @@ pub(super) fn rate(sides: &[Side; 2], resampled: Option<&Resampled>) -> Quantity
     quantity(before.rate, after.rate, interval, judgement)
 }
 
-/// Compares the failed shares.
+/// Compares the shares of failed requests.
 pub(super) fn failures(sides: &[Side; 2], resampled: Option<&Resampled>) -> QuantityChange {
     let [before, after] = sides.each_ref().map(Side::failed_share);
     let is_counted =

@@ -1,4 +1,4 @@
-//! The two runs, and the comparison of their loads.
+//! The two runs of a comparison, and their loads.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ impl Side {
         }
     }
 
-    /// Returns the failed share of all requests, 0 to 1; 0 when there were none.
+    /// Returns the share of failed requests, 0 to 1; 0 when there were no requests.
     pub(super) fn failed_share(&self) -> f64 {
         let all = self.requests.saturating_add(self.failed);
         if all == 0 {
@@ -66,13 +66,13 @@ pub(super) fn sides(before: &Report, after: &Report) -> ([Side; 2], bool) {
     (sides, is_equal)
 }
 
-/// Returns true if two rates are equal for the purpose of comparing latencies.
+/// Returns true if two rates are close enough for latencies to be comparable.
 pub(super) fn are_equal(one: f64, other: f64) -> bool {
     (one - other).abs() <= EQUAL_RATE * one.abs().max(other.abs())
 }
 
-/// Returns the rate offered in the subject's baseline, preferably in its part without packet
-/// capture: the latency figures come from there.
+/// Returns the rate offered in the subject's baseline. The part of the baseline without packet
+/// capture is preferred, because the latency figures come from that part.
 pub(super) fn offered_rate(report: &Report) -> Option<f64> {
     report
         .phases

@@ -1,7 +1,7 @@
-//! The changes of the findings, and whether the change reached its target.
+//! The changes of the findings, and the evidence that the change caused them.
 //!
-//! The absence of a finding does not prove a fix: the load may have missed the cause. The change
-//! was the fix if the mechanism of the finding is seen to have changed: the option on the live
+//! The absence of a finding does not prove a fix, because the load may have missed the cause. The
+//! change was the fix if the finding's mechanism was seen to change: the option on the live
 //! sockets, or at least the line in the configuration.
 
 use schemars::JsonSchema;
@@ -24,7 +24,7 @@ pub enum Fate {
     Stayed,
     /// Found after only.
     Appeared,
-    /// Found before; the run after has no whole exchange that could show it.
+    /// Found before. The run after the change has no whole exchange that could show it.
     NotMeasured,
 }
 
@@ -61,7 +61,8 @@ pub struct FindingChange {
     pub share_before: f64,
     /// Share of all exchanges' time after, 0 to 1.
     pub share_after: f64,
-    /// The observed change of the mechanism; `None` where the question does not apply.
+    /// The observed change of the mechanism; `None` for findings that appeared or were not measured
+    /// after the change.
     pub mechanism: Option<Mechanism>,
     /// The values of the mechanism, as read before and after.
     pub levers: Vec<Lever>,
@@ -131,7 +132,7 @@ fn appeared(finding: &Finding) -> FindingChange {
     }
 }
 
-/// Combines the levers: sockets decide; the configuration decides only where sockets were not read.
+/// Judges the levers. Sockets decide; the configuration decides only if no sockets were read.
 fn weigh(levers: &[Lever]) -> Mechanism {
     let of = |place| levers.iter().filter(move |lever| lever.place == place);
     if of(LeverPlace::Sockets).next().is_some() {

@@ -1,4 +1,4 @@
-//! The check of the latency that the run before predicted.
+//! The check of the latency that the report before the change predicted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,9 +8,10 @@ use super::mechanism::{Fate, FindingChange};
 use crate::registry::Id;
 use crate::report::{Prediction, Report};
 
-/// Maximum relative deviation of a prediction that holds, as a share of the measured value.
+/// Maximum relative deviation of a correct prediction, as a share of the measured value.
 const TOLERANCE_SHARE: f64 = 0.2;
-/// Maximum absolute deviation of a prediction that also holds, in nanoseconds.
+/// Maximum deviation in nanoseconds of a prediction that is correct although its relative deviation
+/// is greater.
 const TOLERANCE_NS: u64 = 500_000;
 
 /// A prediction compared with the measured values.
@@ -18,21 +19,21 @@ const TOLERANCE_NS: u64 = 500_000;
 pub struct PredictionCheck {
     /// The cause whose removal the prediction assumes.
     pub cause: Id,
-    /// Requests per second that the prediction holds for.
+    /// The rate for which the prediction is valid, in requests per second.
     pub at_rate: f64,
-    /// Requests per second measured after.
+    /// Requests per second measured after the change.
     pub measured_rate: f64,
     /// The median.
     pub p50: PredictedFigure,
     /// The 99th percentile.
     pub p99: PredictedFigure,
-    /// True if both percentiles came true; `None` if the run after had another rate, for which
-    /// there is no prediction.
+    /// True if both percentiles came true; `None` if the run after the change had another rate, for
+    /// which there is no prediction.
     pub holds: Option<bool>,
     /// The predicted range of the closed loop's rate.
     pub closed_loop_rate: Option<(f64, f64)>,
-    /// True if the measured rate is in `closed_loop_rate`; `None` if there was no such prediction
-    /// or the run after was not a closed loop.
+    /// True if the measured rate is in `closed_loop_rate`; `None` if no range was predicted, or if
+    /// the run after the change was not a closed loop.
     pub closed_loop_holds: Option<bool>,
 }
 
@@ -59,8 +60,8 @@ impl PredictedFigure {
     }
 }
 
-/// Checks the prediction of the only finding that vanished. If several vanished together, each
-/// prediction assumes that the other causes are still present, so no prediction can be checked.
+/// Checks the prediction of the only finding that vanished. If several vanished together, no
+/// prediction can be checked, because each assumes that the other causes are still present.
 pub(super) fn check(
     before: &Report,
     after: &Report,

@@ -1,11 +1,11 @@
-//! The limits of a comparison.
+//! Remarks on the limits of a comparison.
 
 use super::Comparison;
 use super::mechanism::Fate;
 use crate::conclude::bootstrap;
 use crate::report::{Capture, Remark, Report};
 
-/// Minimum number of seconds of a run for reliable intervals.
+/// Minimum number of seconds in a run for reliable intervals.
 const FEW_SECONDS: usize = 5;
 
 /// Collects all remarks that a reader needs to judge the comparison.

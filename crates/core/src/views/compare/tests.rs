@@ -14,7 +14,7 @@ use crate::report::{
 };
 use crate::stats::histogram::Distribution;
 
-/// The parameters of a drawn run: the common latency of its requests, and their variation.
+/// The parameters of a generated run: the typical latency of its requests, and its variation.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     seed: u64,
@@ -38,7 +38,7 @@ const CASE: Run = Run {
     request_us: 2_000.0,
 };
 
-/// Returns an approximately normal number: the sum of twelve uniform draws.
+/// Returns an approximately normal random number: the sum of twelve uniform ones, minus 6.
 fn normal(generator: &mut SplitMix64) -> f64 {
     (0..12)
         .map(|_| generator.next() as f64 / u64::MAX as f64)

@@ -7,7 +7,7 @@ use crate::observed::segment::{Segment, TcpFlags};
 
 /// Maximum number of bytes kept of one connection.
 const MAX_BYTES: usize = 64 << 20;
-/// Maximum number of segments that wait for earlier bytes.
+/// Maximum number of segments that are held until earlier bytes arrive.
 const MAX_WAITING: usize = 1 << 16;
 
 /// Puts the bytes of a connection in stream order.
@@ -28,7 +28,7 @@ pub struct Turn {
     pub packet: u64,
     /// The bytes themselves.
     pub bytes: Vec<u8>,
-    /// Holes in the capture: the index in `bytes` before which the hole is, and its length.
+    /// Holes in the capture: the index in `bytes` at which bytes are missing, and their number.
     pub missing: Vec<(usize, u64)>,
 }
 
@@ -38,20 +38,20 @@ struct Way {
     base: Option<u32>,
     /// Position of the next byte expected.
     next: i64,
-    /// Segments that arrived ahead of earlier bytes, by position: length on the wire, captured
+    /// Segments ahead of bytes that have not arrived, by position: length on the wire, captured
     /// bytes, and packet number.
     waiting: BTreeMap<i64, (i64, Vec<u8>, u64)>,
 }
 
 impl Bytes {
-    /// Takes the connection's next segment and the captured part of its payload.
+    /// Processes the connection's next segment and the captured part of its payload.
     pub fn observe_segment(&mut self, segment: &Segment, payload: &[u8]) {
         let is_syn = segment.flags.contains(TcpFlags::SYN);
         let (own, peer) = self.ways.both_mut(segment.direction);
         let base = *own
             .base
             .get_or_insert(segment.seq.wrapping_add(u32::from(is_syn)));
-        // Bytes that the peer acknowledged were sent, although the capture missed them.
+        // Bytes that the peer acknowledged were sent, even if the capture missed them.
         if segment.flags.contains(TcpFlags::ACK)
             && !is_syn
             && let Some(base) = peer.base
@@ -85,8 +85,8 @@ impl Bytes {
         (self.turns, self.is_cut)
     }
 
-    /// Passes on the bytes that are in order, and the bytes before `seen` including the holes among
-    /// them.
+    /// Adds the bytes that are in order to the turns. Bytes before `seen` are added even if there
+    /// are holes among them.
     fn flush(&mut self, direction: Direction, seen: i64) {
         let own = self.ways.get_mut(direction);
         while let Some(first) = own.waiting.first_entry() {
@@ -148,7 +148,7 @@ mod tests {
     use crate::observed::segment::{IpFacts, TcpOptions};
     use crate::observed::time::Timestamp;
 
-    /// A turn: true if sent by the client, its text, and the holes in it.
+    /// A turn: true if the client sent it, its text, and its holes.
     type Said = (bool, String, Vec<(usize, u64)>);
 
     fn run(segments: &[(bool, u32, u32, &str, u32)]) -> Vec<Said> {

@@ -9,26 +9,27 @@ use crate::observed::time::Timestamp;
 
 /// Maximum number of samples of each kind and direction kept.
 const MAX_SAMPLES: usize = 1 << 20;
-/// Maximum number of segments of each direction that wait for their acknowledgement.
+/// Maximum number of unacknowledged segments remembered per direction.
 const MAX_OUTSTANDING: usize = 1 << 16;
 
-/// Samples of each direction's sender over time.
+/// Samples over time, for the sender of each direction.
 #[derive(Debug, Default)]
 pub struct Samples {
     ways: PerDirection<Way>,
     client: Option<Direction>,
 }
 
-/// Samples of one direction's sender over time.
+/// Samples over time, for the sender of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaySamples {
     /// Round trips from the observation point to the receiver: the time of each acknowledgement,
-    /// and the interval since its segment. Excludes retransmitted segments (RFC 6298 §3, Karn's
+    /// and the time since its segment. Retransmitted segments are excluded (RFC 6298 §3, Karn's
     /// algorithm).
     pub round_trips: Vec<(Timestamp, Duration)>,
-    /// Bytes seen that have not been seen acknowledged.
+    /// Bytes that were seen, and whose acknowledgement was not yet seen.
     pub in_flight: Vec<(Timestamp, u64)>,
-    /// The window that the sender advertises to its peer, in bytes if the scaling is known.
+    /// The window that the sender advertises to its peer: in bytes if the scaling is known,
+    /// otherwise unscaled.
     pub windows: Vec<(Timestamp, u64)>,
 }
 
@@ -54,8 +55,8 @@ impl Samples {
         self.take_window(segment);
     }
 
-    /// Returns the direction in which the client sends: that of the first SYN, else that of the end
-    /// with the higher port.
+    /// Returns the direction in which the client sends: that of the first SYN, or else that of the
+    /// end with the higher port.
     pub fn client(&self) -> Direction {
         self.client.unwrap_or(Direction::Forward)
     }
@@ -103,7 +104,7 @@ impl Samples {
                 own.outstanding.push_back((end, segment.at, true));
             }
         } else {
-            // A retransmission: an acknowledgement may be for either copy.
+            // This is a retransmission, so an acknowledgement may be for either copy.
             let after = own.outstanding.partition_point(|&(its, ..)| its <= start);
             own.outstanding
                 .range_mut(after..)

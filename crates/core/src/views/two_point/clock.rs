@@ -1,12 +1,14 @@
 //! The relation of two clocks, estimated from packets.
 //!
-//! A packet's lag (the far capture's time of the packet minus the near capture's time) is transit
-//! time plus offset for packets towards the far end, and offset minus transit time for packets in
-//! the opposite direction. The quickest packets of each direction bound the offset from both sides;
-//! the change of their lags over time is the drift. Sources: Paxson, "On Calibrating Measurements
-//! of Packet Transit Times" (1998); Moon, Skelly and Towsley, "Estimation and Removal of Clock Skew
-//! from Network Delay Measurements" (1999), whose line under all lags is found here by the lags'
-//! convex hull.
+//! The lag of a packet is the time at which the far capture saw it, minus the time at which the
+//! near capture saw it. For packets towards the far end, the lag is the clocks' offset plus the
+//! transit time. In the opposite direction, it is the offset minus the transit time. The quickest
+//! packets of each direction therefore bound the offset from both sides. The change of their lags
+//! over time is the drift.
+//!
+//! Sources: Paxson, "On Calibrating Measurements of Packet Transit Times" (1998); Moon, Skelly and
+//! Towsley, "Estimation and Removal of Clock Skew from Network Delay Measurements" (1999). The
+//! second paper's line below all lags is found here with the convex hull of the lags.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +17,24 @@ use super::matching::Pairs;
 use crate::observed::time::Timestamp;
 use crate::report::ClockRelation;
 
-/// The length of a window, which is represented by its quickest packets; clock drift within so
-/// short a time is negligible.
+/// The length of a window in nanoseconds. Only the quickest packet of each window is used. In so
+/// short a time, clock drift is negligible.
 const WINDOW_NS: i64 = 250_000_000;
-/// The time within which both directions of a round trip must be seen: so short that drift cannot
-/// be mistaken for transit time.
+/// The time in nanoseconds within which both directions of a round trip must be seen. It is so
+/// short that drift cannot be mistaken for transit time.
 const TURN_NS: i64 = 5_000_000;
-/// Minimum length of a capture for estimating the drift.
+/// Minimum length of a capture for estimating the drift, in nanoseconds.
 const LEAST_SPAN_NS: i64 = 2_000_000_000;
 /// Minimum number of windows with packets for estimating the drift.
 const LEAST_WINDOWS: usize = 6;
-/// Maximum drift of a clock: NTP's frequency tolerance is 500 ppm (RFC 5905 §7.2), that of a bad
-/// crystal a few times as much.
+/// Maximum drift of a clock, as a ratio. NTP's frequency tolerance is 500 ppm (RFC 5905 §7.2), and
+/// a bad crystal has a few times as much.
 const MAX_DRIFT: f64 = 5e-3;
 
 /// The relation of the far clock to the near one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    /// The near clock's instant at which the offset holds.
+    /// The instant of the near clock to which `offset` refers.
     origin: Timestamp,
     /// The far clock's time minus the near clock's at `origin`, in nanoseconds.
     offset: f64,
@@ -42,11 +44,11 @@ pub(super) struct Clock {
     drift_error: Option<f64>,
 }
 
-/// Lags of one direction by near time: the minimum of each window.
+/// Minimum lag of each window in one direction, by the near clock's time.
 type Lags = BTreeMap<i64, (f64, f64)>;
 
-/// Returns the index of the capture nearer to the clients: a packet's round trip takes more than
-/// zero time, whatever the clocks show.
+/// Returns the index of the capture nearer to the clients. It is the one for which round trips to
+/// the other capture take more than zero time, whatever the clocks show.
 pub(super) fn nearer_to_clients(views: &[View; 2], pairs: &Pairs) -> Option<usize> {
     let origin = origin(views, pairs, 0)?;
     let (there, back) = lags(views, pairs, 0, origin, TURN_NS);
@@ -64,8 +66,8 @@ pub(super) fn nearer_to_clients(views: &[View; 2], pairs: &Pairs) -> Option<usiz
 }
 
 impl Clock {
-    /// Estimates the clock from the packets that are matched with certainty; `client` is the
-    /// capture nearer to the clients. `None` if a direction has no such packets.
+    /// Estimates the relation of the clocks from the packets whose match is certain; `client` is
+    /// the capture nearer to the clients. `None` if a direction has no such packets.
     pub(super) fn estimate(views: &[View; 2], pairs: &Pairs, client: usize) -> Option<Self> {
         let origin = origin(views, pairs, client)?;
         let (there, back) = lags(views, pairs, client, origin, WINDOW_NS);
@@ -86,7 +88,7 @@ impl Clock {
         })
     }
 
-    /// Converts a time on the far clock to the near clock.
+    /// Converts a time of the far clock to the near clock.
     pub(super) fn to_client(self, far: Timestamp) -> Timestamp {
         let since = far.signed_since(self.origin) as f64 - self.offset;
         let near = since / (1.0 + self.drift);
@@ -112,7 +114,7 @@ fn origin(views: &[View; 2], pairs: &Pairs, client: usize) -> Option<Timestamp> 
     near.map(|sighting| sighting.at).min()
 }
 
-/// Returns the minimum lags of both directions, by window.
+/// Returns the minimum lag of each window, for both directions.
 fn lags(
     views: &[View; 2],
     pairs: &Pairs,
@@ -159,15 +161,16 @@ fn least(lags: &Lags, drift: f64) -> Option<f64> {
         .min_by(f64::total_cmp)
 }
 
-/// Returns the drift and its error: the largest deviation among four estimates of the drift.
+/// Returns the drift and its error. The error is the largest deviation of four estimates from the
+/// drift.
 fn drift(there: &Lags, back: &Lags) -> Option<(f64, f64)> {
     let hulls = [under(there)?, -under(back)?];
     let thirds = [by_thirds(there)?, -by_thirds(back)?];
     let drift = (hulls[0] + hulls[1]) / 2.0;
     let spread = |estimate: &f64| (estimate - drift).abs();
     let error = hulls.iter().chain(&thirds).map(spread).fold(0.0, f64::max);
-    // Timestamps with microsecond resolution limit the precision to one microsecond over the whole
-    // span.
+    // With timestamps of microsecond resolution, the error is at least one microsecond over the
+    // whole span.
     let span = span(there).min(span(back));
     (drift.abs() <= MAX_DRIFT).then(|| (drift, error.max(1_000.0 / span)))
 }
@@ -177,8 +180,8 @@ fn span(lags: &Lags) -> f64 {
     since(lags.last_key_value()) - since(lags.first_key_value())
 }
 
-/// Returns the slope of the line that is below all lags and nearest to them: the edge of their
-/// lower hull at the middle of their times.
+/// Returns the slope of the highest line that is below all lags: the edge of their lower hull at
+/// the middle of their times.
 fn under(lags: &Lags) -> Option<f64> {
     if lags.len() < LEAST_WINDOWS || span(lags) < LEAST_SPAN_NS as f64 {
         return None;

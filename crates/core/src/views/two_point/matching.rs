@@ -1,4 +1,4 @@
-//! Matching of packets in one capture with those in the other.
+//! Matching of packets in one capture with packets in the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use super::sighting::{Key, Sighting};
 use crate::observed::flow::Direction;
 use crate::observed::segment::TcpFlags;
 
-/// Maximum number of copies of one packet that are distinguished; only a hostile capture has more.
+/// Maximum number of copies of one packet that are distinguished. Only a hostile capture has more.
 const MAX_COPIES: usize = 64;
-/// Maximum number of sightings searched backwards for one that covers a position: joined segments
-/// do not contain more segments than that.
+/// Maximum number of packets searched backwards for one that contains a position. A segment that
+/// joins others contains fewer of them.
 const LOOK_BACK: usize = 64;
 
 /// The connections and packets found in both captures.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
-    /// Pairs of connections by the second capture's flow.
+    /// Pairs of connections, by the index of the flow in the second capture.
     pub(super) flows: BTreeMap<u32, FlowPair>,
     pub(super) packets: Vec<PacketPair>,
 }
@@ -41,7 +41,7 @@ pub(super) struct PacketPair {
     pub(super) is_certain: bool,
 }
 
-/// Matches packets, and thereby connections.
+/// Matches the packets of both captures, and through the packets their connections.
 pub(super) fn pair(first: &View, second: &View, hasher: &SeedableRandomState) -> Pairs {
     let mut index: HashMap<Key, Vec<u32>, SeedableRandomState> =
         HashMap::with_capacity_and_hasher(first.sightings.len(), hasher.clone());
@@ -97,8 +97,8 @@ fn find(
 ) -> Option<FoundCopy> {
     let known = pairs.flows.get(&sighting.flow).map(|pair| pair.first);
     let own = second.flow(sighting.flow)?.key;
-    // Across a NAT, only practically unique values identify a connection: 64 bits of initial
-    // sequence numbers or timestamps.
+    // Across a NAT, a connection is identified only by values that are practically unique: 64 bits
+    // of initial sequence numbers or timestamps.
     let is_telling = sighting.stamps.is_some() || sighting.flags & TcpFlags::SYN.0 != 0;
     let is_meant = |other: &Sighting| match known {
         Some(flow) => other.flow == flow,
@@ -122,21 +122,21 @@ fn find(
     })
 }
 
-/// The counterpart of each packet in the other capture; if segments were split or joined between
-/// the captures, the one that contains the packet's first byte.
+/// The counterpart of each packet in the other capture. If segments were split or joined between
+/// the captures, it is the packet that contains the first byte.
 #[derive(Debug)]
 pub(super) struct Matched {
-    /// Counterparts by the near capture's sighting.
+    /// Counterparts by the packet's index in the near capture.
     near: Vec<Option<u32>>,
-    /// Counterparts by the far capture's sighting.
+    /// Counterparts by the packet's index in the far capture.
     far: Vec<Option<u32>>,
-    /// The near capture's flow for each of the far capture's flows.
+    /// The near capture's flow, by the far capture's flow.
     near_flow: BTreeMap<u32, u32>,
     /// Flows of the near capture that are in both captures.
     near_flows: BTreeSet<u32>,
 }
 
-/// The sightings of a flow's direction by position, then by time.
+/// The packets of each direction of a flow, by position in the stream, then by time.
 type Streams = BTreeMap<(u32, Direction), Vec<(i64, u32)>>;
 
 impl Matched {
@@ -182,12 +182,12 @@ impl Matched {
         self.near_flows.contains(&near)
     }
 
-    /// Returns the far counterpart of a near sighting.
+    /// Returns the far capture's counterpart of a packet in the near capture.
     pub(super) fn far_of(&self, near: u32) -> Option<u32> {
         self.near.get(near as usize).copied().flatten()
     }
 
-    /// Returns the near counterpart of a far sighting.
+    /// Returns the near capture's counterpart of a packet in the far capture.
     pub(super) fn near_of(&self, far: u32) -> Option<u32> {
         self.far.get(far as usize).copied().flatten()
     }
@@ -212,8 +212,8 @@ fn set(list: &mut [Option<u32>], at: u32, to: u32) {
     }
 }
 
-/// Returns the counterparts in `there` of data in `here` that has none yet: the sightings that
-/// contain its first byte and have the same timestamps.
+/// Returns counterparts in `there` for packets with data in `here` that have none yet. A
+/// counterpart contains the packet's first byte and has the same timestamps.
 fn pieces(
     here: &View,
     known: &[Option<u32>],
@@ -221,8 +221,8 @@ fn pieces(
     flow_there: impl Fn(u32) -> Option<u32>,
 ) -> Vec<(u32, u32)> {
     let streams = streams(there);
-    // The offset between a stream's positions in the two captures, which may have begun at
-    // different bytes.
+    // The difference between a stream's positions in the two captures. They differ if the captures
+    // began at different bytes.
     let mut shifts: BTreeMap<(u32, Direction), i64> = BTreeMap::new();
     for (sighting, other) in here.sightings.iter().zip(known) {
         if let Some(other) = other.and_then(|other| there.sighting(other)) {
@@ -264,7 +264,8 @@ fn pieces(
     found
 }
 
-/// Returns the direction of a sighting in the other capture, whose addresses may sort differently.
+/// Returns the direction of a packet in the other capture, where translated addresses may sort
+/// differently.
 fn direction_there(here: &View, there: &View, sighting: &Sighting, flow: u32) -> Direction {
     let own = here.flow(sighting.flow).map(super::Flow::client);
     let other = there.flow(flow).map(super::Flow::client);

@@ -1,10 +1,11 @@
-//! Places of the exchanges' time: the host, or the direction of the path, on which it was spent.
+//! Places where the exchanges' time passed: a host, or one direction of the path.
 //!
-//! The walk goes backwards from the last packet of a response. That packet left its host because of
-//! what had last arrived there, which in turn had left the other host because of an earlier
-//! arrival. The time between an arrival and the next departure was spent on the host; the time
-//! between a departure and the arrival, on the path. If a packet was retransmitted because its
-//! earlier copies were lost, the time since the first copy is charged to the path.
+//! The walk goes backwards from the last packet of a response. A packet left its host because of
+//! the last packet that had arrived there. That packet had left the other host because of an
+//! earlier arrival, and so on. The time between an arrival and the next departure passed on the
+//! host. The time between a departure and the arrival passed on the path. If a packet was
+//! retransmitted because its earlier copies were lost, the time since the first copy is charged to
+//! the path.
 
 use core::time::Duration;
 
@@ -16,12 +17,12 @@ use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::Place;
 
-/// Maximum number of steps back in one exchange; the rest of its time is unknown.
+/// Maximum number of steps back in one exchange. The place of all earlier time is unknown.
 const MAX_STEPS: usize = 4096;
 /// Maximum difference between timestamps of one host for the same instant.
 const SLACK: Duration = Duration::from_micros(5);
 
-/// An exchange of the capture nearer to the clients: its ends, begin and end.
+/// An exchange of the capture nearer to the clients: its flow, begin and end.
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangeSpan {
     flow: FlowKey,
@@ -30,7 +31,7 @@ pub struct ExchangeSpan {
 }
 
 impl ExchangeSpan {
-    /// Returns the span of an exchange that is whole, or that its client gave up.
+    /// Returns the span of an exchange that is complete, or that its client gave up.
     pub fn new(exchange: &Exchange) -> Option<Self> {
         let is_meant = matches!(exchange.outcome, Outcome::Complete(_) | Outcome::TimedOut);
         let (flow, _) = FlowKey::new(Transport::Tcp, exchange.id.client, exchange.id.server);
@@ -55,7 +56,7 @@ const UNKNOWN: usize = 4;
 /// Times by place: the total, and the part that was spent on recovering from a loss.
 type Sums = [(u64, u64); PLACES.len()];
 
-/// Sums up the exchanges' time by place.
+/// Adds up the exchanges' time by place.
 pub(super) fn places(
     joined: &Recognised,
     crossings: &Crossings,
@@ -116,12 +117,12 @@ fn walk(list: &[Crossing], exchange: &ExchangeSpan, sums: &mut Sums) {
         walk.charge(way, crossing.first_sent, true);
         at_client = crossing.to_server;
     }
-    // Before the first arrival the request was still on its own host.
+    // Before its first packet arrived, the request was still on the client.
     let begin = walk.begin;
     walk.charge(if at_client { 0 } else { UNKNOWN }, begin, false);
 }
 
-/// A walk back through an exchange.
+/// The state of a walk back through an exchange.
 struct Walk<'a> {
     begin: Timestamp,
     cursor: Timestamp,
@@ -129,8 +130,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Charges the time from `to` (but not before the exchange's begin) up to the cursor, and moves
-    /// the cursor to `to`.
+    /// Charges the time from `to` to the cursor, and moves the cursor to `to`. Time before the
+    /// exchange's begin is not charged.
     fn charge(&mut self, place: usize, to: Timestamp, is_loss: bool) {
         let to = to.max(self.begin).min(self.cursor);
         let took = nanos(self.cursor.since(to));

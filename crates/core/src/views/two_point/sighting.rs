@@ -39,7 +39,7 @@ pub(super) struct Sighting {
     pub(super) ip_id: Option<u16>,
     pub(super) flags: u8,
     pub(super) direction: Direction,
-    /// True if the packet's bytes had been sent before, as far as seen.
+    /// True if the packet's bytes had already been sent, as far as this capture shows.
     pub(super) is_repeat: bool,
 }
 
@@ -55,8 +55,8 @@ impl Flow {
         }
     }
 
-    /// Takes the flow's next segment; returns its position in the stream, and true if its bytes
-    /// were sent before.
+    /// Processes the flow's next segment. Returns its position in the stream, and true if its bytes
+    /// had already been sent.
     pub(super) fn observe_segment(&mut self, segment: &Segment) -> (i64, bool) {
         if segment.flags.contains(TcpFlags::SYN) {
             let is_reply = segment.flags.contains(TcpFlags::ACK);
@@ -77,8 +77,8 @@ impl Flow {
         (position, is_repeat)
     }
 
-    /// Returns the direction in which the client sends: known from the handshake, else from the
-    /// ports, because the client's port is usually the higher one.
+    /// Returns the direction in which the client sends. The handshake shows it; without a
+    /// handshake, the client is the end with the higher port.
     pub(super) fn client(&self) -> Direction {
         let (low, high) = self.key.ends();
         self.client.unwrap_or(if low.port > high.port {
@@ -110,13 +110,13 @@ impl Sighting {
         self.len > 0
     }
 
-    /// Returns true if the packet takes sequence space, so that it is retransmitted when lost.
+    /// Returns true if the packet takes sequence space and is therefore retransmitted when lost.
     pub(super) fn is_reliable(&self) -> bool {
         self.has_data() || self.flags & (TcpFlags::SYN.0 | TcpFlags::FIN.0) != 0
     }
 
-    /// Returns the fields that stay the same on the path, also if segments are split or joined:
-    /// splitting and joining change only lengths, and FIN and PSH of the first segment.
+    /// Returns the fields that do not change on the path, even if segments are split or joined.
+    /// Splitting and joining change only lengths, and FIN and PSH of the first segment.
     pub(super) fn key(&self) -> Key {
         Key {
             seq: self.seq,
@@ -128,7 +128,7 @@ impl Sighting {
     }
 }
 
-/// The fields by which a packet is matched.
+/// The fields by which packets are matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     seq: u32,

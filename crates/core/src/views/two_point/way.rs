@@ -1,4 +1,4 @@
-//! Packets between the captures: their delays and losses.
+//! Packets on the path between the captures: their delays and losses.
 
 use std::collections::BTreeMap;
 
@@ -25,14 +25,15 @@ pub(super) struct Crossing {
 /// All crossings of each connection, sorted by arrival.
 pub(super) type Crossings = BTreeMap<u32, Vec<Crossing>>;
 
-/// The capture at one end, in the role of the packets' sender or receiver.
+/// The capture at one end, as the sender or the receiver of packets.
 struct End<'a> {
     joined: &'a Recognised,
     is_near: bool,
 }
 
 impl<'a> End<'a> {
-    /// Returns the end that sends packets in that direction.
+    /// Returns the end that sends packets to the server if `to_server` is true, otherwise the one
+    /// that sends to the client.
     fn sender(joined: &'a Recognised, to_server: bool) -> Self {
         let is_near = to_server;
         Self { joined, is_near }
@@ -46,8 +47,8 @@ impl<'a> End<'a> {
         }
     }
 
-    /// Returns true if the sighting goes to the server, and its connection by the near capture's
-    /// flow; `None` for connections that are only in this capture.
+    /// Returns true if the packet goes to the server, and the near capture's flow of its
+    /// connection. `None` for connections that are only in this capture.
     fn of(&self, sighting: &Sighting) -> Option<(bool, u32)> {
         let view = if self.is_near {
             self.joined.near()
@@ -63,7 +64,7 @@ impl<'a> End<'a> {
         Some((to_server, flow?))
     }
 
-    /// Returns the other capture's sighting of the same packet.
+    /// Returns the same packet in the other capture.
     fn counterpart(&self, index: u32) -> Option<&'a Sighting> {
         let joined = self.joined;
         if self.is_near {
@@ -82,16 +83,16 @@ impl<'a> End<'a> {
     }
 }
 
-/// Outcome of the earlier copies of retransmitted bytes.
+/// The outcome of earlier copies of retransmitted bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copies {
-    /// No earlier copy arrived; holds the time at which the first copy was sent.
+    /// No earlier copy arrived. Contains the time at which the first copy was sent.
     Lost(Timestamp),
     /// An earlier copy had arrived.
     Arrived,
 }
 
-/// Returns all packets that were seen at both ends.
+/// Returns all packets that are in both captures.
 pub(super) fn crossings(joined: &Recognised) -> Crossings {
     let mut crossings = Crossings::new();
     for to_server in [true, false] {
@@ -130,8 +131,8 @@ pub(super) fn crossings(joined: &Recognised) -> Crossings {
 /// Returns the retransmitted packets, by connection and time of sending.
 fn sent_again(joined: &Recognised, to_server: bool) -> BTreeMap<(u32, Timestamp), Copies> {
     let sender = End::sender(joined, to_server);
-    // By the position at which a segment begins: when it was first sent, and whether it has
-    // arrived.
+    // The first time at which a segment was sent, and true if it arrived, by the segment's
+    // position.
     let mut first: BTreeMap<(u32, Direction, i64), (Timestamp, bool)> = BTreeMap::new();
     let mut again = BTreeMap::new();
     for (index, sighting) in (0..).zip(sender.sightings()) {
@@ -145,7 +146,7 @@ fn sent_again(joined: &Recognised, to_server: bool) -> BTreeMap<(u32, Timestamp)
         let has_arrived = sender.counterpart(index).is_some();
         let stream = (flow, sighting.direction);
         if sighting.is_repeat {
-            // The copy that contains the segment's first byte.
+            // The earlier packet that contains the segment's first byte.
             let upto = (stream.0, stream.1, sighting.position);
             let from = (stream.0, stream.1, i64::MIN);
             if let Some((_, &(begun, arrived))) = first.range(from..=upto).next_back() {
@@ -188,7 +189,7 @@ pub(super) fn way(joined: &Recognised, crossings: &Crossings, to_server: bool) -
     }
 }
 
-/// Counts bare acknowledgements that did not arrive while the other capture was running.
+/// Counts bare acknowledgements that did not arrive although the other capture was running.
 fn acks_lost(joined: &Recognised, to_server: bool) -> u64 {
     let sender = End::sender(joined, to_server);
     let there = if sender.is_near {

@@ -96,8 +96,8 @@ pub(crate) fn server_log(run: &Run, service: &Service) -> std::path::PathBuf {
     }
 }
 
-/// Puts the processes that a command starts into a control group, if one of the services served by
-/// it has a CPU quota.
+/// Makes the processes of a command start in a control group, if a service that they serve has a
+/// CPU quota.
 pub(super) fn enter_group(
     run: &Run,
     services: &[&Service],

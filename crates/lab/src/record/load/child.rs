@@ -27,7 +27,7 @@ pub(super) fn run_to_end(
     let mut stdout = child.stdout.take().expect("its stdout was piped");
     let reader = std::thread::spawn(move || {
         let mut text = Vec::new();
-        // Output that a program wrote before it was ended counts.
+        // If the program was ended, the output that it had written is used.
         let _ = stdout.read_to_end(&mut text);
         String::from_utf8_lossy(&text).into_owned()
     });

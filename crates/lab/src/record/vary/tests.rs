@@ -102,19 +102,20 @@ fn every_scenario_makes_sense_whatever_is_drawn() {
 #[test]
 fn what_a_scenario_says_stays_as_it_is() {
     for (varied, drawn) in drawn("packet-loss", 50) {
-        // The path is what the scenario is about.
+        // The scenario is about its path, so the path is not changed.
         assert!(!drawn.loopback && drawn.mtu.is_none(), "{drawn}");
         assert!(varied.round_trip > Some(Duration::ZERO));
     }
     for (_, drawn) in drawn("receive-window-sysctl", 50) {
-        // So is the buffer; and the port stands in a proof as well.
+        // This scenario is about the buffer. The port is not changed either, because a proof
+        // contains it.
         assert!(
             drawn.receive_buffer.is_none() && drawn.port.is_none(),
             "{drawn}"
         );
     }
     for (varied, drawn) in drawn("retransmission-timeout", 50) {
-        // Its path drops packets by their size, which the version of IP changes.
+        // This scenario's path drops packets by size, and the size depends on the version of IP.
         assert!(!varied.ipv6 && drawn.size_percent.is_none(), "{drawn}");
     }
     for (varied, drawn) in drawn("dns-healthy", 50) {
@@ -123,7 +124,7 @@ fn what_a_scenario_says_stays_as_it_is() {
     for (_, drawn) in drawn("healthy-large-response", 50) {
         let percent = drawn.size_percent.expect("a size is drawn");
         assert!((85..=120).contains(&percent), "{percent}");
-        // Half a megabyte would fill any of these buffers.
+        // A response of half a megabyte would fill any of these buffers.
         assert!(drawn.receive_buffer.is_none(), "{drawn}");
     }
 }

@@ -92,7 +92,8 @@ impl Watch {
         self.is_over.load(Ordering::Relaxed) || !self.plan.process.is_alive()
     }
 
-    /// Stops every process for a time. The processes are continued afterwards, whatever fails.
+    /// Stops every process for this time. Afterwards the processes are continued, even after an
+    /// error.
     fn stop(&mut self, time: Duration) -> io::Result<()> {
         let begun = Instant::now();
         let mut stopped = Vec::new();

@@ -1,4 +1,5 @@
-//! Servers that do not use HTTP, and the closing of a connection by any of the lab's own servers.
+//! Servers that do not use HTTP, and the function with which all built-in servers close a
+//! connection.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};

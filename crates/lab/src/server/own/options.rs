@@ -1,6 +1,6 @@
-//! The options of a server of the lab's own, as set by a scenario. With its default options the
-//! server has no fault: a thread per connection, `TCP_NODELAY`, the page in one write. Each option
-//! causes one fault.
+//! The options of a built-in server, as set by a scenario. With its default options the server has
+//! no fault: a thread per connection, `TCP_NODELAY`, the page in one write. Each option causes one
+//! fault.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity::{Rate, Size, duration, optional_duration};
 
-/// A server of the lab's own, with its faults.
+/// A built-in server, with its faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnServer {
@@ -50,8 +50,7 @@ pub struct Reading {
     /// The time for which a request stays in the kernel before the program reads it.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub late: Duration,
-    /// The interval, on the program's own clock, at whose multiples the program checks for
-    /// requests.
+    /// The interval at which the program checks for requests, on its own clock.
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub tick: Duration,
     /// The time for which reading pauses before the body, once a request has begun.

@@ -44,8 +44,7 @@ impl Process {
         Worker(self)
     }
 
-    /// Sleeps until the process checks its connections the next time, if it checks them only at
-    /// intervals.
+    /// Sleeps until the process next checks its connections, if it checks them only at intervals.
     pub(super) fn wait_for_tick(&self, tick: Duration) {
         if !tick.is_zero() {
             sleep(tick - remainder(self.begun.elapsed(), tick));
@@ -57,7 +56,7 @@ impl Process {
         let Some(stops) = &self.stops else { return };
         let elapsed = self.begun.elapsed();
         let since_stop = remainder(elapsed, stops.every);
-        // The first stop is not at once.
+        // The first stop begins after one interval.
         if elapsed >= stops.every && since_stop < stops.time {
             sleep(stops.time - since_stop);
         }

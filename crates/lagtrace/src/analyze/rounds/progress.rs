@@ -56,8 +56,8 @@ impl Progress {
         }
     }
 
-    /// Returns true if no further task will become due for a thread; `tells` is true if the thread
-    /// may deliver.
+    /// Returns true if there will be no further task for a thread; `tells` is true if the thread
+    /// may deliver results.
     pub(super) fn is_done(&self, tells: bool) -> bool {
         let done = if tells { self.told } else { self.taken() };
         self.has_failed || (self.is_all_read && done == self.read)

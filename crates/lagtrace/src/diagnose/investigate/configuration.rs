@@ -2,6 +2,7 @@
 
 use lagtrace_core::observed::event::{ConfigurationLine, Event, EventBody, Note, Phase, TargetId};
 use lagtrace_core::observed::time::Timestamp;
+use lagtrace_sources::config::launch;
 use lagtrace_sources::config::nginx::{self, Master, Request, Resolved};
 use lagtrace_sources::config::program::{self, Program};
 use lagtrace_sources::config::{self};
@@ -59,6 +60,13 @@ fn read(server: &Server, target: &Target) -> Result<(String, Vec<Event>)> {
         let events = lines.into_iter().map(|line| event(now, line));
         return Ok((told, events.collect()));
     }
+    if process.name != "nginx"
+        && let Some((started, lines)) = launch::settings(process.pid, id)?
+    {
+        let told = told(started.name(), lines.iter().filter_map(written));
+        let events = lines.into_iter().map(|line| event(now, line));
+        return Ok((told, events.collect()));
+    }
     let resolved = resolve(process, server, target)?;
     Ok((
         describe(&resolved),
@@ -72,17 +80,18 @@ fn event(at: Timestamp, line: ConfigurationLine) -> Event {
 
 fn written(line: &ConfigurationLine) -> Option<String> {
     let at = line.set_at.as_ref()?;
-    Some(format!(
-        "{} {} (line {})",
-        line.directive, line.value, at.line
-    ))
+    let place = match at.line {
+        0 => at.file.clone(),
+        number => format!("line {number}"),
+    };
+    Some(format!("{} {} ({place})", line.directive, line.value))
 }
 
 fn resolve(process: &ServerProcess, server: &Server, target: &Target) -> Result<Resolved> {
     let master = match Master::find(process.pid) {
         Err(config::Error::NotNginx { .. }) => {
             let told = format!(
-                "{}[{}] is not nginx, Apache or haproxy; other configurations are not read",
+                "{}[{}] is no program whose configuration lagtrace reads",
                 process.name, process.pid
             );
             return Err(Failure::new(told));

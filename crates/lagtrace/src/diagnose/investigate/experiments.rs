@@ -13,11 +13,11 @@ use crate::words;
 
 /// Approximate time limit for all experiments together.
 const BUDGET: Duration = Duration::from_millis(2_500);
-/// Maximum time of the whole investigation in addition to the load. An experiment that, including
-/// the analysis after it, would exceed this time is not started.
+/// Maximum time of the whole investigation in addition to the load. An experiment is not started if
+/// it would exceed this time, including the analysis after it.
 const BESIDE_THE_LOAD: Duration = Duration::from_millis(4_000);
-/// Factor by which the last requests of an intervention may end later than those of other runs,
-/// because the intervention may slow requests down by this factor.
+/// Factor by which the last requests of an intervention may end later than those of other runs. An
+/// intervention may slow requests down by this factor.
 const SLOWED: u32 = 2;
 /// The number of analyses after an experiment: one to choose the next experiment, and one for the
 /// report.

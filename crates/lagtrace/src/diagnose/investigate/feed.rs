@@ -73,8 +73,8 @@ impl Feed {
 
     /// Passes on the kept events together with the packets of the same time.
     ///
-    /// The phase of a flow goes first, because it applies to all packets of the flow, including
-    /// those before the connection was known to be open.
+    /// An event that assigns a flow to a phase is passed on first. It applies to all packets of the
+    /// flow, including those before the connection was known to be open.
     pub(super) fn digest(&mut self, packets: &Packets) {
         let mut events = std::mem::take(&mut self.waiting);
         events.sort_by_key(due);

@@ -1,7 +1,8 @@
 //! Watching of the server's kernel during the observed load, which reveals the stages of each
-//! request at the server.
+//! request at the server, and the options that programs set on its connections.
 //!
-//! Only turns are used, because the segments are already in the capture.
+//! The watch also reports segments. They are ignored, because the capture already contains them.
+//! Only its turns are used: the times of a request and its response at the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,11 +14,14 @@ use std::time::Duration;
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase};
 use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
 use lagtrace_core::observed::kernel_span::{RequestSpan, WatchTally};
+use lagtrace_core::observed::syscall::SocketCall;
 use lagtrace_core::stats::histogram::Distribution;
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 use lagtrace_sources::privilege::namespace_id;
+use lagtrace_sources::socket::survey::Choice;
 
 use super::{Investigation, Site};
+use crate::call_trace::{CallTrace, Traced};
 use crate::failure::Failure;
 use crate::words;
 
@@ -36,8 +40,8 @@ pub(super) struct Watching {
     thread: JoinHandle<Seen>,
 }
 
-/// A server's end: the namespace and address in its turns, and its address on the client's
-/// connections.
+/// A server as its kernel sees it (`namespace`, `local`), and its address on the client's
+/// connections (`target`). With NAT, the two addresses differ.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     namespace: u64,
@@ -51,11 +55,14 @@ struct Seen {
     places: Vec<Place>,
     /// The network namespaces of the programs that read requests.
     readers: BTreeMap<u32, Option<u64>>,
-    /// Turns at the servers' addresses, in the servers' namespaces as far as these are known.
+    /// Turns at the addresses and in the network namespaces of the servers. A turn whose namespace
+    /// is unknown is included.
     turns: Vec<RequestSpan>,
-    /// The number of such turns that were skipped for lack of room.
+    /// The number of these turns that were skipped for lack of memory.
     skipped: u64,
     standing: Standing,
+    /// System calls on sockets of the servers.
+    traced: Traced,
 }
 
 impl Watching {
@@ -107,7 +114,8 @@ impl Watching {
     /// Ends the watch and keeps the turns of the client's own connections.
     pub(super) fn end(self, investigation: &mut Investigation<'_>) {
         self.stop.store(true, Ordering::Relaxed);
-        let seen = self.thread.join().unwrap_or_default();
+        let mut seen = self.thread.join().unwrap_or_default();
+        seen.tell_calls(investigation);
         let flows = own_flows(investigation.feed.waiting());
         let all = seen.turns.len();
         let (mut used, mut turns) = (BTreeSet::new(), 0);
@@ -122,8 +130,8 @@ impl Watching {
             }
             used.insert(flow);
             turns += 1;
-            // Handed on before the packets of the same time: an exchange is joined to its turn when
-            // it closes.
+            // The turn is passed on before the packets of the same time, because an exchange is
+            // joined with its turn when it closes.
             let at = turn.arrived;
             let body = EventBody::Turn(Box::new(turn));
             investigation
@@ -133,9 +141,11 @@ impl Watching {
         investigation
             .feed
             .observe_now(EventBody::Watched(WatchTally {
-                // Only the client's own requests count, and those are observed one by one.
+                // Only the client's own requests count, and their latencies are observed one by
+                // one.
                 latency: Distribution::default(),
-                // The kernel's drops are those of the ports in all namespaces.
+                // The kernel counts drops per port over all namespaces, so they may concern other
+                // programs.
                 drops: Vec::new(),
                 connections: u64::try_from(used.len()).unwrap_or(u64::MAX),
                 ..seen.standing.tally
@@ -180,14 +190,20 @@ fn watch(
             return seen;
         }
     };
+    let mut calls = CallTrace::start(Choice {
+        ports: options.ports,
+        ..Choice::default()
+    });
     if begun.send(Ok(watch.missing().to_vec())).is_err() {
         return seen;
     }
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(PATIENCE);
         watch.take(|sighting| seen.take(&sighting));
+        calls.take();
     }
     seen.standing = watch.finish(|sighting| seen.take(&sighting));
+    seen.traced = calls.finish();
     seen
 }
 
@@ -200,7 +216,8 @@ impl Seen {
             .program
             .as_ref()
             .and_then(|program| self.namespace_of(program.pid));
-        // A turn whose reader is not known may be of any namespace.
+        // If the network namespace of a turn's reader is not known, the turn may belong to any
+        // place.
         let is_there = |place: &Place| {
             place.local == turn.local && reader.is_none_or(|reader| reader == place.namespace)
         };
@@ -212,6 +229,24 @@ impl Seen {
         } else {
             self.skipped += 1
         }
+    }
+
+    /// Passes on the calls on the servers' sockets, with the addresses that our connections have.
+    fn tell_calls(&mut self, investigation: &mut Investigation<'_>) {
+        let mut traced = std::mem::take(&mut self.traced);
+        if let Some(refusal) = traced.refusal.take() {
+            let text = format!(
+                "Not measured: the system calls on the server's sockets, which would show who set \
+                 TCP_NODELAY, TCP_CORK or a buffer's size: {refusal}."
+            );
+            investigation.note("not-measured-calls", text);
+        }
+        let own = namespace_id(std::process::id()).ok();
+        let calls = std::mem::take(&mut traced.calls).into_iter();
+        traced.calls = calls
+            .filter_map(|call| at_target(call, &self.places, own))
+            .collect();
+        investigation.feed.observe_all(traced.events());
     }
 
     /// Returns the network namespace of a process; `None` if it is not known.
@@ -227,14 +262,28 @@ impl Seen {
     }
 }
 
-/// Returns the turn with the address that the client's connections have, because the server's own
-/// address may differ (NAT).
+/// Returns the turn with the server's address as the client's connections have it. The address at
+/// the server may differ because of NAT.
 fn known(turn: RequestSpan, places: &[Place]) -> Option<RequestSpan> {
     let place = places.iter().find(|place| place.local == turn.local)?;
     Some(RequestSpan {
         local: place.target,
         ..turn
     })
+}
+
+/// Returns the call with the address that the client's connections have; `None` for a call on
+/// another server's socket. `own` is our network namespace.
+fn at_target(call: SocketCall, places: &[Place], own: Option<u64>) -> Option<SocketCall> {
+    let mut call = call;
+    let socket = call.socket.as_mut()?;
+    let (local, namespace) = (socket.local?, socket.namespace.or(own));
+    let place = places.iter().find(|place| {
+        let is_bound = place.local == local || local.addr.is_unspecified();
+        is_bound && place.local.port == local.port && Some(place.namespace) == namespace
+    })?;
+    socket.local = Some(place.target);
+    Some(call)
 }
 
 fn flow_of(turn: &RequestSpan) -> FlowKey {

@@ -14,18 +14,21 @@ use crate::diagnose::DURATION;
 use crate::failure::Result;
 use crate::words;
 
-/// The time for which one target is under load before the other target's turn.
+/// The time for which one target is under load before the load changes to the other target.
 const TURN: Duration = Duration::from_millis(200);
 /// Maximum duration of the observed part, because packets take memory.
 const LONGEST_OBSERVED: Duration = Duration::from_secs(5);
 /// The observed part as a share of the load's duration.
 const OBSERVED_SHARE: f64 = 0.4;
-/// The warm-up of each part as a share of the load's duration, within bounds.
+/// Minimum ratio of the observed part to the longest request before it.
+const OBSERVED_RATIO: u32 = 2;
+/// The warm-up of each part as a share of the load's duration, before it is limited to 100 to 500
+/// ms.
 const WARM_UP_SHARE: f64 = 0.04;
 
-/// Maximum time, in addition to the load, of everything up to the end of the observed part,
-/// including the late end of the last requests of each part. If this time is exceeded, the observed
-/// part is shortened, by half at most.
+/// Maximum time that the investigation may take, in addition to the load, until the end of the
+/// observed part. This includes the time by which the last requests of a part end late. If it is
+/// exceeded, the observed part is shortened, but at most by half.
 const BEYOND: Duration = Duration::from_secs(3);
 
 /// The parts of the load's duration.
@@ -57,10 +60,14 @@ impl Windows {
     }
 
     /// Returns the duration of the observed part, given that `beyond` is the time needed in
-    /// addition to the load.
-    fn observed_after(&self, beyond: Duration) -> Duration {
+    /// addition to the load, and `longest` the time that the longest request took.
+    ///
+    /// Packets explain a request only if both its ends are captured: a SYN that is retransmitted
+    /// after a second needs more than a second.
+    fn observed_after(&self, beyond: Duration, longest: Duration) -> Duration {
         let more = beyond.saturating_sub(BEYOND);
-        self.observed - more.min(self.observed / 2)
+        let whole = (longest * OBSERVED_RATIO).min(LONGEST_OBSERVED);
+        (self.observed - more.min(self.observed / 2)).max(whole)
     }
 }
 
@@ -87,7 +94,12 @@ impl Investigation<'_> {
         }
         let planned = windows.warm_up + windows.unobserved;
         let beyond = self.begun.elapsed().saturating_sub(planned);
-        plan.duration = windows.observed_after(beyond + self.overrun);
+        let longest = unobserved
+            .lanes
+            .iter()
+            .filter_map(|lane| lane.service.max());
+        let longest = longest.max().unwrap_or_default();
+        plan.duration = windows.observed_after(beyond + self.overrun, longest);
         self.observed_load(&mut plan, &unobserved)
     }
 
@@ -196,10 +208,17 @@ fn describe(lane: &LaneSummary, ending: Ending) -> String {
         .filter(|(status, _)| *status >= 400)
         .map(|&(_, n)| n)
         .sum();
-    for (number, noun) in [(lane.failed(), "failure"), (bad, "error response")] {
+    let cut = lane.cut();
+    for (number, noun) in [(lane.failed() - cut, "failure"), (bad, "error response")] {
         if number > 0 {
             text.push_str(&format!(", {}", words::plural(number, noun)));
         }
+    }
+    if cut > 0 {
+        text.push_str(&format!(
+            ", {} in flight at the end",
+            words::plural(cut, "request")
+        ));
     }
     text
 }
@@ -242,9 +261,18 @@ mod tests {
     #[test]
     fn what_takes_long_beyond_the_load_is_taken_off_the_observed_part() {
         let windows = Windows::within(Duration::from_secs(10), 1);
-        let after = |ms| windows.observed_after(Duration::from_millis(ms));
+        let after = |ms| windows.observed_after(Duration::from_millis(ms), Duration::ZERO);
         assert_eq!(after(2_900), windows.observed);
         assert_eq!(after(3_500), windows.observed - Duration::from_millis(500));
         assert_eq!(after(20_000), windows.observed / 2);
+    }
+
+    #[test]
+    fn long_requests_are_captured_as_a_whole() {
+        let windows = Windows::within(Duration::from_secs(2), 1);
+        let after = |ms| windows.observed_after(Duration::ZERO, Duration::from_millis(ms));
+        assert_eq!(after(50), windows.observed);
+        assert_eq!(after(1_170), Duration::from_millis(2_340));
+        assert_eq!(after(30_000), LONGEST_OBSERVED);
     }
 }

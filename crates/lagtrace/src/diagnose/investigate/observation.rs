@@ -102,7 +102,7 @@ fn tell(investigation: &mut Investigation<'_>, changes: Vec<CounterChange>) {
             CounterScope::Target => "server",
             CounterScope::Both => "both ends",
         };
-        // The source lists the most telling first.
+        // The source lists the most informative counters first.
         let most: Vec<_> = changes
             .iter()
             .filter(|change| change.after > change.before)

@@ -33,7 +33,7 @@ impl Investigation<'_> {
         }
         let mut options = self.live_options();
         let mut started = Recorder::start(&options);
-        // A disk that takes no packets is no reason not to analyse them.
+        // If the file cannot be written, the packets are still analysed.
         if let (Err(CaptureError::Create { .. } | CaptureError::Write { .. }), Some(_)) =
             (&started, options.write.take())
         {
@@ -148,10 +148,10 @@ impl Investigation<'_> {
         options
     }
 
-    /// Returns the filter of the capture: packets to and from the targets, and packets from which
-    /// the reason for undelivered packets can be determined, which are errors of routers and hosts,
-    /// and searches for hardware addresses. Name lookups are not captured: the load makes none, so
-    /// they would belong to other programs.
+    /// Returns the filter of the capture: packets to and from the targets, ICMP errors, and
+    /// searches for hardware addresses (ARP, neighbour discovery). The latter two can show why
+    /// packets were not delivered. Name lookups are not captured: the load makes none, so they
+    /// would belong to other programs.
     fn filter(&self) -> String {
         let of_site = |address: std::net::SocketAddr| {
             format!("(tcp port {} and host {})", address.port(), address.ip())

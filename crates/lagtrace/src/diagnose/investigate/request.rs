@@ -53,7 +53,7 @@ impl Investigation<'_> {
             match samples {
                 Ok(samples) => {
                     self.say(STEP, target.id, &describe(&samples));
-                    // A load would only fail the same way a hundred times.
+                    // If all TLS handshakes fail, every request of a load would fail as well.
                     let is_failed = |s: &ProbeSample| s.answer.is_tls_failure();
                     self.sites[index].is_open = !samples.iter().all(is_failed);
                 }

@@ -137,7 +137,7 @@ impl Search<'_> {
         let host = url.host().clone();
         thread::spawn(move || {
             resolve(&host, TIMEOUT, |event| {
-                // After Ctrl-C nobody listens.
+                // After Ctrl-C the receiver is gone, so the error is ignored.
                 let _ = sender.send(event);
             });
         });

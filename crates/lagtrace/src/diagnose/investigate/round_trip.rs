@@ -19,7 +19,7 @@ const COUNT: u32 = 8;
 const INTERVAL: Duration = Duration::from_millis(10);
 
 impl Investigation<'_> {
-    /// Probes each target, and thereby determines whether it can be reached.
+    /// Probes each target, which also shows whether it can be reached.
     pub(super) fn round_trip(&mut self) -> Result<()> {
         for index in 0..self.sites.len() {
             let target = &self.sites[index].target;

@@ -114,8 +114,8 @@ impl Investigation<'_> {
     }
 }
 
-/// Sends echo requests to the target, which its kernel answers regardless of listeners. Returns no
-/// events if echo requests are not permitted.
+/// Sends echo requests to the target. Its kernel answers them even if no program listens. Returns
+/// no events if echo requests are not permitted.
 fn echo(target: SocketAddr, stop: &AtomicBool) -> Vec<Event> {
     let mut events = Vec::new();
     for is_raw in [true, false] {

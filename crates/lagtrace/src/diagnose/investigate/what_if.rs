@@ -1,5 +1,5 @@
-//! The effect of `TCP_NODELAY` at the server, tested on one connection of the client's own:
-//! measured without the option, with it, and after restoring the previous value.
+//! The effect of `TCP_NODELAY` at the server, tested on one of lagtrace's own connections: measured
+//! without the option, with it, and after restoring the previous value.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{Sender, channel};
@@ -112,10 +112,10 @@ impl Investigation<'_> {
     }
 }
 
-/// The option while it is set and restored.
+/// A test of the option, which is set on the server's socket and then restored.
 struct Trial<'s> {
     server: &'s Server,
-    /// The server's end, with the address on the client's connections.
+    /// The server's address and port on the client's connections.
     target: Endpoint,
     log: Sender<Note>,
     flow: Option<FlowKey>,
@@ -179,7 +179,7 @@ impl<'s> Trial<'s> {
     }
 }
 
-/// Returns the flow from the client's side.
+/// Returns the connection's addresses as the client sees them.
 fn own_flow(flow: FlowKey, target: Endpoint) -> OwnFlow {
     use lagtrace_core::observed::flow::Direction::{Backward, Forward};
     let ends = (flow.source(Forward), flow.source(Backward));

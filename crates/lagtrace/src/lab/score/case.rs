@@ -67,8 +67,7 @@ pub(crate) struct Case {
     pub(crate) end: End,
     /// The kind of recording.
     pub(crate) kind: Kind,
-    /// The expected causes, the largest first. If several are listed in one place, any one of them
-    /// is correct.
+    /// For each expected finding, the most costly first: the causes of which any one is correct.
     pub(crate) expected: Vec<Vec<Id>>,
     /// The findings, in the report's order.
     pub(crate) found: Vec<Found>,
@@ -213,13 +212,14 @@ impl Case {
         }
     }
 
-    /// Returns the first expected cause, under its first name; `None` if the case is healthy.
+    /// Returns the first of the causes that are correct for the first expected finding; `None` if
+    /// the case is healthy.
     pub(crate) fn expected_first(&self) -> Option<Id> {
         self.expected.first()?.first().copied()
     }
 
-    /// Returns the cause that was found first. If it was expected, the name under which it was
-    /// expected is used.
+    /// Returns the cause that was found first. If it is one of several correct causes, the first of
+    /// these is returned, so that the confusion matrix has one column for them.
     pub(crate) fn found_first(&self) -> Option<Id> {
         let found = self.found.first()?.cause;
         match self.expected.first() {
@@ -283,8 +283,8 @@ fn unknown_share(report: &Report) -> Option<f64> {
     (exchanges.count > 0).then(|| rounded(share))
 }
 
-/// Returns the rank of a fault without its own finding among the candidates of the first finding;
-/// `None` if that finding has no candidates.
+/// Returns the rank of a hidden fault among the candidates of the first finding; `None` if that
+/// finding has no candidates.
 fn candidate(kind: Kind, truth: &Truth, report: &Report) -> Option<Candidacy> {
     let mut expected = truth.expected.iter().filter(|_| kind == Kind::Hidden);
     let causes = &expected.next()?.cause;

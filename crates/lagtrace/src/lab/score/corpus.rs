@@ -39,7 +39,7 @@ pub(super) fn read(folder: &Path, only: &str) -> Result<Vec<Recording>> {
     let mut recordings = Vec::new();
     for folder in folders {
         let name = file_name(&folder);
-        // A hidden folder is being recorded, or was when its recorder was killed.
+        // A hidden folder is a recording that is not finished, or whose recorder was killed.
         if !name.starts_with('.') && name.contains(only) {
             recordings.push(recording(name, &folder)?);
         }

@@ -1,5 +1,5 @@
-//! Newly made recordings with randomly drawn parameters, so that tuning to the corpus does not help
-//! with them.
+//! Newly made recordings with randomly drawn parameters. They show whether diagnoses are also
+//! correct outside the corpus, to which rules may have been tuned.
 
 use std::fs;
 use std::path::Path;
@@ -154,7 +154,7 @@ impl Fresh {
     fn note(&mut self, event: Event, console: &Console, interrupt: &Interrupt) -> Option<Error> {
         match event {
             Event::Recorded(name) => console.outcome("recorded", &name),
-            // The error of an interrupted try is no fault of its scenario.
+            // An attempt that the user interrupted says nothing about its scenario.
             _ if interrupt.is_requested() => {}
             Event::Refused(refused) => {
                 console.outcome("refused", &refused.describe());
@@ -190,7 +190,7 @@ fn attempt(
     interrupt: &Interrupt,
     events: &mpsc::Sender<Event>,
 ) {
-    // The receiver is gone once it needs no more events.
+    // The receiver is gone when it needs no more events, so the error is ignored.
     let say = |event| {
         let _ = events.send(event);
     };

@@ -47,9 +47,9 @@ pub(crate) struct Score {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Confused {
     pub(crate) kind: Kind,
-    /// The expected cause; `None` for none.
+    /// The expected cause; `None` if no cause is expected.
     pub(crate) expected: Option<Id>,
-    /// The cause that was found first; `None` for none.
+    /// The cause that was found first; `None` if nothing was found.
     pub(crate) found: Option<Id>,
     pub(crate) count: usize,
 }
@@ -82,12 +82,13 @@ pub(crate) struct Totals {
     pub(crate) first_right: usize,
     /// The number of known faults whose cause was found first, with the right culprit.
     pub(crate) culprit_right: usize,
-    /// The number of known faults for which something else was accused, in addition or instead.
+    /// The number of known faults for which another cause was accused, in addition to the expected
+    /// one or instead of it.
     pub(crate) known_accused: usize,
     /// The number of faults that are not visible in the packets at this end.
     pub(crate) hidden: usize,
-    /// The number of hidden faults with an accusation that is not true, or that cannot be
-    /// determined at this end.
+    /// The number of hidden faults for which a cause was accused that is not true, or that cannot
+    /// be determined at this end.
     pub(crate) hidden_accused: usize,
     /// The candidates that were listed for hidden faults.
     pub(crate) candidates: Candidates,

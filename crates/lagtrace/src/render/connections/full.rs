@@ -40,8 +40,8 @@ pub(super) fn write(page: &mut Page, record: &ConnectionRecord) {
     }
 }
 
-/// Returns the course of the connection in one line: packets, duration, handshake,
-/// time lost, options, end.
+/// Returns a summary of the connection in one line: packets, duration, handshake, time lost,
+/// options, end.
 fn story(record: &ConnectionRecord) -> String {
     let mut parts = vec![
         format!("packets {} to {}", record.first_packet, record.last_packet),

@@ -16,7 +16,7 @@ const MEANINGS: [(&str, &str); 7] = [
     ("client wake-up", "until it was read"),
 ];
 
-/// Writes the stages; nothing if they were not asked for.
+/// Writes the stages; nothing if they were not requested.
 pub(super) fn write(page: &mut Page, load: &LoadRun) {
     let Some(told) = &load.stages else {
         return;

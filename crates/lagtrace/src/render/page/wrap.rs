@@ -44,7 +44,7 @@ fn parts(word: &str, room: usize, breaks: bool) -> Vec<String> {
     parts.map(|part| part.iter().collect()).collect()
 }
 
-/// Ends a line of `room` columns with `…` in place of what does not fit.
+/// Ends a line with `…`, and removes the words that do not fit into `room` columns.
 fn end(line: &mut Words, room: usize) {
     let wide = |line: &Words| line.iter().map(|(_, word)| length(word) + 1).sum::<usize>();
     while line.len() > 1 && wide(line) > room {

@@ -1,6 +1,7 @@
 //! Additional remarks of a report, one line each: first the other findings, then the limits of
 //! all findings, then other observations.
 
+use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::report::{Finding, LayerState, Remark, Report};
 
 use crate::render::page::{Page, Tone, Weight};
@@ -8,11 +9,11 @@ use crate::render::{
     Length, capture, experiments, groups, healthy, joined, quantity, verdict, watch, words,
 };
 
-/// A line: the words that open it, in a tone, and the rest.
+/// A line: a tone, the opening words in this tone, and the remaining text.
 pub(super) type Line = (Tone, String, String);
 
-/// Returns all lines, the most important first; for a brief page only the other findings and
-/// the defects of the capture, which other pages have among the notes.
+/// Returns all lines, the most important first. A brief page has only the other findings and the
+/// defects of the capture; on other pages, these defects are among the notes.
 pub(super) fn lines(report: &Report, length: Length) -> Vec<Line> {
     let mut lines = found(report, length);
     if length == Length::Brief {
@@ -62,8 +63,8 @@ fn plain(tone: Tone, texts: impl IntoIterator<Item = String>) -> Vec<Line> {
     texts.map(|text| (tone, String::new(), text)).collect()
 }
 
-/// Returns all findings but the first, which has its own part of the page; with the best change,
-/// unless the page is brief: the first finding is not always the most costly.
+/// Returns all findings except the first, which has its own part of the page. The first finding is
+/// not always the most costly, so each line also names the best change, unless the page is brief.
 fn found(report: &Report, length: Length) -> Vec<Line> {
     let groups = groups::groups(report);
     let causes = groups.iter().filter_map(|group| group.first().copied());
@@ -91,22 +92,30 @@ fn found(report: &Report, length: Length) -> Vec<Line> {
 
 /// Returns title, culprit and share: `The path loses packets (path, 17 % of all time).`
 fn gist(finding: &Finding, report: &Report) -> String {
-    let owner = words::owner(finding.culprit).to_owned();
-    // The title of a place says where the time is.
+    let owner = match finding.culprit {
+        Owner::Unknown => "owner unknown".to_owned(),
+        known => words::owner(known).to_owned(),
+    };
+    // The title of a finding that only locates time already names the owner.
     let mut parts: Vec<String> = (!finding.locates).then_some(owner).into_iter().collect();
     if finding.cost_ns > 0 {
         let share = quantity::share(finding.share);
-        parts.push(if report.account.len() > 1 {
-            format!("{share} of all time at {}", finding.service)
+        let whole = if finding.locates {
+            "all time".to_owned()
         } else {
-            format!("{share} of all time")
+            verdict::whole_time(finding)
+        };
+        parts.push(if report.account.len() > 1 {
+            format!("{share} of {whole} at {}", finding.service)
+        } else {
+            format!("{share} of {whole}")
         });
     }
     format!("{} ({}).", finding.title, parts.join(", "))
 }
 
-/// Returns lines on the layers that were not cleared or not measured, unless a finding, which has
-/// its own line, is the reason.
+/// Returns lines on the layers that were not cleared or not measured. A layer is left out if a
+/// finding is the reason, because the finding has its own line.
 fn layers(report: &Report) -> Vec<Line> {
     let of = |state| {
         report

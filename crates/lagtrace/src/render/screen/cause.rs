@@ -22,8 +22,8 @@ pub(super) fn write(page: &mut Page, cause: &Finding, report: &Report) {
     expectation(page, cause, report);
 }
 
-/// Writes a line each on the owners of the time, the best evidence, the best change and the
-/// prediction.
+/// Writes the owners of the time, the best evidence, the best change and the prediction, each as
+/// one paragraph.
 pub(super) fn brief(page: &mut Page, cause: &Finding, report: &Report) {
     time(page, report);
     if let Some(piece) = strongest(&cause.evidence).next() {
@@ -35,12 +35,12 @@ pub(super) fn brief(page: &mut Page, cause: &Finding, report: &Report) {
     expectation(page, cause, report);
 }
 
-/// Writes a place of time that no cause explains, and the measurements to make next.
+/// Writes a finding that only locates unexplained time, and the measurements to make next.
 pub(super) fn place(page: &mut Page, place: &Finding) {
     page.heading(&place.title);
     page.paragraph(2, Tone::Plain, &place.summary);
     let pieces = place.evidence.iter().take(EVIDENCE);
-    let texts = pieces.map(|piece| words::sentence(&piece.text));
+    let texts = pieces.map(|piece| words::capitalized(&words::sentence(&piece.text)));
     let texts = texts
         .chain(finding::whereabouts(place))
         .chain(may_be(place));
@@ -50,8 +50,8 @@ pub(super) fn place(page: &mut Page, place: &Finding) {
     finding::next(page, &place.next);
 }
 
-/// Writes a line each on a place of time that no cause explains, and on the measurement to make
-/// next.
+/// Writes the title and the summary of a finding that only locates unexplained time, and the
+/// measurement to make next.
 pub(super) fn brief_place(page: &mut Page, place: &Finding) {
     let title = format!("{}:", place.title);
     let spans = [
@@ -77,9 +77,9 @@ fn expectation(page: &mut Page, cause: &Finding, report: &Report) {
     }
 }
 
-/// Returns the evidence in the order of its weight for the verdict: pieces that show the
-/// mechanism before those that only fit, and the first piece of each kind before the second,
-/// because two kinds prove and two pieces of one kind do not; else in the report's order.
+/// Returns the evidence in the order of its weight for the verdict. Pieces that show the mechanism
+/// come before pieces that only fit. A proof needs two kinds of evidence, so the first piece of
+/// each kind comes before a second piece of any kind. Otherwise pieces keep the report's order.
 fn strongest(evidence: &[Evidence]) -> impl Iterator<Item = &Evidence> {
     let rank = |(at, piece): (usize, &Evidence)| {
         let earlier = evidence.iter().take(at);

@@ -26,11 +26,14 @@ const NOUNS: [&str; 16] = [
     "SYNs",
     "times",
 ];
-/// Shortest mean of avoidable time that speaks against a layer, in nanoseconds.
+/// Minimum mean per request of avoidable time with which a layer must not be cleared, in
+/// nanoseconds.
 const LONG_NS: u128 = 1_000_000;
-/// Number of parts of all time, one of which is avoidable time that speaks against a layer.
+/// Divisor of the total time. A layer must not be cleared if its avoidable time is at least the
+/// quotient.
 const PARTS: u128 = 20;
-/// The layers that are cleared by their time, and their waits besides unexplained ones.
+/// The layers that are cleared by their time, each with its kinds of waits. Unexplained waits count
+/// for each layer as well.
 const LAYERS: [(LayerId, &[WaitKind]); 2] = [
     (
         LayerId::Server,
@@ -50,7 +53,7 @@ const LAYERS: [(LayerId, &[WaitKind]); 2] = [
     ),
 ];
 
-/// Returns the way in which a prediction promises nothing, or something worse.
+/// Returns the prediction if it promises no improvement, or a deterioration.
 fn unpromising(prediction: &Prediction) -> Option<String> {
     let then = prediction.latency_ns;
     let now = prediction.measured_ns?;
@@ -62,8 +65,8 @@ fn unpromising(prediction: &Prediction) -> Option<String> {
     (is_worse || is_same || runs_down).then(|| format!("{prediction:?}"))
 }
 
-/// Returns the avoidable time of a booking as far as `layer` has it: unclaimed, or claimed by
-/// findings of the layer.
+/// Returns the avoidable part of a booking that may belong to `layer`: the unclaimed time, and the
+/// time claimed by findings of the layer.
 fn avoidable(booking: &Booking, layer: LayerId) -> u128 {
     let claims = booking.claims.iter();
     let own = claims.filter(|claim| claim.cause.cause().layer == layer);
@@ -71,7 +74,7 @@ fn avoidable(booking: &Booking, layer: LayerId) -> u128 {
     own + u128::from(booking.unclaimed_ns)
 }
 
-/// Returns true if the layer is cleared although most of the avoidable time is there.
+/// Returns true if the layer is cleared although most of the avoidable time may belong to it.
 fn is_cleared_in_vain(report: &Report, layer: &Layer) -> bool {
     let Some((id, kinds)) = LAYERS.iter().find(|(id, _)| id.as_str() == layer.layer) else {
         return false;
@@ -92,8 +95,8 @@ fn is_cleared_in_vain(report: &Report, layer: &Layer) -> bool {
         && own * PARTS >= whole
 }
 
-/// Returns true if the line of a cleared layer gives it more than half of the time as a share,
-/// without a word that it is unavoidable.
+/// Returns true if the line of a cleared layer states a share of more than half of the time, and
+/// does not call it unavoidable.
 fn is_cleared_beside_a_share(layer: &Layer) -> bool {
     let mut words = layer.line.split(['(', ' ']);
     let share = words.clone().zip(words.by_ref().skip(1));
@@ -114,7 +117,7 @@ fn sentences<'a>(value: &'a Value, list: &mut Vec<&'a str>) {
     }
 }
 
-/// Returns a count of none, or of one with a plural, from a sentence.
+/// Returns a wrongly worded count in a sentence: 0, or 1 with a plural noun.
 fn miscounted(sentence: &str) -> Option<String> {
     let words: Vec<&str> = sentence.split([' ', '(', ')']).collect();
     let mut pairs = words.windows(2);
@@ -127,11 +130,19 @@ fn miscounted(sentence: &str) -> Option<String> {
     })
 }
 
-/// Returns true if the account holds less than nearly all of the time that connections waited for
+/// Returns true if the account claims less than 90 % of the time for which connections waited for
 /// an address that does not answer.
 fn is_unbooked(finding: &Finding) -> bool {
     let claimed = finding.location.as_ref().map_or(0, |at| at.claimed_ns);
     finding.cause == Id::Ipv6Fallback && claimed * 10 < finding.cost_ns * 9
+}
+
+/// Returns true if the finding on the number of connections claims time of the requests: only
+/// connection setup is its cost.
+fn claims_requests(report: &Report) -> bool {
+    let exchanges = report.account.iter().flat_map(|account| &account.exchanges);
+    let mut claims = exchanges.flat_map(|booking| &booking.claims);
+    claims.any(|claim| claim.cause == Id::ConnectionNotReused)
 }
 
 fn faults(report: &Report) -> Vec<String> {
@@ -144,6 +155,9 @@ fn faults(report: &Report) -> Vec<String> {
     faults.extend(contradictory.map(|layer| format!("cleared: {} {}", layer.layer, layer.line)));
     let unbooked = report.findings.iter().filter(|f| is_unbooked(f));
     faults.extend(unbooked.map(|f| format!("not booked: {}", f.summary)));
+    if claims_requests(report) {
+        faults.push("connection setup claims the time of requests".to_owned());
+    }
     let told = serde_json::json!([report.findings, report.layers, report.notes]);
     let mut list = Vec::new();
     sentences(&told, &mut list);

@@ -1,5 +1,4 @@
-//! A recorded run in which every text that a peer, a program's name or a file can
-//! supply is hostile.
+//! A recorded run in which all texts from peers, program names and files are hostile.
 
 use lagtrace_core::report::Report;
 use lagtrace_sources::capture::Packets;
@@ -12,7 +11,7 @@ pub(super) const UNSEEN: [char; 2] = ['\u{202e}', '\u{200b}'];
 /// A hostile text: it would set a terminal's title, clear the screen, begin a line,
 /// reverse text and hide characters.
 const ILL: &str = "\u{1b}]0;owned\u{7}\u{9b}2J\r\n\u{202e}evil\u{200b} x";
-/// Texts that others choose, by kind of observation and path within it.
+/// Texts from outside, by kind of observation and path within it.
 const FREE: [(&str, &str); 15] = [
     ("resolution", "name"),
     ("resolution", "failure"),
@@ -49,8 +48,9 @@ pub(super) fn report() -> Report {
     run.report()
 }
 
-/// Returns a request line as long as [`REQUEST`], with as much of [`ILL`] as a request may
-/// hold: with a space or a control character below 0x80 it would not parse as a request.
+/// Returns a request line as long as [`REQUEST`], with all characters of [`ILL`] that a request
+/// line can contain. With a space or a control character below 0x80, it would not be parsed as a
+/// request.
 fn request() -> Vec<u8> {
     let rest = REQUEST.len() - "GET / HTTP/1.1\r\n".len();
     let ill = ILL.chars().filter(|c| *c > ' ');
@@ -59,7 +59,7 @@ fn request() -> Vec<u8> {
     [b"GET /", path.as_slice(), b" HTTP/1.1\r\n"].concat()
 }
 
-/// Replaces all texts that others choose by [`ILL`].
+/// Replaces all texts from outside by [`ILL`].
 fn spoil(observations: &mut [Value]) {
     for (kind, text) in FREE {
         let place = format!("/body/{kind}/{text}");

@@ -119,7 +119,7 @@ fn tells_the_first(name: &str, report: &Report, page: &str) {
     let said = words.join(" ").to_lowercase();
     let fix = first.fix.iter().chain(&first.next).next();
     let fix = fix.expect("something to change or to measure");
-    // The title of a place says where the time is.
+    // The title of a finding that only locates time already names the owner.
     let owner = if first.locates {
         ""
     } else {
@@ -140,7 +140,7 @@ fn leaves_nothing_out(name: &str, report: &Report, page: &str) {
     let layers = report.layers.iter();
     let open = layers
         .filter(|layer| matches!(layer.state, LayerState::Suspected | LayerState::NotMeasured))
-        // The finding that is the reason has its own line.
+        // A layer is not listed if a finding is the reason, because the finding has its own line.
         .filter(|layer| {
             report
                 .findings

@@ -7,8 +7,7 @@ use serde_json::json;
 use crate::clock;
 use crate::render::harmless;
 
-/// Returns the line for people: the time, the caller, the call in the notation of `strace -yy`, and
-/// its meaning after a `#`.
+/// Returns the line for people: the time, the caller, and the call in the notation of `strace -yy`.
 pub(super) fn text(call: &SocketCall) -> String {
     let caller = &call.caller;
     let thread = if caller.tid == caller.pid {
@@ -16,10 +15,8 @@ pub(super) fn text(call: &SocketCall) -> String {
     } else {
         format!("/{}", caller.tid)
     };
-    let effect = call.effect();
-    let effect = effect.map_or_else(String::new, |effect| format!("  # {effect}"));
     format!(
-        "{} {}[{}{thread}] {}{effect}",
+        "{} {}[{}{thread}] {}",
         moment(call.at),
         harmless(&caller.name),
         caller.pid,
@@ -34,7 +31,7 @@ pub(super) fn json(call: &SocketCall) -> String {
         Request::SetOption { value, .. } | Request::Bind(value) | Request::Connect(value) => {
             Some(value)
         }
-        Request::Listen(_) | Request::Shutdown(_) => None,
+        Request::Listen(_) | Request::Shutdown(_) | Request::Accept(_) => None,
     };
     json!({
         "type": "socket-call",
@@ -56,13 +53,12 @@ pub(super) fn json(call: &SocketCall) -> String {
         "error": call.error().map(|(name, _)| name),
         "before": call.before,
         "after": call.after,
-        "effect": call.effect(),
         "syntax": call.syntax(),
         "protocol": socket.map(|socket| socket.kind),
         "namespace": socket.and_then(|socket| socket.namespace),
         "inode": socket.map(|socket| socket.inode),
         "cookie": socket.and_then(|socket| socket.cookie),
-        "state": socket.map(|socket| socket.state),
+        "state": socket.map(|socket| socket.state.as_str()),
         "local": socket.and_then(|socket| Some(socket.local?.to_string())),
         "remote": socket.and_then(|socket| Some(socket.remote?.to_string())),
     })

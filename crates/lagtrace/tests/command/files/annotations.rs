@@ -41,7 +41,8 @@ fn wireshark_shows_the_comments_and_the_packets_are_the_same() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // Microseconds and nanoseconds, one interface and all, compressed.
+    // Captures with microseconds and with nanoseconds, of one interface and of all interfaces, and
+    // compressed.
     for name in [
         "nagle-delayed-ack-8ms",
         "nagle-delayed-ack-microseconds-0ms",
@@ -163,7 +164,8 @@ fn whatever_stands_between_the_packets_stays_and_secrets_are_told() {
         .arg(&client)
         .arg(&before))
     .expect(0);
-    // A name resolution block, statistics with 7 packets lost, and a custom block.
+    // A name resolution block, an interface statistics block with 7 lost packets, and a custom
+    // block.
     append(&before, 4, b"\x01\0\x08\0\x0a\0\0\x01one\0\0\0\0\0");
     append(
         &before,
@@ -181,7 +183,7 @@ fn whatever_stands_between_the_packets_stays_and_secrets_are_told() {
         [4, 5, 10, 0xbad].iter().all(|kind| kinds.contains(kind)),
         "{kinds:?}"
     );
-    // Only the length of the section may change.
+    // Only the length of the section, in the first block, may change.
     let length_left_open = |mut list: Vec<(u32, Vec<u8>)>| {
         list[0].1[8..16].fill(0xff);
         list
@@ -199,7 +201,7 @@ fn whatever_stands_between_the_packets_stays_and_secrets_are_told() {
     }
 }
 
-/// The captures of the file source's own tests, which have all kinds of containers.
+/// The captures of the file source's own tests, which cover all capture file formats.
 #[test]
 fn every_container_is_copied() {
     const TEST: &str = "every_container_is_copied";

@@ -202,7 +202,7 @@ fn what_is_still_being_written_is_reported_on_an_interrupt() {
     let mut input = child.stdin.take().unwrap();
     input.write_all(&whole[..whole.len() / 2]).unwrap();
     input.flush().unwrap();
-    // The pipe stays open: only the signal ends the reading.
+    // The pipe stays open, so only the signal can end the reading.
     std::thread::sleep(std::time::Duration::from_millis(700));
     let id = child.id().to_string();
     assert!(
@@ -223,8 +223,8 @@ fn what_is_still_being_written_is_reported_on_an_interrupt() {
     drop(input);
 }
 
-/// Returns the packets of one interface in a capture on `any` (cooked, version 2: the interface's
-/// index stands after the protocol).
+/// Returns the packets of one interface in a capture on `any` (cooked, version 2: the index of the
+/// interface follows the protocol).
 fn of_interface(whole: &[u8], index: u32) -> Vec<u8> {
     let (header, mut rest) = whole.split_at(24);
     let mut one = header.to_vec();
@@ -240,8 +240,8 @@ fn of_interface(whole: &[u8], index: u32) -> Vec<u8> {
 }
 
 /// Two captures of `tcpdump -i any`: 24 requests over a bridge whose filter drops some responses,
-/// and 20 within a VXLAN, whose packets are seen on the tunnel's device and, wrapped, below. In
-/// both every packet is there twice.
+/// and 20 requests in a VXLAN. The VXLAN's packets are seen on the tunnel's device and,
+/// encapsulated, on the device below it. In both captures, every packet occurs twice.
 #[test]
 fn what_any_sees_twice_happened_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -249,7 +249,7 @@ fn what_any_sees_twice_happened_once() {
     let analyze = |path: &std::path::Path| {
         lagtrace(["analyze", path.to_str().unwrap()].into_iter().chain(json)).json()
     };
-    // The interface that sees all packets.
+    // The interface on which all packets are seen.
     for (name, interface, requests) in [("any-bridge.pcap", 3, 24), ("any-vxlan.pcap", 2, 20)] {
         let path = fixture(name);
         let any = analyze(&path);

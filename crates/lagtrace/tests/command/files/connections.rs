@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::command::program::{has_tool, lagtrace, run};
 
-/// Recordings of all kinds: lossless and lossy, reordered, duplicated, with full and zero windows,
-/// IPv6, begun before the capture, with gaps.
+/// Recordings of all kinds: lossless and lossy, with reordering, duplicates, full and zero windows,
+/// with IPv6, with connections begun before the capture, and with gaps.
 const RECORDINGS: [&str; 12] = [
     "packet-loss-20ms-segments/client.pcap.gz",
     "packet-loss-20ms-offload/server.pcap.gz",
@@ -30,7 +30,7 @@ fn recordings() -> Vec<PathBuf> {
     RECORDINGS.map(|name| corpus.join(name)).into()
 }
 
-/// Returns the connections that lagtrace lists, by their stream's number.
+/// Returns the connections that lagtrace lists, by stream number.
 fn connections(capture: &Path) -> BTreeMap<u64, Value> {
     let path = capture.to_str().unwrap();
     let arguments = [
@@ -53,8 +53,9 @@ fn connections(capture: &Path) -> BTreeMap<u64, Value> {
 struct Counted {
     packets: u64,
     bytes: u64,
-    /// The segments sent again or out of order: tshark tells them apart by the time between,
-    /// lagtrace by the sender's numbers, so only the sum is comparable.
+    /// The number of segments that were retransmitted or out of order. tshark distinguishes these
+    /// two by the time between segments, and lagtrace by the sender's IP identifications, so only
+    /// their sum is comparable.
     late: u64,
     probes: u64,
     has_zero_window: bool,
@@ -118,8 +119,7 @@ fn counted_by_tshark(capture: &Path) -> BTreeMap<(u64, String), Counted> {
     all
 }
 
-/// Returns the counts of lagtrace's record, with tshark's where lagtrace says that it does not
-/// know.
+/// Returns lagtrace's counts. Where lagtrace reports a count as unknown, tshark's is used.
 fn counted_by_us(side: &Value, theirs: &Counted) -> Counted {
     let resent = &side["retransmissions"];
     let sum = |names: &[&str]| {
@@ -168,8 +168,8 @@ fn counts_are_those_of_tshark() {
     assert!(compared > 50, "{compared} ends");
 }
 
-/// Returns `tcptrace -lnr` of a capture: for each connection, each of its figures for `a` and for
-/// `b`.
+/// Returns the output of `tcptrace -lnr` for a capture: for each connection, the figures of its
+/// ends `a` and `b`.
 fn counted_by_tcptrace(capture: &Path) -> Vec<BTreeMap<String, [String; 2]>> {
     let output = run(Command::new("tcptrace")
         .args(["-lnr", "--csv"])
@@ -195,9 +195,10 @@ fn counted_by_tcptrace(capture: &Path) -> Vec<BTreeMap<String, [String; 2]>> {
         .collect()
 }
 
-/// The figures of tcptrace that lagtrace has too, and their place in its record. Unlike tcptrace,
-/// lagtrace counts probes apart from other bare ACKs, takes no window without its scaling, and no
-/// first flight for an initial window that something else ended.
+/// The figures that tcptrace and lagtrace both have, and their place in lagtrace's record. Other
+/// figures have different definitions: lagtrace counts probes separately from other bare ACKs, and
+/// reports an initial window only if that window ended the first flight. lagtrace also reports no
+/// window whose scaling is unknown.
 const SAME: [(&str, &str); 7] = [
     ("total_packets", "/packets"),
     ("actual_data_pkts", "/data_packets"),
@@ -215,10 +216,10 @@ fn counts_and_least_round_trips_are_those_of_tcptrace() {
         return;
     }
     let mut compared = 0;
-    // tcptrace writes IPv6 addresses in a way of its own.
+    // tcptrace has its own notation for IPv6 addresses.
     for capture in recordings().iter().filter(|path| !is_ipv6(path)) {
         let ours = connections(capture);
-        // It numbers connections from 1, in the same order.
+        // tcptrace numbers connections from 1, in the order of lagtrace's stream numbers.
         for (theirs, record) in counted_by_tcptrace(capture).iter().zip(ours.values()) {
             for slot in 0..2 {
                 compare_with_tcptrace(record, theirs, slot, capture);
@@ -248,13 +249,13 @@ fn compare_with_tcptrace(
     let place = format!("{} {host}", capture.display());
     for (name, path) in SAME {
         let number = theirs[name][slot].parse::<u64>().unwrap();
-        // Figures unknown to lagtrace are 0 or unscaled in tcptrace.
+        // If lagtrace does not know a figure, tcptrace reports 0 or an unscaled window.
         if let Some(ours) = side.pointer(path).and_then(Value::as_u64) {
             assert_eq!(ours, number, "{name} of {place}");
         }
     }
-    // From this end's data to its acknowledgement: to the peer and back, in
-    // tenths of milliseconds.
+    // tcptrace measures from the data of this end to its acknowledgement, which is the round trip
+    // to the peer, in tenths of milliseconds.
     let theirs = theirs["RTT_min"][slot].parse::<f64>().unwrap();
     if let Some(ours) = peer.pointer("/round_trip/min_ns").and_then(Value::as_f64) {
         let apart = (ours / 1e6 - theirs).abs();

@@ -131,8 +131,8 @@ fn streams_are_numbered_as_wireshark_does() {
     }
 }
 
-/// The filter of each finding and of each piece of evidence is accepted by tshark and shows the
-/// packets that the evidence names.
+/// tshark accepts the display filter of each finding and of each piece of evidence, and the filter
+/// shows the packets that the evidence names.
 #[test]
 fn wireshark_takes_the_filters_and_they_show_the_evidence() {
     if !has_tool(

@@ -1,4 +1,5 @@
-//! Captures of other kinds: what is read of them, and what is said of the rest.
+//! Captures of other formats: the packets that are read, and the messages about those that cannot
+//! be read.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +8,8 @@ use serde_json::Value;
 
 use crate::command::program::{lagtrace, notes};
 
-/// Returns a pcapng section with an interface of each link type, and the packets listed: each with
-/// its interface and its bytes.
+/// Returns a pcapng section with an interface for each link type, and with these packets. Each
+/// packet is an index of an interface and bytes.
 fn pcapng(links: &[u16], packets: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let block = |kind: u32, body: &[u8]| {
         let mut body = body.to_vec();
@@ -47,7 +48,7 @@ fn segment(port: u16, seq: u32, flags: u8) -> Vec<u8> {
     packet
 }
 
-/// Returns a router's ICMP time exceeded for this packet.
+/// Returns a router's ICMP time exceeded message that quotes this packet.
 fn expired(quoted: &[u8]) -> Vec<u8> {
     let len = 28 + quoted.len() as u8;
     let mut packet = vec![
@@ -147,7 +148,7 @@ fn streams_are_numbered_past_what_icmp_errors_quote() {
     let packets = [
         segment(4_000, 1, 0x02),
         expired(&segment(4_001, 1, 0x02)),
-        // Too little for Wireshark, so nothing of it is counted.
+        // This quotation is too short for Wireshark, which therefore counts no stream for it.
         expired(&segment(4_002, 1, 0x02)[..28]),
         segment(4_003, 1, 0x02),
     ];
@@ -179,7 +180,7 @@ fn a_capture_of_another_program_is_refused_with_what_converts_it() {
     }
 }
 
-/// A snoop file of the same packet, which is the same capture.
+/// A snoop file and a pcapng file of the same packet lead to the same report.
 #[test]
 fn snoop_is_read_as_pcapng_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -198,7 +199,7 @@ fn snoop_is_read_as_pcapng_is() {
         let mut report = lagtrace(["analyze", &file, "--format", "json"]).json();
         report["subject"].take();
         report["capture"]["points"][0]["name"].take();
-        // Snoop tells the number of packets lost.
+        // Unlike this pcapng file, snoop states the number of lost packets.
         report["capture"]["dropped"].take();
         report
     });

@@ -91,7 +91,7 @@ impl Tcp {
     }
 }
 
-/// Returns an IPv4 packet with this content.
+/// Returns an IPv4 packet with this payload.
 fn ipv4(protocol: u8, from: u32, to: u32, id: u16, part: u16, content: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     packet.extend((20 + content.len() as u16).to_be_bytes());
@@ -121,7 +121,7 @@ impl Capture {
         &self.bytes
     }
 
-    /// Lets time pass without a packet.
+    /// Advances the clock without a packet.
     pub(crate) fn pause(&mut self, micros: u64) {
         self.micros += micros;
     }
@@ -148,7 +148,7 @@ impl Capture {
         self.ip(PROTOCOL_TCP, segment.from.0, segment.to.0, &segment.wire());
     }
 
-    /// Adds a segment as a fragment that others precede and follow.
+    /// Adds a segment as a middle fragment, so that other fragments must come before and after it.
     pub(crate) fn fragment(&mut self, segment: &Tcp, id: u16, offset: u16) {
         const MORE: u16 = 0x2000;
         let (from, to) = (segment.from.0, segment.to.0);
@@ -174,7 +174,7 @@ impl Capture {
         self.frame([8, 6], &wire);
     }
 
-    /// Adds a router's ICMP destination unreachable for the segment.
+    /// Adds a router's ICMP destination unreachable message that quotes the segment.
     pub(crate) fn unreachable(&mut self, router: u32, segment: &Tcp) {
         let (from, to) = (segment.from.0, segment.to.0);
         let mut wire = vec![3, 1, 0, 0, 0, 0, 0, 0];

@@ -1,11 +1,11 @@
-//! Checks that the time for a capture grows no faster than its size: traffic made to be expensive,
-//! in two sizes, and the processor time of each.
+//! Checks that the time of an analysis grows no faster than the size of its capture. Each test
+//! writes expensive traffic in two sizes, and compares the processor time of the analyses.
 //!
-//! The processor time of the whole program, not wall-clock time, is compared between the two:
-//! sixteen times the traffic may take twice what sixteen times the work would. A busy machine does
-//! not reach that bound, and work that grows with the square is far beyond it. Work that a limit
-//! keeps from growing may still cost too much for each packet: the large capture is compared with a
-//! plain one too.
+//! The test uses the processor time of the whole program, not wall-clock time. The large capture
+//! has sixteen times the packets of the small one, and may take 32 times as long. On a busy
+//! machine, linear work stays below this bound; quadratic work is far above it. Work that a limit
+//! keeps linear may still cost too much per packet, so the large capture is also compared with
+//! plain traffic of the same size.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,18 +14,19 @@ use std::sync::OnceLock;
 use super::frames::{Capture, Tcp};
 use crate::command::program::program;
 
-/// The packets of the small capture.
+/// The number of packets in the small capture.
 const FEW: u32 = 2_000;
-/// The ratio of the large capture's packets to the small one's.
+/// The ratio of the number of packets in the large capture to that in the small one.
 const TIMES: u32 = 16;
-/// The largest ratio of their times. For work that grows with the square it would be 256, or 50
-/// where the work is so little that the program's start is most of a small run.
+/// The maximum ratio of their processor times. Quadratic work would have a ratio of 256, or of 50
+/// if the program's start takes most of the time for the small capture.
 const BOUND: f64 = 32.0;
 
-/// The largest ratio to the time for plain exchanges in as many packets.
+/// The maximum ratio of the large capture's time to the time for as many packets of plain
+/// exchanges.
 const MOST: f64 = 40.0;
 
-/// The runs of each capture, of which the shortest counts.
+/// The number of runs for each capture. The shortest one counts.
 const RUNS: usize = 2;
 
 const SYN: u8 = 0x02;
@@ -49,10 +50,10 @@ fn processor_time(path: &Path) -> f64 {
     said.split_whitespace().map(seconds).sum()
 }
 
-/// The time for plain exchanges in the large capture's packets.
+/// The time for plain exchanges with as many packets as the large capture.
 static PLAIN: OnceLock<f64> = OnceLock::new();
 
-/// Runs a shape in both sizes.
+/// Analyses this kind of traffic in both sizes, and compares the times.
 #[track_caller]
 fn is_linear(shape: impl Fn(&mut Capture, u32)) {
     let [small, large] = [FEW, FEW * TIMES].map(|count| least_time(&shape, count));
@@ -67,19 +68,20 @@ fn is_linear(shape: impl Fn(&mut Capture, u32)) {
     );
 }
 
-/// Returns the least processor time of some runs on a capture of that shape.
+/// Returns the shortest processor time of some analyses of a capture with this kind of traffic.
 fn least_time(shape: &impl Fn(&mut Capture, u32), count: u32) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let mut capture = Capture::new();
     shape(&mut capture, count);
     let path = folder.path().join("capture.pcap");
     std::fs::write(&path, capture.bytes()).unwrap();
-    // Other programs' use of the processor's caches only ever adds time.
+    // Other programs that use the processor's caches can only lengthen a run, so the shortest is
+    // closest to the truth.
     let times = [(); RUNS].map(|()| processor_time(&path));
     times.into_iter().fold(f64::MAX, f64::min)
 }
 
-/// Writes one request after the other on one connection.
+/// Writes requests one after the other on one connection.
 fn plain_exchanges(capture: &mut Capture, count: u32) {
     let mut ends = Ends::open(capture, CLIENT, 2000, SERVER);
     for _ in 0..count / 3 {
@@ -139,7 +141,7 @@ impl Ends {
 const REQUEST: &[u8] = b"GET /page HTTP/1.1\r\nHost: example\r\n\r\n";
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// Returns a client of many, told apart by address and port.
+/// Returns one of many clients, which differ in address and port.
 fn client(index: u32) -> (u32, u16) {
     (0x0b00_0000 + index / 50_000, 1024 + (index % 50_000) as u16)
 }
@@ -291,7 +293,7 @@ fn streams_of_one_connection() {
         );
         ends.answer(capture, b"\0\0\0\x04\0\0\0\0\0");
         for index in 0..count {
-            // GET, http, /, from the static table (RFC 7541 appendix A).
+            // The header fields GET, http and `/`, from the static table (RFC 7541 appendix A).
             let mut frame = vec![0, 0, 3, 1, 5];
             frame.extend((index * 2 + 1).to_be_bytes());
             frame.extend([0x82, 0x86, 0x84]);
@@ -300,7 +302,7 @@ fn streams_of_one_connection() {
     });
 }
 
-/// Returns a frame of HTTP/2.
+/// Returns an HTTP/2 frame.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let [_, len @ ..] = (payload.len() as u32).to_be_bytes();
     let mut frame = Vec::from(len);
@@ -310,8 +312,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// As many streams as are followed, open beside each other through many packets that come twice,
-/// and ended one after the other.
+/// The maximum number of streams that are followed at the same time. They are open while many
+/// packets arrive twice, and end one after the other.
 #[test]
 fn streams_that_wait_for_each_other() {
     const TOGETHER: u32 = 400;

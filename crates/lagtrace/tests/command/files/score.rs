@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use crate::command::program::{lab_program, lagtrace_lab, run};
 
-/// Returns the repository's folder of this name.
+/// Returns this folder of the repository.
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .join(name)
 }
 
-/// Lays a recording of the core's own tests into a corpus, with this truth.
+/// Copies a recording of the core's own tests into a corpus, with this truth.
 fn lay(corpus: &Path, recording: &str, expected: &Value, must_not: &[&str]) {
     let own = corpus.join(recording);
     fs::create_dir(&own).unwrap();
@@ -54,7 +54,7 @@ fn right_and_wrong_are_told_apart() {
         score["cases"][2]["cost"]["true_ns"] == 50_000_000,
         "{score:#}"
     );
-    // A cause that is not there, one of another culprit, one of another name.
+    // Recordings with an untrue label: no cause, a wrong culprit, and a wrong cause.
     lay("latency-50ms", &json!([]), &[]);
     lay("think-44-8ms", &expected("server-think", "client"), &[]);
     lay("pause-44-8ms", &expected("stop-the-world", "server"), &[]);
@@ -95,7 +95,7 @@ fn right_and_wrong_are_told_apart() {
     check_letter("score", &told.expect(1).stdout);
 }
 
-/// Compares the output with its committed text, or writes that when asked to.
+/// Compares the output with its golden file, or rewrites the file if `UPDATE_LETTERS` is 1.
 fn check_letter(name: &str, said: &str) {
     let path = folder(&format!("crates/lagtrace/tests/letters/{name}.txt"));
     if std::env::var("UPDATE_LETTERS").is_ok_and(|value| value == "1") {

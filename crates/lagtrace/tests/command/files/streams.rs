@@ -10,7 +10,7 @@ fn stream(name: &str, number: &str, more: &[&str]) -> String {
     lagtrace(arguments).expect(0).stdout
 }
 
-/// Returns the bytes of a hex dump, those of the indented lines separately.
+/// Returns the bytes of a hex dump; those of the indented lines are returned separately.
 fn dumped(text: &str) -> [Vec<u8>; 2] {
     let mut sides = [Vec::new(), Vec::new()];
     for line in text.lines() {
@@ -35,7 +35,7 @@ fn the_bytes_are_those_that_wireshark_follows() {
     if !has_tool("the_bytes_are_those_that_wireshark_follows", "tshark") {
         return;
     }
-    // The second loses and repeats segments.
+    // The second recording has lost and retransmitted segments.
     for name in ["nagle-delayed-ack-8ms", "packet-loss-20ms-segments"] {
         for number in ["0", "2"] {
             let theirs = format!("follow,tcp,hex,{number}");

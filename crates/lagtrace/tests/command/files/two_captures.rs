@@ -38,7 +38,7 @@ fn joined(first: &[Segment], second: &[Segment]) -> Option<Joined> {
     Some(join(first, second)?.conclude(["first", "second"], &[]))
 }
 
-/// Returns the two files of every recording that has two: one host's own traffic has one.
+/// Returns both captures of each recording that has two. A recording on loopback has a single one.
 fn corpus() -> Vec<(String, PathBuf, PathBuf)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
     let mut names: Vec<String> = fs::read_dir(folder)
@@ -58,8 +58,8 @@ fn corpus() -> Vec<(String, PathBuf, PathBuf)> {
         .collect()
 }
 
-/// Returns the segments by a clock that is ahead by `offset`, in nanoseconds, and gains `drift_ppb`
-/// nanoseconds per second.
+/// Returns the segments with the times of a clock that is ahead by `offset` nanoseconds and gains
+/// `drift_ppb` nanoseconds per second.
 fn shifted(segments: &[Segment], offset: i64, drift_ppb: i64) -> Vec<Segment> {
     let first = segments.iter().map(|s| s.at).min().unwrap_or_default();
     let shift = |segment: &Segment| {
@@ -74,8 +74,8 @@ fn shifted(segments: &[Segment], offset: i64, drift_ppb: i64) -> Vec<Segment> {
     segments.iter().map(shift).collect()
 }
 
-/// The clocks of the whole corpus, whose two ends share one: the offset is within its error of
-/// none, and one that is added is found again.
+/// In each recording, both ends share one clock, so the measured offset must be zero within its
+/// stated error. If an offset or a drift is added to one capture, it must be measured.
 #[test]
 fn the_clocks_of_every_recording_are_found_again() {
     const SECOND: i64 = 1_000_000_000;
@@ -188,7 +188,7 @@ fn the_report_says_where_the_time_went_whatever_the_clocks() {
             .chain(&files)
             .chain(&["--format", "json"]),
     );
-    // The owner of the time shows, and not the cause: nobody is accused.
+    // The joined captures show the owner of the time but not its cause, so there is no accusation.
     let report: Value = json.expect(0).json();
     let alone = lagtrace(["analyze", files[0], "--format", "json"])
         .expect(0)
@@ -212,7 +212,8 @@ fn the_report_says_where_the_time_went_whatever_the_clocks() {
     assert!(text.contains("Between the two captures"), "{text}");
 }
 
-/// The packets that did not arrive are those that the emulated path itself counted as dropped.
+/// The number of packets that did not arrive is the number that the emulated path counted as
+/// dropped.
 #[test]
 fn losses_are_those_that_the_path_counted() {
     for name in [

@@ -26,8 +26,8 @@ const MAX_COMMENT: usize = 4096;
 /// Maximum number of comments on one packet, so that its block does not become too long to be read.
 const MAX_COMMENTS: usize = 8;
 
-/// The magic numbers of pcap files: microseconds, nanoseconds, and
-/// microseconds with longer record headers.
+/// The magic numbers of pcap files: microseconds, nanoseconds, and microseconds with longer record
+/// headers.
 const MICROS: u32 = 0xa1b2_c3d4;
 const NANOS: u32 = 0xa1b2_3c4d;
 const MODIFIED: u32 = 0xa1b2_cd34;
@@ -60,7 +60,7 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         self.to.flush()
     }
 
-    /// Copies to the end.
+    /// Copies the whole capture.
     pub(super) fn run(&mut self) -> Result<(), Stop> {
         let mut magic = [0; 4];
         if !self.fill(&mut magic)? {
@@ -72,7 +72,7 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         }
     }
 
-    /// Copies pcapng block by block.
+    /// Copies a pcapng file block by block.
     fn copy_blocks(&mut self, first: [u8; 4]) -> Result<(), Stop> {
         let mut kind = first;
         loop {
@@ -89,8 +89,9 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         }
     }
 
-    /// Copies a section header and takes the byte order from it, which also applies to the header's
-    /// own length. The length of the section is left unspecified because the comments change it.
+    /// Copies a section header. Its first field gives the byte order, which also applies to the
+    /// header's own length. The length of the section is left unspecified because the comments
+    /// change it.
     fn copy_section(&mut self, length: [u8; 4]) -> Result<(), Stop> {
         let mut fixed = [0; 16];
         self.fill_all(&mut fixed)?;
@@ -145,7 +146,7 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         Ok(())
     }
 
-    /// The body of a packet block with comments before its other options.
+    /// Returns the body of a packet block with `comments` inserted before its other options.
     fn commented(&mut self, mut body: Vec<u8>, comments: &[String]) -> Result<Vec<u8>, Stop> {
         let captured = body.get(12..16).and_then(|raw| raw.first_chunk());
         let captured = captured.map_or(0, |raw| self.u32(*raw)) as usize;
@@ -166,7 +167,7 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         Ok(body)
     }
 
-    /// Copies pcap as one section with one interface.
+    /// Copies a pcap file as one section with one interface.
     fn copy_records(&mut self, magic: [u8; 4]) -> Result<(), Stop> {
         let is_known = |magic| matches!(magic, MICROS | NANOS | MODIFIED);
         self.is_little = is_known(u32::from_le_bytes(magic));
@@ -216,8 +217,8 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         interface.extend(self.bytes(snap_len));
         let digits = if magic == NANOS { 9 } else { 6 };
         self.option(&mut interface, IF_TSRESOL, &[digits]);
-        // The upper half of the field tells about frame check sequences: in
-        // its highest bits their length in units of 16 bits, if bit 26 says so.
+        // The upper half of the field describes frame check sequences. If bit 26 is set, the
+        // highest four bits contain their length in units of 16 bits.
         if network & 1 << 26 != 0 {
             self.option(&mut interface, IF_FCSLEN, &[(network >> 28) as u8 * 16]);
         }
@@ -287,8 +288,7 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         Ok(())
     }
 
-    /// Fills the buffer; returns `false` if the input ends before its first
-    /// byte.
+    /// Fills the buffer; returns `false` if the input ends before the first byte.
     fn fill(&mut self, buffer: &mut [u8]) -> Result<bool, Stop> {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {

@@ -1,8 +1,8 @@
 //! Decompression of captures while they are read.
 //!
-//! Takes any stream as input. Returns its contents, decompressed if the first bytes are those of a
-//! known format. Memory is bounded by the formats' windows, whatever decompressed size a stream
-//! claims. All data before damage or an early end is returned before the error that reports it.
+//! Accepts any stream. If the first bytes are those of a known format, returns the decompressed
+//! contents. Memory is limited by the formats' windows, no matter how large a stream claims to be.
+//! If a stream is damaged or ends early, all data before that point is returned before the error.
 
 mod gzip;
 mod lz4;
@@ -52,7 +52,7 @@ enum Fault {
 /// Returns the input itself, or its decompressed contents.
 ///
 /// # Errors
-/// When the first bytes of the input cannot be read.
+/// Returns an error if the first bytes of the input cannot be read.
 pub(crate) fn undo(mut input: Input) -> io::Result<Input> {
     let begin = read_ahead(&mut input)?;
     let compression = Compression::recognize(&begin);
@@ -88,7 +88,8 @@ impl Compression {
     fn recognize(begin: &[u8]) -> Option<Self> {
         match begin {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
-            // A skippable frame, which parallel zstd begins with, is zstd too (RFC 8878 §3.1.2).
+            // A skippable frame, with which parallel zstd begins its output, is zstd too (RFC 8878
+            // §3.1.2).
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             [0x04, 0x22, 0x4d, 0x18, ..] => Some(Self::Lz4),
             _ => None,

@@ -14,14 +14,14 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use super::LiveOptions;
 use crate::capture::CaptureError;
 
-/// The maximum time that the kernel keeps packets in a block of its ring that is not full. Packets
-/// arrive up to twice this time late; their timestamps are not affected.
+/// The maximum time in which the kernel keeps packets in a block of its ring that is not full.
+/// Packets can arrive late by twice this time, with correct timestamps.
 pub(super) const BLOCK_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The pseudo-interface that stands for all interfaces.
 const ANY: &str = "any";
 
-/// The name of Linux's only loopback interface; no other interface has this name.
+/// The name of Linux's only loopback interface, which no other interface can have.
 const LOOPBACK: &str = "lo";
 
 /// An interface with a running capture.
@@ -100,7 +100,8 @@ impl Handle {
         let (link, point) = (self.link, self.point);
         let (summary, last) = (&mut self.summary, &mut self.last);
         let read = self.capture.dispatch(Some(limit), |packet| {
-            // The field for microseconds holds nanoseconds, as requested.
+            // The field for microseconds contains nanoseconds, because the capture was opened with
+            // that precision.
             let stamp = packet.header.ts;
             let nanos = u32::try_from(stamp.tv_usec).unwrap_or_default();
             let captured = u32::try_from(packet.data.len()).unwrap_or(u32::MAX);
@@ -122,8 +123,8 @@ impl Handle {
         })
     }
 
-    /// Closes the interface. The packets that the kernel dropped are added to
-    /// those that did not reach the consumer.
+    /// Closes the interface. Packets that the kernel dropped are added to those that did not reach
+    /// the consumer.
     pub(super) fn close(mut self) -> (PointId, CaptureSummary) {
         let lost = self.capture.stats().map(|stats| u64::from(stats.dropped));
         let undelivered = self.summary.dropped.unwrap_or_default();
@@ -135,8 +136,8 @@ impl Handle {
 /// Activates a capture, which needs `CAP_NET_RAW`; the returned handle works without that
 /// privilege.
 ///
-/// The ring has the kernel's third version (`TPACKET_V3`), which libpcap uses outside immediate
-/// mode and which stores packets by their actual length. In immediate mode every slot has the
+/// libpcap uses the third version of the kernel's ring (`TPACKET_V3`) unless immediate mode is on.
+/// That version stores packets with their actual length. In immediate mode, every slot has the
 /// maximum packet length, so that a buffer holds only a few hundred packets.
 fn activate(interface: &str, options: &LiveOptions) -> Result<Capture<Active>, pcap::Error> {
     let size = |bytes: u32| i32::try_from(bytes).unwrap_or(i32::MAX);
@@ -144,8 +145,8 @@ fn activate(interface: &str, options: &LiveOptions) -> Result<Capture<Active>, p
         .precision(Precision::Nano)
         .snaplen(size(options.snap_len.clamp(1, MAX_CAPTURED)))
         .buffer_size(size(options.buffer_bytes))
-        // libpcap has no promiscuous mode for `any`, and the crate takes its
-        // warning for a failure.
+        // libpcap has no promiscuous mode for `any`, and the crate `pcap` treats libpcap's warning
+        // as a failure.
         .promisc(options.is_promiscuous && interface != ANY)
         .timeout(BLOCK_TIMEOUT.as_millis() as i32)
         .open()?
@@ -159,18 +160,18 @@ fn activate(interface: &str, options: &LiveOptions) -> Result<Capture<Active>, p
     Ok(capture)
 }
 
-/// Makes the kernel deliver each packet of the loopback interface once, as it is received, and not
-/// also as it is sent. libpcap discards the sent copies by itself, but only after they have taken
-/// half of the ring; kernels older than 4.20, which do not know the option, keep that behaviour.
-/// `inbound` in libpcap's filter language is no alternative: libpcap applies a new filter itself to
-/// the packets in the ring's first block, and treats none of them as inbound.
+/// Makes the kernel deliver each packet of the loopback interface only once, when it is received,
+/// and not also when it is sent. libpcap discards the sent copies itself, but they have taken half
+/// of the ring by then. Kernels older than 4.20 do not have this option and still deliver both.
+/// `inbound` in a filter expression is no alternative: libpcap itself applies a new filter to the
+/// packets in the ring's first block, and treats none of them as inbound.
 #[allow(unsafe_code)]
 fn ignore_outgoing(capture: &Capture<Active>) {
     let on: libc::c_int = 1;
     let len = size_of_val(&on) as libc::socklen_t;
     let option = (libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING);
-    // SAFETY: the descriptor is open as long as `capture` is; the option takes
-    // an int, and the pointer and length are those of one.
+    // SAFETY: the descriptor is open as long as `capture` exists. The option takes an int, and the
+    // pointer and length are those of an int.
     unsafe {
         libc::setsockopt(
             capture.as_raw_fd(),
@@ -182,8 +183,7 @@ fn ignore_outgoing(capture: &Capture<Active>) {
     }
 }
 
-/// Determines why an interface could not be opened, because libpcap reports the reason only as
-/// text.
+/// Determines why an interface could not be opened. libpcap reports the reason only as text.
 fn explain(interface: &str, source: pcap::Error) -> CaptureError {
     let interface = interface.to_owned();
     if interface != ANY && if_nametoindex(interface.as_str()).is_err() {
@@ -204,8 +204,8 @@ fn explain(interface: &str, source: pcap::Error) -> CaptureError {
     }
 }
 
-/// Returns true if this thread may open packet sockets. The socket opened for this test receives no
-/// packets.
+/// Returns true if this thread may open packet sockets. The socket that is opened for this test
+/// receives no packets.
 fn is_permitted() -> bool {
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None);

@@ -23,7 +23,7 @@ pub(super) struct Sink {
     packets: u64,
 }
 
-/// The packets on their way to the consumer, in batches.
+/// The packets for the consumer, in batches.
 struct Outbox {
     full: SyncSender<Packets>,
     recycled: Receiver<Packets>,
@@ -35,7 +35,7 @@ enum PacketFile {
     /// No file was requested.
     Absent,
     Open(PcapWriter),
-    /// Writing ended early.
+    /// The file was closed after an error.
     Closed(Written),
 }
 
@@ -90,7 +90,7 @@ impl Sink {
         }
     }
 
-    /// Passes the current batch to the consumer, if the consumer keeps up.
+    /// Passes the current batch to the consumer; keeps it if the channel is full.
     pub(super) fn deliver(&mut self) {
         self.outbox.deliver();
     }
@@ -130,7 +130,7 @@ impl Sink {
 }
 
 impl Outbox {
-    /// Passes the current batch to the consumer, if the consumer keeps up.
+    /// Passes the current batch to the consumer; keeps it if the channel is full.
     fn deliver(&mut self) {
         if self.batch.is_empty() {
             return;
@@ -141,7 +141,7 @@ impl Outbox {
                 self.batch.clear();
             }
             Err(TrySendError::Full(batch)) => self.batch = batch,
-            // The consumer wants no more.
+            // The consumer has stopped receiving.
             Err(TrySendError::Disconnected(_)) => {}
         }
     }
@@ -149,7 +149,7 @@ impl Outbox {
     /// Waits for the consumer to take the last batch.
     fn finish(self) {
         if !self.batch.is_empty() {
-            // Fails when the consumer wants no more.
+            // Fails if the consumer has stopped receiving.
             let _ = self.full.send(self.batch);
         }
     }

@@ -14,12 +14,11 @@ use super::sink::Sink;
 
 /// Maximum number of packets read from one interface before the next interface is read.
 const TURN: usize = 1_024;
-/// Interval at which the conditions that end the capture are checked.
+/// Interval between checks of the conditions that end the capture.
 const TICK: Duration = Duration::from_millis(20);
-/// Time without packets after the stop, by which the kernel must have delivered everything in its
-/// rings.
+/// Time without packets after which the kernel's rings are empty, once the capture was stopped.
 const SETTLED: Duration = BLOCK_TIMEOUT.saturating_mul(5);
-/// Maximum time that emptying the rings takes.
+/// Maximum time for emptying the rings.
 const MAX_DRAIN: Duration = Duration::from_secs(10);
 
 /// The state of the capturing thread.
@@ -92,8 +91,8 @@ impl Worker {
             .map_or(u64::MAX, |limit| limit.saturating_sub(self.sink.packets()))
     }
 
-    /// Reads up to [`TURN`] packets from every interface whose packets have not reached `end` yet.
-    /// Returns the number of packets read.
+    /// Reads up to [`TURN`] packets from every interface that has not yet delivered a packet later
+    /// than `end`. Returns the number of packets read.
     fn read(&mut self, end: Timestamp) -> usize {
         let mut read = 0;
         for index in 0..self.handles.len() {
@@ -110,7 +109,7 @@ impl Worker {
         read
     }
 
-    /// Waits for packets, for at most a tick.
+    /// Waits for packets, at most for a [`TICK`].
     fn wait(&mut self) {
         self.sink.flush();
         let left = self
@@ -122,13 +121,13 @@ impl Worker {
             .map(|handle| PollFd::from_borrowed_fd(handle.fd(), PollFlags::IN))
             .collect();
         if poll(&mut fds, timeout.as_ref()).is_err() {
-            // Interrupted, or short of memory: not to be retried at once.
+            // The wait was interrupted, or memory was short: pause before the next attempt.
             thread::sleep(Duration::from_millis(1));
         }
     }
 
     /// Reads the packets that arrived before the capture was stopped. Reading an interface ends
-    /// when it delivers a later packet, or is silent for longer than the kernel holds packets back.
+    /// when it delivers a later packet, or no packet for longer than the kernel keeps packets back.
     fn drain(&mut self) {
         let since_epoch = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let stopped = Timestamp::default() + since_epoch;

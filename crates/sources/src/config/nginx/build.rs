@@ -1,9 +1,7 @@
-//! The compile-time settings of an nginx, read from its binary without running
-//! it.
+//! The compile-time settings of an nginx. They are read from its binary, which is not run.
 //!
-//! The binary holds the text that `nginx -V` prints (`src/core/nginx.c`,
-//! `ngx_show_version_info()`): its release and its configure arguments, among
-//! these the paths of its files.
+//! The binary contains the text that `nginx -V` prints: its release and its configure arguments,
+//! including the paths of its files (`src/core/nginx.c`, `ngx_show_version_info()`).
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -12,15 +10,14 @@ use super::directive::Version;
 
 /// Maximum number of bytes searched in a binary.
 const MAX_BINARY: u64 = 64 << 20;
-/// Maximum number of bytes of configure arguments; compiler flags make them
-/// long.
+/// Maximum number of bytes of configure arguments. Compiler flags are part of them.
 const MAX_ARGUMENTS: usize = 64 << 10;
 /// `NGX_PREFIX` of a build without `--prefix` (`auto/options`).
 const DEFAULT_PREFIX: &str = "/usr/local/nginx";
 /// `NGX_CONF_PATH` of a build without `--conf-path`, below the prefix.
 const DEFAULT_CONF: &str = "conf/nginx.conf";
 
-/// The release of an nginx, and the paths of its files where no option overrides them.
+/// The release of an nginx, and the default paths of its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
     /// The release; `None` if it was not found in the binary.
@@ -32,7 +29,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// Reads a binary; `None` if it holds no configure arguments.
+    /// Reads a binary; `None` if it contains no configure arguments.
     pub(crate) fn read(binary: impl Read) -> io::Result<Option<Self>> {
         let mut bytes = Vec::new();
         binary.take(MAX_BINARY).read_to_end(&mut bytes)?;
@@ -51,8 +48,9 @@ impl Build {
         })
     }
 
-    /// Returns the usual paths of packaged builds, for a binary that does not contain its configure
-    /// arguments: the first ones whose configuration file `exists`.
+    /// Returns the paths of a packaged build, for a binary that does not contain its configure
+    /// arguments. Of the usual paths, the first ones are returned whose configuration file
+    /// `exists`.
     pub(crate) fn guess(exists: &dyn Fn(&Path) -> bool) -> Self {
         const USUAL: [(&str, &str); 4] = [
             ("/usr/share/nginx", "/etc/nginx/nginx.conf"),
@@ -75,7 +73,7 @@ impl Build {
     }
 }
 
-/// Returns the text after a marker, up to the end of its line or string.
+/// Returns the text after a marker, up to the end of the line or string.
 fn text_after(binary: &[u8], marker: &[u8]) -> Option<String> {
     let (first, rest) = marker.split_first()?;
     let mut from = 0;
@@ -91,7 +89,7 @@ fn text_after(binary: &[u8], marker: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&text[..end.unwrap_or(text.len())]).into_owned())
 }
 
-/// Returns the value of a configure option; the last one given wins.
+/// Returns the value of a configure option. The last occurrence counts.
 fn option(arguments: &str, name: &str) -> Option<String> {
     let mut found = None;
     let mut quote = None;
@@ -110,8 +108,8 @@ fn option(arguments: &str, name: &str) -> Option<String> {
     found
 }
 
-/// Parses the release in `nginx/1.22.1`, or in a derivative's
-/// `openresty/1.21.4.1`, whose first three numbers are nginx's.
+/// Parses the release in `nginx/1.22.1`, or in the name of a derivative, such as
+/// `openresty/1.21.4.1`. The first three numbers are those of nginx.
 fn parse_version(text: &str) -> Option<Version> {
     let (_, numbers) = text.split_once('/')?;
     let mut numbers = numbers

@@ -12,17 +12,17 @@ pub(crate) enum Inheritance {
     /// Several lines make up one value; the lines of the innermost block with such lines replace
     /// the lines of all outer blocks.
     List,
-    /// The directive applies in its own block only.
+    /// The directive applies only in the block that contains it.
     Own,
 }
 
-/// The condition under which a group of directives has any effect.
+/// The condition under which a group of directives has an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     Nothing,
     /// The location has this `*_pass`.
     Passing(&'static str),
-    /// The socket speaks TLS.
+    /// The socket uses TLS.
     Tls,
 }
 
@@ -36,7 +36,7 @@ impl Contexts {
     pub(crate) const HTTP: Self = Self(4);
     pub(crate) const SERVER: Self = Self(8);
     pub(crate) const LOCATION: Self = Self(16);
-    /// `if` within a location.
+    /// `if` inside a location.
     pub(crate) const IF: Self = Self(32);
 
     pub(crate) const fn and(self, other: Self) -> Self {
@@ -60,7 +60,7 @@ pub(crate) struct Known {
 /// The default of a directive; empty if nginx has none.
 #[derive(Clone, Copy, Debug)]
 enum Default {
-    /// Default of every release.
+    /// One default for all releases.
     Ever(&'static str),
     /// Defaults with the release that introduced each of them, oldest first.
     Since(&'static [(Version, &'static str)]),
@@ -70,7 +70,7 @@ enum Default {
 pub(crate) const NOT_SET: &str = "not set";
 
 impl Known {
-    /// Returns the default of a release; if the release is unknown, the default of the newest one.
+    /// Returns the default in a release; if the release is unknown, the default in the newest one.
     pub(crate) fn default(&self, version: Option<Version>) -> &'static str {
         let version = version.unwrap_or((u32::MAX, 0, 0));
         let found = match self.default {
@@ -85,8 +85,8 @@ impl Known {
     }
 }
 
-/// Describes a directive with one value and the same default in every release; an empty `default`
-/// means that there is none.
+/// Describes a directive with one value and the same default in every release. If `default` is
+/// empty, there is no default.
 pub(crate) const fn one(name: &'static str, contexts: Contexts, default: &'static str) -> Known {
     Known {
         name,
@@ -96,8 +96,8 @@ pub(crate) const fn one(name: &'static str, contexts: Contexts, default: &'stati
     }
 }
 
-/// Describes a directive with one value whose default changed between releases: each default with
-/// the release that introduced it, oldest first.
+/// Describes a directive with one value whose default changed between releases. Each default is
+/// given with the release that introduced it, oldest first.
 pub(crate) const fn changed(
     name: &'static str,
     contexts: Contexts,
@@ -109,7 +109,7 @@ pub(crate) const fn changed(
     }
 }
 
-/// Describes a directive whose lines make up one value.
+/// Describes a directive whose lines form one value.
 pub(crate) const fn list(name: &'static str, contexts: Contexts, default: &'static str) -> Known {
     Known {
         inheritance: Inheritance::List,
@@ -117,7 +117,7 @@ pub(crate) const fn list(name: &'static str, contexts: Contexts, default: &'stat
     }
 }
 
-/// Describes a directive with one value that applies in its own block only.
+/// Describes a directive with one value that applies only in the block that contains it.
 pub(crate) const fn own(name: &'static str, contexts: Contexts) -> Known {
     Known {
         inheritance: Inheritance::Own,

@@ -1,5 +1,5 @@
-//! The effective value of a directive for a request: the value set in the innermost block, else in
-//! the next outer one, else the default.
+//! The effective value of a directive for a request: the value set in the innermost block that sets
+//! it, or the default.
 
 use super::directive::{Contexts, Inheritance, Known, Needs, Version};
 use super::selection::Selection;
@@ -7,14 +7,14 @@ use super::server::ChosenServer;
 use super::table::GROUPS;
 use super::tree::{Directive, Place, Tree, blocks, lines};
 
-/// A directive's value, or one of several lines of it.
+/// A directive's value, or one of several lines that form it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Effective {
     pub(crate) directive: String,
     pub(crate) value: String,
     pub(crate) set_at: Option<Place>,
     pub(crate) scope: String,
-    /// Reasons why another value might apply, in addition to the doubts that concern all values.
+    /// Reasons why another value might apply. Reasons that concern all values are not included.
     pub(crate) doubts: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Scope<'c> {
     pub(crate) directives: &'c [Directive],
 }
 
-/// The blocks that surround the request, innermost last.
+/// The blocks that surround the request, from the outermost to the innermost.
 #[derive(Debug)]
 pub(crate) struct Chain<'c> {
     pub(crate) tree: &'c Tree,
@@ -36,7 +36,7 @@ pub(crate) struct Chain<'c> {
     pub(crate) version: Option<Version>,
 }
 
-/// Returns all effective values for a request, in the order of the tables.
+/// Returns all effective values for a request, in the order of the tables in `table.rs`.
 pub(crate) fn effective(
     tree: &Tree,
     selection: &Selection<'_>,
@@ -58,7 +58,7 @@ pub(crate) fn effective(
     found
 }
 
-/// Returns the path of the blocks down to the innermost one chosen.
+/// Returns the path of blocks down to the innermost chosen one.
 pub(crate) fn scope_path(server: &Directive, locations: &[&Directive]) -> String {
     let mut path = format!("http > {}", server_label(server));
     for location in locations {
@@ -117,7 +117,7 @@ fn scopes<'c>(tree: &'c Tree, selection: &Selection<'c>) -> Vec<Scope<'c>> {
 }
 
 impl Chain<'_> {
-    /// Returns true if a group of directives has any effect on this request.
+    /// Returns true if a group of directives has an effect on this request.
     fn has(&self, needs: Needs) -> bool {
         match needs {
             Needs::Nothing => true,
@@ -182,8 +182,8 @@ impl Chain<'_> {
         }
     }
 
-    /// Returns the reasons why another value of this directive might apply. Doubt about the server
-    /// or the location matters only if another server or location sets the directive.
+    /// Returns the reasons why another value of this directive might apply. A doubt about the
+    /// server or the location matters only if another server or location sets the directive.
     fn doubts(&self, known: &Known) -> Vec<String> {
         let mut doubts = Vec::new();
         let inner = Contexts::SERVER.and(Contexts::LOCATION);

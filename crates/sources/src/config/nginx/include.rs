@@ -1,6 +1,5 @@
 //! Reads the main configuration file and all included files into a [`Tree`]. Only an unreadable
-//! main file is an error: other parts that cannot be read or understood are noted, and the rest is
-//! used.
+//! main file is an error. Other parts that cannot be read or parsed are noted and skipped.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -15,7 +14,7 @@ use super::tree::{ConfigurationFile, Directive, FileId, Place, Tree};
 use crate::config::files::{Files, Stamps, expand};
 use crate::config::glob;
 
-/// Maximum number of bytes of all files together; a file counts each time it is included.
+/// Maximum number of bytes of all files together. A file counts each time it is included.
 pub(crate) const MAX_BYTES: usize = 8 << 20;
 /// Maximum number of different files.
 const MAX_FILES: usize = 2000;
@@ -23,7 +22,7 @@ const MAX_FILES: usize = 2000;
 const MAX_INCLUSIONS: usize = 20_000;
 /// Maximum number of directives kept.
 const MAX_DIRECTIVES: usize = 500_000;
-/// Maximum number of issues kept. A file of garbage causes one issue, but there can be many such
+/// Maximum number of issues kept. Each damaged file causes one issue, and there can be many such
 /// files.
 const MAX_ISSUES: usize = 100;
 
@@ -121,8 +120,8 @@ impl parse::Reader for Loader<'_> {
 }
 
 impl Loader<'_> {
-    /// Returns the files that the argument of an `include` names. A pattern may
-    /// match none; a plain name is a file that must exist.
+    /// Returns the files that the argument of an `include` names. A pattern may match no file; a
+    /// name without wildcards must exist.
     fn named_files(&mut self, name: &Word) -> Vec<PathBuf> {
         let path = self.base.join(OsStr::from_bytes(name));
         if !glob::is_pattern(path.as_os_str().as_bytes()) {
@@ -177,7 +176,7 @@ impl Loader<'_> {
         Ok(source)
     }
 
-    /// Parses a file, unless it includes itself.
+    /// Parses a file, unless it is being read already and would include itself.
     fn parse_source(&mut self, path: &Path, source: &Source, depth: usize) -> Vec<Directive> {
         if self.open.contains(&source.file) {
             self.note(format!("{}: includes itself; left out", path.display()));

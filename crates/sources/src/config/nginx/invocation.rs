@@ -1,29 +1,29 @@
-//! The options that nginx was started with, taken from its arguments or from the process title that
-//! the master writes over them.
+//! The options that nginx was started with. They are taken from its arguments, or from the process
+//! title with which the master overwrites them.
 
 /// The options that determine the location of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invocation {
-    /// The program as it was called, argument zero.
+    /// The program's name, argument zero.
     pub program: String,
     /// `-c`: the main configuration file.
     pub conf: Option<String>,
     /// `-p`: the prefix that relative paths are resolved against.
     pub prefix: Option<String>,
-    /// `-g`: directives before those of the file.
+    /// `-g`: directives that precede those of the file.
     pub globals: Option<String>,
 }
 
 /// The role of an nginx process, according to its title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Title {
-    /// The master, or a process without one, with its options.
+    /// The master, or an nginx without a master, with its options.
     Master(Invocation),
-    /// A worker that takes connections.
+    /// A worker that accepts connections.
     Worker,
     /// A worker that only finishes its remaining connections after a reload.
     RetiringWorker,
-    /// Another of nginx's children: cache manager, cache loader.
+    /// Another child process of nginx: cache manager or cache loader.
     Child,
     /// A process of another program.
     Other,
@@ -34,7 +34,7 @@ const WITH_VALUE: [char; 5] = ['c', 'p', 'g', 's', 'e'];
 /// Options that take no value.
 const WITHOUT_VALUE: [char; 7] = ['q', 't', 'T', 'v', 'V', 'h', '?'];
 
-/// Reads a command line as `/proc/PID/cmdline` shows it.
+/// Interprets a command line as in `/proc/PID/cmdline`.
 pub(crate) fn title(arguments: &[Vec<u8>]) -> Title {
     let words: Vec<String> = arguments
         .iter()
@@ -61,8 +61,8 @@ pub(crate) fn title(arguments: &[Vec<u8>]) -> Title {
     Title::Other
 }
 
-/// Splits the arguments, which the title joins with spaces. A value extends to the next word that
-/// looks like an option.
+/// Splits a title into arguments. nginx joins its arguments with spaces, so a value extends to the
+/// next word that looks like an option.
 fn split_title(command: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut in_value = false;
@@ -86,8 +86,8 @@ fn split_title(command: &str) -> Vec<String> {
     words
 }
 
-/// Returns true if a word of the title can only be an option. Options joined to their value
-/// (`-c/path`) are recognized by the first character of the value.
+/// Returns true if a word of the title can only be an option. An option that is joined to its value
+/// (`-c/path`) is recognized by the first character of the value.
 fn is_option(word: &str) -> bool {
     let mut letters = word.chars();
     if letters.next() != Some('-') {
@@ -100,8 +100,8 @@ fn is_option(word: &str) -> bool {
         || (!rest.is_empty() && rest.chars().all(|letter| WITHOUT_VALUE.contains(&letter)))
 }
 
-/// Parses options as nginx's `getopt`-like code does: several letters may share
-/// a dash, a value may follow its letter or be the next word.
+/// Parses options as nginx does: several letters may share a dash, and a value is joined to its
+/// letter or is the next word.
 fn options(words: &[String]) -> Invocation {
     let mut words = words.iter();
     let mut found = Invocation {

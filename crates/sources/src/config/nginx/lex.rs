@@ -1,23 +1,23 @@
-//! Splits a configuration file into statements: words up to `;`, `{` or `}`.
+//! Splits a configuration file into statements: words that end with `;`, `{` or `}`.
 //!
-//! The rules are those of nginx's `src/core/ngx_conf_file.c`, `ngx_conf_read_token()`: a word ends
-//! at white space, `;` or `{`; quotes and `#` are special only where a word may begin; a backslash
-//! escapes the next byte; `{` after `$` is part of the word.
+//! The rules are those of nginx's `ngx_conf_read_token()` (`src/core/ngx_conf_file.c`). A word ends
+//! at white space, `;` or `{`. Quotes and `#` are special only at the beginning of a word. A
+//! backslash escapes the next byte. `{` after `$` is part of the word.
 
 use std::fmt;
 use std::ops::Deref;
 
-/// Size of nginx's read buffer (`NGX_CONF_BUFFER`); longer words are rejected.
+/// Size of nginx's read buffer (`NGX_CONF_BUFFER`), which no word may exceed.
 const MAX_WORD: usize = 4096;
 /// Maximum number of words in one statement; nginx itself is limited only by memory.
 const MAX_WORDS: usize = 65_536;
 
-/// A word with its quotes and escapes resolved. Files need not be UTF-8.
+/// A word with its quotes and escapes resolved. Its bytes need not be UTF-8.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Word(Vec<u8>);
 
 impl Word {
-    /// Returns the word as text, with undecodable bytes replaced.
+    /// Returns the word as text. Invalid UTF-8 is replaced.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.0).into_owned()
     }
@@ -44,7 +44,7 @@ impl fmt::Debug for Word {
 }
 
 impl fmt::Display for Word {
-    /// Writes the word, quoted if it would otherwise read as several words.
+    /// Writes the word, with quotes if it would otherwise be read as several words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.text();
         let is_plain = !text.is_empty() && !text.contains([' ', '\t', '\n', '\r', ';', '"', '\'']);
@@ -56,14 +56,14 @@ impl fmt::Display for Word {
     }
 }
 
-/// A position in a file, with line and column from 1; columns count bytes.
+/// A position in a file. Line and column begin at 1, and columns count bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
 
-/// The terminator of a statement.
+/// The end of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Terminator {
     /// `;`
@@ -76,10 +76,10 @@ pub(crate) enum Terminator {
     Text,
 }
 
-/// The words of a statement and their terminator.
+/// The words of a statement and its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Statement {
-    /// Position of the first word, or of the end if there are no words.
+    /// Position of the first word, or of the terminator if there are no words.
     pub(crate) at: Position,
     pub(crate) words: Vec<Word>,
     pub(crate) end: Terminator,
@@ -114,7 +114,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Returns the next statement. After an error, further results are meaningless.
+    /// Returns the next statement. After an error, the lexer must not be used any more.
     pub(crate) fn statement(&mut self) -> Result<Statement, SyntaxError> {
         let mut words = Vec::new();
         let mut at = None;
@@ -198,7 +198,7 @@ impl<'t> Lexer<'t> {
         Ok(Word(unescape(raw)))
     }
 
-    /// Returns the bytes between quotes. The word must end after the closing quote.
+    /// Returns the bytes between quotes. No other character may follow the closing quote directly.
     fn quoted(&mut self, quote: u8) -> Result<&'t [u8], SyntaxError> {
         let opening = self.position();
         self.bump();
@@ -257,8 +257,8 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// Resolves the escapes that nginx knows. A backslash before any other byte stays, because regular
-/// expressions need it.
+/// Resolves the escapes that nginx knows. A backslash before any other byte is kept, because
+/// regular expressions need it.
 fn unescape(raw: &[u8]) -> Vec<u8> {
     let mut word = Vec::with_capacity(raw.len());
     let mut bytes = raw.iter().copied().peekable();
@@ -282,8 +282,8 @@ fn unescape(raw: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// Formats statements compactly for comparison: words in brackets, then `;`, `{` or `}`; an
-    /// error as `line:column`.
+    /// Formats statements compactly for comparison: each word in brackets, then `;`, `{` or `}`. An
+    /// error is formatted as `line:column`.
     fn read(text: &str) -> String {
         let mut lexer = Lexer::new(text.as_bytes());
         let mut shown = String::new();

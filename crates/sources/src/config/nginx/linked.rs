@@ -1,5 +1,5 @@
-//! Settings of objects that a request's blocks refer to: the listening socket and the zones of
-//! limits.
+//! Settings that the blocks of a request refer to: those of the listening socket and of the zones
+//! of limits.
 
 use super::effective::{Chain, Effective, scope_path};
 use super::listen;
@@ -7,7 +7,7 @@ use super::table::LISTEN_OPTIONS;
 use super::tree::{Directive, lines};
 
 impl Chain<'_> {
-    /// Returns the `listen` of the accepting socket and the options given there.
+    /// Returns the `listen` of the accepting socket, and its options.
     pub(crate) fn listen(&self) -> Vec<Effective> {
         let Some(server) = &self.selection.server else {
             return Vec::new();
@@ -56,7 +56,8 @@ impl Chain<'_> {
         }
     }
 
-    /// Returns the zones, which define the rates, that the effective `limit_req` refer to.
+    /// Returns the zones that the effective `limit_req` directives refer to. The zones define the
+    /// rates.
     pub(crate) fn zones(&self) -> Vec<Effective> {
         let Some(http) = self.selection.http else {
             return Vec::new();

@@ -1,8 +1,8 @@
 //! The servers that share the address at which a request arrives, and the `listen` directive that
 //! created the accepting socket.
 //!
-//! After nginx's `src/http/ngx_http_core_module.c`, `ngx_http_core_listen()`,
-//! and `src/http/ngx_http.c`, `ngx_http_add_listen()`.
+//! Implemented after nginx's `ngx_http_core_listen()` (`src/http/ngx_http_core_module.c`) and
+//! `ngx_http_add_listen()` (`src/http/ngx_http.c`).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,12 +16,12 @@ const DEFAULT_PORT: u16 = 80;
 /// The address that a `listen` binds to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListenAddress {
-    /// Addresses and ports over TCP.
+    /// TCP addresses and ports.
     Inet {
         host: ListenHost,
         ports: RangeInclusive<u16>,
     },
-    /// A unix socket, or UDP for QUIC: no TCP request arrives this way.
+    /// A Unix socket, or UDP for QUIC. No TCP connection arrives there.
     Other,
     /// Text that nginx would reject.
     Invalid,
@@ -30,7 +30,7 @@ pub(crate) enum ListenAddress {
 /// The host part of a `listen`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListenHost {
-    /// An IP address; an unspecified address stands for all addresses of its family.
+    /// An IP address. The unspecified address means all addresses of its family.
     Address(IpAddr),
     /// A name that nginx resolved when it started.
     Name(String),
@@ -89,8 +89,7 @@ fn parse_ports(text: &str) -> Option<RangeInclusive<u16>> {
     }
 }
 
-/// Returns true if `listen` has an option of this name, with or without a
-/// value.
+/// Returns true if `listen` has this option, with or without a value.
 pub(crate) fn has_option(directive: &Directive, name: &str) -> bool {
     option(directive, name).is_some()
 }
@@ -123,24 +122,24 @@ const BINDING_OPTIONS: [&str; 12] = [
     "multipath",
 ];
 
-/// An address of a port, with the servers that listen there.
+/// An address at one port, with the servers that listen there.
 #[derive(Clone, Debug)]
 pub(crate) struct Address<'c> {
     pub(crate) ip: IpAddr,
-    /// Indices of servers in the order they were declared.
+    /// Indices of the servers in order of declaration.
     pub(crate) servers: Vec<usize>,
-    /// The server for host names that no other server has.
+    /// The server for hosts that match no server's name.
     pub(crate) default_server: usize,
-    /// The `listen` whose options apply; `None` for the implied `*:80`.
+    /// The `listen` whose options apply; `None` if the servers here have no `listen`.
     pub(crate) options: Option<&'c Directive>,
-    /// Every `listen` of this address.
+    /// All `listen` directives of this address.
     pub(crate) listens: Vec<&'c Directive>,
-    /// True if some `listen` sets socket options, and so has a socket of its
-    /// own.
+    /// True if one of the `listen` directives sets socket options, which gives the address its own
+    /// socket.
     has_own_socket: bool,
 }
 
-/// The addresses with a listening socket at one port.
+/// The addresses that have a listening socket at one port.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Port<'c> {
     pub(crate) addresses: Vec<Address<'c>>,
@@ -152,7 +151,7 @@ pub(crate) struct Port<'c> {
 
 impl<'c> Port<'c> {
     /// Collects the `listen` directives of all servers for a port. `resolve` returns the addresses
-    /// of a name; `implied` is the port of a server without `listen`.
+    /// of a host name. `implied` is the port of a server without `listen`.
     pub(crate) fn collect(
         servers: &[&'c Directive],
         port: u16,
@@ -233,8 +232,8 @@ impl<'c> Port<'c> {
         }
     }
 
-    /// Returns the address that a connection to `ip` belongs to. An exact match comes first, then
-    /// the wildcard of the address family, then an IPv6 wildcard that also accepts IPv4
+    /// Returns the address that accepts a connection to `ip`. The order of precedence is: the exact
+    /// address, the wildcard of the address family, an IPv6 wildcard that also accepts IPv4
     /// (`ipv6only=off`).
     pub(crate) fn address(&self, ip: IpAddr) -> Option<&Address<'c>> {
         let ip = ip.to_canonical();
@@ -250,8 +249,8 @@ impl<'c> Port<'c> {
             })
     }
 
-    /// Returns the `listen` whose options apply to the accepting socket: an address without its own
-    /// socket options shares the wildcard's socket.
+    /// Returns the `listen` whose options apply to the accepting socket. An address without socket
+    /// options of its own shares the wildcard's socket.
     pub(crate) fn socket(&self, address: &Address<'c>) -> Option<&'c Directive> {
         let wildcard = self.exactly(wildcard_of(address.ip));
         match wildcard {

@@ -1,8 +1,9 @@
-//! The location of a server that answers requests for a URI.
+//! The location of a server that answers a request for a URI.
 //!
-//! After nginx's `src/http/ngx_http_core_module.c`, `ngx_http_core_find_location()`. At each level
-//! an exact name wins; else the longest prefix and the locations nested in it; else the first
-//! matching regular expression, unless the prefix forbids them.
+//! Implemented after nginx's `ngx_http_core_find_location()` (`src/http/ngx_http_core_module.c`).
+//! At each level the order of precedence is: an exact name; an exact name or a regular expression
+//! nested in the longest prefix; the first regular expression that matches, unless the prefix has
+//! `^~`; the longest prefix.
 
 use std::fmt;
 
@@ -14,10 +15,9 @@ use super::tree::{Directive, blocks};
 pub enum LocationPattern {
     /// `= /uri`: only this URI.
     Exact(String),
-    /// `/uri`: all URIs that begin with it.
+    /// `/uri`: all URIs that begin with `/uri`.
     Prefix(String),
-    /// `^~ /uri`: all URIs that begin with it, without trying regular
-    /// expressions.
+    /// `^~ /uri`: all URIs that begin with `/uri`; regular expressions are not tried.
     FinalPrefix(String),
     /// `~ expression`, or `~* expression` regardless of case.
     Regex {
@@ -26,7 +26,7 @@ pub enum LocationPattern {
         /// True if case does not matter.
         is_caseless: bool,
     },
-    /// `@name`: used only for internal redirects of nginx.
+    /// `@name`: only reached by internal redirects of nginx.
     Named(String),
 }
 
@@ -45,11 +45,10 @@ impl fmt::Display for LocationPattern {
     }
 }
 
-/// The modifiers; a modifier comes before any shorter one that it begins with.
+/// The modifiers. `~*` precedes `~`, so that the longer one is tried first.
 const MODIFIERS: [&str; 4] = ["=", "^~", "~*", "~"];
 
-/// Splits a location into its modifier and name, which may be written in one
-/// word.
+/// Splits a location's arguments into modifier and name. Both may be in one word.
 fn parts(location: &Directive) -> Option<(&'static str, &[u8])> {
     match location.args.as_slice() {
         [modifier, name] => {
@@ -66,7 +65,7 @@ fn parts(location: &Directive) -> Option<(&'static str, &[u8])> {
     }
 }
 
-/// Parses the pattern between `location` and its block; `None` if nginx would reject it.
+/// Parses the arguments of `location`; `None` if nginx would reject them.
 pub(crate) fn pattern(location: &Directive) -> Option<LocationPattern> {
     let (modifier, name) = parts(location)?;
     let name = String::from_utf8_lossy(name).into_owned();
@@ -82,8 +81,8 @@ pub(crate) fn pattern(location: &Directive) -> Option<LocationPattern> {
     })
 }
 
-/// The directives that pass a request to another server. With one of these, nginx redirects `/dir`
-/// to a location `/dir/`.
+/// The directives that pass a request to another server. A location `/dir/` with one of these makes
+/// nginx redirect `/dir` to it.
 const PASSING: [&str; 6] = [
     "proxy_pass",
     "fastcgi_pass",
@@ -93,7 +92,7 @@ const PASSING: [&str; 6] = [
     "memcached_pass",
 ];
 
-/// Returns true if this block itself passes requests on.
+/// Returns true if the block itself passes requests to another server.
 pub(crate) fn passes_on(location: &Directive) -> bool {
     PASSING
         .iter()
@@ -103,8 +102,8 @@ pub(crate) fn passes_on(location: &Directive) -> bool {
 /// The location found.
 #[derive(Debug, Default)]
 pub(crate) struct Found<'c> {
-    /// The location and the locations that it is nested in, outermost first; empty if only the
-    /// server's own settings apply.
+    /// The location and the locations around it, outermost first; empty if only the server's own
+    /// settings apply.
     pub(crate) path: Vec<&'c Directive>,
     /// True if nginx answers with a redirect that adds a trailing slash.
     pub(crate) adds_slash: bool,
@@ -112,7 +111,7 @@ pub(crate) struct Found<'c> {
     pub(crate) doubts: Vec<String>,
 }
 
-/// Finds the location of a normalised URI among the directives of a server.
+/// Finds the location of a normalised URI in the server block's directives.
 pub(crate) fn find<'c>(server: &'c [Directive], uri: &[u8]) -> Found<'c> {
     let mut found = Found::default();
     found.search(server, uri);
@@ -123,7 +122,7 @@ pub(crate) fn find<'c>(server: &'c [Directive], uri: &[u8]) -> Found<'c> {
 enum Literal<'c> {
     /// An exact match, which ends the search.
     Exact(&'c Directive),
-    /// A location whose name is the URI followed by a slash.
+    /// A location whose name is the URI plus a slash.
     WithoutSlash(&'c Directive),
     /// The longest prefix, which applies unless a nested location or a regular expression matches.
     Prefix(&'c Directive),
@@ -131,7 +130,7 @@ enum Literal<'c> {
 }
 
 impl<'c> Found<'c> {
-    /// Searches one level; returns `true` if no outer level may override the result.
+    /// Searches one level. Returns `true` if the outer levels cannot override the result.
     fn search(&mut self, level: &'c [Directive], uri: &[u8]) -> bool {
         let outside = self.path.len();
         let mut asks_regexes = true;
@@ -193,7 +192,7 @@ impl<'c> Found<'c> {
 
 fn literal<'c>(level: &'c [Directive], uri: &[u8]) -> Literal<'c> {
     let mut longest: Option<(&Directive, usize)> = None;
-    // Locations of this URI with a slash, exact ones first.
+    // The locations whose name is this URI plus a slash: the exact one, then the prefix.
     let mut slashed = [None, None];
     let mut adds_slash = false;
     for location in blocks(level, "location") {

@@ -1,5 +1,5 @@
-//! Skips the Lua code of OpenResty's `*_by_lua_block { … }`, whose braces and
-//! quotes follow Lua's rules and not nginx's.
+//! Skips the Lua code of OpenResty's `*_by_lua_block { … }`. Braces and quotes in it follow the
+//! rules of Lua, not of nginx.
 
 use super::lex::Lexer;
 
@@ -8,8 +8,8 @@ pub(crate) fn is_lua_block(name: &[u8]) -> bool {
     name.ends_with(b"_by_lua_block")
 }
 
-/// Reads past the `}` that closes a block whose `{` was just read; returns `false` if the text ends
-/// before that `}`.
+/// Reads up to and including the `}` that closes the block. Its `{` has been read. Returns `false`
+/// if the text ends first.
 pub(crate) fn skip_block(lexer: &mut Lexer<'_>) -> bool {
     let mut depth = 1u32;
     while let Some(byte) = lexer.bump() {
@@ -28,7 +28,7 @@ pub(crate) fn skip_block(lexer: &mut Lexer<'_>) -> bool {
     false
 }
 
-/// Skips a short string, which ends at its closing quote or, if unclosed, at the end of its line.
+/// Skips a short string. It ends at its closing quote, or at the end of the line if it is unclosed.
 fn skip_string(lexer: &mut Lexer<'_>, quote: u8) {
     while let Some(byte) = lexer.bump() {
         match byte {
@@ -42,8 +42,8 @@ fn skip_string(lexer: &mut Lexer<'_>, quote: u8) {
     }
 }
 
-/// Skips a comment: from `--` to the end of the line, or to the end of the long bracket that
-/// follows `--`.
+/// Skips a comment. It extends from `--` to the end of the line, or to the end of a long bracket
+/// directly after `--`.
 fn skip_comment(lexer: &mut Lexer<'_>) {
     lexer.bump();
     if lexer.peek() == Some(b'[') {
@@ -55,9 +55,8 @@ fn skip_comment(lexer: &mut Lexer<'_>) {
     while lexer.bump().is_some_and(|byte| byte != b'\n') {}
 }
 
-/// Skips a long bracket after its `[`: `[ … ]]` or `=[ … ]=]`, with any number
-/// of `=`. Returns `false`, without reading anything, if no long bracket begins
-/// here.
+/// Skips a long bracket after its first `[`: `[ … ]]` or `=[ … ]=]`, with any number of `=`.
+/// Returns `false` and reads nothing if no long bracket begins here.
 fn skip_long_bracket(lexer: &mut Lexer<'_>) -> bool {
     let rest = lexer.rest();
     let level = rest.iter().take_while(|byte| **byte == b'=').count();
@@ -67,7 +66,7 @@ fn skip_long_bracket(lexer: &mut Lexer<'_>) -> bool {
     for _ in 0..=level {
         lexer.bump();
     }
-    // The number of `=` since the last `]`; `None` when none is open.
+    // The number of `=` since the last `]`; `None` if no `]` is open.
     let mut closing = None;
     while let Some(byte) = lexer.bump() {
         closing = match (byte, closing) {

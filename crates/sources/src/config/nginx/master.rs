@@ -1,7 +1,7 @@
-//! The master of an nginx, found from any of its processes, with its command line and workers.
+//! The master process of an nginx, found from any of its processes, with its command line and
+//! workers.
 
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -13,29 +13,28 @@ use super::invocation::{Invocation, Title, title};
 use crate::config::files::{Files, Root};
 use crate::config::{Error, process};
 
-/// Maximum number of steps from a child to its parent; the parent of a worker
-/// is the master.
+/// Maximum number of steps from a process to its parent. The parent of a worker is the master.
 const MAX_STEPS: usize = 8;
 
-/// A process that serves connections.
+/// A process that handles connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Worker {
-    /// Process id, in our own pid namespace.
+    /// Process ID, in lagtrace's own PID namespace.
     pub pid: u32,
-    /// Start time on this host's realtime clock, to 10 ms.
+    /// Start time on this host's realtime clock, with a resolution of 10 ms.
     pub started: SystemTime,
-    /// True if the worker only ends its old connections, after a reload.
+    /// True if the worker was replaced at a reload and only finishes its old connections.
     pub is_retiring: bool,
 }
 
 /// A running nginx.
 #[derive(Debug)]
 pub struct Master {
-    /// Process id of the master; if nginx runs without a master, the id of the process itself.
+    /// Process ID of the master, or of the only process if nginx runs without a master.
     pub pid: u32,
-    /// The options it was started with.
+    /// The options that nginx was started with.
     pub invocation: Invocation,
-    /// The settings compiled into it.
+    /// The settings that were compiled into nginx.
     pub build: Build,
     /// The workers, oldest first.
     pub workers: Vec<Worker>,
@@ -50,7 +49,8 @@ impl Master {
     /// Finds the master of an nginx process.
     ///
     /// # Errors
-    /// When the process is not nginx, has ended, or is in a file system that may not be read.
+    /// Returns an error if the process is not nginx, has ended, or is in a file system that may not
+    /// be read.
     pub fn find(pid: u32) -> Result<Self, Error> {
         let (pid, invocation) = climb(pid)?;
         let root = Root::of(pid)?;
@@ -76,7 +76,7 @@ impl Master {
             ));
             Build::guess(&|path| root.open(path, OFlags::empty()).is_ok())
         });
-        let conf = conf_path(&invocation, &build, || working_directory(pid));
+        let conf = conf_path(&invocation, &build, || process::working_directory(pid));
         Ok(Self {
             pid,
             invocation,
@@ -88,16 +88,15 @@ impl Master {
         })
     }
 
-    /// Returns this nginx with another main configuration file, for callers that know the right
-    /// one.
+    /// Returns this nginx with another main configuration file, if the caller knows a better one.
     #[must_use]
     pub fn with_conf(self, conf: PathBuf) -> Self {
         Self { conf, ..self }
     }
 
     /// Returns the earliest time at which the current configuration can have been loaded: the start
-    /// of the oldest worker that is not retiring. A worker that crashed and was replaced is younger
-    /// than its configuration, so the oldest worker is used.
+    /// of the oldest worker that is not retiring. Younger workers do not count, because a worker
+    /// that crashed is replaced without loading the configuration again.
     pub fn loaded(&self) -> Option<SystemTime> {
         self.workers
             .iter()
@@ -106,7 +105,7 @@ impl Master {
             .min()
     }
 
-    /// Returns the port of a server without `listen`: 80 for root, else 8000.
+    /// Returns the port of a server without `listen`: 80 if nginx runs as root, otherwise 8000.
     pub(crate) fn implied_port(&self) -> u16 {
         match process::real_user(self.pid) {
             Some(0) | None => 80,
@@ -134,7 +133,7 @@ pub(crate) fn note(id: &str, text: impl Into<String>) -> Note {
     }
 }
 
-/// Follows parents from a process up to its master.
+/// Follows the parents of a process up to the master.
 fn climb(start: u32) -> Result<(u32, Invocation), Error> {
     let mut pid = start;
     for _ in 0..MAX_STEPS {
@@ -156,19 +155,19 @@ fn climb(start: u32) -> Result<(u32, Invocation), Error> {
     Err(Error::NoMaster { pid: start })
 }
 
-/// Returns true if the title fills all the space of the arguments and the environment, so that its
-/// end is probably missing (`ngx_setproctitle()`).
+/// Returns true if the title fills all the space of the arguments and the environment. Its end is
+/// probably missing then (`ngx_setproctitle()`).
 fn is_title_cut(pid: u32) -> bool {
     let room = process::stat(pid).map_or(0, |stat| stat.title_room);
     let length = process::arguments(pid).map_or(0, |words| match words.as_slice() {
         [title] => title.len(),
         _ => 0,
     });
-    // nginx reserves two bytes of the room for itself.
+    // nginx leaves two bytes of the space unused.
     room > 0 && u64::try_from(length).is_ok_and(|length| length + 2 >= room)
 }
 
-/// Returns the workers of a master, or the process itself if it has none.
+/// Returns the workers of a master, or the process itself if it has no workers.
 fn workers(master: u32) -> Vec<Worker> {
     let worker = |pid, is_retiring| {
         let started = process::stat(pid).ok()?.started();
@@ -193,13 +192,12 @@ fn workers(master: u32) -> Vec<Worker> {
     found
 }
 
-/// Reads the settings compiled into the running binary, which may have been deleted from the disk.
+/// Reads the settings compiled into the running binary, even if it was deleted from the disk.
 fn read_build(pid: u32, invocation: &Invocation, root: &Root) -> Option<Build> {
     let running = File::open(format!("/proc/{pid}/exe")).ok();
     let binary = match running {
         Some(binary) => binary,
-        // Without the permission to open the running binary, the one at its
-        // path.
+        // Without the permission to open the running binary, the file at its path is read.
         None => {
             let path = Path::new(&invocation.program);
             let path = if path.is_absolute() {
@@ -213,8 +211,8 @@ fn read_build(pid: u32, invocation: &Invocation, root: &Root) -> Option<Build> {
     Build::read(binary).ok()?
 }
 
-/// Returns the main configuration file: `-c`, else the compiled-in one, both
-/// below the prefix if relative (`src/core/nginx.c`, `ngx_process_options()`).
+/// Returns the main configuration file: that of `-c`, or the compiled-in one. A relative path is
+/// resolved against the prefix (`src/core/nginx.c`, `ngx_process_options()`).
 fn conf_path(
     invocation: &Invocation,
     build: &Build,
@@ -228,21 +226,6 @@ fn conf_path(
         path
     } else {
         working_directory().join(path)
-    }
-}
-
-/// Returns the directory that the master was started in, seen from its own
-/// root.
-fn working_directory(pid: u32) -> PathBuf {
-    let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}")).ok();
-    let directory = link("cwd").unwrap_or_else(|| PathBuf::from("/"));
-    let root = link("root").filter(|root| root.as_os_str().as_bytes() != b"/");
-    match root
-        .as_deref()
-        .and_then(|root| directory.strip_prefix(root).ok())
-    {
-        Some(inside) => Path::new("/").join(inside),
-        None => directory,
     }
 }
 

@@ -1,8 +1,8 @@
 //! The server that answers requests for a host name, among the servers at one address.
 //!
-//! After nginx's `src/http/ngx_http.c`, `ngx_http_server_names()`, and `src/core/ngx_hash.c`. The
-//! order of precedence is: exact name, longest leading wildcard, longest trailing wildcard, first
-//! matching regular expression, default server.
+//! Implemented after nginx's `ngx_http_server_names()` (`src/http/ngx_http.c`) and
+//! `src/core/ngx_hash.c`. The order of precedence is: exact name, longest leading wildcard, longest
+//! trailing wildcard, first matching regular expression, default server.
 
 use std::collections::HashMap;
 
@@ -15,15 +15,15 @@ use super::tree::Directive;
 pub enum NameMatch {
     /// The server is the only one at its address, so names are not compared.
     OnlyServer,
-    /// A name that equals the host.
+    /// The server has a name that equals the host.
     Exact(String),
-    /// A name that begins with `*.` or a dot.
+    /// The server has a matching name that begins with `*.` or a dot.
     LeadingWildcard(String),
-    /// A name that ends with `.*`.
+    /// The server has a matching name that ends with `.*`.
     TrailingWildcard(String),
-    /// A name that is a regular expression.
+    /// The server has a matching name that is a regular expression.
     Regex(String),
-    /// The default server of the address: no name matches.
+    /// No name matches, so the default server of the address answers.
     Default,
 }
 
@@ -41,18 +41,18 @@ pub(crate) struct NameChoice {
 #[derive(Default)]
 struct Names {
     exact: HashMap<Vec<u8>, usize>,
-    /// Leading wildcards by domain, without the asterisk and the dot; each with the name as
+    /// Leading wildcards by their domain without the asterisk and the dot. Each has its name as
     /// written.
     leading: HashMap<Vec<u8>, (usize, String)>,
-    /// Trailing wildcards by prefix, without the dot and the asterisk.
+    /// Trailing wildcards by their prefix without the dot and the asterisk.
     trailing: HashMap<Vec<u8>, (usize, String)>,
     regexes: Vec<(Vec<u8>, usize)>,
 }
 
 /// Chooses among the servers of an address.
 ///
-/// `host` is the `Host` header as sent, empty when there is none; `hostname` is
-/// the value of `$hostname`, if it is known.
+/// `host` is the `Host` header as sent, or empty without one. `hostname` is the value of
+/// `$hostname`, if it is known.
 pub(crate) fn choose(
     servers: &[&Directive],
     address: &Address<'_>,
@@ -80,8 +80,7 @@ pub(crate) fn choose(
     NameChoice { server, by, doubts }
 }
 
-/// Returns the host in lower case, without port and final dot
-/// (`ngx_http_validate_host()`).
+/// Returns the host in lower case, without the port and the final dot (`ngx_http_validate_host()`).
 pub(crate) fn normalise(host: &str) -> Vec<u8> {
     let end = match host.strip_prefix('[').and_then(|rest| rest.find(']')) {
         Some(bracket) => bracket + 2,
@@ -129,16 +128,16 @@ fn collect(
 }
 
 impl Names {
-    /// Adds a name in lower case. A name that an earlier server already has is ignored, as nginx
-    /// does after a warning.
+    /// Adds a name in lower case. A name that an earlier server has is ignored, as in nginx, which
+    /// prints a warning.
     fn add(&mut self, name: &[u8], server: usize) {
         let written = || String::from_utf8_lossy(name).into_owned();
         if let Some(domain) = name.strip_prefix(b"*.") {
             let entry = (server, written());
             self.leading.entry(domain.to_vec()).or_insert(entry);
         } else if let Some(domain) = name.strip_prefix(b".") {
-            // A leading dot stands for the domain itself too; the name is
-            // ignored as a whole if that is taken.
+            // `.a.org` means `a.org` as well as `*.a.org`. If either of them is taken, nginx
+            // ignores the name completely.
             if !self.exact.contains_key(domain) && !self.leading.contains_key(domain) {
                 self.exact.insert(domain.to_vec(), server);
                 self.leading.insert(domain.to_vec(), (server, written()));
@@ -158,11 +157,11 @@ fn find_literal(names: &Names, host: &[u8]) -> Option<(usize, NameMatch)> {
         return Some((*server, NameMatch::Exact(name)));
     }
     let dots = || (0..host.len()).filter(|at| host[*at] == b'.');
-    // From the left: the longest domain comes first.
+    // The search goes from left to right, so the longest domain matches first.
     if let Some((server, name)) = dots().find_map(|at| names.leading.get(&host[at + 1..])) {
         return Some((*server, NameMatch::LeadingWildcard(name.clone())));
     }
-    // From the right: the longest prefix comes first.
+    // The search goes from right to left, so the longest prefix matches first.
     let (server, name) = dots()
         .rev()
         .find_map(|at| names.trailing.get(&host[..at]))?;

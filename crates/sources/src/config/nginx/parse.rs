@@ -4,27 +4,27 @@ use super::lex::{Lexer, Position, Statement, Terminator, Word};
 use super::lua;
 use super::tree::{Directive, FileId, Place};
 
-/// Blocks whose lines are table entries and not directives; they can be long, and their contents
-/// are not needed here.
+/// Blocks whose lines are table entries, not directives. Their contents can be long and are not
+/// needed.
 const TABLES: [&[u8]; 5] = [b"map", b"geo", b"types", b"charset_map", b"split_clients"];
 
 /// Maximum nesting of blocks and inclusions together.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// The reader of a whole configuration, of which a file is a part.
+/// The reader of a whole configuration. A file is a part of the configuration.
 pub(crate) trait Reader {
-    /// Notes an issue at a place.
+    /// Records an issue at a position in a file.
     fn note_at(&mut self, file: FileId, at: Position, text: &str);
 
-    /// Reserves room for one more directive; returns `false` if there is no room.
+    /// Reserves space for one more directive; returns `false` if there is none left.
     fn admit_directive(&mut self) -> bool;
 
     /// Returns the directives of the files that an `include` names.
     fn include(&mut self, file: FileId, at: Position, name: &Word, depth: usize) -> Vec<Directive>;
 }
 
-/// Parses text that is nested `depth` blocks and inclusions deep. At an error, parsing ends, the
-/// open blocks are closed, and everything read before the error is kept.
+/// Parses text inside `depth` nested blocks and inclusions. An error ends the parsing; open blocks
+/// are then closed, and everything read before the error is kept.
 pub(crate) fn parse(
     reader: &mut dyn Reader,
     file: FileId,
@@ -59,7 +59,7 @@ struct Parser<'p, 't> {
 }
 
 impl Parser<'_, '_> {
-    /// Takes one statement; returns `false` at the end or after an error.
+    /// Processes one statement; returns `false` at the end or after an error.
     fn step(&mut self) -> bool {
         let statement = match self.lexer.statement() {
             Ok(statement) => statement,
@@ -162,7 +162,7 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// Puts a finished directive into the innermost open block.
+    /// Adds a finished directive to the innermost open block.
     fn push(&mut self, directive: Directive) {
         match self.open.last_mut() {
             Some(table) if TABLES.contains(&&*table.name) => {}

@@ -1,9 +1,9 @@
-//! Matching of nginx's regular expressions, which are PCRE, as far as PCRE and the `regex-lite`
-//! dialect agree. Where the dialects differ, the result is "unknown", never a guess.
+//! Matching of nginx's regular expressions. nginx uses PCRE; this module uses `regex-lite`. If the
+//! two dialects differ for an expression, the result is "unknown", never a guess.
 
 use regex_lite::RegexBuilder;
 
-/// Maximum bytes of a compiled expression; a word has at most 4096 bytes.
+/// Maximum number of bytes of a compiled expression. The expression itself has at most 4096 bytes.
 const MAX_COMPILED: usize = 256 << 10;
 /// Maximum number of expressions tried in one list.
 pub(crate) const MAX_TRIED: usize = 2000;
@@ -13,11 +13,11 @@ pub(crate) const MAX_TRIED: usize = 2000;
 pub(crate) enum Match {
     Yes,
     No,
-    /// The expression uses a feature that only PCRE has; holds a description of that feature.
+    /// The expression uses a feature that only PCRE has. Contains a description of the feature.
     Unknown(String),
 }
 
-/// Searches `subject` for `pattern`. Both are bytes, as in PCRE without UTF: each byte becomes the
+/// Searches `subject` for `pattern`. As in PCRE without UTF, both are bytes: each byte becomes the
 /// character with the same number, so that `.` matches one byte.
 pub(crate) fn search(pattern: &[u8], subject: &[u8], is_caseless: bool) -> Match {
     if let Some(what) = foreign_construct(pattern) {
@@ -41,7 +41,7 @@ fn characters(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
-/// Returns a construct that both dialects accept but interpret differently, if there is one.
+/// Returns a construct in the pattern that the two dialects interpret differently, if there is one.
 fn foreign_construct(pattern: &[u8]) -> Option<&'static str> {
     let mut in_class = false;
     let mut at = 0;
@@ -55,7 +55,7 @@ fn foreign_construct(pattern: &[u8]) -> Option<&'static str> {
             (b'\\', _) => at += 1,
             (b'[', _) if !in_class => {
                 in_class = true;
-                // A bracket right at the start belongs to the class.
+                // A `]` directly after `[` or `[^` is a member of the class.
                 at += usize::from(next == Some(&b'^'));
                 at += usize::from(pattern.get(at + 1) == Some(&b']'));
             }
@@ -75,7 +75,7 @@ fn foreign_construct(pattern: &[u8]) -> Option<&'static str> {
     None
 }
 
-/// Returns true if `(?` is followed by options beyond `i`, `m`, `s` and `x`.
+/// Returns true if `(?` is followed by options other than `i`, `m`, `s` and `x`.
 fn changes_dialect(rest: &[u8]) -> bool {
     let options = rest
         .iter()

@@ -21,10 +21,10 @@ pub struct Resolved {
     pub location: Option<LocationBlock>,
     /// The value of every directive that may explain a finding.
     pub settings: Vec<Setting>,
-    /// The certainty of the choice of server and location, and of the workers running with the
-    /// current contents of the files.
+    /// The certainty that this server and location answer, and that the workers use the current
+    /// contents of the files.
     pub certainty: Certainty,
-    /// The files written, or put in their place, after the workers started.
+    /// The files that were written or replaced after the workers started.
     pub newer_files: Vec<NewerFile>,
     /// Further notes for the reader.
     pub notes: Vec<Note>,
@@ -39,7 +39,7 @@ pub struct ServerBlock {
     pub listens: Vec<String>,
     /// The server names as written.
     pub names: Vec<String>,
-    /// The reason for which it was chosen.
+    /// The reason why this server was chosen.
     pub chosen_by: NameMatch,
     /// The certainty of the choice.
     pub certainty: Certainty,
@@ -54,7 +54,7 @@ pub struct LocationBlock {
     pub at: SourceLocation,
     /// The URIs that the location matches.
     pub pattern: LocationPattern,
-    /// The blocks around it, `http > server a.org`.
+    /// The path of the blocks around it, such as `http > server a.org`.
     pub scope: String,
     /// The certainty of the choice, including the choice of the server.
     pub certainty: Certainty,
@@ -71,12 +71,12 @@ pub struct Setting {
     pub value: String,
     /// Place where the directive is set; `None` for the default.
     pub set_at: Option<SourceLocation>,
-    /// The blocks around the line; for a default, those around the request.
+    /// The path of the blocks around the line; for a default, of the blocks around the request.
     pub scope: String,
     /// The certainty that this value applies.
     pub certainty: Certainty,
-    /// True if the file that sets it (for a default: any file) is newer than the workers; `None` if
-    /// that is unknown.
+    /// True if the file that sets the value is newer than the workers; for a default, if any file
+    /// is. `None` if this is unknown.
     pub is_newer_than_workers: Option<bool>,
 }
 
@@ -92,25 +92,25 @@ pub struct NewerFile {
 /// The kind of change that makes a file newer than the processes that read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// Only its inode changed (`st_ctime`): renamed into place with an older
-    /// content, or merely its permissions or owner.
+    /// Only the inode changed (`st_ctime`): a file with an older content may have been renamed into
+    /// place, or only the permissions or the owner may have changed.
     PerhapsReplaced,
-    /// A directory that is searched for includes: a file was added or removed.
+    /// A file was added to or removed from a directory that is searched for includes.
     Listing,
     /// The content was written.
     Written,
 }
 
 impl Resolved {
-    /// Returns the setting of a directive; the first one if there are several.
+    /// Returns the setting of a directive. If there are several, returns the first.
     pub fn setting(&self, directive: &str) -> Option<&Setting> {
         self.settings
             .iter()
             .find(|setting| setting.directive == directive)
     }
 
-    /// Converts the configuration to events: server and location as lines of those names, then the
-    /// settings, then the notes.
+    /// Converts the configuration to events: first lines named after the server and the location,
+    /// then the settings, then the notes.
     pub fn events(&self, at: Timestamp, phase: Phase, target: TargetId) -> Vec<Event> {
         let blocks = self.server_line(target).into_iter();
         let blocks = blocks.chain(self.location_line(target));

@@ -1,4 +1,4 @@
-//! The rewrite module's effect on a request, before or after its location is searched
+//! The effect of the rewrite module on a request, before or after the location is determined
 //! (`src/http/modules/ngx_http_rewrite_module.c`). Internal redirects of nginx are detected but not
 //! followed.
 
@@ -8,13 +8,13 @@ use super::tree::{Directive, Tree};
 /// The combined effect of the rewrite directives of one block.
 #[derive(Debug, Default)]
 pub(crate) struct Rewriting<'c> {
-    /// The directive that answers the request itself.
+    /// The directive that answers the request.
     pub(crate) answer: Option<&'c Directive>,
-    /// Reasons why the request may go elsewhere.
+    /// Reasons why another location may answer the request.
     pub(crate) doubts: Vec<String>,
 }
 
-/// Goes through a block's rewriting directives in order.
+/// Evaluates the rewrite directives of a block in order.
 pub(crate) fn follow<'c>(tree: &Tree, block: &'c [Directive], uri: &[u8]) -> Rewriting<'c> {
     let mut found = Rewriting::default();
     for directive in block {
@@ -58,7 +58,7 @@ enum Rewrite {
     Answers,
     /// The URI is changed and rewriting ends, within the same block.
     Stays,
-    /// The request may go on elsewhere.
+    /// The request may continue in another location. Contains the reason.
     Leaves(String),
 }
 
@@ -83,7 +83,7 @@ fn rewrite(directive: &Directive, uri: &[u8]) -> Rewrite {
     }
 }
 
-/// Returns true if an `if` block could end or move the request.
+/// Returns true if an `if` block can answer the request or move it to another location.
 fn may_leave(condition: &Directive) -> bool {
     condition
         .inner()
@@ -91,17 +91,17 @@ fn may_leave(condition: &Directive) -> bool {
         .any(|inner| inner.name == *"return" || inner.name == *"rewrite")
 }
 
-/// The outcome of `try_files` when it finds none of its files.
+/// The result of `try_files` if none of its files exists.
 pub(crate) enum Fallback {
-    /// A status, answered from the same location.
+    /// A status code, sent from the same location.
     Status,
-    /// A URI, whose location is searched anew.
+    /// A URI, for which nginx determines the location again.
     Uri(Vec<u8>),
     /// A named location, or a URI made of variables.
     Unknown,
 }
 
-/// Reads the last argument of `try_files`.
+/// Parses the last argument of `try_files`.
 pub(crate) fn fallback(try_files: &Directive) -> Fallback {
     match try_files.args.last().map(|word| &**word) {
         Some([b'=', ..]) => Fallback::Status,
@@ -117,8 +117,7 @@ pub(crate) fn fallback(try_files: &Directive) -> Fallback {
     }
 }
 
-/// Returns true if `try_files` also tries directories, whose index is then
-/// served.
+/// Returns true if `try_files` also tries directories, whose index file nginx then serves.
 pub(crate) fn tries_directories(try_files: &Directive) -> bool {
     let files = try_files
         .args

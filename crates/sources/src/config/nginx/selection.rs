@@ -22,7 +22,7 @@ pub(crate) struct Selection<'c> {
     pub(crate) locations: Vec<&'c Directive>,
     /// Reasons why another server might answer.
     pub(crate) server_doubts: Vec<String>,
-    /// Reasons why another location might answer, given the server.
+    /// Reasons why another location of this server might answer.
     pub(crate) location_doubts: Vec<String>,
     pub(crate) notes: Vec<Note>,
 }
@@ -81,8 +81,7 @@ impl<'c> Selection<'c> {
         self.look_inside(tree, server, location, uri);
     }
 
-    /// Returns the URI as locations see it; `None` if nginx refuses the
-    /// request.
+    /// Returns the URI that locations are matched against; `None` if nginx rejects the request.
     fn normal_uri(&mut self, head: &Directive, uri: &str) -> Option<Vec<u8>> {
         let around = self.http.into_iter();
         let merges = head
@@ -98,7 +97,7 @@ impl<'c> Selection<'c> {
         normal.ok()
     }
 
-    /// Collects the reasons why the request may still be answered by another location.
+    /// Collects the reasons why another location may answer the request.
     fn look_inside(
         &mut self,
         tree: &Tree,
@@ -125,7 +124,7 @@ impl<'c> Selection<'c> {
         self.location_doubts.extend(doubts);
     }
 
-    /// Returns the locations that `try_files` and `index` may lead to.
+    /// Returns the other locations that `try_files` and `index` may lead to.
     fn files_elsewhere(
         &self,
         tree: &Tree,
@@ -156,7 +155,7 @@ impl<'c> Selection<'c> {
         doubts
     }
 
-    /// Returns a directory's index files that another location would serve after an internal
+    /// Returns the index files of a directory that another location would serve after an internal
     /// redirect.
     fn index_elsewhere(&self, tree: &Tree, server: &Directive, directory: &[u8]) -> Vec<String> {
         let outward = self.locations.iter().rev().copied();
@@ -176,7 +175,7 @@ impl<'c> Selection<'c> {
             .collect()
     }
 
-    /// Returns the location that answers another URI, unless it is the selected one.
+    /// Returns the location that answers `uri`, unless it is the selected one.
     fn elsewhere(&self, tree: &Tree, server: &Directive, uri: &[u8]) -> Option<String> {
         let here = self.locations.last().map(|location| location.at);
         match location::find(server.inner(), uri).path.last() {

@@ -11,7 +11,7 @@ use super::master::note;
 use super::name::{self, NameMatch};
 use super::tree::{Directive, Tree, blocks};
 
-/// Facts about the host that nginx runs on.
+/// Properties of the host that nginx runs on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Surroundings {
     /// The port of a server without `listen`.
@@ -20,7 +20,8 @@ pub(crate) struct Surroundings {
     pub(crate) hostname: Option<String>,
     /// The host names in the host's `/etc/hosts`, in lower case, with their addresses.
     pub(crate) hosts: HashMap<String, Vec<IpAddr>>,
-    /// True if the host's addresses may differ from those that clients connect to.
+    /// True if nginx may be in another network namespace, so that its addresses are not those that
+    /// clients connect to.
     pub(crate) is_other_network: bool,
 }
 
@@ -51,17 +52,16 @@ pub(crate) struct ChosenServer<'c> {
     /// The server whose settings apply while the request line and the headers are read. Without TLS
     /// this is the default server of the address, because the host is not known yet.
     pub(crate) head: &'c Directive,
-    /// The address it was found at.
+    /// The address at which the server was found.
     pub(crate) ip: IpAddr,
-    /// All `listen` directives of that address, regardless of their server.
+    /// All `listen` directives of this address, including those of other servers.
     pub(crate) listens: Vec<&'c Directive>,
-    /// The `listen` whose options the accepting socket has; `None` for the
-    /// port implied by having no `listen`.
+    /// The `listen` whose options the accepting socket has; `None` if the server has no `listen`.
     pub(crate) socket: Option<&'c Directive>,
 }
 
 impl ChosenServer<'_> {
-    /// Returns true if the address speaks TLS.
+    /// Returns true if the address uses TLS.
     pub(crate) fn is_tls(&self) -> bool {
         is_tls(&self.listens)
     }
@@ -119,7 +119,7 @@ pub(crate) fn choose<'c>(
     })
 }
 
-/// Returns the address of the port that the connection arrives at.
+/// Returns the address of this port that accepts the connection.
 fn address<'p, 'c>(
     port: &'p Port<'c>,
     surroundings: &Surroundings,

@@ -1,8 +1,7 @@
-//! The directives that are resolved: those that explain a finding, and those that such a directive
-//! depends on.
+//! The directives that are resolved: those that explain a finding, and those that they depend on.
 //!
-//! To report another directive, add a line to the group that it belongs to. Contexts and defaults
-//! are those of nginx's own documentation.
+//! To report another directive, add a line to its group. The contexts and defaults are from nginx's
+//! documentation.
 
 use super::directive::{Contexts, Known, Needs, Version, changed, list, one, own};
 
@@ -16,7 +15,7 @@ const HSLI: Contexts = HSL.and(Contexts::IF);
 const LOCATION_IF: Contexts = Contexts::LOCATION.and(Contexts::IF);
 const SERVER_LOCATION: Contexts = Contexts::SERVER.and(Contexts::LOCATION);
 
-/// The version used for a default that applies to every release.
+/// The version of a default that is the same in every release.
 const EVER: Version = (0, 0, 0);
 
 /// All groups, in the order in which they are reported.

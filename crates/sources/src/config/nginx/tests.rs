@@ -1,5 +1,5 @@
-//! Tests of the bounds on reading and resolving: cycles, sizes, nesting and
-//! bytes that are no configuration.
+//! Tests of the limits on reading and resolving, with cycles, large files, deep nesting and invalid
+//! text.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,7 +18,7 @@ const STAMPS: Stamps = Stamps {
     changed: UNIX_EPOCH,
 };
 
-/// Files that exist only in memory.
+/// Files in memory only.
 #[derive(Default)]
 struct Memory(HashMap<PathBuf, Vec<u8>>);
 
@@ -54,7 +54,7 @@ impl Files for Memory {
     }
 }
 
-/// Returns the names of the directives, with their blocks.
+/// Returns the names of the directives, with the directives in their blocks.
 fn outline(directives: &[Directive]) -> String {
     let shown = directives.iter().map(|directive| match &directive.block {
         Some(block) => format!("{}{{{}}}", directive.name.text(), outline(block)),
@@ -145,7 +145,7 @@ fn deep_blocks_and_long_files_are_cut() {
     );
 }
 
-/// Resolves a request with any text as the configuration.
+/// Resolves a request with `text` as the configuration.
 fn resolve(text: Vec<u8>, host: &str, uri: &str) {
     let configuration = Configuration {
         tree: Memory::default().with("/etc/nginx.conf", text).load(),

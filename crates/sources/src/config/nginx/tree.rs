@@ -37,12 +37,12 @@ impl Directive {
         self.block.as_deref().unwrap_or_default()
     }
 
-    /// Returns the blocks with this name directly inside.
+    /// Returns the blocks with this name that are directly inside the block.
     pub(crate) fn blocks<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s Self> {
         blocks(self.inner(), name)
     }
 
-    /// Returns the plain directives with this name directly inside.
+    /// Returns the directives with this name and no block that are directly inside the block.
     pub(crate) fn lines<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s Self> {
         lines(self.inner(), name)
     }
@@ -79,7 +79,7 @@ pub(crate) fn lines<'s>(
 pub(crate) struct ConfigurationFile {
     /// The path as nginx names it; `-g` for the directives of the command line.
     pub(crate) path: PathBuf,
-    /// True for a directory that an `include` pattern was expanded in.
+    /// True for a directory in which an `include` pattern was expanded.
     pub(crate) is_directory: bool,
     /// Time when the content was last written; `None` for `-g`.
     pub(crate) modified: Option<SystemTime>,
@@ -105,7 +105,7 @@ impl Tree {
         self.files.get(usize::try_from(place.file.0).ok()?)
     }
 
-    /// Returns a place as the report names it.
+    /// Returns a place in the form of the report.
     pub(crate) fn location(&self, place: Place) -> SourceLocation {
         let file = self.file(place);
         SourceLocation {
@@ -120,7 +120,7 @@ impl Tree {
         format!("{}:{}", location.file, location.line)
     }
 
-    /// Returns the `http` block; nginx allows one.
+    /// Returns the `http` block. nginx allows only one.
     pub(crate) fn http(&self) -> Option<&Directive> {
         blocks(&self.main, "http").next()
     }

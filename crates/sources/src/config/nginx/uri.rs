@@ -1,9 +1,9 @@
-//! The URI that nginx matches locations against: percent-decoded, with dot segments and double
-//! slashes resolved, and without its query.
+//! The URI that nginx matches with locations: percent-decoded, without dot segments, double slashes
+//! and query.
 //!
-//! After `src/http/ngx_http_parse.c`, `ngx_http_parse_complex_uri()`.
+//! Implemented after nginx's `ngx_http_parse_complex_uri()` (`src/http/ngx_http_parse.c`).
 
-/// A reason why nginx would answer a URI with status 400.
+/// A reason for which nginx answers a URI with status 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadUri {
     /// The URI does not begin with a slash, or with a scheme and a host.
@@ -16,7 +16,7 @@ pub(crate) enum BadUri {
 
 /// Normalises the target of a request.
 ///
-/// `merges_slashes` is the directive `merge_slashes`, by default on.
+/// `merges_slashes` is the value of the directive `merge_slashes`, which is on by default.
 pub(crate) fn normalise(target: &[u8], merges_slashes: bool) -> Result<Vec<u8>, BadUri> {
     let path = decode(path_of(target)?)?;
     let mut uri = vec![b'/'];
@@ -25,7 +25,7 @@ pub(crate) fn normalise(target: &[u8], merges_slashes: bool) -> Result<Vec<u8>, 
         match segment {
             b"." => continue,
             b".." => {
-                // Take back the last slash, then all after the one before it.
+                // Remove the last slash, and everything after the slash before it.
                 uri.pop();
                 let parent = uri.iter().rposition(|byte| *byte == b'/');
                 uri.truncate(parent.ok_or(BadUri::AboveRoot)? + 1);
@@ -41,7 +41,7 @@ pub(crate) fn normalise(target: &[u8], merges_slashes: bool) -> Result<Vec<u8>, 
     Ok(uri)
 }
 
-/// Returns the path of a target in origin or absolute form, still encoded.
+/// Returns the path of a target in origin form or absolute form, still encoded.
 fn path_of(target: &[u8]) -> Result<&[u8], BadUri> {
     let end = target
         .iter()
@@ -57,8 +57,8 @@ fn path_of(target: &[u8]) -> Result<&[u8], BadUri> {
     Ok(slash.map_or(b"/", |at| &after_scheme[at..]))
 }
 
-/// Decodes percent signs, once. A decoded slash or dot has the same effect on the path as a plain
-/// one; a decoded `?` or `#` does not end the path.
+/// Decodes percent-encoded bytes once. A decoded slash or dot has the same meaning as a plain one;
+/// a decoded `?` or `#` does not end the path.
 fn decode(path: &[u8]) -> Result<Vec<u8>, BadUri> {
     let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
     let mut decoded = Vec::with_capacity(path.len());

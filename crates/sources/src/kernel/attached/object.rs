@@ -1,4 +1,4 @@
-//! Loading of the eBPF programs and attaching them to their tracepoints.
+//! Loads the eBPF programs and attaches them to their tracepoints.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -27,40 +27,40 @@ const OPTIONAL: [(&str, &str); 7] = [
     (OPEN_TURNS, "the last request of connections that go on"),
 ];
 
-/// A program that runs once, over the storage of all sockets, when watching ends.
+/// The program that runs at the end of watching, over the storage of all sockets.
 pub(super) const OPEN_TURNS: &str = "open_turns";
 
-/// Programs that report individual segments and threads; attached only while the sample is looked
-/// at.
+/// Programs that report individual segments and threads. They are attached only during sampling
+/// periods (see `sampling`).
 const OF_LOOK: [&str; 4] = [
     "netif_receive_skb",
     "net_dev_start_xmit",
     "sched_switch",
     "sched_waking",
 ];
-/// Programs that report the reads and writes of all programs on the host. They are attached only
-/// while the sample is looked at, unless [always wanted](Wanted::Always).
+/// Programs that report the reads and writes of all processes on the host. With
+/// [`Wanted::InLooks`], they are attached only during sampling periods.
 const OF_PROGRAMS: [&str; 2] = ["sock_recv_length", "sock_send_length"];
 
 /// The times at which reading and writing are observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// At all times: either the process that reads or writes determines which connections are
-    /// watched, or any request may be reported.
+    /// At all times. This is needed if the process that reads or writes determines which
+    /// connections are watched, or if any slow request is reported.
     Always,
-    /// Only while the sample is looked at: the duration of each request is known from TCP's own
+    /// Only during sampling periods. The duration of every request is known from TCP's own
     /// timestamps.
     InLooks,
 }
 
 impl Wanted {
-    /// Returns true if the program is attached only while the sample is looked at.
+    /// Returns true if the program is attached only during sampling periods.
     fn is_of_look(self, name: &str) -> bool {
         OF_LOOK.contains(&name) || (self == Self::InLooks && OF_PROGRAMS.contains(&name))
     }
 }
 
-/// The attached programs, until their links are dropped.
+/// The attached programs. Dropping the links detaches them.
 pub(super) struct Attached {
     pub(super) object: Object,
     pub(super) links: Vec<Link>,
@@ -74,7 +74,7 @@ pub(super) fn attached(
     without: &[String],
     wanted: Wanted,
 ) -> Result<Attached, KernelError> {
-    // What the library would print goes into the error instead.
+    // Keeps the library from printing: its messages are in the errors.
     libbpf_rs::set_print(None);
     let lacking = lacking(without);
     let (object, mut missing) =
@@ -88,8 +88,8 @@ pub(super) fn attached(
     })
 }
 
-/// Loads the programs without the one that the kernel rejects, or, if that fails, without all
-/// optional programs.
+/// Loads the programs without the one that the kernel rejects. If no single program is the reason,
+/// all optional programs are left out.
 fn load_less(config: &[u8], lacking: &[&str]) -> Option<(Object, Vec<String>)> {
     let names = OPTIONAL.map(|(name, _)| name);
     let less = names
@@ -171,7 +171,7 @@ pub(super) fn what_is_missing(name: &str) -> String {
     }
 }
 
-/// Attaches the programs that run only while the sample is looked at, except missing ones, until
+/// Attaches the programs that run only during sampling periods, except missing ones. They run until
 /// the links are dropped.
 pub(super) fn of_look(
     object: &Object,
@@ -185,8 +185,8 @@ pub(super) fn of_look(
     )
 }
 
-/// Closes the last turn of each connection that is still open. If the kernel cannot run the
-/// program, the turns stay open.
+/// Ends the last exchange of each open connection. If the kernel cannot run the program, these
+/// exchanges are not reported.
 pub(super) fn close_open_turns(object: &Object) {
     let program = object
         .progs_mut()
@@ -197,7 +197,7 @@ pub(super) fn close_open_turns(object: &Object) {
     };
     let link = program.attach_iter(connections.as_fd());
     if let Ok(mut turns) = link.and_then(|link| Iter::new(&link)) {
-        // The iterator prints nothing: the turns arrive like all others.
+        // The program writes nothing to the iterator. It reports the exchanges as records.
         let _ = io::copy(&mut turns, &mut io::sink());
     }
 }

@@ -1,4 +1,5 @@
-//! Throttling by the CPU quotas of the watched programs' cgroups during a watch (`cpu.stat`).
+//! Throttling of the watched programs by the CPU quotas of their cgroups during a watch
+//! (`cpu.stat`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +13,7 @@ use crate::socket::cgroup;
 /// Maximum number of processes whose cgroups are looked up.
 const MAX_PROCESSES: usize = 256;
 
-/// The cgroups, with their counts when they were first seen.
+/// The cgroups of the watched programs, each with its counts when it was first seen.
 #[derive(Debug, Default)]
 pub(super) struct Quotas {
     processes: BTreeSet<u32>,
@@ -33,7 +34,7 @@ impl Quotas {
         }
     }
 
-    /// Returns the counts since the cgroups were first seen; `None` if there is no quota.
+    /// Returns the sum of the counts since each cgroup was first seen; `None` without a quota.
     pub(super) fn since(&self) -> Option<Throttling> {
         let since = self.groups.iter().filter_map(|(folder, before)| {
             let now = counted(folder)?;
@@ -49,7 +50,7 @@ impl Quotas {
     }
 }
 
-/// Reads `nr_throttled`, and `throttled_usec` of version 2 or `throttled_time` (ns) of version 1
+/// Reads `nr_throttled` and, by cgroup version, `throttled_usec` (2) or `throttled_time` in ns (1)
 /// (`kernel/sched/core.c: cpu_cfs_stat_show()`).
 fn counted(folder: &Path) -> Option<Throttling> {
     read(&fs::read_to_string(folder.join("cpu.stat")).ok()?)

@@ -14,12 +14,12 @@ use lagtrace_core::observed::time::Timestamp;
 
 use crate::clock::Clock;
 
-/// `RECORD_SEGMENT_IN` and `RECORD_SEGMENT_OUT`.
+/// `RECORD_SEGMENT_IN` and `RECORD_SEGMENT_OUT` of `bpf/watch.h`.
 const SEGMENT_IN: u8 = 1;
 const SEGMENT_OUT: u8 = 2;
-/// `RECORD_TURN`.
+/// `RECORD_TURN` of `bpf/watch.h`.
 const TURN: u8 = 3;
-/// `RECORD_OPENING`.
+/// `RECORD_OPENING` of `bpf/watch.h`.
 const OPENING: u8 = 4;
 /// Offset of a segment's bytes in its record.
 const BYTES: usize = 24;
@@ -32,9 +32,9 @@ pub(super) enum Told<'a> {
     /// A segment.
     Segment {
         record: Record<'a>,
-        /// True if this host sent it.
+        /// True if this host sent the segment.
         is_own: bool,
-        /// Inode of its network namespace.
+        /// Inode of the segment's network namespace.
         namespace: u32,
         /// The TCP options that the segment's sender offered in the handshake.
         terms: Terms,
@@ -44,7 +44,7 @@ pub(super) enum Told<'a> {
     Opening(Box<Opening>),
 }
 
-/// A handshake that this host answered, with the values that its socket keeps.
+/// A handshake that this host answered, from the values in the connection's socket.
 #[derive(Debug)]
 pub(super) struct Opening {
     at: Timestamp,
@@ -56,11 +56,11 @@ pub(super) struct Opening {
     peer_seq: u32,
     own: Offer,
     peer: Offer,
-    /// TSval and TSecr of the last acknowledgement.
+    /// TSval and TSecr of the handshake's ACK.
     timestamps: Option<(u32, u32)>,
 }
 
-/// The window and options of one side's SYN.
+/// The window and the options in one end's SYN.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     window: u32,
@@ -69,9 +69,9 @@ struct Offer {
 
 impl Opening {
     /// Returns the three segments of the handshake, numbered from `number`. Two values are not
-    /// recorded and are estimated. The arrival time of the SYN is set to that of the SYN/ACK, which
-    /// is up to some microseconds late. The SYN's timestamp option is set to that of the ACK minus
-    /// the round-trip time, for a clock that counts milliseconds.
+    /// recorded and are estimated. The SYN gets the arrival time of the SYN/ACK, which is up to
+    /// some microseconds late. The SYN's TSval is that of the ACK minus the round-trip time, for a
+    /// clock with 1 ms ticks.
     pub(super) fn segments(&self, number: u64, point: PointId) -> [Segment; 3] {
         let asked = self.at - self.rtt;
         let make = |place: u64, at, is_own, flags| {
@@ -130,7 +130,7 @@ impl Opening {
     }
 }
 
-/// `struct terms`.
+/// `struct terms` of `bpf/watch.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
     pub(super) mss: u16,
@@ -156,7 +156,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], number: u64, clock: &'a Clock) -> Option
     }
 }
 
-/// Returns true if the record is a turn.
+/// Returns true if the record is an exchange.
 pub(super) fn is_turn(bytes: &[u8]) -> bool {
     bytes.first() == Some(&TURN)
 }
@@ -293,8 +293,7 @@ impl<'a> Fields<'a> {
         Some(Endpoint::new(address, self.u16(port)?))
     }
 
-    /// Reads the program that read the turn's first bytes; `Some(None)` if there is no such
-    /// program.
+    /// Reads the thread that read the request; `Some(None)` if no read was observed.
     fn program(&self, at: usize) -> Option<Option<Program>> {
         let name: [u8; 16] = self.array(at + 8)?;
         let end = name

@@ -1,42 +1,44 @@
-//! The sample of requests that are reported in full. While requests are few, all are in the sample;
-//! otherwise the requests of some connections, during repeated short looks.
+//! The sample of connections whose requests are reported in full. While there are few requests, the
+//! sample contains all connections. Otherwise it contains some of them, and is observed only during
+//! short sampling periods (in names: looks).
 
 use std::time::{Duration, Instant};
 
-/// Maximum number of records per second, to limit the load that watching puts on a busy machine.
+/// Maximum number of records per second, to limit the load on a busy machine.
 const MOST_RECORDS: f64 = 20_000.0;
 /// Number of records per second below which the sample may grow.
 const FEW_RECORDS: f64 = MOST_RECORDS / 4.0;
-/// The interval at which the record rate is checked, unless there are very many records or a look
-/// ends earlier.
+/// Interval between checks of the record rate. A check comes earlier if there are very many
+/// records, or when a sampling period ends.
 const JUDGED_EVERY: Duration = Duration::from_millis(100);
-/// Bounds of the length of a look at the sample, and its length as a multiple of the duration of a
-/// slow request. The multiple ensures that a look cuts off hardly any slow request.
+/// Minimum and maximum length of a sampling period, and its length as a multiple of a slow
+/// request's duration. With this multiple, very few slow requests are cut off by the period's end.
 const SHORTEST: Duration = Duration::from_millis(40);
 const LONGEST: Duration = Duration::from_secs(2);
 const OF_SLOW: u32 = 20;
-/// The pause after a look, as a multiple of the look's length, and the upper bound of the pause.
-/// Pauses are needed because the program that reports segments runs for each packet of the host.
+/// Length of the pause after a sampling period, as a multiple of the period's length, and its
+/// maximum. Pauses limit the cost, because the program that reports segments runs for each packet
+/// of the host.
 const PAUSE: u32 = 39;
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// The mask at which the sample is not reduced further: at least one in 8,192 connections stays in
-/// the sample.
+/// The mask of the smallest sample: about one in 8,192 connections.
 const LEAST_SAMPLE: u32 = 1 << 12;
 
-/// The state of the sample and of the looks at it.
+/// The state of the sample and of the sampling periods.
 #[derive(Debug)]
 pub(super) struct Sampling {
     /// A connection is in the sample if its hash has none of these bits.
     pub(super) mask: u32,
-    /// Minimum length of turns that are reported at any time, in ns; 0: none are.
+    /// Minimum duration in ns of exchanges that are reported even outside of sampling periods; 0:
+    /// none are.
     pub(super) slow_from: u64,
-    /// True if the sample is being looked at now.
+    /// True during a sampling period.
     pub(super) is_on: bool,
-    /// The number of looks begun; never 0.
+    /// Number of sampling periods so far; never 0.
     pub(super) looks: u32,
-    /// True if there are pauses between looks.
+    /// True if there are pauses between sampling periods.
     has_pauses: bool,
-    /// The beginning of the current look or pause, and the length of a look.
+    /// The beginning of the current sampling period or pause, and the length of a sampling period.
     since: Instant,
     length: Duration,
     judged: Instant,
@@ -52,15 +54,15 @@ impl Sampling {
             looks: 1,
             has_pauses: false,
             since: now,
-            // Nothing is known yet of how long requests take.
+            // The duration of requests is not known yet.
             length: JUDGED_EVERY,
             judged: now,
             records: 0,
         }
     }
 
-    /// Processes the total number of records so far; returns true if the sample or the look
-    /// changed. `slow` is the duration of a slow request.
+    /// Processes the total number of records so far. Returns true if the sample changed, or if a
+    /// sampling period began or ended. `slow` returns the duration of a slow request.
     pub(super) fn judge(
         &mut self,
         records: u64,
@@ -79,7 +81,8 @@ impl Sampling {
         let has_shrunk = self.is_on && rate > MOST_RECORDS && self.look_at_fewer(rate);
         let pause = (self.length * PAUSE).min(LONGEST_PAUSE);
         if may_be_over {
-            // By now more may be known of how long slow requests take than when it began.
+            // More requests may have been measured since the sampling period began, so its length
+            // is computed again.
             self.length = self.length.max(length_for(slow()));
             if now - self.since >= self.length {
                 return self.end_look(rate, now);
@@ -91,8 +94,8 @@ impl Sampling {
         has_shrunk
     }
 
-    /// Reduces the sample until the record rate leaves capacity for the remaining records; returns
-    /// true if the sample was reduced.
+    /// Reduces the sample until the expected record rate is below the maximum. Returns true if the
+    /// sample was reduced.
     fn look_at_fewer(&mut self, mut rate: f64) -> bool {
         self.has_pauses = true;
         let before = self.mask;
@@ -115,7 +118,7 @@ impl Sampling {
 
     fn begin_look(&mut self, now: Instant, slow: Duration) -> bool {
         self.is_on = true;
-        // Never 0, which stands for no look.
+        // 0 means that there is no sampling period.
         self.looks = self.looks.wrapping_add(1).max(1);
         self.since = now;
         self.length = length_for(slow);
@@ -123,7 +126,7 @@ impl Sampling {
     }
 }
 
-/// Returns the length of a look that cuts off hardly any request with a duration of `slow`.
+/// Returns the length of a sampling period that cuts off very few requests of duration `slow`.
 fn length_for(slow: Duration) -> Duration {
     (slow * OF_SLOW).clamp(SHORTEST, LONGEST)
 }
@@ -133,11 +136,11 @@ mod tests {
     use super::*;
 
     const SLOW: Duration = Duration::from_millis(10);
-    /// The interval at which records are processed.
+    /// Interval between calls of `judge`.
     const STEP: Duration = Duration::from_millis(20);
 
     /// Calls `judge` at each step for `seconds`, with `per_second` records per second from all
-    /// connections. Returns the fraction of the time in which the sample was looked at, and the
+    /// connections. Returns the fraction of the time that was within sampling periods, and the
     /// number of records.
     fn run(
         sampling: &mut Sampling,

@@ -1,12 +1,12 @@
-//! Conversion of the watch options to the layout that the programs read (`struct watch_config`).
+//! Conversion of the watch options to `struct watch_config`, which the programs read.
 
 use std::path::Path;
 
 use crate::kernel::{KernelError, MAX_PORTS, WatchOptions};
 use crate::socket::cgroup;
 
-/// Number of payload bytes kept of a turn's first segment: enough for a request's line and a
-/// response's status.
+/// Number of payload bytes that are kept of an exchange's first segment in each direction: enough
+/// for a request line and a response's status line.
 const REQUEST_BYTES: u32 = 64;
 const RESPONSE_BYTES: u32 = 16;
 
@@ -40,7 +40,7 @@ pub(super) fn config(options: &WatchOptions) -> Result<Vec<u8>, KernelError> {
     bytes.extend(cgroup.unwrap_or_default().to_ne_bytes());
     bytes.extend(request.to_ne_bytes());
     bytes.extend(response.to_ne_bytes());
-    // Namespaces are numbered in 32 bits (`struct ns_common`).
+    // The kernel's namespace numbers have 32 bits (`struct ns_common`).
     let namespace = options.namespace.map(u32::try_from);
     bytes.extend(
         namespace

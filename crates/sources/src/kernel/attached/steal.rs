@@ -1,4 +1,4 @@
-//! Processor time that a hypervisor gave to other guests during a watch (steal time).
+//! Steal time during a watch: processor time that the hypervisor gave to other guests.
 
 use std::fs;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn counted() -> Option<Duration> {
     Some(Duration::from_secs(ticks) / u32::try_from(clock_ticks_per_second()).ok()?)
 }
 
-/// Parses the eighth number in the line for all processors (`proc_stat(5)`), in ticks.
+/// Parses the eighth number, in ticks, of the line for all processors (`proc_stat(5)`).
 fn read(text: &str) -> Option<u64> {
     let figures = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
     figures.split_whitespace().nth(7)?.parse().ok()

@@ -1,4 +1,4 @@
-//! The counts of the programs, read from their maps.
+//! The counts that the programs keep in their maps.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
@@ -11,10 +11,11 @@ use libbpf_rs::btf::types::Enum;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{MapCore as _, MapFlags, Object, Program};
 
-/// Returns all counts so far except the sampled fraction, which the programs do not know.
+/// Returns all counts so far. The sampled share is not one of them, because the programs do not
+/// know it.
 pub(super) fn tally(object: &Object) -> WatchTally {
     let tallies = per_processor(object, "tallies", 0);
-    // `struct watch_tally`.
+    // The fields of `struct watch_tally` in `bpf/watch.h`.
     let sum = |field: usize| -> u64 {
         let value = |bytes: &Vec<u8>| word(bytes, field * 8);
         tallies.iter().map(value).sum()
@@ -32,7 +33,8 @@ pub(super) fn tally(object: &Object) -> WatchTally {
     }
 }
 
-/// Returns the length distribution of all turns; the inverse of `slot_of()` in the programs.
+/// Returns the distribution of the exchanges' durations. Inverts `slot_of()` in
+/// `bpf/watch/turns.h`.
 fn latency(object: &Object) -> Distribution {
     let slots = (0..LATENCY_SLOTS).map(|slot| {
         let counts = per_processor(object, "latencies", slot);
@@ -74,7 +76,7 @@ fn drops(object: &Object) -> Vec<(String, u64)> {
     named.collect()
 }
 
-/// Returns the names of `enum skb_drop_reason` of this kernel, without the common prefix.
+/// Returns the names of this kernel's `enum skb_drop_reason`, without their common prefix.
 fn reasons() -> BTreeMap<u32, String> {
     let types = Btf::from_vmlinux().ok();
     let all = types
@@ -89,7 +91,7 @@ fn reasons() -> BTreeMap<u32, String> {
     named.collect()
 }
 
-/// Returns the run time of the programs, if the kernel counts it
+/// Returns the total run time of the programs; `None` unless the kernel counts it
 /// (`kernel.bpf_stats_enabled`).
 fn cost(object: &Object) -> Option<Duration> {
     let id = |program: Program<'_>| Program::id_from_fd(program.as_fd()).ok();
@@ -102,7 +104,7 @@ fn cost(object: &Object) -> Option<Duration> {
 /// `LATENCY_SLOTS` of `bpf/watch.h`.
 const LATENCY_SLOTS: u32 = 320;
 
-/// Returns the maximum latency that is counted in a slot, in ns.
+/// Returns the longest duration, in ns, that is counted in a slot.
 fn slot_end(slot: u32) -> u64 {
     let (exponent, step) = (slot / 8, u64::from(slot % 8));
     let end = match exponent {
@@ -121,7 +123,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// Returns the slot of a latency, as `slot_of()` in `bpf/watch.bpf.c` does.
+    /// Returns the slot of a duration, as `slot_of()` in `bpf/watch/turns.h` does.
     fn slot_of(latency: u64) -> u32 {
         let value = latency >> 8;
         match value {

@@ -1,4 +1,4 @@
-//! The stand-in for `calls` in builds without the feature `live`.
+//! The replacement of `calls` in builds without the feature `live`.
 
 use std::convert::Infallible;
 
@@ -6,7 +6,7 @@ use lagtrace_core::observed::syscall::{CallTally, SocketCall};
 
 use super::{CallOptions, KernelError};
 
-/// A trace of calls, which cannot be created in this build.
+/// A trace of calls. This build cannot create one.
 #[derive(Debug)]
 pub struct Calls(Infallible);
 
@@ -14,17 +14,17 @@ impl Calls {
     /// Reports that this build cannot trace.
     ///
     /// # Errors
-    /// Always.
+    /// Always returns an error.
     pub fn start(_: CallOptions) -> Result<Self, KernelError> {
         Err(KernelError::LeftOut)
     }
 
-    /// Would process calls; cannot be called in this build.
+    /// Cannot be called in this build.
     pub fn take(&mut self, _: impl FnMut(SocketCall)) {
         match self.0 {}
     }
 
-    /// Would end the trace; cannot be called in this build.
+    /// Cannot be called in this build.
     pub fn finish(self, _: impl FnMut(SocketCall)) -> CallTally {
         match self.0 {}
     }

@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::syscall::{
-    Argument, CalledSocket, Caller, Request, SocketCall, SocketKind,
+    Accepted, Argument, CalledSocket, Caller, Request, SocketCall, SocketKind,
 };
 
 use crate::clock::Clock;
 use crate::socket::record::TcpState;
 
-/// `enum call_kind`.
+/// `enum call_kind` of `bpf/options.h`.
 const SETSOCKOPT: u8 = 1;
 const LISTEN: u8 = 2;
 const SHUTDOWN: u8 = 3;
 const BIND: u8 = 4;
 const CONNECT: u8 = 5;
+const ACCEPT: u8 = 6;
 
-/// `CALL_HAS_SOCKET` and the other flags.
+/// The flags of a record, from `CALL_HAS_SOCKET` on.
 const HAS_SOCKET: u8 = 1;
 const HAS_BEFORE: u8 = 2;
 const HAS_AFTER: u8 = 4;
@@ -26,13 +27,21 @@ const IS_SECRET: u8 = 8;
 const READ_LATE: u8 = 16;
 const IS_CLIENT: u8 = 32;
 
+/// `INHERITED_NODELAY` and the other bits of an accepted connection.
+const NODELAY: i64 = 1;
+const CORK: i64 = 2;
+const SNDBUF: i64 = 4;
+const RCVBUF: i64 = 8;
+
 /// Offset of the option value in a record.
 const VALUE: usize = 172;
+/// Offset of the number of bytes sent.
+const SENT: usize = 288;
 /// Length of a name (`comm`), in bytes.
 const NAME: usize = 16;
 
-/// Parses a record; `None` if it is not a record of `bpf/options.h`. `own` is our network
-/// namespace.
+/// Parses a record; `None` if it is not a record of `bpf/options.h`. `own` is lagtrace's own
+/// network namespace.
 pub(super) fn read(bytes: &[u8], clock: &Clock, own: Option<u64>) -> Option<SocketCall> {
     let fields = Fields(bytes);
     let flags = fields.u8(1)?;
@@ -59,6 +68,7 @@ pub(super) fn read(bytes: &[u8], clock: &Clock, own: Option<u64>) -> Option<Sock
         },
         before: known(HAS_BEFORE, 56)?,
         after: known(HAS_AFTER, 64)?,
+        sent: fields.u64(SENT)?,
     })
 }
 
@@ -111,7 +121,21 @@ impl Fields<'_> {
             SHUTDOWN => Request::Shutdown(second),
             BIND => Request::Bind(self.argument(flags)?),
             CONNECT => Request::Connect(self.argument(flags)?),
+            ACCEPT => Request::Accept(self.accepted()?),
             _ => return None,
+        })
+    }
+
+    fn accepted(&self) -> Option<Accepted> {
+        let inherited = self.i64(64)?;
+        Some(Accepted {
+            backlog: u32::try_from(self.i64(56)?).unwrap_or(u32::MAX),
+            is_deferred: self.i32(44)? != 0,
+            fastopen: u32::try_from(self.i32(48)?).unwrap_or_default(),
+            nodelay: inherited & NODELAY != 0,
+            cork: inherited & CORK != 0,
+            send_buffer: inherited & SNDBUF != 0,
+            receive_buffer: inherited & RCVBUF != 0,
         })
     }
 
@@ -149,13 +173,13 @@ impl Fields<'_> {
         })
     }
 
-    fn state(&self) -> Option<&'static str> {
+    fn state(&self) -> Option<String> {
         let number = usize::from(self.u8(2)?).checked_sub(1);
         let state = number.and_then(|number| TcpState::ALL.get(number));
-        Some(state.map_or("UNCONN", |state| state.name()))
+        Some(state.map_or("UNCONN", |state| state.name()).to_owned())
     }
 
-    /// Reads an endpoint; `Some(None)` without a port.
+    /// Reads an endpoint; `Some(None)` if it has no port.
     fn end(&self, family: i32, at: usize, port: usize) -> Option<Option<Endpoint>> {
         let address = match family {
             libc::AF_INET => IpAddr::from(Ipv4Addr::from(self.array::<4>(at)?)),
@@ -174,7 +198,7 @@ mod tests {
     #[test]
     fn no_cut_and_no_byte_makes_it_panic() {
         let clock = Clock::new();
-        for kind in 0..=6 {
+        for kind in 0..=7 {
             for len in 0..300 {
                 for fill in [0, 1, 2, 10, 0x70, 0xff] {
                     let mut bytes = vec![fill; len];
@@ -182,9 +206,9 @@ mod tests {
                         *first = kind;
                     }
                     let told = read(&bytes, &clock, None);
-                    assert!(told.is_none() || len >= 168, "{len} bytes are no call");
+                    assert!(told.is_none() || len >= 296, "{len} bytes are no call");
                     if let Some(call) = told {
-                        let _ = (call.syntax_with_socket(), call.effect());
+                        let _ = call.syntax_with_socket();
                     }
                 }
             }
@@ -193,13 +217,13 @@ mod tests {
 
     #[test]
     fn a_call_is_its_fields() {
-        let mut bytes = vec![0; 288];
+        let mut bytes = vec![0; 296];
         let mut put = |at: usize, field: &[u8]| {
             if let Some(place) = bytes.get_mut(at..at + field.len()) {
                 place.copy_from_slice(field);
             }
         };
-        // TCP over IPv4, established, before 0 and after 1.
+        // TCP over IPv4, established. The option's value is 0 before the call and 1 after it.
         put(0, &[SETSOCKOPT, 7, 1, 1]);
         put(4, &2u16.to_ne_bytes());
         put(6, &6u16.to_ne_bytes());
@@ -228,7 +252,7 @@ mod tests {
         assert_eq!(call.took, Duration::from_nanos(4));
         assert_eq!(call.caller.name, "nginx");
         let socket = call.socket.expect("one of ours");
-        assert_eq!((socket.inode, socket.state), (4711, "ESTAB"));
+        assert_eq!((socket.inode, socket.state.as_str()), (4711, "ESTAB"));
         assert_eq!((socket.cookie, socket.namespace), (None, None));
     }
 }

@@ -1,8 +1,8 @@
-//! Tracepoints of system calls: lookup and attachment.
+//! Lookup of the tracepoints of system calls, and attachment of programs to them.
 //!
-//! The kernel numbers tracepoints in a separate file system (tracefs). If it is mounted nowhere, it
-//! is opened without a mount point, so that nothing on the host changes. A program is attached to
-//! the tracepoint of a single call, so that the kernel skips all other calls.
+//! The numbers of tracepoints are in a separate file system (tracefs). If it is not mounted, it is
+//! opened without a mount point, so that nothing on the host changes. Each program is attached to
+//! the tracepoint of one system call, so that other calls do not run it.
 
 #![allow(unsafe_code)]
 
@@ -22,7 +22,7 @@ const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const TRACEPOINT: u32 = 2;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
-/// `PERF_ATTR_SIZE_VER0`: the size that all kernels know.
+/// `PERF_ATTR_SIZE_VER0`: the size that all kernels support.
 const ATTRIBUTES: u32 = 64;
 
 /// The tracefs directory with the list of tracepoints.
@@ -33,7 +33,7 @@ impl Tracepoints {
     pub(super) fn open() -> Result<Self, KernelError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         for folder in MOUNTED {
-            // Without a mount, the folder is empty.
+            // The directory exists but is empty if tracefs is not mounted there.
             let Ok(found) = open(folder, flags, Mode::empty()) else {
                 continue;
             };
@@ -65,7 +65,7 @@ impl Tracepoints {
         let link = program
             .attach_perf_event(event.as_fd().as_raw_fd())
             .map_err(|error| refused(name, &error))?;
-        // The link owns the event from here on.
+        // The link owns the event's descriptor now.
         let _ = event.into_raw_fd();
         Ok(link)
     }
@@ -97,8 +97,8 @@ fn detached() -> rustix::io::Result<OwnedFd> {
     )
 }
 
-/// Opens an event for a tracepoint. A program attached to this event is called on every processor,
-/// regardless of the processor number given here.
+/// Opens an event for a tracepoint. A program that is attached to the event runs on every
+/// processor, although the event names only one.
 fn event(number: u64) -> io::Result<OwnedFd> {
     // `struct perf_event_attr`: type, size, config, sample_period.
     let mut attributes = [0u64; ATTRIBUTES as usize / 8];
@@ -108,9 +108,9 @@ fn event(number: u64) -> io::Result<OwnedFd> {
     attributes[0] = u64::from_ne_bytes(first);
     attributes[1] = number;
     attributes[2] = 1;
-    // SAFETY: the kernel reads as many bytes as the second field says, which
-    // are all there, and writes none; the other arguments are plain numbers
-    // (any process, the first processor, no group).
+    // SAFETY: the kernel reads only as many bytes of `attributes` as its second field says, and all
+    // of these exist. It writes nothing. The other arguments are plain numbers (any process, the
+    // first processor, no group).
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -125,6 +125,6 @@ fn event(number: u64) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just made it, and nobody else knows of it.
+    // SAFETY: the kernel has just opened this descriptor, and no other value owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -8,9 +8,9 @@ use lagtrace_core::observed::time::Timestamp;
 use super::Collector;
 
 impl<S: FnMut(Event)> Collector<'_, S> {
-    /// Returns the time until which requests could start in a run that `ended` early. At a fixed
-    /// rate, each request stands for the interval after its start; the time that the last request
-    /// took does not count as time in which further requests were due.
+    /// Returns the time until which requests could start, for a run that `ended` early. At a fixed
+    /// rate, this is one interval after the start of the last request, because no further request
+    /// was due before. The duration of the last request does not count.
     pub(super) fn started_until(
         &self,
         ended: Timestamp,

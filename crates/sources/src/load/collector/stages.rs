@@ -3,7 +3,7 @@
 use lagtrace_core::observed::event::{LoadStages, StageTimes, TargetId};
 use lagtrace_core::stats::histogram::Distribution;
 
-/// Returns the stages of a target, with no requests so far.
+/// Returns the sums of a target, with no requests counted.
 pub(super) fn stages_of(target: TargetId) -> LoadStages {
     let names = StageTimes::default().each();
     LoadStages {
@@ -15,7 +15,7 @@ pub(super) fn stages_of(target: TargetId) -> LoadStages {
     }
 }
 
-/// Adds the stages of a request; `None` if they are unknown.
+/// Adds the stages of a request; `None` means that they are unknown.
 pub(super) fn add_stages(sums: &mut LoadStages, times: Option<&StageTimes>) {
     let Some(times) = times else {
         sums.without += 1;

@@ -10,13 +10,13 @@ use super::{Connection, State};
 use crate::load::mix::Start;
 use crate::load::record::Record;
 
-/// Backoff after the first failure in a row; doubles with each further failure.
+/// Backoff after the first failure in a row. Each further failure doubles it.
 const FIRST_BACKOFF: Duration = Duration::from_millis(10);
 /// Maximum backoff before connecting again.
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
 
 impl Connection {
-    /// Gives up all requests in flight; appends the records of the requests that fail to `failed`.
+    /// Ends all requests in flight with `failure`, and appends their records to `failed`.
     pub(in crate::load) fn fail(
         &mut self,
         now: Timestamp,
@@ -39,13 +39,14 @@ impl Connection {
         }
     }
 
-    /// Removes and returns a request that will not be answered on this connection.
+    /// Removes and returns the oldest request in flight, which this connection will not answer.
     pub(in crate::load) fn take_back(&mut self) -> Option<Start> {
         let request = self.in_flight.pop_front();
         request.as_ref().map(InFlight::start)
     }
 
-    /// Returns the record of a request that found no connection.
+    /// Returns the record of a request that was never sent because its connection could not be
+    /// opened.
     pub(in crate::load) fn record_unsent(
         &mut self,
         now: Timestamp,
@@ -55,7 +56,7 @@ impl Connection {
         self.record(InFlight::unsent(since, start), now, Err(failure))
     }
 
-    /// Returns the backoff before the next attempt; zero after a success.
+    /// Returns the backoff before the next attempt. It is zero after a success.
     pub(in crate::load) fn backoff(&self) -> Duration {
         match self.failures_in_a_row {
             0 => Duration::ZERO,
@@ -63,7 +64,7 @@ impl Connection {
         }
     }
 
-    /// Returns the failure if connecting or a request has taken longer than `timeout` at `now`.
+    /// Returns the failure if, at `now`, connecting or a request has taken longer than `timeout`.
     pub(in crate::load) fn overdue(
         &self,
         now: Timestamp,

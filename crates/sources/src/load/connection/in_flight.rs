@@ -9,7 +9,7 @@ use crate::load::mix::Start;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
     pub(super) due: Timestamp,
-    /// Index of the request's URL among the URLs of the plan.
+    /// Index of the request's URL in the plan.
     pub(super) part: u16,
     pub(super) sent: Timestamp,
     pub(super) first_byte: Option<Timestamp>,
@@ -18,7 +18,7 @@ pub(super) struct InFlight {
     pub(super) received_bytes: u64,
     /// True if `send` was called for the request.
     pub(super) is_sent: bool,
-    /// Stream id; 0 in HTTP/1.1.
+    /// Number of the HTTP/2 stream; 0 in HTTP/1.1.
     pub(super) stream: u32,
 }
 

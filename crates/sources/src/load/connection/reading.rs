@@ -12,12 +12,13 @@ use crate::http::Progress;
 use crate::load::http2;
 use crate::load::record::Record;
 
-/// Maximum number of consecutive times that each request slot is sent again when a server rejects
-/// requests. Before the server's settings are known, more requests may be sent than it allows.
+/// Maximum number of rejected requests since the last response, as a multiple of the maximum number
+/// of requests in flight. Some rejections are normal: until the server's settings arrive, more
+/// requests may be sent than the server allows.
 const MAX_TURNED_AWAY: usize = 4;
 
 impl Connection {
-    /// Processes bytes that were read at `now`; appends the records of completed responses to
+    /// Processes bytes that were read at `now`, and appends the records of completed responses to
     /// `done`.
     pub(in crate::load) fn received(
         &mut self,
@@ -111,8 +112,8 @@ impl Connection {
         }
     }
 
-    /// Cancels the streams that have taken longer than `timeout` at `now`, while the other streams
-    /// continue; returns false if that is not possible.
+    /// Cancels the streams that, at `now`, have taken longer than `timeout`, so that the others can
+    /// continue. Returns false if the protocol cannot cancel single requests.
     pub(in crate::load) fn cancel_overdue(
         &mut self,
         now: Timestamp,
@@ -146,8 +147,8 @@ impl Connection {
         let (mut rest, before) = (bytes, done.len());
         while !rest.is_empty() {
             let Some(in_flight) = self.in_flight.front_mut() else {
-                // Bytes after the response to the last request belong to no
-                // request.
+                // These bytes belong to no request. If they follow a response in the same read, the
+                // connection just ends; otherwise it fails.
                 let was_asked = done.len() > before;
                 return if was_asked {
                     Received::Over
@@ -184,8 +185,8 @@ impl Connection {
         Received::Open
     }
 
-    /// Records that the peer closed the connection properly at `now`; returns the record of the
-    /// response that ends with the close, if there is one.
+    /// Records that the peer closed the connection in an orderly way at `now`. Returns the record
+    /// of a response that ends with the close, if there is one.
     pub(in crate::load) fn peer_closed(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! The protocol spoken on a connection, and its state.
+//! The protocol of a connection, and its state.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ pub(in crate::load) enum Dialect {
         /// The initial cookies, if cookies are kept.
         jar: Option<Jar>,
     },
-    /// HTTP/2, with the requests that may be sent.
+    /// HTTP/2, with the requests that can be sent.
     Http2(Arc<[Request]>),
 }
 
-/// The protocol used on a connection, with its state.
+/// The protocol of a connection, with its state.
 #[derive(Debug)]
 pub(super) enum Speech {
     Http1(ResponseReader, Option<Jar>),
     Http2 {
         requests: Arc<[Request]>,
         session: Option<Box<Session>>,
-        /// True if the server accepts no further requests.
+        /// True if the server has announced that it accepts no further requests (GOAWAY).
         leaves: bool,
     },
 }
@@ -63,7 +63,7 @@ impl Speech {
     }
 }
 
-/// Stores the cookies that responses to requests of `part` set in the jar.
+/// Stores in the jar the cookies that a response to a request of `part` sets.
 pub(super) fn fill(jar: &mut Option<Jar>, reader: &mut ResponseReader, part: u16) {
     if let Some(jar) = jar {
         let cookies = reader.take_cookies();

@@ -10,7 +10,7 @@ const HTTP1: Dialect = Dialect::Http1 {
     jar: None,
 };
 
-/// Returns a request that is due `millis` after the epoch.
+/// Returns a request that is due `millis` ms after the epoch.
 fn due(millis: u64) -> Start {
     Start {
         due: at(millis),
@@ -18,7 +18,7 @@ fn due(millis: u64) -> Start {
     }
 }
 
-/// Returns a connection that was opened at 5 and sent a request at 10.
+/// Returns a connection that was opened at 5 ms and sent a request at 10 ms.
 fn asked() -> Connection {
     let mut connection = Connection::new(1, 7, HTTP1, 1);
     connection.connect(at(2), None);
@@ -27,7 +27,7 @@ fn asked() -> Connection {
     connection
 }
 
-/// Returns the records that are completed by bytes read at `millis`, and the effect of the bytes.
+/// Returns the records that bytes read at `millis` complete, and the effect of these bytes.
 fn read(connection: &mut Connection, millis: u64, bytes: &[u8]) -> (Vec<Record>, Received) {
     let mut done = Vec::new();
     let received = connection.received(at(millis), bytes, &mut done);
@@ -42,8 +42,7 @@ fn answer(connection: &mut Connection, millis: u64, bytes: &[u8]) -> Record {
     }
 }
 
-/// Returns the records of the requests that fail when the connection is given
-/// up.
+/// Returns the records of the requests that end when the connection fails.
 fn fail(connection: &mut Connection, millis: u64, failure: RequestFailure) -> Vec<Record> {
     let mut failed = Vec::new();
     connection.fail(at(millis), failure, &mut failed);
@@ -171,7 +170,7 @@ fn failures_in_a_row_are_tried_again_ever_later_until_a_response() {
     assert_eq!(connection.backoff(), Duration::ZERO);
 }
 
-/// Returns a connection with three requests in flight, sent at 10, 20 and 30.
+/// Returns a connection with three requests in flight, sent at 10, 20 and 30 ms.
 fn asked_thrice() -> Connection {
     let mut connection = Connection::new(0, 0, HTTP1, 3);
     connection.connect(at(0), None);

@@ -9,8 +9,7 @@ use super::{Driver, Slot};
 use crate::load::lane::LaneState;
 use crate::load::record::Record;
 
-/// Maximum number of records of requests that were never sent, per lane and
-/// worker.
+/// Maximum number of records of requests that were never sent, for each lane and worker.
 const MAX_UNSENT_RECORDS: u64 = 10_000;
 
 impl Driver {
@@ -35,7 +34,7 @@ impl Driver {
         is_quiet || now >= self.end + self.grace
     }
 
-    /// Gives up all requests that are in flight or overdue when the run is over.
+    /// Ends all requests that are in flight or overdue when the run is over.
     pub(in crate::load) fn finish(&mut self, now: Timestamp) {
         for slot in 0..self.connections.len() {
             let is_open_loop = self.is_open_loop(slot);
@@ -62,7 +61,7 @@ impl Driver {
         }
     }
 
-    /// Records the failure of the request that a connection would have carried.
+    /// Records the failure of the request for which the connection was being opened.
     pub(super) fn fail_waiting(
         &mut self,
         slot: Slot,
@@ -81,7 +80,7 @@ impl Driver {
         }
     }
 
-    /// Records the requests of a lane that were due and never sent.
+    /// Records the requests of a lane that were due but never sent.
     fn cut_overdue(&mut self, number: usize, now: Timestamp) {
         let Some(lane) = self.lanes.get_mut(number) else {
             return;

@@ -20,7 +20,7 @@ impl Driver {
         }
     }
 
-    /// Records that the TLS handshake is complete too.
+    /// Records that the TLS handshake is complete.
     pub(in crate::load) fn secured(&mut self, slot: Slot, now: Timestamp, tls: Secured) {
         let flow = self.connections.get(slot).and_then(Connection::flow);
         self.opened(slot, now, flow, Some(tls));
@@ -36,7 +36,7 @@ impl Driver {
             return;
         };
         if connection.connecting_since().is_none() {
-            // The connection failed before this was reported.
+            // The connection has failed in the meantime.
             return;
         }
         let start = connection.opened(now, flow);
@@ -76,16 +76,17 @@ impl Driver {
         match received {
             Received::Garbage => self.failed(slot, now, RequestFailure::NotHttp),
             Received::TurnedAway => self.failed(slot, now, RequestFailure::TurnedAway),
-            // The next connection is opened after a wait.
+            // The server rejected all requests on this connection. This counts as a failure, so
+            // that a pause precedes the next connection.
             Received::Over if is_barren => self.failed(slot, now, RequestFailure::TurnedAway),
             Received::Over => self.finished(slot, now, false),
             Received::Open if is_moved => self.finished(slot, now, true),
-            // The server's settings may have made room.
+            // New settings of the server may allow more requests.
             Received::Open => self.go_on(slot, now),
         }
     }
 
-    /// Notes that the peer closed a connection properly.
+    /// Records that the peer closed a connection in an orderly way.
     pub(in crate::load) fn peer_closed(&mut self, slot: Slot, now: Timestamp) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
@@ -96,15 +97,15 @@ impl Driver {
                 self.batch.records.push(record);
                 self.finished(slot, now, false);
             }
-            // Closed while idle: no request is hurt. One that never served any
-            // is tried again slowly.
+            // An idle connection was closed, so no request fails. If the connection served no
+            // request, it counts as failed, which delays the next attempt.
             Ok(None) if !connection.is_unused() => self.reopen(slot, now),
             Ok(None) => self.failed(slot, now, RequestFailure::Closed),
             Err(failure) => self.failed(slot, now, failure),
         }
     }
 
-    /// Notes that a connection failed within TLS.
+    /// Records that TLS failed on a connection.
     pub(in crate::load) fn tls_failed(&mut self, slot: Slot, now: Timestamp, fault: TlsFault) {
         let failure = fault.failure;
         self.batch.tls_fault.get_or_insert(fault);
@@ -136,7 +137,7 @@ impl Driver {
         self.reopen(slot, now);
     }
 
-    /// Handles the end of responses: the connection pauses, continues or is replaced.
+    /// Handles the end of responses: the connection pauses, continues or is opened again.
     fn finished(&mut self, slot: Slot, now: Timestamp, is_reusable: bool) {
         let Some(lane) = self.lanes.get(self.lane_of(slot)) else {
             return;
@@ -153,7 +154,7 @@ impl Driver {
         }
     }
 
-    /// Closes a connection and opens it again; after a failure, with a backoff.
+    /// Closes a connection and opens it again. After failures, a backoff comes first.
     fn reopen(&mut self, slot: Slot, now: Timestamp) {
         self.close(slot);
         let backoff = self
@@ -167,7 +168,7 @@ impl Driver {
         }
     }
 
-    /// Gives the requests that a connection will not answer back to the lane.
+    /// Returns a connection's unanswered requests to their lane.
     fn take_back(&mut self, slot: Slot) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
@@ -181,8 +182,8 @@ impl Driver {
         }
     }
 
-    /// Handles a response that takes too long: cancels the stream, or closes the connection if it
-    /// cannot be cancelled alone.
+    /// Handles a response that takes too long. Cancels its stream; if the protocol cannot do that,
+    /// closes the connection.
     pub(super) fn request_overdue(&mut self, slot: Slot, now: Timestamp) {
         let before = self.batch.records.len();
         let Some(connection) = self.connections.get_mut(slot) else {

@@ -17,7 +17,7 @@ impl Driver {
         }
     }
 
-    /// Ends the pause of a connection that lasts until `at`.
+    /// Ends a connection's pause, which lasts until `at`.
     pub(super) fn wake(&mut self, slot: Slot, now: Timestamp, at: Timestamp) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
@@ -28,7 +28,8 @@ impl Driver {
         }
     }
 
-    /// Opens the connection if it is one that is kept open; otherwise looks for its next request.
+    /// Opens a closed connection that is to stay open between requests; otherwise looks for the
+    /// next request.
     pub(super) fn go_on(&mut self, slot: Slot, now: Timestamp) {
         let Some(connection) = self.connections.get(slot) else {
             return;
@@ -46,8 +47,8 @@ impl Driver {
         }
     }
 
-    /// Starts the lane's next requests on a connection that has room for them, or adds the
-    /// connection to the waiting ones.
+    /// Starts the lane's next requests on a connection as long as it has room. Adds the connection
+    /// to the idle ones if no request may start.
     pub(super) fn offer(&mut self, slot: Slot, now: Timestamp) {
         while let Some(connection) = self.connections.get_mut(slot) {
             let Some(lane) = self.lanes.get_mut(connection.lane) else {
@@ -66,7 +67,7 @@ impl Driver {
         }
     }
 
-    /// Starts the requests that are due in a lane on waiting connections.
+    /// Starts the requests of a lane that are due, on idle connections.
     pub(super) fn start_due(&mut self, number: usize, now: Timestamp) {
         while let Some(lane) = self.lanes.get_mut(number) {
             let Some(&slot) = lane.idle.front() else {
@@ -75,8 +76,8 @@ impl Driver {
             let Some(connection) = self.connections.get_mut(slot) else {
                 break;
             };
-            // HTTP/2 may have lost the room that a connection waited with: it
-            // is offered again when it has some, or another one.
+            // An idle HTTP/2 connection may have lost its room for requests. It is then removed,
+            // and offered again when it has room.
             connection.is_idle &= connection.is_closed() || connection.has_room();
             if connection.is_idle {
                 let Some(start) = lane.take(now) else {
@@ -95,7 +96,7 @@ impl Driver {
         }
     }
 
-    /// Returns a connection that still has room to the waiting ones, after those with more room.
+    /// Adds a connection that still has room for requests to the end of the list of idle ones.
     fn readmit(&mut self, number: usize, slot: Slot) {
         let (Some(lane), Some(connection)) =
             (self.lanes.get_mut(number), self.connections.get_mut(slot))

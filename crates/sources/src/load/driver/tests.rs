@@ -13,9 +13,9 @@ const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 /// The reaction of a server to a connection attempt or a request.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
-    /// An answer after this long.
+    /// An answer after this time.
     After(Duration),
-    /// An answer at this instant, whatever happens before.
+    /// An answer at this time, regardless of the request's time.
     At(Timestamp),
     /// An immediate refusal or close.
     No,
@@ -31,7 +31,7 @@ enum Happening {
     Closed,
 }
 
-/// A driver and a server in virtual time.
+/// A driver and a server in simulated time.
 struct World<C, S> {
     driver: Driver,
     now: Timestamp,
@@ -143,7 +143,7 @@ fn after_10_ms(_: Timestamp) -> Answer {
     Answer::After(ms(10))
 }
 
-/// Returns the longest latency, from the intended start.
+/// Returns the longest latency, measured from the scheduled start.
 fn longest(batch: &Batch) -> Duration {
     let ages = batch.records.iter().map(|r| r.ended.since(r.due));
     ages.max().unwrap_or_default()
@@ -153,7 +153,7 @@ fn longest(batch: &Batch) -> Duration {
 fn a_closed_loop_asks_again_as_soon_as_it_was_answered() {
     let plan = plan(vec![lane(4, None)]);
     let (batch, world) = World::run(&plan, at_once, after_10_ms);
-    // From 1 to 991 ms on four connections.
+    // Each of four connections sends 100 requests, from 1 ms to 991 ms.
     assert_eq!(batch.records.len(), 4 * 100);
     assert!(batch.records.iter().all(|r| r.outcome == Ok(200)));
     assert!(batch.records.iter().all(|r| r.ended.since(r.due) == ms(10)));
@@ -179,7 +179,7 @@ fn in_open_loop_a_pause_of_the_server_is_in_the_tail() {
         .filter(|r| r.ended.since(r.due) >= ms(50));
     assert_eq!(slow.count(), 16);
     assert_eq!(longest(&batch), ms(200));
-    // Two requests found the server frozen; the others waited on our side.
+    // Two requests reached the frozen server. The others waited in the client.
     let stuck = batch
         .records
         .iter()
@@ -197,7 +197,8 @@ fn what_a_slow_server_leaves_is_counted_with_its_age() {
     assert_eq!(count, 100);
     let is_cut = |record: &&Record| record.outcome == Err(RequestFailure::Cut);
     let cut: Vec<_> = batch.records.iter().filter(is_cut).collect();
-    // One second, and one of grace, at ten a second, but for the first millisecond.
+    // In two seconds, one of them grace, the server answers 19 of the 100 requests: one every 100
+    // ms, from 101 ms on.
     assert_eq!(cut.len(), 81);
     assert!(cut.iter().all(|r| r.ended.since(r.due) >= plan.grace()));
     assert_eq!(world.now, at(2000));

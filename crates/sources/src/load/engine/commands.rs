@@ -11,16 +11,17 @@ use super::{Engine, Socket};
 use crate::load::driver::Command;
 use crate::load::lane::Slot;
 
-/// Maximum number of connections that are closed with FIN; further ones are closed with RST. Each
-/// FIN leaves a local port in TIME-WAIT for a minute, and there are about 28,000 ports.
+/// Maximum number of connections that are closed with FIN. Further ones are closed with RST,
+/// because each FIN leaves a local port in TIME-WAIT for a minute, and there are about 28,000
+/// ports.
 const MAX_TIME_WAITS: u32 = 5_000;
 
 impl Engine<'_> {
-    /// Carries out the driver's commands, in order.
+    /// Executes the driver's commands in order.
     pub(super) fn carry_out(&mut self, now: Timestamp) {
         loop {
             self.carry_out_commands(now);
-            // Requests of one connection in a row go out together.
+            // Consecutive requests on one HTTP/2 connection are sent together.
             let Some(slot) = self.talkative.pop() else {
                 return;
             };
@@ -33,7 +34,7 @@ impl Engine<'_> {
         while let Some(command) = self.driver.next_command() {
             match command {
                 Command::Send(slot) => {
-                    // Each send takes microseconds: several in a row need timestamps of their own.
+                    // Each send takes microseconds, so that only the first one can use `now`.
                     let now = if core::mem::take(&mut is_fresh) {
                         now
                     } else {
@@ -94,7 +95,7 @@ impl Engine<'_> {
         };
         self.closes_by_fin = self.closes_by_fin.saturating_add(1);
         if self.closes_by_fin > MAX_TIME_WAITS {
-            // An RST after the whole response harms nobody and frees the port.
+            // An RST after the complete response does no harm and frees the port immediately.
             let _ = sockopt::set_socket_linger(&socket.fd, Some(Duration::ZERO));
         }
     }

@@ -10,12 +10,12 @@ use super::{Engine, LaneSockets, Socket};
 use crate::load::lane::Slot;
 use crate::load::socket::failure_of;
 
-/// Maximum number of bytes of a request that are passed to TLS in one step; the rest waits until
-/// the kernel has accepted them.
+/// Maximum number of bytes of a request that are passed to TLS in one step. Further bytes wait
+/// until the kernel has accepted these.
 const TLS_CHUNK: usize = 32 * 1024;
 
 impl Engine<'_> {
-    /// Sends a request that is due: that of the given part of the load, with these cookies.
+    /// Sends a request of the given part, with these cookies.
     pub(super) fn send(
         &mut self,
         slot: Slot,
@@ -32,8 +32,8 @@ impl Engine<'_> {
             return self.note_talkative(slot);
         }
         if socket.queued.len() >= in_flight.max(1) {
-            // A request was answered before it was sent to its end: a new one
-            // would be taken for the rest of it.
+            // The previous request was answered before it was completely sent. The server would
+            // treat the bytes of a new request as the missing part.
             return self.driver.failed(slot, now, RequestFailure::Closed);
         }
         socket.watched = None;
@@ -62,7 +62,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Continues sending data that the kernel accepted only in part.
+    /// Continues to send data of which the kernel has accepted only a part.
     pub(super) fn send_rest(&mut self, slot: Slot) {
         if let Err(error) = self.push(slot) {
             let (now, failure) = (self.clock.now(), failure_of(error));
@@ -70,7 +70,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends as many bytes as the kernel accepts. The outbox holds only one portion of HTTP/2
+    /// Sends as many bytes as the kernel accepts. The outbox contains at most one portion of HTTP/2
     /// output. If the peer does not read, further output accumulates in the session, which limits
     /// it.
     fn push(&mut self, slot: Slot) -> Result<(), Errno> {
@@ -92,11 +92,11 @@ impl Engine<'_> {
     }
 }
 
-/// A request that waits to be sent.
+/// A request that has not been sent completely.
 #[derive(Debug)]
 pub(super) struct Queued {
     part: u16,
-    /// The request's own bytes, if they differ from those of other requests of the same part.
+    /// The request's bytes, if they differ from those of other requests of the same part.
     own: Option<Vec<u8>>,
 }
 
@@ -115,17 +115,17 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Returns true if all bytes were accepted.
+    /// Returns true if all bytes have been accepted.
     pub(super) fn is_empty(&self) -> bool {
         self.taken == self.bytes.len()
     }
 
-    /// Returns the bytes that were not accepted yet.
+    /// Returns the bytes that have not been accepted yet.
     fn rest(&self) -> &[u8] {
         self.bytes.get(self.taken..).unwrap_or_default()
     }
 
-    /// Clears the buffer and returns it to be filled; bytes not accepted yet are discarded.
+    /// Clears the buffer, with any bytes that have not been accepted, and returns it to be filled.
     fn refill(&mut self) -> &mut Vec<u8> {
         self.bytes.clear();
         self.taken = 0;
@@ -195,7 +195,7 @@ impl Socket {
     }
 }
 
-/// Sends without waiting; returns 0 if the kernel accepts no bytes now.
+/// Sends without blocking. Returns 0 if the kernel accepts no bytes now.
 fn send(fd: &std::os::fd::OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     match rustix::net::send(fd, bytes, SendFlags::NOSIGNAL) {
         Err(Errno::AGAIN | Errno::INTR) => Ok(0),

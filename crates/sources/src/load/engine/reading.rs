@@ -17,7 +17,7 @@ use crate::tls::secure::Secure;
 const MAX_READS: usize = 16;
 
 impl Engine<'_> {
-    /// Reads until there are no more bytes; if `is_ended`, to the end of the stream.
+    /// Reads until no more bytes are available. If `is_ended`, reads up to the end of the stream.
     pub(super) fn read(&mut self, slot: Slot, is_ended: bool) {
         let Some(Some(socket)) = self.sockets.get(slot) else {
             return;
@@ -85,15 +85,15 @@ impl Engine<'_> {
         matches!(self.sockets.get(slot), Some(Some(socket)) if socket.tls.is_some())
     }
 
-    /// Acknowledges the received bytes immediately (TCP_QUICKACK). The option is not persistent: it
-    /// lasts until about the next send.
+    /// Acknowledges the received bytes immediately (TCP_QUICKACK). The option lasts only until
+    /// about the next send.
     fn acknowledge(&self, slot: Slot) {
         if let Some(Some(socket)) = self.sockets.get(slot) {
             let _ = sockopt::set_tcp_quickack(&socket.fd, true);
         }
     }
 
-    /// Decrypts the first `len` bytes read, and passes on the result.
+    /// Decrypts the first `len` bytes of the buffer and processes the result.
     fn decrypt(&mut self, slot: Slot, now: Timestamp, len: usize) {
         let Some(Some(socket)) = self.sockets.get_mut(slot) else {
             return;
@@ -104,7 +104,7 @@ impl Engine<'_> {
         self.plain.clear();
         let wire = self.buffer.get(..len).unwrap_or_default();
         let taken = tls.take(wire, &mut self.plain);
-        // The end of our side of the handshake, or an alert.
+        // This can be the last message of this side's handshake, or an alert.
         tls.drain(&mut socket.wire);
         let outcome = tls.outcome(now);
         if !socket.wire.is_empty() {
@@ -151,8 +151,7 @@ impl Engine<'_> {
                 let _ = sockopt::set_tcp_quickack(&socket.fd, true);
             }
             if lane.has_stamps {
-                // If this fails, there are no timestamps, and the report says
-                // so.
+                // If this fails, there are no timestamps, which the report mentions.
                 let _ = crate::stamped::stream::watch(&socket.fd);
             }
             lane.plan.flow(&socket.fd)
@@ -162,8 +161,7 @@ impl Engine<'_> {
         } else {
             self.report(now, |driver| driver.connected(slot, now, flow));
         }
-        // Bytes that came with the handshake's end are announced by this event
-        // only.
+        // No other event announces bytes that arrived together with the end of the handshake.
         if flags.contains(epoll::EventFlags::IN) {
             self.read(slot, flags.contains(epoll::EventFlags::RDHUP));
         }

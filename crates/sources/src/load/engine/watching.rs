@@ -1,4 +1,4 @@
-//! Requests stamped by the kernel, on their sockets.
+//! Requests whose times the kernel stamps.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,14 +14,15 @@ use crate::probe::tcp_info::TcpInfo;
 use crate::stamped::queue::{Queued, take_bytes, take_queued};
 use crate::stamped::stream;
 
-/// Interval between stamped requests, because each costs several system calls.
+/// Minimum interval between stamped requests. Each costs several system calls.
 pub(super) const WATCH_INTERVAL: Duration = Duration::from_millis(1);
-/// Maximum number of entries of an error queue that are read for one request.
+/// Maximum number of entries read from a socket's error queue for one request.
 const MAX_ENTRIES: usize = 64;
 
 impl Engine<'_> {
-    /// Reads from a response that is watched; also returns the maximum length of the read. The
-    /// first byte is read separately, because a timestamp belongs to the last byte read.
+    /// Reads bytes of a response whose times are stamped. Also returns the maximum length of the
+    /// read. The first byte is read by itself, because a read returns the timestamp of its last
+    /// byte.
     pub(super) fn read_watched(&mut self, slot: Slot) -> (usize, Result<usize, Errno>) {
         let Some(Some(socket)) = self.sockets.get_mut(slot) else {
             return (READ_LEN, Ok(0));
@@ -40,8 +41,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Reports the stages of a watched request if the request has ended and its record has this
-    /// number.
+    /// Reports the stages of a stamped request, if it has ended with record number `number` of the
+    /// batch.
     pub(super) fn tell_stages(&mut self, slot: Slot, number: usize) {
         let Some(Some(socket)) = self.sockets.get_mut(slot) else {
             return;
@@ -73,7 +74,7 @@ impl Engine<'_> {
     }
 }
 
-/// Sends without waiting and requests timestamps; returns 0 if the kernel accepts no bytes now.
+/// Sends without blocking and requests timestamps. Returns 0 if the kernel accepts no bytes now.
 pub(super) fn send_stamped(fd: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     let is_wait = |error: &io::Error| {
         matches!(

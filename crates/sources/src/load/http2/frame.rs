@@ -1,4 +1,4 @@
-//! The boundaries of frames (RFC 9113 §4.1).
+//! A parser that finds the boundaries of frames (RFC 9113 §4.1).
 
 use super::{
     CONTINUATION, DATA, GOAWAY, HEADERS, MAX_FRAME, NotHttp2, PING, RST_STREAM, SETTINGS,
@@ -50,7 +50,7 @@ impl Frame {
         rest.get(..rest.len().checked_sub(padding)?)
     }
 
-    /// Rejects lengths and streams that are invalid for the frame's type.
+    /// Checks that the length and the stream are valid for the frame's type.
     fn check(self) -> Result<(), NotHttp2> {
         let is_of_connection = matches!(self.kind, SETTINGS | PING | GOAWAY);
         let is_of_stream = matches!(self.kind, DATA | HEADERS | RST_STREAM | CONTINUATION);
@@ -77,15 +77,15 @@ pub(super) struct Frames {
     header: [u8; HEADER],
     /// Number of header bytes received so far.
     have: usize,
-    /// The frame whose body is in progress, and the number of bytes that remain.
+    /// The frame that is being received, and the number of missing bytes.
     current: Option<(Frame, usize)>,
-    /// The body so far; the body of DATA is not kept.
+    /// The body received so far. The body of DATA frames is not kept.
     body: Vec<u8>,
 }
 
 impl Frames {
-    /// Consumes bytes from the start of `bytes`, which is not empty. Returns the frame that these
-    /// bytes complete, with its body unless it is DATA.
+    /// Consumes bytes from the start of `bytes`, which is not empty. If they complete a frame,
+    /// returns it with its body. For DATA frames, the body is empty.
     pub(super) fn step(&mut self, bytes: &mut &[u8]) -> Result<Option<(Frame, Vec<u8>)>, NotHttp2> {
         let (frame, left) = match self.current {
             Some(current) => current,

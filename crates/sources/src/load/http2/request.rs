@@ -1,5 +1,5 @@
-//! The request of a lane as a field section (RFC 7541). Its bytes are always the same, because
-//! nothing is put into the dynamic table.
+//! The request of a lane as a field section (RFC 7541). Nothing is put into the dynamic table, so
+//! that the section is the same for every request.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ pub(in crate::load) struct Request {
     pub(super) body: Vec<u8>,
 }
 
-/// Fields that concern a connection and not a request (RFC 9113 §8.2.2), and `Host`, which
-/// `:authority` replaces.
+/// Fields that are left out: those that concern a connection, not a request (RFC 9113 §8.2.2), and
+/// `Host`, which `:authority` replaces.
 const LEFT_OUT: [&str; 6] = [
     "connection",
     "host",
@@ -86,8 +86,8 @@ impl Request {
     }
 }
 
-/// Appends a literal field without indexing, with a literal name and without Huffman coding
-/// (§6.2.2).
+/// Appends a literal field that is not indexed (§6.2.2). Its name is a literal too, and there is no
+/// Huffman coding.
 fn literal(section: &mut Vec<u8>, name: &str, value: &str) {
     section.push(0);
     for text in [name, value] {
@@ -96,7 +96,7 @@ fn literal(section: &mut Vec<u8>, name: &str, value: &str) {
     }
 }
 
-/// Appends a length as an integer with a seven-bit prefix (§5.1).
+/// Appends a length, encoded as an integer with a seven-bit prefix (§5.1).
 fn length(section: &mut Vec<u8>, length: usize) {
     if length < 127 {
         return section.push(length as u8);

@@ -1,16 +1,16 @@
-//! Output: requests, bodies as far as flow-control windows allow, and answers to the server's
-//! frames.
+//! Output: requests, as much of their bodies as the flow-control windows allow, and replies to the
+//! server's frames.
 
 use super::{
     CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, MAX_FRAME, RST_STREAM, Session,
     Stream, WINDOW_UPDATE,
 };
 
-/// Output length at which no further body data is added in one call.
+/// Length of the output at which no more body data is added in one call, in bytes.
 const BODIES_LEN: usize = 64 * 1024;
 
 impl Session {
-    /// Opens a stream with the request of this part; returns the stream's number.
+    /// Opens a stream with the request of this part. Returns the stream's number.
     pub(in crate::load) fn ask(&mut self, part: u16) -> u32 {
         let id = self.next_id;
         self.next_id += 2;
@@ -51,14 +51,14 @@ impl Session {
         self.frame(RST_STREAM, 0, id, &CANCEL.to_be_bytes());
     }
 
-    /// Moves the next output to the end of `to`: all waiting bytes, and body data up to the limit
-    /// of one call. Further calls return more body data.
+    /// Appends output to `to`: all waiting bytes, and body data up to the limit of one call.
+    /// Further calls return more body data.
     pub(in crate::load) fn take_output(&mut self, to: &mut Vec<u8>) {
         self.send_bodies();
         to.append(&mut self.out);
     }
 
-    /// Returns the maximum number of bytes that the heads of all open streams can take.
+    /// Returns the maximum total length of the request heads on all streams, in bytes.
     pub(super) fn heads_len(&self) -> usize {
         let sections = self.requests.iter().map(|request| request.section.len());
         let section = sections.max().unwrap_or(0);

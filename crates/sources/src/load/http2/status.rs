@@ -1,5 +1,5 @@
 //! The status of a response, parsed from the beginning of its field section. Pseudo-header fields
-//! come first (RFC 9113 §8.3), and there is no dynamic table.
+//! such as `:status` come first (RFC 9113 §8.3). There is no dynamic table.
 
 /// Statuses of the static table, from index 8 on (RFC 7541, appendix A).
 const STATIC: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
@@ -9,7 +9,7 @@ const STATUS: u8 = 8;
 /// Returns the status at the beginning of a field section.
 pub(super) fn of(section: &[u8]) -> Option<u16> {
     let mut rest = section;
-    // Dynamic table size updates, to zero, may come first, more than one (§4.2).
+    // Size updates of the dynamic table can come first (§4.2). They set the size to zero.
     while let Some((&first, behind)) = rest.split_first() {
         if first & 0xe0 != 0x20 || first & 0x1f == 0x1f {
             break;
@@ -22,7 +22,7 @@ pub(super) fn of(section: &[u8]) -> Option<u16> {
             .get(usize::from((first & 0x7f).checked_sub(STATUS)?))
             .copied();
     }
-    // Literals: with indexing 6 bits of name, without and never 4.
+    // Literal fields: the name's index has 6 bits with indexing, and 4 bits without.
     let name = if first & 0x40 != 0 {
         first & 0x3f
     } else {
@@ -31,7 +31,7 @@ pub(super) fn of(section: &[u8]) -> Option<u16> {
     if !(STATUS..STATUS + STATIC.len() as u8).contains(&name) {
         return None;
     }
-    // The value: a flag for Huffman coding, the length, the octets (§5.2).
+    // The value: a Huffman flag, the length and the bytes (§5.2).
     let (&length, value) = behind.split_first()?;
     let digits = value.get(..usize::from(length & 0x7f))?;
     let status = match length & 0x80 {
@@ -52,7 +52,7 @@ fn number(digits: impl ExactSizeIterator<Item = Option<u8>>) -> Option<u16> {
 }
 
 /// Parses three Huffman-coded digits (RFC 7541, appendix B). The digits 0 to 2 have the five-bit
-/// codes 0 to 2; the others have six-bit codes from 0x19. The last byte is padded with ones.
+/// codes 0 to 2. The others have six-bit codes from 0x19 on. The last byte is padded with ones.
 fn huffman(bytes: &[u8]) -> Option<u16> {
     if bytes.is_empty() || bytes.len() > 3 {
         return None;
@@ -87,10 +87,11 @@ mod tests {
             (b"\x48\x03301", Some(301)),
             (b"\x08\x03503\x00", Some(503)),
             (b"\x18\x03599", Some(599)),
-            // RFC 7541, C.6.1: 302 compressed; C.6.2: 307.
+            // RFC 7541, C.6.1 (302, Huffman-coded) and C.6.2 (307).
             (b"\x48\x82\x64\x02", Some(302)),
             (b"\x48\x83\x64\x0e\xff", Some(307)),
-            // Another field, the dynamic table, no number, cut short.
+            // Invalid: another field, an entry of the dynamic table, a status without digits, a
+            // truncated field.
             (b"\x82", None),
             (b"\xbe", None),
             (b"\x48\x0330x", None),

@@ -33,7 +33,7 @@ fn feed(session: &mut Session, bytes: &[u8]) -> Result<Vec<Event>, NotHttp2> {
     Ok(events)
 }
 
-/// Returns the frames waiting to be sent: kind, flags, stream, length.
+/// Returns the frames that wait to be sent, each as (type, flags, stream, length).
 fn sent(session: &mut Session) -> Vec<(u8, u8, u32, usize)> {
     let mut out = Vec::new();
     session.take_output(&mut out);
@@ -86,7 +86,7 @@ fn bodies_keep_to_the_windows_and_go_on_with_them() {
         frames.iter().filter(|f| f.0 == DATA).map(|f| f.3).sum()
     };
     assert_eq!(data(&first), 65_535);
-    // The stream's window alone is of no use, as the connection's is empty.
+    // A larger window of the stream does not help, because the connection's window is empty.
     let more = u32::to_be_bytes(100_000);
     feed(&mut session, &settings(&[])).expect("settings");
     feed(&mut session, &frame(WINDOW_UPDATE, 0, 1, &more)).expect("a window");
@@ -95,7 +95,7 @@ fn bodies_keep_to_the_windows_and_go_on_with_them() {
     let last = sent(&mut session);
     assert_eq!(data(&last), 100_000 - 65_535);
     assert_eq!(last.last().map(|f| (f.0, f.1)), Some((DATA, END_STREAM)));
-    // A smaller first window takes from streams that are open.
+    // A smaller initial window also reduces the windows of open streams.
     feed(&mut session, &settings(&[(INITIAL_WINDOW_SIZE, 10)])).expect("settings");
     assert!(session.streams[0].window < 65_535 + 100_000 - 65_535 + 1);
 }
@@ -112,7 +112,7 @@ fn servers_limits_goodbyes_and_refusals_are_heard() {
     assert_eq!(feed(&mut session, &refused), Ok(vec![Event::Unseen(5)]));
     let goodbye = frame(GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0]);
     assert_eq!(feed(&mut session, &goodbye), Ok(vec![Event::Leaves(1)]));
-    // Frames of streams that are gone are ignored.
+    // Frames of closed streams are ignored.
     let late = frame(HEADERS, END_HEADERS | END_STREAM, 3, b"\x88");
     assert_eq!(feed(&mut session, &late), Ok(vec![]));
     let broken = frame(RST_STREAM, 0, 1, &2_u32.to_be_bytes());

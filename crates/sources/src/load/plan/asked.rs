@@ -1,4 +1,4 @@
-//! The target of a run, and the requests made to it.
+//! The target of a lane, and the requests that are sent to it.
 
 use core::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use lagtrace_core::observed::flow::Endpoint;
 
 use crate::url::Url;
 
-/// A URL to request, among several.
+/// One of several URLs to request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightedUrl {
     /// The URL.
@@ -17,23 +17,23 @@ pub struct WeightedUrl {
     pub weight: u32,
 }
 
-/// Connections of one kind to one target; each connection belongs to one lane.
+/// Connections of the same kind to one target. Each connection belongs to one lane.
 #[derive(Clone, Debug)]
 pub struct Lane {
     /// Target of the lane.
     pub target: Target,
-    /// Phase that the lane's requests are counted in.
+    /// Phase in which the lane's requests are counted.
     pub phase: Phase,
-    /// Experiment for which the lane differs from others, if any.
+    /// The experiment that makes this lane differ from others, if any.
     pub experiment: Option<Experiment>,
     /// Number of connections.
     pub connections: u32,
 }
 
-/// The target of a lane, and the request made to it.
+/// The target of a lane, and the request for it.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Subject or twin.
+    /// The subject (the server under investigation) or its twin.
     pub id: TargetId,
     /// The address that connections are made to.
     pub address: SocketAddr,
@@ -41,7 +41,8 @@ pub struct Target {
     pub url: Url,
     /// The request's method.
     pub method: Method,
-    /// Header fields as `Name: value`; each replaces lagtrace's own field with that name.
+    /// Header fields in the form `Name: value`. Each replaces lagtrace's own field with the same
+    /// name.
     pub fields: Vec<String>,
     /// Body of the request.
     pub body: Vec<u8>,
@@ -62,15 +63,15 @@ pub enum Method {
     Get,
     /// Requests a representation without its body.
     Head,
-    /// Has the resource process the body.
+    /// Asks the resource to process the body.
     Post,
-    /// Replaces the resource by the body.
+    /// Replaces the resource with the body.
     Put,
-    /// Changes the resource by the body (RFC 5789).
+    /// Changes the resource according to the body (RFC 5789).
     Patch,
     /// Removes the resource.
     Delete,
-    /// Requests the methods and options that are available.
+    /// Requests the available methods and options.
     Options,
 }
 
@@ -91,7 +92,7 @@ impl Method {
         matches!(self, Self::Post | Self::Put | Self::Patch)
     }
 
-    /// Returns the method with this name, in upper case.
+    /// Returns the method with this name, which must be in upper case.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.as_str() == name)
     }

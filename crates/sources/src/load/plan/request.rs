@@ -1,4 +1,4 @@
-//! The HTTP/1.1 requests that are sent, as bytes.
+//! The bytes of HTTP/1.1 requests.
 
 use lagtrace_core::observed::experiment::Experiment;
 
@@ -7,7 +7,7 @@ use crate::load::jar::Jar;
 use crate::url::Url;
 
 impl Plan {
-    /// Returns the initial cookies of a connection of `lane`, if it keeps cookies.
+    /// Returns the initial cookies of a connection of `lane`; `None` if cookies are not kept.
     pub(in crate::load) fn jar(&self, lane: &Lane) -> Option<Jar> {
         let paths = self.urls_of(lane).into_iter();
         let paths = paths.map(|url| url.path().to_owned()).collect();
@@ -21,7 +21,8 @@ impl Plan {
             .then(|| Jar::new(paths, is_tls, &given.join(";")))
     }
 
-    /// Returns the request bytes of `lane` for each URL, without cookies if connections keep them.
+    /// Returns the request's bytes of `lane` for each URL. If connections keep cookies, the bytes
+    /// contain none.
     pub(in crate::load) fn requests(&self, lane: &Lane) -> Vec<Vec<u8>> {
         let mut lane = lane.clone();
         if self.protocol.keeps_cookies {

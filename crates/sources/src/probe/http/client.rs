@@ -1,4 +1,4 @@
-//! The client for successive HTTP probes: connecting, TLS handshake, request, response.
+//! The client for a series of HTTP probes: connection, TLS handshake, request, response.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,21 +19,21 @@ use crate::probe::{ProbeError, ProbePlan, Probed};
 use crate::tls::{TlsFault, TlsPeer};
 use crate::url::Url;
 
-/// Number of bytes of an unexpected answer that are kept to identify it.
+/// Number of bytes that are kept of an unexpected answer, to identify it.
 const KEPT_LEN: usize = 256;
-/// Maximum wait for a server's session tickets, in addition to the round trip: tickets follow the
-/// handshake (RFC 8446 §4.6.1).
+/// Maximum wait for a server's session tickets, in addition to the round trip. In TLS 1.3, tickets
+/// follow the handshake (RFC 8446 §4.6.1).
 const TICKETS: Duration = Duration::from_millis(20);
-/// TLS 1.3; in earlier versions tickets are part of the handshake.
+/// TLS 1.3. In earlier versions, tickets are part of the handshake.
 const TLS_1_3: u16 = 0x0304;
 
-/// The way in which successive probes use connections.
+/// The use of connections by successive probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// Requests on one connection as long as the target keeps it open.
+    /// All requests use one connection, as long as the target keeps it open.
     KeptAlive,
-    /// Each probe uses its own connection; also the time to resolve the address, for the first
-    /// probe.
+    /// Each probe uses its own connection. Contains the duration of the host name's resolution,
+    /// which is reported with the first probe.
     Each(Ask, Option<Duration>),
 }
 
@@ -44,25 +44,25 @@ pub(super) struct Client<'a> {
     peer: Option<TlsPeer>,
     manner: Manner,
     clock: Clock,
-    /// The connection, if it may carry another request.
+    /// The connection, if it can carry another request.
     wire: Option<Wire>,
     /// The first unexpected answer.
     pub(super) strange: Option<(Timestamp, Vec<u8>)>,
-    /// The first failure within TLS.
+    /// The first failure in TLS.
     pub(super) fault: Option<(Timestamp, TlsFault)>,
-    /// Samples of handshakes; the requests on the same connections have separate samples.
+    /// Samples of handshakes. Requests on the same connections have samples of their own.
     pub(super) handshakes: Vec<Probed>,
     /// Number of probes that were started.
     begun: u32,
-    /// Phases of the current probe.
+    /// Phases of the current probe so far.
     phases: ProbePhases,
 }
 
-/// The outcome of an exchange.
+/// The result of a request.
 struct Answered {
     answer: ProbeAnswer,
     is_reusable: bool,
-    /// Beginning of the received bytes.
+    /// First bytes of the answer.
     bytes: Vec<u8>,
     /// Time at which the first byte arrived.
     first: Option<Timestamp>,
@@ -102,12 +102,13 @@ impl<'a> Client<'a> {
         Ok((sample, at))
     }
 
-    /// Clears the state that belongs to the previous probe only.
+    /// Clears the state that belongs to the previous probe.
     fn begin(&mut self) {
         let number = self.begun;
         self.begun = number.saturating_add(1);
         let is_anew = match self.manner {
-            // Over TLS the last one shows what a second visit finds.
+            // With TLS, the last probe uses a new connection, to show whether the session is
+            // resumed.
             Manner::KeptAlive => {
                 if self.peer.is_some() && self.begun == self.plan.count {
                     self.wire = None;
@@ -166,8 +167,8 @@ impl<'a> Client<'a> {
         Ok((sample, ended))
     }
 
-    /// Opens a new connection and returns it with the number of SYN retransmissions. If the
-    /// connection cannot be opened, returns the sample of this failure.
+    /// Opens a new connection, and returns it with the number of SYN retransmissions. If this
+    /// fails, returns the sample of the failure.
     fn connect(&mut self) -> Result<Result<(Wire, u8), Probed>, ProbeError> {
         let begun = self.clock.now();
         let attempt = open(self.plan.address, self.plan.timeout, &self.clock, self.stop)?;
@@ -197,12 +198,12 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Reads the session tickets that follow a handshake, if they arrive soon.
+    /// Reads the session tickets that follow a handshake, if they arrive in time.
     fn take_tickets(&mut self, wire: &mut Wire) {
         let tls = self.phases.tls.as_ref();
         if tls.is_some_and(|tls| tls.version == TLS_1_3 && !tls.is_resumed) {
             let patience = TICKETS + self.phases.connect.unwrap_or_default();
-            // None may come: then the next handshake is a full one too.
+            // Without tickets, the next handshake is a full one too.
             let _ = wire.wait_at_most(patience.min(STOP_INTERVAL));
             let _ = wire.read(&mut [0; 1]);
         }
@@ -300,7 +301,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Reads the bytes that arrived, 0 at the end; returns `None` if no bytes arrived in time.
+    /// Reads bytes; 0 at the end of the connection. Returns `None` if nothing arrived in time.
     fn read(
         &self,
         wire: &mut Wire,
@@ -322,7 +323,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Returns the parameters that a handshake negotiated.
+/// Returns the parameters that the handshake negotiated.
 fn agreed(handshake: &Handshake) -> ProbeTls {
     let secured = handshake.secured;
     ProbeTls {

@@ -1,8 +1,8 @@
-//! Explanation of unexpected answers.
+//! Explanations of unexpected answers.
 
 use super::ProbePlan;
 
-/// Maximum number of bytes of an unexpected answer that are printed.
+/// Maximum number of bytes of an unexpected answer that the report shows.
 const SHOWN_LEN: usize = 60;
 
 /// Returns the id and text of the note that explains an unexpected answer.
@@ -31,13 +31,12 @@ pub(super) fn describe(plan: &ProbePlan, bytes: &[u8]) -> (&'static str, String)
     ("not-http-answer", text)
 }
 
-/// Returns true for a TLS alert or handshake record (RFC 8446 §5.1): type, version 3.x, length.
+/// Returns true for a TLS alert or handshake record, from its type and version 3.x (RFC 8446 §5.1).
 fn is_tls_record(bytes: &[u8]) -> bool {
     matches!(bytes, [0x15 | 0x16, 3, 0..=4, ..])
 }
 
-/// Returns true for the 400 response with which well-known servers answer a plain request on a TLS
-/// port.
+/// Returns true for the 400 response of well-known servers to a plain-text request on a TLS port.
 fn says_tls_port(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
     [

@@ -1,4 +1,4 @@
-//! A blocking connection, in clear text or within TLS.
+//! A blocking connection, in plain text or with TLS.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -12,28 +12,28 @@ use super::STOP_INTERVAL;
 use crate::tls::secure::{Secure, Secured};
 use crate::tls::{TlsFault, TlsPeer};
 
-/// Maximum number of bytes in one read from the connection.
+/// Maximum number of bytes that one read returns.
 const WIRE_LEN: usize = 16 * 1024;
 
-/// The connection that requests are sent over.
+/// The connection of a probe.
 pub(super) enum Wire {
     Plain(TcpStream),
     Tls(Box<Within>),
 }
 
-/// A connection within TLS. Every call waits for at most one read or write, so that a peer that
-/// sends single bytes cannot delay the caller beyond its deadline.
+/// A connection with TLS. Every call waits for at most one read or write. Otherwise, a peer that
+/// sends single bytes could delay the caller beyond its deadline.
 pub(super) struct Within {
     stream: TcpStream,
     tls: Secure,
-    /// Decrypted bytes that were not read yet.
+    /// Decrypted bytes that have not been read yet.
     plain: Vec<u8>,
 }
 
 /// The result of a TLS handshake.
 pub(super) struct Handshake {
     pub(super) secured: Secured,
-    /// Time from the start of the handshake to the server's first bytes.
+    /// Time from the beginning of the handshake to the server's first bytes.
     pub(super) hello: Option<Duration>,
     /// Expiry time of the server's certificate.
     pub(super) certificate_ends: Option<Timestamp>,
@@ -48,16 +48,16 @@ pub(super) fn is_wait(error: &io::Error) -> bool {
 }
 
 impl Wire {
-    /// Creates a clear-text connection on which a send takes at most `timeout`.
+    /// Creates a plain-text connection. A send on it takes at most `timeout`.
     pub(super) fn plain(stream: TcpStream, timeout: Duration) -> Self {
-        // The options may fail on a connection that is gone; so will the send.
+        // These calls can fail if the connection has been closed; the send fails then too.
         let _ = stream.set_nodelay(true);
         let _ = stream.set_write_timeout(Some(timeout.max(STOP_INTERVAL)));
         Self::Plain(stream)
     }
 
-    /// Runs a TLS handshake on this connection. Returns the secured connection with the handshake's
-    /// result; gives up when `is_over` returns true.
+    /// Performs a TLS handshake on this connection. Returns the secured connection and the
+    /// handshake's result. The handshake is abandoned when `is_over` returns true.
     pub(super) fn secure(
         self,
         peer: &TlsPeer,
@@ -98,7 +98,7 @@ impl Wire {
         }
     }
 
-    /// Sends a request as far as possible.
+    /// Sends a request. Errors are ignored, because the following read shows them.
     pub(super) fn send(&mut self, request: &[u8]) {
         let sent = match self {
             Self::Plain(stream) => stream.write_all(request),
@@ -108,19 +108,20 @@ impl Wire {
             }
         };
         if sent.is_err() {
-            // The target's answer before it closed tells more than the close.
+            // The target may have answered before it closed the connection. The read returns this
+            // answer, and must not block.
             let _ = self.tcp().set_nonblocking(true);
         }
     }
 
-    /// Sets the maximum wait of a read.
+    /// Sets the maximum time that a read waits.
     pub(super) fn wait_at_most(&mut self, length: Duration) -> io::Result<()> {
-        // The kernel rounds a timeout to ticks; zero would mean for ever.
+        // Zero would mean no limit.
         let length = length.max(Duration::from_millis(1));
         self.tcp().set_read_timeout(Some(length))
     }
 
-    /// Reads the bytes that arrived; 0 at the end.
+    /// Reads bytes; 0 at the end of the connection.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(stream) => stream.read(buffer),
@@ -144,7 +145,8 @@ impl Within {
         self.stream.write_all(&wire)
     }
 
-    /// Reads once and decrypts the bytes; returns their number, 0 at the end.
+    /// Reads once and decrypts the bytes. Returns the number of bytes read; 0 at the end of the
+    /// connection.
     fn step(&mut self) -> Result<io::Result<usize>, TlsFault> {
         let mut wire = [0; WIRE_LEN];
         let len = match self.stream.read(&mut wire) {
@@ -154,7 +156,7 @@ impl Within {
         let taken = wire.get(..len).unwrap_or_default();
         let taken = self.tls.take(taken, &mut self.plain);
         if let Err(fault) = taken {
-            // The alert that gives the reason; its arrival changes nothing here.
+            // Sends the alert with the reason. The result is the same if this fails.
             let _ = self.flush();
             return Err(fault);
         }

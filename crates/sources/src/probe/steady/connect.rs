@@ -1,5 +1,5 @@
-//! Probes by `connect`, many in parallel. They need no privilege, and use the kernel's own
-//! round-trip time.
+//! Probes by `connect`, many in parallel. They need no privilege and use the round-trip time that
+//! the kernel measures.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,7 +22,7 @@ use crate::stamped::{prepare, reserve};
 pub(super) struct ByConnect<'a> {
     plan: &'a SteadyPlan,
     open: VecDeque<Attempt>,
-    /// Results of attempts that were ended because their port was needed again.
+    /// Results of attempts that were ended early because their port was needed again.
     ended: Vec<Heard>,
 }
 
@@ -30,7 +30,7 @@ struct Attempt {
     number: u32,
     port: u16,
     socket: Socket,
-    /// Result of `connect`, if it returned one immediately.
+    /// Result of `connect`, if the call did not leave the attempt in progress.
     outcome: Option<Result<(), Errno>>,
 }
 
@@ -43,8 +43,8 @@ impl<'a> ByConnect<'a> {
         }
     }
 
-    /// Ends the attempt from this port, because the next attempt needs the port. If it is not
-    /// answered yet, it counts as unanswered.
+    /// Ends the attempt from this port, because the next attempt needs the port. Without an answer
+    /// so far, the attempt counts as unanswered.
     fn free(&mut self, port: u16) -> Result<(), Errno> {
         let index = self.open.iter().position(|attempt| attempt.port == port);
         let Some(attempt) = index.and_then(|index| self.open.remove(index)) else {
@@ -71,8 +71,8 @@ impl<'a> ByConnect<'a> {
             socket.set_tcp_mss(mss.into())?;
         }
         if self.plan.ports != SourcePorts::Fresh {
-            // The connection is closed by an RST: no port of ours is left in TIME_WAIT, so that it
-            // can be used again.
+            // Closes the connection with an RST. The port can be used again immediately, because it
+            // does not enter TIME_WAIT.
             socket.set_linger(Some(Duration::ZERO))?;
         }
         Ok((socket, port))
@@ -151,7 +151,8 @@ impl Asker for ByConnect<'_> {
 }
 
 impl Attempt {
-    /// Returns the result of the attempt; silence if the kernel itself gave up.
+    /// Returns the result of the attempt. It is silence if the kernel's own timeout ended the
+    /// attempt.
     fn heard(&self, outcome: Result<(), Errno>, address: SocketAddr) -> Result<Heard, Errno> {
         let told = TcpInfo::of(&self.socket);
         let answer = answer_to(&self.socket, outcome, address)?;

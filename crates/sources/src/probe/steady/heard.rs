@@ -15,13 +15,13 @@ use crate::stamped::queue::{Icmp, Stage};
 /// A message from a probe method.
 #[derive(Clone, Debug)]
 pub(super) enum Heard {
-    /// The probe with this number reached a stage on its way out.
+    /// A probe reached a stage of its transmission.
     Sent {
         number: u32,
         stage: Stage,
         at: Timestamp,
     },
-    /// The probe with this number was answered.
+    /// A probe was answered.
     Answered(Answered),
 }
 
@@ -30,9 +30,9 @@ pub(super) enum Heard {
 pub(super) struct Answered {
     pub(super) number: u32,
     pub(super) answer: ProbeAnswer,
-    /// Time of arrival, as reported by the kernel.
+    /// Time of arrival, from the kernel.
     pub(super) at: Option<Timestamp>,
-    /// Round-trip time, if the kernel itself measured it.
+    /// Round-trip time; `None` unless the kernel measured it.
     pub(super) rtt: Option<Duration>,
     pub(super) ttl: Option<u8>,
     pub(super) syn_retransmissions: u8,
@@ -40,8 +40,8 @@ pub(super) struct Answered {
 }
 
 impl Heard {
-    /// Creates the answer for an ICMP error about a probe from this port; the port is 0 if the
-    /// method has no ports.
+    /// Creates the answer for an ICMP error about a probe. `source_port` is the probe's port; 0 if
+    /// the method has no ports.
     pub(super) fn icmp(number: u32, icmp: &Icmp, source_port: u16) -> Self {
         let reply = |from| {
             Box::new(ProbeReply {
@@ -66,7 +66,8 @@ impl Heard {
 }
 
 impl Answered {
-    /// Returns the round-trip time from the kernel's timestamps, or from its own measurement.
+    /// Returns the round-trip time from the kernel's timestamps or, without these, from the
+    /// kernel's own measurement.
     pub(super) fn stamped(&self, pending: &Pending) -> Option<Duration> {
         match (pending.sent, self.at) {
             (Some(sent), Some(at)) if at >= sent => Some(at.since(sent)),
@@ -74,8 +75,8 @@ impl Answered {
         }
     }
 
-    /// Returns the sample of an answer that this program read at `now`. The previous state of the
-    /// probe is passed in.
+    /// Returns the sample of an answer that was read at `now`. `before` is the previous state of
+    /// the probe.
     pub(super) fn sample(
         self,
         plan: &SteadyPlan,

@@ -18,27 +18,27 @@ use crate::probe::connect::wait_for;
 use crate::stamped::queue::Reply;
 use crate::stamped::{Came, StampedSocket};
 
-/// Bytes of the header: type, code, checksum, identifier, sequence number.
+/// Number of bytes in the header: type, code, checksum, identifier, sequence number.
 const HEADER: usize = 8;
 
-/// A socket for ICMP echoes.
+/// A socket for ICMP echo.
 pub(super) struct ByEcho<'a> {
     plan: &'a SteadyPlan,
     socket: StampedSocket,
-    /// True if the socket is raw. A raw socket receives the echoes of all processes, and we must
-    /// write the checksum.
+    /// True if the socket is raw. A raw socket receives the echo replies of all processes, and its
+    /// user must compute the checksum.
     is_raw: bool,
     identifier: u16,
     /// Number of the last probe.
     last: u32,
 }
 
-/// Returns 16 bits of a series' identity, which differ among the series of one process.
+/// Returns a 16-bit form of a series' identity. It differs among the series of one process.
 fn short(identity: u32) -> u16 {
     (identity as u16).wrapping_add((identity >> 22) as u16)
 }
 
-/// Returns the ICMP types of an echo request and reply.
+/// Returns the ICMP types of an echo request and of an echo reply.
 fn kinds(address: SocketAddr) -> (u8, u8) {
     match address {
         SocketAddr::V4(_) => (8, 0),
@@ -64,7 +64,7 @@ impl<'a> ByEcho<'a> {
             plan,
             socket,
             is_raw,
-            // The kernel writes its own identifier into the packets of a datagram socket.
+            // On a datagram socket, the kernel writes its own identifier into the packets.
             identifier: if is_raw {
                 short(identity())
             } else {
@@ -83,7 +83,7 @@ impl<'a> ByEcho<'a> {
         for (byte, value) in bytes.iter_mut().zip(header) {
             *byte = value;
         }
-        // The kernel writes the checksum of ICMPv6, which has a pseudo-header.
+        // The kernel computes the checksum of ICMPv6, which includes a pseudo-header.
         if self.is_raw && self.plan.address.is_ipv4() {
             let [high, low] = (!checksum::fold(checksum::sum(&bytes))).to_be_bytes();
             for (byte, value) in bytes.iter_mut().skip(2).zip([high, low]) {
@@ -93,14 +93,15 @@ impl<'a> ByEcho<'a> {
         bytes
     }
 
-    /// Returns the number of the probe with this sequence number; if several probes have it, the
-    /// last one sent.
+    /// Returns the number of the probe with this sequence number. If several probes have it,
+    /// returns the latest one.
     fn number(&self, sequence: u16) -> Option<u32> {
         let behind = (self.last as u16).wrapping_sub(sequence);
         self.last.checked_sub(behind.into())
     }
 
-    /// Returns the number of the probe in an echo message, if the echo is ours and has this type.
+    /// Returns the number of the probe that an echo message belongs to; `None` if the message has
+    /// another type or belongs to another process.
     fn echo(&self, message: &[u8], wanted: u8) -> Option<u32> {
         let &[kind, _, _, _, i0, i1, s0, s1] = message.first_chunk()?;
         let is_ours = !self.is_raw || u16::from_be_bytes([i0, i1]) == self.identifier;
@@ -131,7 +132,7 @@ impl<'a> ByEcho<'a> {
             (&[][..], &reply.bytes[..])
         };
         let number = self.echo(message, wanted)?;
-        // Bytes of headers that the socket does not pass on.
+        // Number of header bytes that the socket does not return.
         let hidden = match (is_v4, header.is_empty()) {
             (true, true) => 20,
             (true, false) => 0,
@@ -179,7 +180,7 @@ impl Asker for ByEcho<'_> {
     }
 }
 
-/// Opens a socket for ICMP echoes; also returns true if the socket is raw.
+/// Opens a socket for ICMP echo. Also returns true if the socket is raw.
 fn open(address: SocketAddr) -> io::Result<(Socket, bool)> {
     let protocol = match address.ip() {
         IpAddr::V4(_) => Protocol::ICMPV4,

@@ -1,4 +1,5 @@
-//! The probes in flight: those that are awaited, and those that are too old to matter.
+//! The latest probes: those that wait for an answer, and older ones whose late answers can still be
+//! recognized.
 
 use std::collections::VecDeque;
 
@@ -6,7 +7,8 @@ use core::time::Duration;
 
 use lagtrace_core::observed::time::Timestamp;
 
-/// Maximum number of probes whose answers can be distinguished; older probes are discarded.
+/// Maximum number of probes that are kept. Older ones are discarded, and their answers are not
+/// recognized any more.
 pub(super) const MAX_PENDING: usize = 20_000;
 
 /// A probe that was sent.
@@ -33,9 +35,9 @@ pub(super) struct Pendings {
     queue: VecDeque<Pending>,
     /// Maximum number of probes kept.
     limit: usize,
-    /// Number of awaited probes.
+    /// Number of probes that wait for an answer.
     awaited: usize,
-    /// Number of probes at the start of the queue that are known to be no longer awaited.
+    /// Number of probes at the start of the queue that are known not to wait any more.
     settled: usize,
 }
 
@@ -49,13 +51,13 @@ impl Pendings {
         }
     }
 
-    /// Returns the number of probes that are awaited.
+    /// Returns the number of probes that wait for an answer.
     pub(super) fn awaited(&self) -> usize {
         self.awaited
     }
 
-    /// Adds the next probe. If there is no room, the oldest probe is discarded; its number is
-    /// returned if it was awaited.
+    /// Adds the next probe. If the queue is full, the oldest probe is discarded. Returns its number
+    /// if it was still waiting for an answer.
     pub(super) fn push(&mut self, number: u32, begun: Timestamp) -> Option<u32> {
         let oldest = if self.queue.len() >= self.limit {
             self.pop()
@@ -86,7 +88,7 @@ impl Pendings {
         self.queue.get_mut(number.checked_sub(first)? as usize)
     }
 
-    /// Ends the wait for a probe; returns its previous state.
+    /// Ends the wait for a probe. Returns the probe's previous state.
     pub(super) fn settle(&mut self, number: u32, state: State) -> Option<State> {
         let pending = self.find(number)?;
         let before = std::mem::replace(&mut pending.state, state);
@@ -94,7 +96,7 @@ impl Pendings {
         Some(before)
     }
 
-    /// Returns the probe that has been awaited the longest.
+    /// Returns the probe that has waited longest for its answer.
     pub(super) fn oldest(&mut self) -> Option<Pending> {
         loop {
             let pending = self.queue.get(self.settled)?;
@@ -105,7 +107,8 @@ impl Pendings {
         }
     }
 
-    /// Gives up the oldest awaited probe if it was started at least `timeout` ago.
+    /// Ends the wait for the oldest waiting probe, if it began at least `timeout` ago. Returns its
+    /// number.
     pub(super) fn give_up(&mut self, now: Timestamp, timeout: Duration) -> Option<u32> {
         let oldest = self.oldest()?;
         if now.since(oldest.begun) < timeout {
@@ -115,7 +118,7 @@ impl Pendings {
         Some(oldest.number)
     }
 
-    /// Discards the probes that are no longer awaited and were started more than `age` ago.
+    /// Discards the probes that began more than `age` ago and do not wait any more.
     pub(super) fn forget(&mut self, now: Timestamp, age: Duration) {
         let is_old = |p: &Pending| p.state != State::Awaited && now.since(p.begun) > age;
         while self.queue.len() > 1 && self.queue.front().is_some_and(is_old) {
@@ -149,7 +152,7 @@ mod tests {
         assert_eq!(pendings.oldest().map(|p| p.number), Some(2));
         assert_eq!(pendings.give_up(at(11), Duration::from_millis(10)), None);
         assert_eq!(pendings.give_up(at(12), Duration::from_millis(10)), Some(2));
-        // Only an awaited probe is a loss when there is no room for it.
+        // If the queue is full, a discarded probe is a loss only if it still waits for an answer.
         assert_eq!(pendings.push(4, at(4)), None);
         assert_eq!(pendings.oldest().map(|p| p.number), Some(3));
         pendings.forget(at(100), Duration::from_millis(50));

@@ -9,76 +9,77 @@ use lagtrace_core::observed::segment::TcpFlags;
 use super::segment;
 use super::sweep::{Sizes, SourcePorts};
 
-/// Minimum interval between two probes: at most 10,000 probes per second are sent, which is not yet
-/// a flood.
+/// Minimum interval between two probes. At most 10,000 probes per second are sent, so that a series
+/// is no flood.
 pub const LEAST_INTERVAL: Duration = Duration::from_micros(100);
 
-/// The kind of packet or call that a probe consists of.
+/// The method of probing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SteadyMethod {
-    /// A SYN from a raw socket: needs `CAP_NET_RAW`.
+    /// A SYN from a raw socket. Needs `CAP_NET_RAW`.
     Syn,
     /// A call of `connect`.
     Connect,
-    /// An ICMP echo, from a datagram socket if the kernel allows this user to open one
+    /// An ICMP echo request. It is sent from a datagram socket if the user may open one
     /// (`net.ipv4.ping_group_range`), otherwise from a raw socket.
     Icmp,
     /// A UDP datagram.
     Udp,
 }
 
-/// The rule for when the next probe is sent.
+/// The rule that determines when the next probe is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// An interval after the last probe, whether that probe was answered or not.
+    /// After the interval, even if the last probe is not answered yet.
     ByTheClock,
-    /// An interval after the last probe was answered or given up.
+    /// After the interval that begins when the last probe is answered or times out.
     AfterTheAnswer {
-        /// Number of unanswered probes, or of ICMP errors, after which a target that never answered
-        /// is given up; at least one.
+        /// Number of unanswered probes or ICMP errors after which the series ends, if the target
+        /// has never answered. At least one.
         silences: u32,
     },
 }
 
-/// A steady series of probes.
+/// A series of probes at regular intervals.
 #[derive(Clone, Debug)]
 pub struct SteadyPlan {
-    /// Role of the target.
+    /// Role of the target: the server under investigation or its twin.
     pub target: TargetId,
-    /// The address and port to probe; ICMP does not use the port.
+    /// The address and port to probe. ICMP does not use the port.
     pub address: SocketAddr,
     /// Probe method.
     pub method: SteadyMethod,
-    /// Number of probes; `None`: until stopped.
+    /// Number of probes; `None`: no limit until stopped.
     pub count: Option<u32>,
-    /// Rule for when the next probe is sent.
+    /// The rule that determines when the next probe is sent.
     pub turn: Turn,
-    /// Time between two probes; at least [`LEAST_INTERVAL`].
+    /// Interval between two probes, at least [`LEAST_INTERVAL`].
     pub interval: Duration,
-    /// Timeout of an answer. An answer after the timeout counts as late, not as lost.
+    /// Timeout of a probe. An answer after the timeout counts as late, not as lost.
     pub timeout: Duration,
     /// Source ports of the probes.
     pub ports: SourcePorts,
-    /// Header fields and sizes of the packets.
+    /// Header fields and payload sizes of the packets.
     pub packet: PacketPlan,
 }
 
-/// The header fields and sizes of probe packets.
+/// The header fields and payload sizes of probe packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketPlan {
-    /// Time to live or hop limit; `None` for the system's default.
+    /// Time to live or hop limit; `None`: the system's default.
     pub ttl: Option<u8>,
-    /// Type of service, or traffic class; `None` for zero.
+    /// Type of service or traffic class; `None`: zero.
     pub tos: Option<u8>,
-    /// Payload sizes in bytes: of data in a SYN, of a datagram, or of an echo request.
+    /// Payload sizes in bytes: of a SYN, a datagram or an echo request.
     pub sizes: Sizes,
-    /// True if packets are never fragmented, regardless of the path MTU known to the kernel.
+    /// True to forbid fragmentation, even above the path MTU that the kernel knows.
     pub dont_fragment: bool,
-    /// Control bits of segments, in turn; empty for a SYN ([`SteadyMethod::Syn`] only).
+    /// Control bits of successive segments, repeated. If empty, each segment is a SYN
+    /// ([`SteadyMethod::Syn`] only).
     pub flags: Vec<TcpFlags>,
-    /// Maximum segment size that a SYN advertises; `None` for Ethernet's.
+    /// Maximum segment size that a SYN advertises; `None`: the value for Ethernet.
     pub mss: Option<u16>,
-    /// Interface to send through; `None` for the kernel's choice.
+    /// Interface to send through; `None`: the kernel chooses.
     pub interface: Option<String>,
 }
 
@@ -92,8 +93,8 @@ impl PacketPlan {
 }
 
 impl SteadyPlan {
-    /// Returns the number of values of the property in which the probes differ; `None` if all
-    /// probes are alike.
+    /// Returns the number of values of the property in which the probes differ; `None` if they do
+    /// not differ.
     pub fn steps(&self) -> Option<u32> {
         let flags = u32::try_from(self.packet.flags.len()).unwrap_or(u32::MAX);
         let sizes = self.packet.sizes.count();
@@ -101,7 +102,7 @@ impl SteadyPlan {
         [flags, sizes, ports].into_iter().find(|count| *count > 1)
     }
 
-    /// Returns the number of bytes before the payload in the probe with this number.
+    /// Returns the number of header bytes before the payload of probe number `number`.
     pub(super) fn headers(&self, number: u32) -> u16 {
         let ip = if self.address.is_ipv4() { 20 } else { 40 };
         match self.method {
@@ -112,7 +113,7 @@ impl SteadyPlan {
         }
     }
 
-    /// Returns the property in which the probe with this number differs, and its value.
+    /// Returns the property in which the probes differ, with its value for probe number `number`.
     pub(super) fn step(&self, number: u32) -> Option<ProbeStep> {
         self.steps()?;
         Some(if self.packet.flags.len() > 1 {

@@ -1,4 +1,4 @@
-//! The bytes of a SYN, and the interpretation of its answer (RFC 9293 §3.1).
+//! The bytes of a SYN, and the interpretation of the answer (RFC 9293 §3.1).
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -18,26 +18,26 @@ const LEN: u8 = 40;
 /// Length of an IPv6 header, in bytes.
 const V6_HEADER: usize = 40;
 
-/// A SYN with the options of a Linux client, in the same order. Filters and servers treat it like a
-/// client's SYN, and its answer contains the target's own options.
+/// A SYN with the options of a Linux client, in the same order. Filters and servers therefore treat
+/// it like a client's SYN, and the answer contains the target's own options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Syn {
-    /// Our address and port.
+    /// Address and port of this host.
     pub(super) source: SocketAddr,
     /// Probed address and port.
     pub(super) destination: SocketAddr,
-    /// Sequence number; also the acknowledgement number if there is an ACK.
+    /// Sequence number. With the ACK flag, it is also the acknowledgement number.
     pub(super) sequence: u32,
-    /// Control bits; if SYN is set, the segment has a SYN's options.
+    /// Control bits. A segment with SYN has a SYN's options.
     pub(super) flags: TcpFlags,
-    /// Maximum segment size that the SYN advertises; `None` for Ethernet's.
+    /// Maximum segment size that the SYN advertises; `None`: the value for Ethernet.
     pub(super) mss: Option<u16>,
-    /// Number of zero bytes in the payload.
+    /// Number of payload bytes, which are zero.
     pub(super) payload: u16,
 }
 
-/// Returns the length in bytes of the TCP header, including options, of a segment with these
-/// control bits.
+/// Returns the length in bytes of the TCP header of a segment with these control bits, including
+/// options.
 pub(super) fn header_len(flags: TcpFlags) -> u8 {
     if flags.contains(TcpFlags::SYN) {
         LEN
@@ -57,8 +57,8 @@ impl Syn {
         if self.flags.contains(TcpFlags::SYN) {
             options.extend([2, 4]);
             options.extend(mss.to_be_bytes());
-            // SACK permitted, timestamps (a value that differs by probe, and no
-            // echo), no operation, window scale.
+            // SACK permitted; timestamps with a different value for each probe and without an echo;
+            // no operation; window scale.
             options.extend([4, 2, 8, 10]);
             options.extend((self.sequence | 1).to_be_bytes());
             options.extend([0, 0, 0, 0, 1, 3, 3, WINDOW_SCALE]);
@@ -79,7 +79,7 @@ impl Syn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
     from: IpAddr,
-    /// Our port that the segment was sent to.
+    /// Destination port of the segment, on this host.
     pub(super) port: u16,
     /// TCP header.
     pub(super) segment: ReplySegment,
@@ -91,12 +91,12 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// Parses a packet that a raw socket delivered to the `own` address; returns `None` if it is
+    /// Parses a packet that a raw socket with the address `own` received; `None` if the packet is
     /// not a segment from `target`.
     pub(super) fn read(bytes: &[u8], own: IpAddr, target: SocketAddr) -> Option<Self> {
         let mut packet = Vec::with_capacity(V6_HEADER + bytes.len());
         if let (IpAddr::V6(own), SocketAddr::V6(target)) = (own, target) {
-            // The kernel delivers the bytes behind the IPv6 header.
+            // For IPv6, the kernel returns only the bytes after the IP header.
             let len = u16::try_from(bytes.len()).ok()?;
             packet.extend([0x60, 0, 0, 0]);
             packet.extend(len.to_be_bytes());
@@ -119,7 +119,7 @@ impl Reply {
         let from = segment.flow.source(segment.direction);
         let is_target = from.port == target.port() && from.addr == target.ip().to_canonical();
         let is_v4 = target.is_ipv4();
-        // The second of three flags (RFC 791 §3.1).
+        // DF is the second of the three flags (RFC 791 §3.1).
         let flags = packet.get(6).filter(|_| is_v4);
         is_target.then_some(Self {
             from: from.addr,
@@ -138,8 +138,8 @@ impl Reply {
         })
     }
 
-    /// Returns the answer to a probe, if the segment is one: SYN/ACK, RST/ACK, or, for a probe with
-    /// ACK, a bare RST (RFC 9293 §3.10.7.1).
+    /// Returns the answer to a probe: SYN/ACK or RST/ACK or, for a probe with ACK, an RST without
+    /// ACK (RFC 9293 §3.10.7.1). Returns `None` if the segment is none of these.
     pub(super) fn answer(&self) -> Option<ProbeAnswer> {
         let handshake = TcpFlags::SYN.with(TcpFlags::RST).with(TcpFlags::ACK);
         match TcpFlags(self.segment.flags.0 & handshake.0) {
@@ -150,7 +150,7 @@ impl Reply {
         }
     }
 
-    /// Returns the segment in the form used in reports.
+    /// Returns the segment in the form of the report.
     pub(super) fn told(&self) -> ProbeReply {
         ProbeReply {
             from: self.from,
@@ -163,7 +163,7 @@ impl Reply {
     }
 }
 
-/// Returns a packet's length according to its own header.
+/// Returns the length of a packet according to its IP header.
 fn wire_len(packet: &[u8]) -> Option<u32> {
     let half = |at: usize| {
         let bytes = packet.get(at..)?.first_chunk()?;
@@ -202,7 +202,7 @@ mod tests {
     const RST: TcpFlags = TcpFlags::RST;
     const SYN: TcpFlags = TcpFlags::SYN;
 
-    /// Returns the answer to [`syn`], as a raw socket delivers it.
+    /// Returns an answer to [`syn`], in the form in which a raw socket returns it.
     fn reply(is_v4: bool, flags: TcpFlags, ack: u32) -> Vec<u8> {
         let mut bytes = if is_v4 {
             vec![

@@ -1,4 +1,4 @@
-//! A running series of probes: the time at which the next is due, and the outcome of each.
+//! A running series of probes: it decides when the next probe is sent, and records the answers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +18,7 @@ use crate::probe::unreachable::unreachable_by;
 use crate::probe::{ProbeError, STOP_INTERVAL, is_answered, pause};
 use crate::stamped::queue::Stage;
 
-/// Maximum number of probes of a series that are sent again because a timestamp was missing.
+/// Maximum number of probes in a series that are sent again because a timestamp was missing.
 const UNSTAMPED_TRIES: u32 = 3;
 
 /// A running series of probes.
@@ -28,9 +28,9 @@ pub(super) struct Series<'a> {
     pending: Pendings,
     /// Number of probes that were started.
     begun: u32,
-    /// Due time of the next probe.
+    /// Time at which the next probe is due.
     next: Timestamp,
-    /// Number of probes that were reported, and whether the target answered any of them.
+    /// Number of reported probes, and true if the target answered one of them.
     told: u32,
     is_answered: bool,
     /// Number of SYN/ACKs from the target.
@@ -38,7 +38,7 @@ pub(super) struct Series<'a> {
     tries_left: u32,
     /// Number of probes that could not be sent because their port was in use.
     unsent: u32,
-    /// True if due probes had to wait for other probes to end.
+    /// True if a due probe had to wait until another probe ended.
     is_held_back: bool,
 }
 
@@ -59,12 +59,12 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// Returns the number of times the target accepted a connection.
+    /// Returns the number of connections that the target accepted.
     pub(super) fn opened(&self) -> usize {
         self.opened
     }
 
-    /// Returns the notes needed to interpret the samples: an id and a sentence each.
+    /// Returns notes that explain the samples, each with an ID and a sentence.
     pub(super) fn notes(&self) -> Vec<(&'static str, String)> {
         let mut notes = Vec::new();
         if self.unsent > 0 {
@@ -121,7 +121,7 @@ impl<'a> Series<'a> {
         Ok(())
     }
 
-    /// Returns true if further probes would be useless or were not requested.
+    /// Returns true if further probes are useless, or if all requested probes have ended.
     fn is_over(&self) -> bool {
         match self.plan.turn {
             Turn::AfterTheAnswer { silences }
@@ -141,8 +141,8 @@ impl<'a> Series<'a> {
         !self.is_complete() && (self.plan.turn == Turn::ByTheClock || self.pending.awaited() == 0)
     }
 
-    /// Returns the time to wait for answers until the next action. A due probe that has no room
-    /// waits for another probe to end.
+    /// Returns the time to wait for answers before the next action. If a probe is due but cannot be
+    /// sent yet, it waits until another probe ends.
     fn until_due(&mut self, now: Timestamp, is_due: bool) -> Duration {
         let next = if self.may_ask() && !is_due {
             self.next.since(now)
@@ -174,13 +174,13 @@ impl<'a> Series<'a> {
         if let Some(oldest) = self.pending.push(number, now) {
             self.lose(oldest, asker, now, sink);
         }
-        // Probes missed while this program did not run are not made up for.
+        // If this program was delayed, the missed probes are not sent later.
         self.next = (self.next + self.interval()).max(now);
         self.ask(asker, number, sink)
     }
 
-    /// Sends a probe, or reports the error with which the kernel itself answers on behalf of the
-    /// target.
+    /// Sends a probe. If the kernel itself rejects it, for example because there is no route,
+    /// reports this as the answer.
     fn ask(
         &mut self,
         asker: &mut dyn Asker,
@@ -224,7 +224,7 @@ impl<'a> Series<'a> {
                     match stage {
                         Stage::Queue => pending.queued = Some(at),
                         Stage::Device => pending.sent = Some(at),
-                        // No timestamps of acknowledgements are requested.
+                        // Timestamps of ACKs are not requested.
                         Stage::Acknowledged => {}
                     }
                 }
@@ -258,27 +258,27 @@ impl<'a> Series<'a> {
         Ok(())
     }
 
-    /// Returns true if a probe whose answer has no timestamp is sent again, because the kernel may
-    /// not have enabled timestamping yet. Probes by `connect` have no timestamps and are not
-    /// repeated.
+    /// Returns true if the probe is to be sent again, because its answer has no timestamp: the
+    /// kernel may not have enabled timestamping yet. Probes by `connect` have no timestamps and are
+    /// never repeated.
     fn may_repeat(&mut self) -> bool {
         let may = self.plan.method != SteadyMethod::Connect && self.tries_left > 0;
         self.tries_left -= u32::from(may);
         may
     }
 
-    /// Gives up the probes whose timeout has passed.
+    /// Ends the wait for probes whose timeout has passed.
     fn give_up(&mut self, asker: &mut dyn Asker, sink: &mut dyn FnMut(Event)) {
         let now = self.clock.now();
         let timeout = self.plan.timeout;
         while let Some(number) = self.pending.give_up(now, timeout) {
             self.lose(number, asker, now, sink);
         }
-        // Answers that come this late or this often are of no interest.
+        // Probes this old are removed. Their later answers are not reported.
         self.pending.forget(now, timeout * 4 + STOP_INTERVAL);
     }
 
-    /// Reports that a probe was not answered.
+    /// Reports a probe as unanswered.
     fn lose(
         &mut self,
         number: u32,
@@ -293,7 +293,7 @@ impl<'a> Series<'a> {
         self.emit(now, sample, sink);
     }
 
-    /// Reports the answer for a series that cannot be started, as the answer to its only probe.
+    /// If the series cannot be started, reports `answer` as the answer to a single probe.
     pub(super) fn tell(&mut self, answer: ProbeAnswer, sink: &mut dyn FnMut(Event)) {
         let sample = ProbeSample {
             answer,
@@ -322,7 +322,7 @@ mod tests {
     use super::super::{PacketPlan, SourcePorts};
     use super::*;
 
-    /// A target that never answers, with room for `room` awaited probes.
+    /// A target that never answers. At most `room` probes can wait at the same time.
     struct Silent {
         room: usize,
         awaited: Vec<u32>,
@@ -354,7 +354,8 @@ mod tests {
         }
     }
 
-    /// Returns the numbers of the probes reported as unanswered, and the ids of the notes.
+    /// Returns the numbers of the probes that were reported as unanswered, and the IDs of the
+    /// notes.
     fn told(limit: usize, room: usize) -> (Vec<u32>, Vec<&'static str>) {
         let plan = SteadyPlan {
             target: TargetId::Subject,
@@ -390,7 +391,8 @@ mod tests {
     fn what_is_not_answered_is_told_also_where_there_is_no_room_for_it() {
         let all: Vec<u32> = (0..20).collect();
         assert_eq!(told(8, 100), (all.clone(), vec![]));
-        // Full sockets are waited for: an answer to each can still come.
+        // If all sockets are in use, the next probe waits, because each socket can still receive an
+        // answer.
         assert_eq!(told(100, 8), (all.clone(), vec!["probe-held-back"]));
         assert_eq!(told(100, 100), (all, vec![]));
     }

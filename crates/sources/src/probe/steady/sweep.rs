@@ -3,12 +3,12 @@
 /// The source ports of a series of probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourcePorts {
-    /// A different port for each probe, chosen by the kernel.
+    /// A different port for each probe. The kernel chooses the ports.
     #[default]
     Fresh,
-    /// The ports from the first to the last, repeatedly; both are equal for a fixed port. The
-    /// members of a multipath route are selected by port, so the results of a port belong to one
-    /// member.
+    /// The ports from `first` to `last`, repeatedly. For a fixed port, both are equal. Multipath
+    /// routing selects a path by the port, among other fields, so the results of one port belong to
+    /// one path.
     Range {
         /// First port.
         first: u16,
@@ -18,7 +18,7 @@ pub enum SourcePorts {
 }
 
 impl SourcePorts {
-    /// Returns the number of ports, if they are specified.
+    /// Returns the number of ports; `None` if the kernel chooses them.
     pub fn count(self) -> Option<u32> {
         match self {
             Self::Fresh => None,
@@ -26,7 +26,7 @@ impl SourcePorts {
         }
     }
 
-    /// Returns the port of the probe with this number; 0 for the kernel's choice.
+    /// Returns the port of probe number `number`; 0 if the kernel chooses it.
     pub(super) fn of(self, number: u32) -> u16 {
         match self {
             Self::Fresh => 0,
@@ -38,19 +38,20 @@ impl SourcePorts {
     }
 }
 
-/// The payload sizes of a series of probes: from the first to the last in equal steps, repeatedly.
+/// The payload sizes of a series of probes in bytes, from the first to the last in equal steps,
+/// repeatedly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// First size.
     pub first: u16,
-    /// Upper bound of the sizes.
+    /// Maximum size.
     pub last: u16,
     /// Step from one size to the next; 0 counts as 1.
     pub step: u16,
 }
 
 impl Sizes {
-    /// Returns a plan with a single size.
+    /// Returns sizes with a single value.
     pub fn one(size: u16) -> Self {
         Self {
             first: size,
@@ -64,7 +65,7 @@ impl Sizes {
         u32::from(self.last.saturating_sub(self.first) / self.step.max(1)) + 1
     }
 
-    /// Returns the size of the probe with this number.
+    /// Returns the size of probe number `number`.
     pub(super) fn of(self, number: u32) -> u16 {
         let steps = (number % self.count()) as u16;
         self.first

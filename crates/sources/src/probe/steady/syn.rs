@@ -22,10 +22,10 @@ use crate::stamped::queue::Icmp;
 use crate::stamped::{Came, StampedSocket, answers_from, reserve, route};
 
 /// Difference between the sequence numbers of successive probes. It is odd, so that 2^32 successive
-/// probes have different numbers, and large, so that the numbers are easy to distinguish.
+/// probes have different numbers. It is large, so that the numbers are far apart.
 const STRIDE: u32 = 0x0101_0001;
-/// Multiplicative inverse of [`STRIDE`] modulo 2^32 (Newton's iteration: each step doubles the
-/// number of correct bits).
+/// Multiplicative inverse of [`STRIDE`] modulo 2^32, by Newton's iteration. Each step doubles the
+/// number of correct bits.
 const STRIDE_INVERSE: u32 = {
     let mut inverse: u32 = STRIDE;
     let mut step = 0;
@@ -35,22 +35,22 @@ const STRIDE_INVERSE: u32 = {
     }
     inverse
 };
-/// Maximum number of sizes that an answer is compared with.
+/// Maximum number of payload sizes that are tried to find the probe of an answer.
 const MAX_SIZES: usize = 4_096;
-/// Maximum number of local ports that are held.
+/// Maximum number of local ports that are reserved at the same time.
 const MAX_HELD: usize = 512;
 
 /// A raw socket, and the source ports of its SYNs.
 ///
-/// No program on this host listens on these ports, so the kernel answers the SYN/ACK with RST. That
-/// is intended: without the RST, the target would keep a half-open connection and retransmit its
-/// SYN/ACK for a minute. The target counts each as `EmbryonicRsts`; a note says so.
+/// No program on this host listens on these ports, so the kernel answers a SYN/ACK with RST. This
+/// is intended. Without the RST, the target would keep a half-open connection and retransmit its
+/// SYN/ACK for a minute. The target counts each RST as `EmbryonicRsts`, which a note mentions.
 pub(super) struct BySyn<'a> {
     plan: &'a SteadyPlan,
     socket: StampedSocket,
     source: IpAddr,
     held: VecDeque<(u16, Socket)>,
-    /// Source ports of the most recent probes, by probe number.
+    /// Source ports of the latest probes, by probe number.
     ports: BTreeMap<u32, u16>,
     base: u32,
 }
@@ -65,8 +65,8 @@ impl<'a> BySyn<'a> {
             .attach_filter(&answers_from(address))
             .and_then(|()| dress(&socket, address, &plan.packet))
             .map_err(failure("preparing a raw socket", address))?;
-        // The kernel chooses route and source address, so this host's own
-        // address is probed over `lo` as every program would reach it.
+        // The kernel chooses the route and the source address. An address of this host is therefore
+        // probed over `lo`, as by any other program.
         let source = route(&socket, address).map_err(failure(FINDING_ROUTE, address))?;
         let socket = StampedSocket::new(socket, address, 0)
             .map_err(failure("preparing a raw socket", address))?;
@@ -99,34 +99,35 @@ impl<'a> BySyn<'a> {
         self.base.wrapping_add(number.wrapping_mul(STRIDE))
     }
 
-    /// Returns the probe with this sequence number.
+    /// Returns the number of the probe with this sequence number.
     fn number(&self, sequence: u32) -> u32 {
         sequence
             .wrapping_sub(self.base)
             .wrapping_mul(STRIDE_INVERSE)
     }
 
-    /// Returns the answer in a received packet, if it answers one of our probes.
+    /// Returns the answer in a received packet; `None` if the packet answers no probe of this
+    /// series.
     fn answer(&self, bytes: &[u8]) -> Option<(u32, ProbeAnswer, Reply)> {
         let reply = Reply::read(bytes, self.source, self.plan.address)?;
         let answer = reply.answer()?;
         let number = if reply.segment.flags.contains(TcpFlags::ACK) {
             self.acknowledged(&reply)?
         } else {
-            // The sequence number of a bare RST is the acknowledgement number of the probe.
+            // An RST without ACK has the probe's acknowledgement number as its sequence number.
             Some(self.number(reply.segment.seq))
                 .filter(|number| self.is_from(*number, reply.port))?
         };
         Some((number, answer, reply))
     }
 
-    /// Returns true if the probe with this number is a recent one and was sent from this port.
+    /// Returns true if probe number `number` is recent and was sent from this port.
     fn is_from(&self, number: u32, port: u16) -> bool {
         self.ports.get(&number) == Some(&port)
     }
 
-    /// Returns the probe that an answer acknowledges: the whole segment, the segment without its
-    /// payload, or not even its SYN and FIN.
+    /// Returns the probe that a reply acknowledges. A target can acknowledge all of the segment,
+    /// all but its payload, or nothing of it.
     fn acknowledged(&self, reply: &Reply) -> Option<u32> {
         let packet = &self.plan.packet;
         let sizes = packet.sizes.all().take(MAX_SIZES);
@@ -164,8 +165,8 @@ impl<'a> BySyn<'a> {
         }
     }
 
-    /// Returns the number and port of the SYN that an ICMP error quotes, if the SYN is ours; other
-    /// series may probe the same host.
+    /// Returns the number and port of the SYN that an ICMP error quotes; `None` if the SYN belongs
+    /// to another series.
     fn quoted(&self, icmp: &Icmp) -> Option<(u32, u16)> {
         let &[s0, s1, d0, d1, sequence @ ..] = icmp.quoted.first_chunk::<8>()?;
         let (port, to) = (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]));
@@ -175,7 +176,7 @@ impl<'a> BySyn<'a> {
     }
 }
 
-/// Returns the number of sequence numbers that the SYN and FIN of a segment occupy (RFC 9293 §3.4).
+/// Returns how many sequence numbers the SYN and FIN of a segment occupy (RFC 9293 §3.4).
 fn marks_of(flags: TcpFlags) -> u32 {
     u32::from(flags.contains(TcpFlags::SYN)) + u32::from(flags.contains(TcpFlags::FIN))
 }

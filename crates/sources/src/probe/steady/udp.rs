@@ -1,4 +1,4 @@
-//! Probes by UDP: the target answers with a datagram, or its host reports that no program listens.
+//! Probes by UDP. The target answers with a datagram, or its host reports that the port is closed.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,21 +22,21 @@ use crate::stamped::{Came, StampedSocket, reserve};
 
 /// Bytes of the UDP header.
 const HEADER: usize = 8;
-/// Number of payload bytes that hold the probe's number.
+/// Number of payload bytes that contain the probe's number.
 const MARK: usize = 4;
-/// Bytes of the IP and UDP headers, with IPv4 and with IPv6.
+/// Number of bytes in the IP and UDP headers, for IPv4 and for IPv6.
 const HEADERS: [usize; 2] = [28, 48];
 
 /// The sockets of the most recently used source ports.
 pub(super) struct ByDatagram<'a> {
     plan: &'a SteadyPlan,
     open: VecDeque<Asked>,
-    /// True for each socket that is readable, by index.
+    /// True for each socket that has data to read, by index.
     ready: Vec<bool>,
     payload: Vec<u8>,
-    /// Base of the probe numbers of this series.
+    /// Value that is added to the probe numbers of this series in the payload.
     base: u32,
-    /// Socket that keeps the kernel's timestamping enabled from before the first probe.
+    /// Socket that enables the kernel's timestamping before the first probe.
     _stamping: StampedSocket,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct ByDatagram<'a> {
 struct Asked {
     socket: StampedSocket,
     port: u16,
-    /// Awaited probes, in the order in which they were sent.
+    /// Probes that wait for an answer, in the order in which they were sent.
     awaited: VecDeque<u32>,
     last: u32,
 }
@@ -102,7 +102,7 @@ impl<'a> ByDatagram<'a> {
     }
 }
 
-/// Opens a socket connected to the target, bound to `port`, or to any port if `port` is 0.
+/// Opens a socket that is connected to the target and bound to `port`; 0: the kernel chooses.
 fn socket(plan: &SteadyPlan, port: u16) -> io::Result<(StampedSocket, u16)> {
     let address = plan.address;
     let (socket, port) = reserve(any(address), address, Type::DGRAM, Protocol::UDP, port)?;
@@ -165,11 +165,11 @@ impl Asked {
     fn ask(&mut self, number: u32, payload: &[u8]) -> Result<(), Errno> {
         match self.socket.send(number, payload, None) {
             Ok(()) => {}
-            // A refusal of an earlier one; it arrives by the error queue too.
+            // This is the refusal of an earlier probe. The error queue contains it too.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(errno(&error)),
         }
-        // A probe that is sent again keeps its place among the others.
+        // A probe that is sent again keeps its place in the order.
         if let Err(at) = self.awaited.binary_search(&number) {
             self.awaited.insert(at, number);
         }
@@ -202,9 +202,9 @@ impl Asked {
         }
     }
 
-    /// Returns the number of the answered probe. An ICMP quote and an echo contain the number.
-    /// Otherwise the answer is assigned to the latest awaited probe, because earlier probes may
-    /// have been lost. If no probe is awaited, the answer is late or a duplicate.
+    /// Returns the number of the answered probe. An ICMP error quotes the number, and an echo
+    /// repeats it. Any other answer is assigned to the latest probe that waits, because earlier
+    /// ones may have been lost. If no probe waits, the answer is late or a duplicate.
     fn answered(&mut self, base: u32, payload: &[u8]) -> u32 {
         let mark = payload.first_chunk::<MARK>();
         let marked = mark.map(|mark| u32::from_be_bytes(*mark).wrapping_sub(base));

@@ -1,4 +1,4 @@
-//! The search for the server through the namespaces, starting with our own.
+//! The search for the server in all network namespaces, beginning with lagtrace's own.
 
 use std::collections::{BTreeSet, HashSet};
 use std::net::{Shutdown, TcpStream};
@@ -17,22 +17,23 @@ use crate::socket::namespaces::Namespaces;
 use crate::socket::process;
 use crate::socket::record::{SocketRecord, TcpState};
 
-/// Maximum number of processes of a server that are listed.
+/// Maximum number of a server's processes that are listed.
 const MOST_PROCESSES: usize = 256;
-/// Maximum time to wait for the remote end to react to our close: enough for a few retransmissions.
+/// Maximum time in which the remote end reacts to the close of the local end. It covers a few
+/// retransmissions.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Interval at which the state of the remote end is polled during that wait; polling is needed
-/// because the kernel reports no changes of other sockets.
+/// Interval between checks of the remote end during this time. The kernel does not report changes
+/// of other sockets.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Searches this host for the server of `target`. Without `connection`, the server is found by its
-/// address and listener. With a live connection of ours, it is found by that connection's remote
-/// end, which is exact even with NAT.
+/// address and listener. With a live connection of this process, it is found by the connection's
+/// remote end, even with NAT.
 ///
-/// Hosts in separate network namespaces may have equal addresses and, because the kernel chooses
-/// their ports in the same way, connections with equal ends. If several namespaces hold such a
-/// connection, ours is closed for writing: its remote end is the one whose state changes, within a
-/// second.
+/// Hosts in different network namespaces can have equal addresses. They can even have connections
+/// with equal ends, because the kernel chooses their ports in the same way. If several namespaces
+/// contain such a connection, the local end is closed for writing. The true remote end is the one
+/// whose state then changes within a second.
 pub fn find_server(target: Endpoint, connection: Option<&TcpStream>) -> Search {
     let mut namespaces = Namespaces::new();
     let (server, mut refusals) = look_into(namespaces.by_ref(), target, connection);
@@ -40,7 +41,7 @@ pub fn find_server(target: Endpoint, connection: Option<&TcpStream>) -> Search {
     refusals.beside(server)
 }
 
-/// Searches a single namespace in the same way, if the user has specified it.
+/// Like [`find_server`], but searches only the namespace that the user has specified.
 pub fn find_server_in(
     namespace: NetworkNamespace,
     target: Endpoint,
@@ -60,7 +61,8 @@ fn look_into(
     let mut places = Vec::new();
     for namespace in namespaces {
         match Place::in_namespace(namespace, target, flow) {
-            // Ends are unique within a namespace, and an address serves where it is first found.
+            // No other namespace needs to be searched: in lagtrace's own namespace the ends are
+            // unique, and without a connection the first match is taken.
             Ok(Some(place)) if place.namespace.is_own() || flow.is_none() => {
                 places = vec![place];
                 break;
@@ -83,7 +85,8 @@ fn look_into(
     (server, refusals)
 }
 
-/// Returns the place where the remote end of `flow` changes its state when we close our end.
+/// Closes the local end of `flow` for writing, and returns the place where the remote end then
+/// changes its state.
 fn that_notices(mut places: Vec<Place>, stream: &TcpStream, flow: OwnFlow) -> Option<Place> {
     stream.shutdown(Shutdown::Write).ok()?;
     let end = Instant::now() + PATIENCE;
@@ -96,13 +99,13 @@ fn that_notices(mut places: Vec<Place>, stream: &TcpStream, flow: OwnFlow) -> Op
     None
 }
 
-/// A namespace in which the target may run.
+/// A namespace in which the target may run, and the target's sockets there.
 struct Place {
     namespace: NetworkNamespace,
     diag: DiagSocket,
     /// Address of the target in this namespace.
     endpoint: Endpoint,
-    /// Remote end of our connection in this namespace.
+    /// Remote end of the connection in this namespace.
     far: Option<SocketRecord>,
 }
 
@@ -114,7 +117,7 @@ impl Place {
         flow: Option<OwnFlow>,
     ) -> Result<Option<Self>, HostError> {
         if target.addr.is_loopback() && !namespace.is_own() {
-            return Ok(None); // every namespace has its own
+            return Ok(None); // each namespace has its own loopback
         }
         let mut diag = DiagSocket::open_in(&namespace)?;
         if let Some(flow) = flow {
@@ -139,7 +142,7 @@ impl Place {
         }))
     }
 
-    /// Returns true if the state of the connection's remote end in this namespace has changed.
+    /// Returns true if the state of the remote end in this namespace has changed.
     fn has_noticed(&mut self, flow: OwnFlow) -> bool {
         let now = far_end(&mut self.diag, flow);
         let state = |far: &SocketRecord| (far.cookie, far.state);
@@ -155,18 +158,18 @@ impl Place {
     }
 }
 
-/// The refused operations of a search, the first of each kind.
+/// The operations that the kernel refused during a search: the first of each kind.
 #[derive(Debug, Default)]
 struct Refusals {
     entering: Option<HostError>,
     owners: Option<HostError>,
-    /// True if several namespaces hold a connection with the same ends as ours, and none of them
-    /// reacted when it was closed.
+    /// True if several namespaces contain a connection with the same ends, and no server's end
+    /// reacted when lagtrace closed its own end.
     is_ambiguous: bool,
 }
 
 impl Refusals {
-    /// Returns the result of the search, with notes on the parts that could not be examined.
+    /// Returns the result of the search, with notes on parts that could not be examined.
     fn beside(self, server: Option<Server>) -> Search {
         let entering = self.entering.filter(|_| server.is_none()).map(|e| {
             e.note(
@@ -198,7 +201,7 @@ impl Refusals {
     }
 }
 
-/// Returns the processes that hold the listener or our connection's remote end.
+/// Returns the processes that hold the listener or the connection's remote end.
 fn owners(place: &mut Place, refusals: &mut Refusals) -> Vec<ServerProcess> {
     let inodes = match server_inodes(place) {
         Ok(inodes) => inodes,
@@ -224,11 +227,11 @@ fn owners(place: &mut Place, refusals: &mut Refusals) -> Vec<ServerProcess> {
     pids.into_iter().take(MOST_PROCESSES).map(named).collect()
 }
 
-/// Returns the inodes of the listener and of our connection's remote end.
+/// Returns the inode numbers of the listener and of the connection's remote end.
 fn server_inodes(place: &mut Place) -> Result<HashSet<u32>, HostError> {
     let listeners = listening(&mut place.diag, place.endpoint)?;
     let records = listeners.iter().chain(&place.far);
     let mut inodes: HashSet<u32> = records.map(|record| record.inode).collect();
-    inodes.remove(&0); // held by nobody: not accepted yet
+    inodes.remove(&0); // no process holds it: not accepted yet
     Ok(inodes)
 }

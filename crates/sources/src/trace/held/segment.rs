@@ -1,4 +1,4 @@
-//! Probe segments within a connection, and the parsing of the target's segments.
+//! Probe segments within a connection, and parsing of the target's segments.
 
 use core::time::Duration;
 
@@ -10,39 +10,39 @@ use crate::trace::distance::hops_of;
 use crate::trace::header;
 use crate::trace::packet::{long, recall, word};
 
-/// Control bits, with their values in the header.
+/// Control bits of the TCP header.
 const SYN: u8 = TcpFlags::SYN.0;
 const RST: u8 = TcpFlags::RST.0;
 const ACK: u8 = TcpFlags::ACK.0;
 const FIN: u8 = TcpFlags::FIN.0;
 /// Kind and length of the timestamps option (RFC 7323 §3.2).
 const TIMESTAMPS: (u8, usize) = (8, 10);
-/// Number of values that one octet can hold.
+/// Number of different values of a byte.
 const OCTETS: u32 = 256;
 
-/// The contents of the SYN/ACK of a connection.
+/// The values in the SYN/ACK of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Handshake {
-    /// First sequence number available to us.
+    /// Sequence number of this end's first byte.
     next: u32,
-    /// Acknowledgement number in our segments.
+    /// Acknowledgement number of the probes.
     acknowledged: u32,
-    /// The target's timestamp and our timestamp that it echoed; `None` if the target does not use
-    /// the option.
+    /// The target's timestamp, and this end's timestamp that it echoed; `None` if the target does
+    /// not use timestamps.
     stamps: Option<(u32, u32)>,
-    /// Maximum likely distance of the target, in hops.
+    /// Maximum likely distance of the target in hops.
     pub(super) hops: u8,
 }
 
 /// The contents of a segment from the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said {
-    /// True for a reset in answer to one of our segments. A reset that the target sends without
-    /// such a segment also acknowledges something (RFC 9293 §3.10.7.1, §3.10.5).
+    /// True for an RST that answers one of lagtrace's segments. It has no ACK flag (RFC 9293
+    /// §3.10.7.1). An RST that the target sends for another reason has this flag (§3.10.5).
     pub(super) is_reset: bool,
-    /// True for an acknowledgement that contains nothing else.
+    /// True for an ACK without data and without other flags.
     pub(super) is_pure: bool,
-    /// Our timestamp that the segment echoes.
+    /// The timestamp of this end that the segment echoes.
     pub(super) echo: Option<u32>,
 }
 
@@ -61,16 +61,16 @@ impl Handshake {
         })
     }
 
-    /// Returns the timestamp for a segment sent `after` our SYN. It is not later than the kernel's
-    /// timestamps, which count milliseconds.
+    /// Returns the timestamp for a segment sent `after` the SYN. It is not later than the kernel's
+    /// own timestamps, which count milliseconds.
     pub(super) fn own_stamp(&self, after: Duration) -> u32 {
         let first = self.stamps.map_or(0, |(_, echoed)| echoed);
         first.wrapping_add(after.as_millis() as u32)
     }
 }
 
-/// Returns a keep-alive: the octet before the first one, with the low bits of the probe's number as
-/// its value.
+/// Returns a keep-alive. Its byte precedes the first byte of data, and its value is the low bits of
+/// the probe's number.
 pub(super) fn keep_alive(ends: &Ends, its: &Handshake, stamp: u32, number: u32) -> Vec<u8> {
     let mut options = Vec::new();
     if let Some((theirs, _)) = its.stamps {
@@ -98,8 +98,8 @@ pub(super) fn header(number: u32, ttl: u8, tos: u8) -> Ipv4Header {
     }
 }
 
-/// Returns the probe that is quoted, identified by the header's identification, or by the octet,
-/// which ICMPv6 errors also contain.
+/// Returns the probe that is quoted. In IPv4, the identification in the header identifies it. In
+/// IPv6, it is the byte of data, which ICMPv6 errors quote too.
 pub(super) fn quoted(ends: &Ends, quoted: &[u8], last: u32) -> Option<u32> {
     let segment = quoted.get(shown(ends, quoted)?..)?;
     let is_ours =
@@ -113,7 +113,7 @@ pub(super) fn quoted(ends: &Ends, quoted: &[u8], last: u32) -> Option<u32> {
     }
 }
 
-/// Parses a segment from the target in the copy that a raw socket received.
+/// Parses a segment from the target. `bytes` is the copy that a raw socket received.
 pub(super) fn read(ends: &Ends, bytes: &[u8]) -> Option<Said> {
     let at = shown(ends, bytes)?;
     let segment = bytes.get(at..)?;
@@ -136,10 +136,10 @@ fn data_at(segment: &[u8]) -> Option<usize> {
     (at >= TCP_HEADER).then_some(at)
 }
 
-/// Returns the value and the echo in the timestamps option.
+/// Returns TSval and TSecr of the timestamps option.
 fn stamps(segment: &[u8]) -> Option<(u32, u32)> {
     let mut options = segment.get(TCP_HEADER..data_at(segment)?)?;
-    // At most 40 bytes, and each turn consumes at least one.
+    // The loop ends: there are at most 40 bytes, and each iteration consumes at least one.
     loop {
         let (length, kind) = match options.first()? {
             0 => return None,
@@ -201,7 +201,7 @@ mod tests {
                 assert_eq!(long(segment, 4), Some(999), "acknowledged before");
                 assert_eq!((segment.len(), segment[13]), (33, ACK));
                 assert_eq!(fold(sum(segment) + ends.pseudo(TCP, segment.len())), 0xffff);
-                // IPv4 routers may quote eight bytes behind the header.
+                // IPv4 routers may quote only eight bytes after the IP header.
                 let quote = if is_v4 { 28 } else { packet.len() };
                 assert_eq!(quoted(&ends, &packet[..quote], number + 9), Some(number));
                 assert_eq!(quoted(&turned(&ends), &packet, number + 9), None);
@@ -214,7 +214,7 @@ mod tests {
         let ends = ends(false, 80);
         let its = turned(&ends);
         let mut segment = keep_alive(&its, &HANDSHAKE, 1_250, 0);
-        // Data that it sends of its own accord is no answer.
+        // Data that the target sends by itself is not an answer.
         assert_eq!(read(&ends, &segment).map(|said| said.is_pure), Some(false));
         segment.pop();
         let said = read(&ends, &segment).expect("it is ours");

@@ -1,15 +1,15 @@
-//! Waits that the server's kernel attributes differently from the packets.
+//! Tests of waits that the server's kernel attributes differently from the packets.
 
 use super::*;
 use crate::exchange::wait::Owner;
 
-/// The time for which a part is held until the client's delayed acknowledgement reaches the server.
+/// The time in µs for which Nagle's algorithm holds a part, until the client's delayed ACK arrives.
 const HELD: i64 = DELAYED + 2 * WAY;
-/// A busy host is this late to send what an acknowledgement releases: by the packets alone it is
-/// the program's pause.
+/// The delay in µs with which a busy host sends data that an ACK released. By the packets alone, it
+/// looks like a pause of the program.
 const LATE: i64 = 9_000;
 
-/// Sends a response in two small parts, the second `late` after the acknowledgement that releases
+/// Sends a response in two small parts. The second part is sent `late` after the ACK that releases
 /// it.
 fn in_two(wire: &mut Wire, begin: i64, late: i64) {
     let first = begin + 2 * WAY + 700;
@@ -21,8 +21,8 @@ fn in_two(wire: &mut Wire, begin: i64, late: i64) {
     wire.add(last + 900, true, ACK, 0);
 }
 
-/// Returns the report, and the exchanges as they are listed, for exchanges of this shape; `turn`
-/// returns the turn of each by its number and arrival.
+/// Returns the report and the listed exchanges, for exchanges that `shape` makes. `turn` makes the
+/// turn of each exchange from its number and arrival.
 fn seen(
     shape: impl Fn(&mut Wire, i64),
     turn: impl Fn(i64, i64) -> Option<RequestSpan>,
@@ -31,7 +31,7 @@ fn seen(
     seen_of(vec![(TargetId::Subject, server)], shape, turn)
 }
 
-/// Returns the report and the exchanges of these targets; without targets, as `watch` sees them.
+/// Returns the report and the exchanges with these targets; without targets, as for `watch`.
 fn seen_of(
     targets: Vec<(TargetId, Endpoint)>,
     shape: impl Fn(&mut Wire, i64),
@@ -90,7 +90,7 @@ fn response(length: usize) -> Vec<u8> {
     (head(body) + &"b".repeat(body)).into_bytes()
 }
 
-/// Returns an exchange's wait of a kind, in µs.
+/// Returns the total time of an exchange's waits of one kind and owner, in µs.
 fn micros(exchange: &Exchange, kind: WaitKind, owner: Owner) -> i64 {
     let waits = exchange.waits.iter();
     let meant = waits.filter(|wait| (wait.kind, wait.owner) == (kind, owner));
@@ -142,7 +142,7 @@ fn a_pause_that_the_kernel_timed_as_held_is_a_hold() {
     }
 }
 
-/// A watched service has no target, but is joined and renamed like a target.
+/// A watched service is not a target, but its waits are joined and renamed like those of a target.
 #[test]
 fn what_is_watched_is_renamed_too() {
     let late = |wire: &mut Wire, begin| in_two(wire, begin, LATE);
@@ -156,7 +156,7 @@ fn what_is_watched_is_renamed_too() {
     assert_eq!(joined, EXCHANGES as u64);
 }
 
-/// A near miss: each turn is reported after its exchange has closed.
+/// A near miss: each turn arrives after its exchange has closed.
 #[test]
 fn what_is_told_too_late_renames_nothing() {
     let late = |wire: &mut Wire, begin| in_two(wire, begin, LATE);
@@ -167,8 +167,8 @@ fn what_is_told_too_late_renames_nothing() {
     assert!(micros(&list[5], WaitKind::ServerPause, Owner::Server) > HELD);
 }
 
-/// An exchange shown by the kernel begins when its network stack took the request up; if that was
-/// late, the time since the driver got the request is not part of the exchange.
+/// An exchange seen by the kernel begins when its network stack takes the request up. If the stack
+/// was late, the time since the driver received the request is not part of the exchange.
 #[test]
 fn a_request_that_was_taken_up_late_is_joined_by_then() {
     const WAITED: u64 = 5_000;
@@ -187,7 +187,7 @@ fn a_request_that_was_taken_up_late_is_joined_by_then() {
     }
 }
 
-/// Turns of exchanges that are never seen do not keep later ones from being joined.
+/// Turns whose exchanges are never seen do not prevent later ones from being joined.
 #[test]
 fn turns_without_an_exchange_take_no_room_for_ever() {
     let mut waiting = Waiting::default();
@@ -200,7 +200,7 @@ fn turns_without_an_exchange_take_no_room_for_ever() {
     assert!(waiting.take_turn_within(&exchange(40_000)).is_some());
 }
 
-/// The program wrote late; its data was then held for the remainder of the pause.
+/// The program wrote late, and Nagle's algorithm then held its data for the remainder of the pause.
 #[test]
 fn a_pause_that_was_held_in_part_is_cut_in_two() {
     let late = |wire: &mut Wire, begin| in_two(wire, begin, LATE);
@@ -222,7 +222,7 @@ fn a_pause_that_was_held_in_part_is_cut_in_two() {
     assert!((paused - (HELD + LATE - 20_000)).abs() < 1_000, "{paused}");
 }
 
-/// A part that follows the acknowledgement by coincidence was written only then.
+/// The program wrote the part late, and it follows the ACK by coincidence.
 #[test]
 fn a_hold_that_the_program_wrote_late_is_a_pause() {
     let at_once = |wire: &mut Wire, begin| in_two(wire, begin, 5);
@@ -256,7 +256,7 @@ fn a_hold_that_the_kernel_does_not_explain_keeps_its_name() {
     assert!(micros(&list[0], WaitKind::ResponseHeld, Owner::Server) > DELAYED);
 }
 
-/// A near miss: the hold in the kernel is longer than the packets allow.
+/// A near miss: the kernel's hold is longer than the packets allow.
 #[test]
 fn a_turn_that_does_not_fit_renames_nothing() {
     let late = |wire: &mut Wire, begin| in_two(wire, begin, LATE);
@@ -310,11 +310,12 @@ fn what_only_some_were_joined_to_is_said_with_its_size() {
     );
     let causes = causes(&report);
     assert!(causes.contains(&Id::NagleDelayedAck), "{causes:?}");
-    // The others look like these: no pause of the program is reported for them.
+    // The exchanges without a turn look like those with one, so no pause of the program is reported
+    // for them.
     assert!(!causes.contains(&Id::ServerPause), "{causes:?}");
 }
 
-/// The request reached the host late, and its response was late after the host as well.
+/// The request reached the host late, and the response was also delayed after it left the host.
 #[test]
 fn what_lies_beyond_the_host_is_the_paths() {
     let think = |wire: &mut Wire, begin| wire.exchange(begin, 40_000, false);
@@ -343,7 +344,7 @@ fn what_lies_beyond_the_host_is_the_paths() {
     );
 }
 
-/// A near miss: the host had the request at a different time than the packets show.
+/// A near miss: the host had the request at another time than the packets show.
 #[test]
 fn what_the_host_took_at_another_time_stays() {
     let mut exchange = exchange(40_000);
@@ -353,7 +354,7 @@ fn what_the_host_took_at_another_time_stays() {
     assert_eq!(exchange.waits, before);
 }
 
-/// The waits add up to the exchange, whatever timestamps its kernel gives.
+/// The waits add up to the exchange, whatever timestamps the kernel gives.
 #[test]
 fn no_turn_breaks_the_tiling() {
     let stamps = [-9_000, 0, 3_999, 4_700, 24_000, 44_001, 61_000];

@@ -1,4 +1,4 @@
-//! The levers of a fix: a socket option, a line of configuration.
+//! The levers of a fix: the socket options and the lines of configuration that it changes.
 
 use core::fmt;
 
@@ -9,13 +9,13 @@ use crate::exchange::wait::Owner;
 use crate::registry::SocketOption;
 use crate::report::{EvidenceKind, Finding, Report, Setting, SocketGroup, Tally};
 
-/// Minimum share of the samples that must show an option for it to be in force; not all, because a
-/// server may set the option only after a connection's first response.
+/// Minimum share of the samples that must show an option for it to be in force. It is less than 1,
+/// because a server may set the option only after a connection's first response.
 const IN_FORCE: f64 = 0.9;
 /// Maximum share of the samples that may show an option that is not in force.
 const NOT_IN_FORCE: f64 = 0.1;
 
-/// A value that a fix changes, in both runs.
+/// A value that a fix changes, as read in both runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lever {
     /// The place where the value was read.
@@ -26,8 +26,8 @@ pub struct Lever {
     pub before: String,
     /// The value read after.
     pub after: String,
-    /// True if the value was changed: for sockets, from off to on, or from on to off for an option
-    /// that does harm.
+    /// True if the value was changed. Sockets must change from off to on, or from on to off if the
+    /// option is harmful.
     pub has_changed: bool,
 }
 
@@ -51,7 +51,7 @@ pub enum LeverPlace {
     Configuration,
 }
 
-/// Returns the values in both reports of the levers of `finding`'s fix.
+/// Returns the values in both reports that the fix of `finding` changes.
 pub(super) fn read(finding: &Finding, before: &Report, after: &Report) -> Vec<Lever> {
     let is_own = finding.culprit == Owner::Client;
     let sockets = finding
@@ -121,7 +121,7 @@ fn share(tally: Tally) -> f64 {
     tally.count as f64 / tally.of.max(1) as f64
 }
 
-/// Returns true if a finding is based on a setting or its fix names the setting.
+/// Returns true if a finding is based on a setting, or if its fix names the setting.
 fn is_named(setting: &Setting, finding: &Finding) -> bool {
     let is_evidence = setting.set_at.is_some()
         && finding.evidence.iter().any(|evidence| {

@@ -41,7 +41,8 @@ pub(super) fn write(page: &mut Page, confusion: &[Confused]) {
         .collect();
     page.heading("First finding, by expected cause");
     let label = rows.iter().map(|row| length(&name(*row))).max();
-    // Less the indent, the gaps, and the rows' letters and names.
+    // The room for the columns: the width without the indent, the gaps, and the letters and names
+    // of the rows.
     let room = page
         .width()
         .saturating_sub(2 + 2 + 2 + label.unwrap_or_default());
@@ -120,7 +121,8 @@ fn table(
 fn number(count: usize, (kind, expected): Row<'_>, found: Option<&str>) -> Cell {
     let is_right = match kind {
         Kind::Known => found == expected,
-        // A visible effect may be named: the list of wrong diagnoses has those that are untrue.
+        // A finding may correctly name the visible effect of a hidden fault. Untrue findings are in
+        // the list of wrong diagnoses.
         Kind::Hidden if found.is_some() => return plain_or_dot(count),
         Kind::Hidden | Kind::Healthy => found.is_none(),
     };

@@ -33,7 +33,7 @@ enum Place {
     Header,
     /// Within a member's deflated data.
     Data,
-    /// Within damaged data, after everything before the damage was returned.
+    /// At damaged data, after all data before the damage was returned.
     Broken,
     /// At a member's trailer, which holds checksum and length.
     Trailer,
@@ -96,7 +96,7 @@ impl Members {
             let status = self.inflate.decompress(from, to, FlushDecompress::None);
             let consumed = self.inflate.total_in() - consumed;
             let produced = self.inflate.total_out() - produced;
-            // No value is cut: both are lengths of parts of slices.
+            // These casts lose nothing: both numbers are lengths of slices.
             let (consumed, produced) = (consumed as usize, produced as usize);
             self.input.consume(consumed);
             self.crc.update(to.get(..produced).unwrap_or_default());
@@ -121,7 +121,7 @@ impl Members {
         Ok(())
     }
 
-    /// Checks for another member, possibly after zero padding as on tapes.
+    /// Checks for another member, which may follow zero padding (as on tapes).
     fn seek_member(&mut self) -> io::Result<()> {
         match self.input.fill_buf()? {
             [] => self.place = Place::End,

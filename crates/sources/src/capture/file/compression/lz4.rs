@@ -12,12 +12,12 @@ const FORMAT: &str = "lz4";
 pub(super) struct Frames {
     /// The decoder; `None` once everything was read.
     decoder: Option<FrameDecoder<Watched>>,
-    /// True if part of the current frame was read. Only the first frame is known to exist before it
-    /// is tried.
+    /// True if a frame has begun and not ended. The first frame is known to exist; whether another
+    /// one follows is unknown until some of it is read.
     is_within: bool,
 }
 
-/// An input that records that its end was reached. This is needed because the decoder takes an end
+/// An input that records whether its end was reached. The decoder itself mistakes an end of input
 /// between two blocks for the end of the frame.
 struct Watched {
     input: Whole,
@@ -46,7 +46,8 @@ impl Read for Frames {
             if is_over && self.is_within {
                 return Err(Fault::Cut(FORMAT).into());
             }
-            // The frame ended: the next one may have blocks of another size.
+            // The frame has ended. The next frame may have another block size, so it needs a new
+            // decoder.
             let input = self.decoder.take().map(FrameDecoder::into_inner);
             self.decoder = input.filter(|_| !is_over).map(FrameDecoder::new);
             self.is_within = false;
@@ -59,7 +60,7 @@ impl Read for Watched {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.input.read(to) {
-                // An interruption would make the decoder lose its place.
+                // The decoder would lose its position if an interruption reached it.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(0) if !to.is_empty() => {
                     self.is_over = true;
@@ -74,7 +75,7 @@ impl Read for Watched {
 fn fault(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => Fault::Cut(FORMAT).into(),
-        // An error of the decoder; any other is the system's.
+        // An error of the decoder; all others come from the operating system.
         _ if error
             .get_ref()
             .is_some_and(|inner| inner.is::<lz4_flex::frame::Error>()) =>

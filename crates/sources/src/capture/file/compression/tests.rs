@@ -60,7 +60,7 @@ fn read_from(input: impl Read + Send + 'static) -> (Vec<u8>, Option<String>) {
     }
 }
 
-/// A reader that returns one byte at a time and is interrupted before each.
+/// A reader that returns one byte at a time, with an interruption before each byte.
 struct Drop(io::Cursor<Vec<u8>>, bool);
 
 impl Read for Drop {
@@ -112,7 +112,7 @@ fn interrupted_and_short_reads_change_nothing() {
 #[test]
 fn a_cut_stream_gives_all_blocks_before_the_cut_and_says_so() {
     let plain = plain();
-    // A block of each format is lost at most.
+    // Block size of each format in bytes. At most one block is lost.
     let blocks = [
         ("gzip", 400),
         ("zstd", 128 * 1024),
@@ -203,7 +203,7 @@ fn frames_of_different_blocks_and_skippable_ones_are_read() {
     let small = encoder.finish().expect("memory takes all");
     let (out, said) = read(&[lz4(&plain), small].concat());
     assert_eq!((out.len(), said), (2 * plain.len(), None));
-    // As parallel zstd begins each frame.
+    // Parallel zstd begins each frame with such a skippable frame.
     let skippable = b"\x50\x2a\x4d\x18\x03\0\0\0abc";
     assert_eq!(
         read(&[skippable, &zstd(&plain)[..]].concat()),

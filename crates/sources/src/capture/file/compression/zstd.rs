@@ -8,18 +8,18 @@ use super::{Fault, Whole};
 
 const FORMAT: &str = "zstd";
 
-/// Number of bytes of a frame that the decoder needs before it can report how many it needs next.
+/// Number of bytes of a frame that the decoder needs before it can report how many more it needs.
 const HEADER: usize = 5;
 
 /// Reads all frames of an input as one.
 ///
-/// The library allows windows of up to 128 MiB, the largest that are decoded
-/// without an explicit option (`ZSTD_WINDOWLOG_LIMIT_DEFAULT`).
+/// The library accepts windows of up to 128 MiB, the maximum that it decodes without an explicit
+/// option (`ZSTD_WINDOWLOG_LIMIT_DEFAULT`).
 pub(super) struct Frames {
     input: Whole,
     decoder: Decoder<'static>,
-    /// Number of bytes that the decoder asks for next. They end at the end of the current block, so
-    /// that no data is lost from the blocks before a damaged one.
+    /// Number of bytes to give to the decoder next. They end with the current block, so that data
+    /// from blocks before damage is not lost.
     wanted: usize,
     /// True if a frame was begun and has not ended.
     is_within: bool,

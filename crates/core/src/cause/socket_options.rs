@@ -1,0 +1,347 @@
+//! Options of sockets that explain findings: the traced system calls that set them, and the state
+//! of listeners.
+//!
+//! A call is compared with the finding: TCP_NODELAY that was set before the first data contradicts
+//! Nagle's algorithm, one that was never set is part of the mechanism.
+
+mod listener;
+
+use super::evidence::{fix, human, median};
+use super::settings::names;
+use super::{Case, Conclusion, Id, evidence};
+use crate::exchange::Side;
+use crate::exchange::wait::Owner;
+use crate::facts::{SocketOption, Use};
+use crate::observed::tcp::TCP_RTO_MIN;
+use crate::report::{Evidence, EvidenceKind, Finding, Fix, Says, Verdict, Witness, counted};
+
+/// Minimum share of the connections for a statement about all of them.
+const MOST: f64 = 0.9;
+/// Maximum number of exchanges on a connection that can be held if the program sets TCP_NODELAY
+/// late: nginx sets it after the first response.
+const AT_FIRST: u64 = 2;
+
+/// What the calls say about a finding.
+struct Statement {
+    text: String,
+    says: Says,
+    /// True if the calls show a part of the mechanism.
+    shows_mechanism: bool,
+    /// Number of connections or listeners.
+    count: u64,
+    advice: Advice,
+}
+
+/// The effect of a statement on the finding's general advice.
+enum Advice {
+    Keep,
+    /// Removes the advice that names this option: the calls show that it would change nothing.
+    Drop(&'static str),
+    /// Replaces the advice that names the option.
+    Replace(&'static str, String, String),
+}
+
+/// Adds what the traced calls say on a finding.
+pub(super) fn explained(conclusion: Conclusion, case: &Case<'_>) -> Conclusion {
+    let Conclusion::Finding(mut finding) = conclusion else {
+        return conclusion;
+    };
+    if let Some(statement) = statement(&finding, case) {
+        match statement.says {
+            Says::Contradicts => statement.contradict(&mut finding),
+            _ => statement.support(&mut finding),
+        }
+    }
+    Conclusion::Finding(finding)
+}
+
+/// Returns true if calls show that the end has TCP_NODELAY before its first data.
+pub(super) fn has_nodelay(case: &Case<'_>, side: Side) -> bool {
+    let of = case
+        .facts
+        .calls
+        .uses(case.endpoint, side, SocketOption::NoDelay);
+    of.is_some_and(|of| is_most(of.in_time(), &of))
+}
+
+fn statement(finding: &Finding, case: &Case<'_>) -> Option<Statement> {
+    let side = match finding.culprit {
+        Owner::Server => Side::Server,
+        Owner::Client => Side::Client,
+        _ => return None,
+    };
+    let uses = |option| {
+        let of = case.facts.calls.uses(case.endpoint, side, option)?;
+        Some((option, of))
+    };
+    let listening = || case.facts.calls.listener(case.endpoint);
+    match finding.cause {
+        Id::NagleDelayedAck | Id::NagleDelayedAckRequest | Id::NagleRoundTrip => {
+            let affected = finding.affected.exchanges;
+            Some(no_delay(&uses(SocketOption::NoDelay)?.1, side, affected))
+        }
+        Id::CorkHold => Some(cork(&uses(SocketOption::Cork)?.1)),
+        Id::SendBuffer => Some(buffer(&uses(SocketOption::SendBuffer)?, true)),
+        Id::ReceiveWindow => {
+            let clamp = uses(SocketOption::WindowClamp)?;
+            let is_clamped = is_most(clamp.1.set(), &clamp.1);
+            let buffered = uses(SocketOption::ReceiveBuffer)?;
+            Some(buffer(if is_clamped { &clamp } else { &buffered }, true))
+        }
+        Id::ZeroWindow => Some(buffer(&uses(SocketOption::ReceiveBuffer)?, false)),
+        Id::Pacing => pacing(&uses(SocketOption::PacingRate)?.1),
+        Id::ConnectionClosed => linger(&uses(SocketOption::Linger)?.1),
+        Id::AcceptQueueOverflow => listener::backlog(case),
+        Id::DeferAccept => listener::deferred(listening()?),
+        Id::FastOpenBlackHole => listener::fastopen(listening()?),
+        _ => None,
+    }
+}
+
+fn is_most(part: u64, of: &Use) -> bool {
+    part as f64 >= of.connections as f64 * MOST
+}
+
+fn connections(of: &Use) -> String {
+    counted(of.connections, "connection", "connections")
+}
+
+/// Returns the connections with the option, out of all.
+fn with_it(of: &Use) -> String {
+    let all = connections(of);
+    match of.set() {
+        set if set == of.connections => format!("all of {all}"),
+        set => format!("{set} of {all}"),
+    }
+}
+
+/// Returns the verb for the call that opened the connections.
+fn opened(side: Side) -> &'static str {
+    match side {
+        Side::Server => "accepted",
+        Side::Client => "opened",
+    }
+}
+
+/// Returns the statement on Nagle's algorithm, to which `affected` exchanges are attributed.
+fn no_delay(of: &Use, side: Side, affected: u64) -> Statement {
+    let (program, opened, all) = (&of.program, opened(side), connections(of));
+    let head = format!("{program} {opened} {all}");
+    if is_most(of.in_time(), of) {
+        let how = match of.early {
+            0 => "inherited from the listener".to_owned(),
+            _ => format!(
+                "set {} (median) after the connection began",
+                median(&of.after)
+            ),
+        };
+        let text = format!("{head} with TCP_NODELAY, {how}, before its first data");
+        return Statement::against(text, of.connections);
+    }
+    if is_most(of.set(), of) && affected > of.connections * AT_FIRST {
+        let text = format!(
+            "{head} and set TCP_NODELAY {} (median) after the connection began, so that later \
+             requests cannot be held",
+            median(&of.after),
+        );
+        return Statement::against(text, of.connections);
+    }
+    if of.late * 2 > of.connections {
+        late(of, &head)
+    } else {
+        never(of, &head)
+    }
+}
+
+fn late(of: &Use, head: &str) -> Statement {
+    let text = format!(
+        "{head} and set TCP_NODELAY on {} of them only after it had sent data, {} (median) after \
+         the connection began",
+        of.late,
+        median(&of.after),
+    );
+    let change = "set TCP_NODELAY before the first write to each connection".to_owned();
+    let advice = Advice::Replace("TCP_NODELAY", of.program.to_string(), change);
+    Statement::fitting(text, of.connections, advice)
+}
+
+fn never(of: &Use, head: &str) -> Statement {
+    let set = match of.set() {
+        0 => "none".to_owned(),
+        set => set.to_string(),
+    };
+    let cleared = match of.cleared {
+        0 => String::new(),
+        count => format!(", and switched it off on {count}"),
+    };
+    let text = format!("{head} and set TCP_NODELAY on {set} of them{cleared}");
+    Statement {
+        shows_mechanism: is_most(of.connections - of.set(), of),
+        ..Statement::fitting(text, of.connections, Advice::Keep)
+    }
+}
+
+fn cork(of: &Use) -> Statement {
+    let (program, all) = (&of.program, connections(of));
+    let longest = of.longest_on.unwrap_or_default();
+    let left = of.set().saturating_sub(of.cleared);
+    if of.set() == 0 {
+        let text = format!(
+            "{program} accepted {all} and set TCP_CORK on none of them: MSG_MORE or SPLICE_F_MORE \
+             holds the data"
+        );
+        return Statement::fitting(text, of.connections, Advice::Drop("TCP_CORK"));
+    }
+    if left * 2 < of.set() && longest < TCP_RTO_MIN {
+        let text = format!(
+            "{program} removes TCP_CORK after {} at most: MSG_MORE or SPLICE_F_MORE holds the data",
+            human(longest),
+        );
+        return Statement::fitting(text, of.connections, Advice::Drop("TCP_CORK"));
+    }
+    let until = match left {
+        0 => format!("removed it {} later at the latest", human(longest)),
+        left if left == of.set() => "never removed it".to_owned(),
+        left => format!("never removed it on {left}"),
+    };
+    let text = format!("{program} set TCP_CORK on {} and {until}", with_it(of));
+    let change = "remove TCP_CORK as soon as the response is complete".to_owned();
+    let advice = Advice::Replace("TCP_CORK", program.to_string(), change);
+    Statement {
+        shows_mechanism: is_most(of.set(), of),
+        ..Statement::fitting(text, of.connections, advice)
+    }
+}
+
+/// Returns the statement on a buffer or window that a program limits. `is_all` is true if the limit
+/// alone explains the finding.
+fn buffer((option, of): &(SocketOption, Use), is_all: bool) -> Statement {
+    let (program, all, name) = (&of.program, connections(of), option.name());
+    if of.set() == 0 {
+        let text = format!("{program} set {name} on none of {all}: the kernel tunes the size");
+        return Statement::fitting(text, of.connections, Advice::Drop(name));
+    }
+    let text = match of.value {
+        Some(size) => format!(
+            "{program} set {name} to {size} bytes on {}: the kernel no longer tunes it",
+            with_it(of),
+        ),
+        None => format!(
+            "{} of {all} that {program} accepted inherited {name} from the listener: the kernel \
+             no longer tunes it",
+            of.inherited,
+        ),
+    };
+    let change = format!("do not set {name}: the kernel then tunes the size");
+    let advice = Advice::Replace(name, program.to_string(), change);
+    Statement {
+        shows_mechanism: is_all && is_most(of.set(), of),
+        ..Statement::fitting(text, of.connections, advice)
+    }
+}
+
+fn pacing(of: &Use) -> Option<Statement> {
+    let rate = of.value.filter(|_| is_most(of.set(), of))?;
+    let program = &of.program;
+    let text = format!(
+        "{program} set SO_MAX_PACING_RATE to {rate} bytes per second on {}",
+        with_it(of),
+    );
+    let change = "raise or remove SO_MAX_PACING_RATE".to_owned();
+    let advice = Advice::Replace("SO_MAX_PACING_RATE", program.to_string(), change);
+    Some(Statement {
+        shows_mechanism: true,
+        ..Statement::fitting(text, of.connections, advice)
+    })
+}
+
+fn linger(of: &Use) -> Option<Statement> {
+    let program = &of.program;
+    let text = format!(
+        "{program} set SO_LINGER with a timeout of 0 on {}: its close() resets the connection and \
+         discards unsent data",
+        with_it(of),
+    );
+    let change = "do not set SO_LINGER with a timeout of 0".to_owned();
+    let advice = Advice::Replace("SO_LINGER", program.to_string(), change);
+    is_most(of.set(), of).then(|| Statement::fitting(text, of.connections, advice))
+}
+
+impl Statement {
+    /// Returns a statement on a circumstance that fits.
+    fn fitting(text: String, count: u64, advice: Advice) -> Self {
+        Self {
+            text,
+            says: Says::Supports,
+            shows_mechanism: false,
+            count,
+            advice,
+        }
+    }
+
+    /// Returns a statement that contradicts the finding.
+    fn against(text: String, count: u64) -> Self {
+        Self {
+            says: Says::Contradicts,
+            ..Self::fitting(text, count, Advice::Keep)
+        }
+    }
+
+    fn support(self, finding: &mut Finding) {
+        let kind = EvidenceKind::ForeignSocket;
+        let piece = if self.shows_mechanism {
+            Evidence::mechanism(kind, self.text)
+        } else {
+            Evidence::circumstance(kind, self.text)
+        };
+        finding.evidence.push(piece.count(self.count));
+        // Two kinds of evidence that show the mechanism prove a cause that was certain before.
+        if finding.verdict == Verdict::Strong
+            && evidence::judge(&finding.evidence, 0, true) == Verdict::Proven
+        {
+            finding.verdict = Verdict::Proven;
+        }
+        self.advice.apply(finding);
+    }
+
+    /// Removes the finding's certainty.
+    fn contradict(self, finding: &mut Finding) {
+        finding.verdict = Verdict::Possible;
+        finding.witnesses.push(Witness {
+            kind: EvidenceKind::ForeignSocket,
+            says: Says::Contradicts,
+        });
+        finding.overturned_by += &format!("; {}, which contradicts it", self.text);
+    }
+}
+
+impl Advice {
+    fn apply(self, finding: &mut Finding) {
+        // The line of a configuration file is better advice than the call that follows from it.
+        let is_configured = finding
+            .evidence
+            .iter()
+            .any(|piece| piece.kind == EvidenceKind::Configuration);
+        match self {
+            Self::Keep => {}
+            Self::Drop(option) => {
+                let is_other = |fix: &Fix| !names(&fix.change, option);
+                if finding.fix.iter().any(is_other) {
+                    finding.fix.retain(is_other);
+                }
+            }
+            Self::Replace(..) if is_configured => {}
+            Self::Replace(option, place, change) => {
+                let change = fix(place, change);
+                let mut general = finding.fix.iter_mut();
+                match general.find(|fix| names(&fix.change, option)) {
+                    Some(general) => *general = change,
+                    None => finding.fix.insert(0, change),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Listeners: the length of the accept queue, TCP_DEFER_ACCEPT and TCP_FASTOPEN.
+
+use super::{Advice, Statement};
+use crate::cause::Case;
+use crate::facts::Listening;
+use crate::observed::event::ListenerSample;
+
+/// The reason for the length of an accept queue, and the change that makes the queue longer.
+struct Limit {
+    reason: String,
+    place: String,
+    change: String,
+}
+
+/// Returns the statement on the length of the accept queue: the program limits it, or
+/// `net.core.somaxconn` does.
+pub(super) fn backlog(case: &Case<'_>) -> Option<Statement> {
+    let listening = case.facts.calls.listener(case.endpoint);
+    let fullest = samples(case).max_by_key(|sample| sample.queued);
+    let accepted = listening.and_then(|listening| listening.accepted);
+    let room = fullest
+        .map(|sample| sample.limit)
+        .or_else(|| accepted.map(|accepted| accepted.backlog))?;
+    let limit = limit(case, listening, room)?;
+    let full = fullest.filter(|sample| sample.queued >= sample.limit);
+    let seen = match full {
+        Some(sample) => format!(
+            "{} connections waited in the accept queue, which",
+            sample.queued
+        ),
+        None => "the accept queue".to_owned(),
+    };
+    let text = format!("{seen} has room for {room}: {}", limit.reason);
+    let advice = Advice::Replace("somaxconn", limit.place, limit.change);
+    Some(Statement {
+        shows_mechanism: full.is_some(),
+        ..Statement::fitting(text, 1, advice)
+    })
+}
+
+/// Returns the samples of the service's listeners.
+fn samples<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a ListenerSample> {
+    let (port, samples) = (case.endpoint.port, case.facts.kernel.listeners.iter());
+    samples.filter(move |sample| sample.local.port == port)
+}
+
+fn limit(case: &Case<'_>, listening: Option<&Listening>, room: u32) -> Option<Limit> {
+    let somaxconn = samples(case).find_map(|sample| sample.somaxconn);
+    let asked = listening.and_then(|listening| listening.listened);
+    let program = program(case, listening);
+    if let Some((asked, _)) = asked.filter(|(asked, got)| asked > got) {
+        let reason =
+            format!("{program} asked listen() for {asked}, net.core.somaxconn allows no more");
+        return Some(by_kernel(
+            reason,
+            format!("raise net.core.somaxconn above {room}"),
+        ));
+    }
+    match somaxconn {
+        Some(most) if room >= most => {
+            let reason = format!("that is net.core.somaxconn ({most})");
+            let change = format!(
+                "raise net.core.somaxconn above {room}, and the backlog of {program} with it"
+            );
+            Some(by_kernel(reason, change))
+        }
+        Some(most) => {
+            let reason = format!(
+                "{program} asked listen() for no more, and net.core.somaxconn allows {most}"
+            );
+            Some(by_program(reason, program, room))
+        }
+        None => asked.map(|_| {
+            let reason = format!("{program} asked listen() for no more");
+            by_program(reason, program, room)
+        }),
+    }
+}
+
+/// Returns the name of the program that listens, with its process if that is known.
+fn program(case: &Case<'_>, listening: Option<&Listening>) -> String {
+    let known = case
+        .target
+        .and_then(|target| case.facts.server_program(target));
+    match listening {
+        Some(listening) => listening.program.to_string(),
+        None => known.unwrap_or("the program").to_owned(),
+    }
+}
+
+fn by_kernel(reason: String, change: String) -> Limit {
+    Limit {
+        reason,
+        place: "server".to_owned(),
+        change,
+    }
+}
+
+fn by_program(reason: String, program: String, room: u32) -> Limit {
+    Limit {
+        reason,
+        place: program,
+        change: format!("raise the backlog of listen() above {room}"),
+    }
+}
+
+/// Returns the statement on TCP_DEFER_ACCEPT.
+pub(super) fn deferred(listening: &Listening) -> Option<Statement> {
+    let accepted = listening.accepted?;
+    let program = &listening.program;
+    if !accepted.is_deferred {
+        let text = format!("the listener of {program} had no TCP_DEFER_ACCEPT when it accepted");
+        return Some(Statement::against(text, 1));
+    }
+    let text = format!("the listener of {program} had TCP_DEFER_ACCEPT when it accepted");
+    let change = "listen without TCP_DEFER_ACCEPT".to_owned();
+    let advice = Advice::Replace("TCP_DEFER_ACCEPT", program.to_string(), change);
+    Some(Statement {
+        shows_mechanism: true,
+        ..Statement::fitting(text, 1, advice)
+    })
+}
+
+/// Returns the statement on TCP_FASTOPEN.
+pub(super) fn fastopen(listening: &Listening) -> Option<Statement> {
+    let queue = listening.accepted.map(|accepted| accepted.fastopen)?;
+    let text = format!(
+        "the listener of {} has TCP_FASTOPEN with a queue of {queue}: it gives clients cookies for \
+         data in SYNs",
+        listening.program,
+    );
+    (queue > 0).then(|| Statement::fitting(text, 1, Advice::Keep))
+}

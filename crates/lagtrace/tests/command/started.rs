@@ -1,0 +1,199 @@
+//! Diagnoses of real servers whose options and calls name the line to change: Python's own server
+//! with and without TCP_NODELAY, and gunicorn with its workers on the command line.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use super::lab::until;
+use super::program::{findings, has_root, has_tool, lagtrace};
+
+/// A server that writes head and body apart, with or without TCP_NODELAY.
+const APART: &str = r#"
+import http.server, sys, time
+IS_PROMPT = sys.argv[2] == "nodelay"
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = IS_PROMPT
+    def do_GET(self):
+        body = b"x" * 569
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if IS_PROMPT:
+            time.sleep(0.044)
+        self.wfile.write(body)
+    def log_message(self, *_):
+        pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"#;
+
+/// An application that takes 50 ms, all of it asleep.
+const SLOW: &str = "
+import time
+def app(environ, start):
+    time.sleep(0.05)
+    start('200 OK', [('Content-Length', '2')])
+    return [b'ok']
+";
+
+/// The causes of busy workers: the second if the kernel saw the requests wait unread.
+const BUSY: [&str; 2] = ["worker-saturation", "socket-queue-dwell"];
+
+/// A server that ends when it is dropped.
+struct Started {
+    child: Child,
+    port: u16,
+    folder: tempfile::TempDir,
+}
+
+impl Started {
+    /// Starts the command that `command` returns for a folder and a port.
+    fn new(command: impl FnOnce(&Path, u16) -> Command) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let mut command = command(folder.path(), port);
+        let child = command.stderr(Stdio::null()).spawn().unwrap();
+        until("the server listens", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        Self {
+            child,
+            port,
+            folder,
+        }
+    }
+
+    fn python(manner: &str) -> Self {
+        Self::new(|folder, port| {
+            let script = folder.join("server.py");
+            fs::write(&script, APART).unwrap();
+            let mut command = Command::new("python3");
+            command.arg(script).arg(port.to_string()).arg(manner);
+            command
+        })
+    }
+
+    fn gunicorn(arguments: &[&str], file: &str) -> Self {
+        Self::new(|folder, port| {
+            fs::write(folder.join("slow.py"), SLOW).unwrap();
+            fs::write(folder.join("gunicorn.conf.py"), file).unwrap();
+            let mut command = Command::new("gunicorn");
+            command.current_dir(folder).args(arguments);
+            command.arg("-b").arg(format!("127.0.0.1:{port}"));
+            command.arg("slow:app");
+            command
+        })
+    }
+
+    fn diagnose(&self, options: &[&str]) -> Value {
+        let url = format!("http://127.0.0.1:{}/", self.port);
+        let arguments = ["diagnose", &url, "--format", "json"];
+        lagtrace(arguments.iter().chain(options)).json()
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // SIGTERM lets gunicorn end its workers.
+        let process = self.child.id().to_string();
+        Command::new("kill").arg(process).status().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Returns the first finding with one of these causes.
+fn found<'a>(report: &'a Value, causes: &[&str]) -> &'a Value {
+    let mut all = report["findings"].as_array().unwrap().iter();
+    let found = all.find(|finding| causes.iter().any(|cause| finding["cause"] == *cause));
+    found.unwrap_or_else(|| panic!("none of {causes:?}: {report:#}"))
+}
+
+/// Returns the texts of a finding's evidence of one kind.
+fn evidence<'a>(finding: &'a Value, kind: &str) -> Vec<&'a str> {
+    let all = finding["evidence"].as_array().unwrap();
+    let of = all.iter().filter(|piece| piece["kind"] == kind);
+    of.map(|piece| piece["text"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_server_that_never_sets_tcp_nodelay_is_named_with_its_process() {
+    const TEST: &str = "a_server_that_never_sets_tcp_nodelay_is_named_with_its_process";
+    if !has_root(TEST) || !has_tool(TEST, "python3") {
+        return;
+    }
+    let server = Started::python("nagle");
+    let report = server.diagnose(&["-c", "4", "-d", "2s"]);
+    let finding = found(&report, &["nagle-delayed-ack"]);
+    assert_eq!(finding["verdict"], "proven", "{finding:#}");
+    let told = evidence(finding, "foreign-socket").join("\n");
+    let program = format!("python3[{}] accepted", server.child.id());
+    assert!(
+        told.contains(&program) && told.contains("TCP_NODELAY on none of them"),
+        "{finding:#}"
+    );
+}
+
+#[test]
+fn a_pause_of_a_server_with_tcp_nodelay_is_no_delayed_ack() {
+    const TEST: &str = "a_pause_of_a_server_with_tcp_nodelay_is_no_delayed_ack";
+    if !has_root(TEST) || !has_tool(TEST, "python3") {
+        return;
+    }
+    let server = Started::python("nodelay");
+    let report = server.diagnose(&["-c", "4", "-d", "2s"]);
+    assert!(
+        !findings(&report).contains(&"nagle-delayed-ack"),
+        "{report:#}"
+    );
+}
+
+#[test]
+fn workers_are_named_by_the_command_line_or_the_file_that_sets_them() {
+    const TEST: &str = "workers_are_named_by_the_command_line_or_the_file_that_sets_them";
+    if !has_root(TEST) || !has_tool(TEST, "gunicorn") {
+        return;
+    }
+    let options = ["-c", "8", "-d", "6s"];
+    let threads = ["-k", "gthread", "--threads", "2"];
+    let server = Started::gunicorn(&threads, "");
+    let report = server.diagnose(&options);
+    let finding = found(&report, &BUSY);
+    let pid = server.child.id();
+    let place = format!("command line of pid {pid}");
+    assert!(
+        evidence(finding, "configuration")
+            .iter()
+            .any(|text| text.contains("gunicorn has `--threads 2`")),
+        "{finding:#}"
+    );
+    let mut fixes = finding["fix"].as_array().unwrap().iter();
+    assert!(fixes.any(|fix| fix["where"] == place), "{finding:#}");
+    drop(server);
+    let server = Started::gunicorn(&threads[..2], "threads = 2\n");
+    let report = server.diagnose(&options);
+    let finding = found(&report, &BUSY);
+    let file = server.folder.path().join("gunicorn.conf.py");
+    let place = format!("{}:1", file.display());
+    let mut fixes = finding["fix"].as_array().unwrap().iter();
+    assert!(fixes.any(|fix| fix["where"] == place), "{finding:#}");
+}
+
+#[test]
+fn workers_that_are_not_the_limit_are_not_accused() {
+    const TEST: &str = "workers_that_are_not_the_limit_are_not_accused";
+    if !has_root(TEST) || !has_tool(TEST, "gunicorn") {
+        return;
+    }
+    let server = Started::gunicorn(&["-k", "gthread", "--threads", "16"], "");
+    let report = server.diagnose(&["-c", "4", "-d", "2s"]);
+    let all = report["findings"].as_array().unwrap();
+    for finding in all {
+        assert!(evidence(finding, "configuration").is_empty(), "{finding:#}");
+    }
+}
