@@ -49,8 +49,8 @@
 #define TCP_NAGLE_OFF 1
 #define TCP_NAGLE_CORK 2
 
-/* Bits of sock.sk_userlocks: the program set the buffer's size, which is no
- * longer tuned. */
+/* Bits of sock.sk_userlocks: the program set the buffer's size, which the kernel
+ * no longer tunes. */
 #define SOCK_SNDBUF_LOCK 1
 #define SOCK_RCVBUF_LOCK 2
 
@@ -208,7 +208,7 @@ static __always_inline void note_socket(struct call_record *call, struct socket 
 		call->flags |= CALL_IS_CLIENT;
 }
 
-/* What an accepted socket has from its listener. */
+/* Returns the options that an accepted socket has from its listener. */
 static __always_inline __s64 inherited(struct sock *sk)
 {
 	__u8 nonagle = BPF_CORE_READ_BITFIELD_PROBED((struct tcp_sock *)sk, nonagle);
@@ -303,8 +303,8 @@ static __always_inline bool has_meant_port(const struct call_record *call)
 	return is_meant_port(call->local_port) || is_meant_port(call->remote_port);
 }
 
-/* What only TCP's sockets have: how much was sent before an option was set, and
- * of a listener what its connections get from it. */
+/* Adds what only TCP sockets have: the bytes that were sent before an option was
+ * set, and the settings of a listener. */
 static __always_inline void note_tcp(struct call_record *call, struct sock *sk)
 {
 	struct inet_connection_sock *icsk = (void *)sk;
@@ -376,7 +376,7 @@ static __always_inline void count(bool is_lost)
 	tally->lost += is_lost;
 }
 
-/* Turns the record from the listener to the socket that was accepted. */
+/* Replaces the listener in the record by the accepted socket. */
 static __always_inline void note_accepted(struct call_record *call)
 {
 	struct socket *socket = socket_of(call->result);
@@ -405,7 +405,7 @@ static __noinline int end(struct trace_event_raw_sys_exit *ctx)
 	call->left_at = bpf_ktime_get_ns();
 	call->result = result;
 	if (call->kind == CALL_ACCEPT) {
-		/* Nobody waited: there is nothing to tell. */
+		/* No connection was accepted: nothing is reported. */
 		if (result >= 0) {
 			note_accepted(call);
 			count(bpf_ringbuf_output(&records, call, sizeof(*call), BPF_RB_NO_WAKEUP) != 0);

@@ -47,8 +47,8 @@ enum call_kind {
 	CALL_ACCEPT = 6,
 };
 
-/* Bits of `after` of CALL_ACCEPT: what the accepted socket inherited from its
- * listener. */
+/* Bits of `after` of CALL_ACCEPT: the options that the accepted socket has from
+ * its listener. */
 #define INHERITED_NODELAY 1
 #define INHERITED_CORK 2
 #define INHERITED_SNDBUF 4

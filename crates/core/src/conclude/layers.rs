@@ -344,7 +344,7 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let failed = setups.unheard + overdue(evidence, ledger) + refused;
     if failed * MOST_FAILED > setups.count || (has_none && unanswered > 0) {
         let line = format!(
-            "of {} connection attempts, {unanswered} got no answer and {refused} were refused",
+            "{} connection attempts: {unanswered} unanswered, {refused} refused",
             setups.count
         );
         return layer("connection", LayerState::Suspected, line, SEEN);

@@ -36,7 +36,7 @@ pub struct Cause {
     pub is_place: bool,
     /// True if the time is between exchanges, where the account books no time: for example, a
     /// client that waits before it sends. Such a cause claims no time of exchanges.
-    pub(crate) is_between_exchanges: bool,
+    pub is_between_exchanges: bool,
     /// True if the time may be necessary work. The latency without such a cause cannot be
     /// predicted.
     pub(crate) may_be_work: bool,

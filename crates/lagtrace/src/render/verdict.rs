@@ -196,11 +196,19 @@ pub(super) fn whole_time(finding: &Finding) -> String {
     let [one, _] = finding.unit.words();
     if !finding.unit.is_requests() {
         format!("all {one} time")
+    } else if is_between(finding) {
+        "all request time including the waits between requests".to_owned()
     } else if includes_setup(finding) {
         "all request time including connection setup".to_owned()
     } else {
         "all request time".to_owned()
     }
+}
+
+/// Returns true if the finding's time lies between requests. It is in no request's latency, so the
+/// finding's share refers to both.
+pub(super) fn is_between(finding: &Finding) -> bool {
+    finding.cause.cause().is_between_exchanges && finding.cost_ns > 0
 }
 
 /// Returns true if the finding's time lies before the requests, in name resolution or connection

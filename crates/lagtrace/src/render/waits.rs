@@ -88,7 +88,12 @@ fn title(report: &Report) -> String {
         .causes()
         .any(verdict::includes_setup)
         .then(|| "connection setup not included".to_owned());
-    let parts = [seen, services(report, of), setup].into_iter().flatten();
+    let between = report
+        .causes()
+        .any(verdict::is_between)
+        .then(|| "waits between requests not included".to_owned());
+    let parts = [seen, services(report, of), setup, between];
+    let parts = parts.into_iter().flatten();
     let parts: Vec<String> = parts.collect();
     if parts.is_empty() {
         "Where the time went".to_owned()

@@ -1,7 +1,7 @@
 //! Programs that are configured when they are started: by their command line, a few environment
 //! variables, and a file that the command line names.
 //!
-//! Of the environment, only the variables in [`VARIABLES`] are read; others may hold secrets.
+//! Of the environment, only the variables in `VARIABLES` are read; others may hold secrets.
 
 mod assigned;
 mod options;

@@ -624,8 +624,8 @@ fn the_line_to_change_takes_the_place_of_the_general_advice() {
     };
     let expected = Evidence::circumstance(
         EvidenceKind::Configuration,
-        "nginx has `keepalive_requests 10;` (http > server :80): connections were closed after as \
-         many requests",
+        "nginx has `keepalive_requests 10;` (http > server :80): each connection was closed after \
+         that number of requests",
     );
     let place = Some("/etc/nginx/conf.d/x.conf:12".to_owned());
     assert_eq!(*piece, expected.at(place));
