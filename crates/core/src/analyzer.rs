@@ -201,7 +201,7 @@ impl Analyzer {
         if !self.common.counts(turn) {
             return;
         }
-        self.common.facts.turns.take(turn);
+        self.common.facts.turns.add_turn(turn);
         let (flow, _) = FlowKey::new(Transport::Tcp, turn.remote, turn.local);
         let share = flow.share(self.shards.len());
         let is_endless = self.options.targets.is_empty();

@@ -1,6 +1,6 @@
 //! Cuts a closed exchange into waits, each named after what released it.
 //!
-//! The input is the marks of one exchange and the round trips from the observation point to both
+//! The input is the packets of one exchange and the round trips from the observation point to both
 //! ends; the output is waits that tile the exchange. Only single waits are judged here; the rules
 //! decide whether they add up to a cause.
 
@@ -11,11 +11,11 @@ mod expect;
 mod flow;
 mod gap;
 mod heard;
-pub(crate) mod mark;
 mod mtu_loss;
 mod nagle;
 mod overlay;
 pub(crate) mod packet;
+pub(crate) mod packet_record;
 mod packing;
 mod release;
 mod repair;
@@ -30,14 +30,12 @@ pub(crate) use overlay::Held;
 use core::mem::take;
 use core::time::Duration;
 
-use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::Need;
 use crate::attribution::packet::{Arrival, Span};
-use crate::exchange::delivery::Delivery;
+use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
-    Disorder, Drops, Exchange, Expectation, Hold, MtuLoss, Packing, PathTimes, Queueing, Recovery,
-    Side,
+    Exchange, Expectation, Loss, Packing, PathTimes, Queueing, Recovery, Sending, Side,
 };
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
@@ -45,7 +43,7 @@ use attributed::Gap;
 use flow::{Flow, Piece};
 use stop::Stop;
 pub(crate) use stops::Before;
-pub(crate) use trace::Trace;
+pub(crate) use trace::{Permission, Trace};
 
 /// Minimum delay for an acknowledgement to count as delayed: a kernel that acknowledges immediately
 /// does so well below the shortest delayed ACK (40 ms on Linux, `TCP_DELACK_MIN` in
@@ -64,15 +62,10 @@ const REORDERING: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(crate) struct Tiling {
     pub(crate) waits: Vec<Wait>,
-    pub(crate) holds: Vec<Hold>,
-    pub(crate) recoveries: Vec<Recovery>,
-    pub(crate) deliveries: Vec<Delivery>,
-    pub(crate) disorder: Disorder,
+    pub(crate) sending: Sending,
+    pub(crate) loss: Loss,
     pub(crate) path: PathTimes,
-    pub(crate) mtu_loss: Option<MtuLoss>,
-    pub(crate) drops: Option<Box<Drops>>,
     pub(crate) packing: Packing,
-    pub(crate) harmless_delay: Option<Duration>,
     pub(crate) expectation: Option<Expectation>,
     /// The time from the last byte to the FIN that ends the response.
     pub(crate) close_wait: Option<Duration>,
@@ -111,7 +104,7 @@ impl Spare {
 }
 
 impl Tiling {
-    /// Returns the total time of waits of this kind.
+    /// Returns the total time of the waits of one kind.
     pub(crate) fn took(&self, kind: WaitKind) -> Duration {
         let of_kind = self.waits.iter().filter(|wait| wait.kind == kind);
         of_kind.map(Wait::duration).sum()
@@ -142,17 +135,16 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.packing = packing::packing(trace, &mut spare.strides);
-    tiler.tiling.harmless_delay = harmless_delay(trace);
-    tiler.tiling.path = path_times(trace, request_end, first, &tiler.tiling.recoveries);
-    tiler.tiling.mtu_loss = mtu_loss::mtu_loss(trace, &tiler.tiling.recoveries);
-    tiler.tiling.drops = drops::drops(trace, &tiler.tiling.recoveries);
+    tiler.tiling.sending.harmless_delay = harmless_delay(trace);
+    tiler.tiling.path = path_times(trace, request_end, first, &tiler.tiling.loss.recoveries);
+    tiler.tiling.loss.mtu = mtu_loss::mtu_loss(trace, &tiler.tiling.loss.recoveries);
+    tiler.tiling.loss.drops = drops::drops(trace, &tiler.tiling.loss.recoveries);
     (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
     tiler.tiling
 }
 
-/// Tiles a message of `sender` alone, which neither is a response nor gets one. The time after its
-/// last segment has no owner, unless the receiver's window was closed: then the message ends when
-/// that window opens.
+/// Tiles a message that `sender` sent outside of any exchange. The time after its last segment has
+/// no owner, unless the receiver's window was closed: then the message ends when that window opens.
 pub(crate) fn tile_message(
     trace: Trace<'_>,
     sender: Side,
@@ -177,7 +169,7 @@ pub(crate) fn tile_message(
         None => (WaitKind::Unknown, Owner::Unknown),
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
-    tiler.tiling.drops = drops::drops(trace, &tiler.tiling.recoveries);
+    tiler.tiling.loss.drops = drops::drops(trace, &tiler.tiling.loss.recoveries);
     (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
     (tiler.tiling, end)
 }
@@ -186,7 +178,7 @@ struct Tiler<'a> {
     trace: &'a Trace<'a>,
     cursor: Timestamp,
     tiling: Tiling,
-    /// The flow of the message that is walked.
+    /// The rate of the message whose packets are being walked.
     flow: Flow,
     stops: Vec<Stop>,
     pieces: Vec<Piece>,
@@ -225,19 +217,19 @@ impl Tiler<'_> {
         }
     }
 
-    /// Walks through one side's data marks and attributes the gaps between them. Returns the time
-    /// of the last mark, at which the message was complete at the observation point.
+    /// Walks through one side's data packets and attributes the gaps between them. Returns the time
+    /// of the last packet, at which the message was complete at the observation point.
     fn walk(&mut self, sender: Side) -> Timestamp {
         let span = self.trace.span(sender);
         self.flow = Flow::of(self.trace, sender, &mut self.pieces);
-        let mut last: Option<&Mark> = None;
-        for (index, mark) in self.trace.marks.iter().enumerate() {
-            let Some(data) = mark.data.filter(|_| mark.by == sender) else {
+        let mut last: Option<&PacketRecord> = None;
+        for (index, packet) in self.trace.packets.iter().enumerate() {
+            let Some(data) = packet.data.filter(|_| packet.by == sender) else {
                 continue;
             };
             let is_ours = data.span.start < span.end && data.span.end > span.start;
-            let is_within = (self.trace.begin..=self.trace.end).contains(&mark.at);
-            if !is_ours || self.is_needless(mark, data) || !is_within {
+            let is_within = (self.trace.begin..=self.trace.end).contains(&packet.at);
+            if !is_ours || self.is_needless(packet, data) || !is_within {
                 continue;
             }
             // A segment that repeats a whole request belongs to the wait for the response.
@@ -246,24 +238,24 @@ impl Tiler<'_> {
                 break;
             }
             if let Some(before) = last {
-                self.name_gap(before, mark, index);
+                self.name_gap(before, packet, index);
             }
-            last = Some(mark);
+            last = Some(packet);
         }
         let delivery = stops::delivery(self.trace, sender, &self.flow, &self.stops);
-        self.tiling.deliveries.extend(delivery);
+        self.tiling.sending.deliveries.extend(delivery);
         self.stops.clear();
-        last.map_or(self.trace.begin, |mark| mark.at)
+        last.map_or(self.trace.begin, |packet| packet.at)
     }
 
-    /// Returns true if the segment changed nothing at its receiver, and notes why.
-    fn is_needless(&mut self, mark: &Mark, data: Data) -> bool {
+    /// Returns true if the segment changed nothing at its receiver, and counts copies and needless
+    /// retransmissions.
+    fn is_needless(&mut self, packet: &PacketRecord, data: Data) -> bool {
         match data.arrival {
-            Arrival::Copy => self.tiling.disorder.copied(mark.number),
-            // Where the arrival of originals is visible, the arrival of a needless
-            // retransmission is too.
-            Arrival::Repeat if data.need == Need::Spurious || !self.trace.is_near(mark.by) => {
-                self.tiling.disorder.resent(mark.number);
+            Arrival::Copy => self.tiling.loss.disorder.copied(packet.number),
+            // A point that sees the originals arrive also sees a needless retransmission arrive.
+            Arrival::Repeat if data.need == Need::Spurious || !self.trace.is_near(packet.by) => {
+                self.tiling.loss.disorder.resent(packet.number);
             }
             Arrival::KeepAlive => {}
             Arrival::InOrder | Arrival::PastHole | Arrival::Fill | Arrival::Repeat => return false,
@@ -271,40 +263,40 @@ impl Tiler<'_> {
         true
     }
 
-    fn is_whole(&self, last: Option<&Mark>, span: Span) -> bool {
-        last.and_then(|mark| mark.data)
+    fn is_whole(&self, last: Option<&PacketRecord>, span: Span) -> bool {
+        last.and_then(|packet| packet.data)
             .is_some_and(|data| data.span.end >= span.end)
     }
 
-    fn name_gap(&mut self, before: &Mark, mark: &Mark, index: usize) {
-        let gap = gap::name(self.trace, &self.flow, before, mark, index);
-        if self.awaited_leave(before, mark, &gap) {
+    fn name_gap(&mut self, before: &PacketRecord, packet: &PacketRecord, index: usize) {
+        let gap = gap::name(self.trace, &self.flow, before, packet, index);
+        if self.awaited_leave(before, packet, &gap) {
             return;
         }
         self.stops.extend(gap.stop);
-        self.take_gap(gap, mark);
+        self.take_gap(gap, packet);
     }
 
-    fn take_gap(&mut self, gap: Gap, mark: &Mark) {
+    fn take_gap(&mut self, gap: Gap, packet: &PacketRecord) {
         if let Some(hold) = gap.hold {
-            self.tiling.holds.push(hold);
+            self.tiling.sending.holds.push(hold);
         }
         if let Some(recovery) = gap.recovery {
-            self.tiling.recoveries.push(recovery);
+            self.tiling.loss.recoveries.push(recovery);
         }
         if let Some(late) = gap.overtaken {
-            self.tiling.disorder.overtook(mark.number, late);
+            self.tiling.loss.disorder.overtook(packet.number, late);
         }
         if let Some((kind, owner)) = gap.wait {
-            self.push(mark.at, kind, owner, Some(mark.number), Bound::Observed);
+            self.push(packet.at, kind, owner, Some(packet.number), Bound::Observed);
         }
     }
 }
 
-fn first_response<'a>(trace: &'a Trace<'_>) -> Option<&'a Mark> {
-    trace.marks.iter().find(|mark| {
-        mark.by == Side::Server
-            && mark.data.is_some_and(|data| {
+fn first_response<'a>(trace: &'a Trace<'_>) -> Option<&'a PacketRecord> {
+    trace.packets.iter().find(|packet| {
+        packet.by == Side::Server
+            && packet.data.is_some_and(|data| {
                 data.span.end > trace.response.start && data.span.start < trace.response.end
             })
     })
@@ -314,13 +306,13 @@ fn first_response<'a>(trace: &'a Trace<'_>) -> Option<&'a Mark> {
 fn path_times(
     trace: &Trace<'_>,
     request_end: Timestamp,
-    first: Option<&Mark>,
+    first: Option<&PacketRecord>,
     recoveries: &[Recovery],
 ) -> PathTimes {
     let request = trace
-        .marks
+        .packets
         .iter()
-        .find(|mark| mark.by == Side::Client && mark.data.is_some());
+        .find(|packet| packet.by == Side::Client && packet.data.is_some());
     let is_clean = recoveries.is_empty() && trace.behind.is_none();
     let reply = first.filter(|first| {
         let whole = first
@@ -329,13 +321,14 @@ fn path_times(
         is_clean && whole && first.at >= request_end
     });
     let until = first.map_or(Timestamp::MIN, |first| first.at);
-    let mut before = trace.marks.iter().take_while(|mark| mark.at < until);
-    let is_acked_first = before.any(|mark| {
-        mark.by == Side::Server && mark.data.is_none() && mark.ack >= trace.request.end
+    let mut before = trace.packets.iter().take_while(|packet| packet.at < until);
+    let is_acked_first = before.any(|packet| {
+        packet.by == Side::Server && packet.data.is_none() && packet.ack >= trace.request.end
     });
-    let queued = |mark: Option<&Mark>| mark.map(|m| m.queued.known()).unwrap_or_default();
+    let queued =
+        |packet: Option<&PacketRecord>| packet.map(|m| m.queued.known()).unwrap_or_default();
     PathTimes {
-        idle: request.and_then(|mark| mark.idle),
+        idle: request.and_then(|packet| packet.idle),
         reply: reply.map(|first| first.at.since(request_end)),
         is_acked_first,
         queued: Queueing {
@@ -343,25 +336,26 @@ fn path_times(
             response: queued(first),
         },
         heard_late: heard::late(trace).filter(|_| is_clean),
-        beyond: trace.to_client.floor().unwrap_or_default(),
+        to_client: trace.trips.client.floor().unwrap_or_default(),
+        to_server: trace.trips.server.floor(),
         ttl: first.map_or(0, |first| first.ttl),
-        skipped: request.map_or(0, |mark| mark.skipped),
-        is_numbered: trace.pipes.first().is_some_and(|client| client.is_numbered),
+        skipped: request.map_or(0, |packet| packet.skipped),
+        is_numbered: trace.pipes.client.is_numbered,
     }
 }
 
-/// Returns the delay of a delayed ACK of the response's last bytes, if there was one and it held
-/// nothing back.
+/// Returns the delay of a delayed ACK of the response's last bytes, which held nothing back; `None`
+/// if there was no delayed ACK.
 fn harmless_delay(trace: &Trace<'_>) -> Option<Duration> {
-    let propagation = trace.to_client.floor()?;
+    let propagation = trace.trips.client.floor()?;
     let end = trace.response.end;
-    let at = trace.marks.iter().rposition(|mark| {
-        mark.by == Side::Server && mark.data.is_some_and(|data| data.span.end >= end)
+    let at = trace.packets.iter().rposition(|packet| {
+        packet.by == Side::Server && packet.data.is_some_and(|data| data.span.end >= end)
     })?;
-    let (last, after) = trace.marks.get(at..)?.split_first()?;
+    let (last, after) = trace.packets.get(at..)?.split_first()?;
     let ack = after
         .iter()
-        .find(|mark| mark.by == Side::Client && mark.at > last.at && mark.ack >= end)?;
+        .find(|packet| packet.by == Side::Client && packet.at > last.at && packet.ack >= end)?;
     let delay = ack.at.since(last.at).saturating_sub(propagation);
     (ack.data.is_none() && delay >= LEAST_DELAYED_ACK).then_some(delay)
 }

@@ -201,9 +201,9 @@ impl Case<'_> {
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         let later = || {
             let trips = self.gathered.trips.least().into_iter();
-            trips.chain(self.ledger.fin_trip).min()
+            trips.chain(self.ledger.trips.fin).min()
         };
-        self.ledger.round_trip.or_else(later)
+        self.ledger.trips.handshake.or_else(later)
     }
 }
 

@@ -168,7 +168,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     notes.truncate(MAX_NOTES);
     let facts = &evidence.facts;
     let subject = ledger(&evidence, TargetId::Subject);
-    let modes = subject.bands.modes(&subject.latency, &findings);
+    let modes = subject.latency.bands.modes(&subject.latency.all, &findings);
     let load = tables::load(&evidence, &findings);
     let mut layers = layers::layers(&evidence, &subject, &findings, &account);
     captured_part::doubt(load.as_ref(), &mut layers);
@@ -245,8 +245,8 @@ pub(crate) fn next_experiments<'a>(
         ledger.merge(share.clone());
     }
     let stalls = load.is_some_and(|load| is_long(load.body.quantile(0.5)))
-        || ledger.waits.has(WaitKind::ResponseHeld);
-    let latency = load.map_or(&ledger.latency, |load| &load.latency);
+        || ledger.shares.exchanges.has(WaitKind::ResponseHeld);
+    let latency = load.map_or(&ledger.latency.all, |load| &load.latency);
     let travel = facts.round_trip(TargetId::Subject).unwrap_or_default();
     let median = latency.quantile(0.5).unwrap_or_default();
     let mut list = Vec::new();
@@ -282,10 +282,10 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
             for mut exchange in client_timings::exchanges(&evidence.facts, target, endpoint) {
                 // The kernel times requests only while the load is observed.
                 if evidence.facts.loads.is_observed(exchange.begin) {
-                    let turn = evidence.waiting.take(&exchange);
-                    service.served.take(&mut exchange, turn);
+                    let turn = evidence.waiting.take_turn_within(&exchange);
+                    service.served.add_exchange(&mut exchange, turn);
                 }
-                service.take(&[&exchange]);
+                service.add_exchanges(&[&exchange]);
             }
         }
     }
@@ -339,7 +339,7 @@ impl<'a> Scene<'a> {
             endpoint,
             target,
             ledger: &service.ledger,
-            latency: Measures::of(&service.ledger.latency),
+            latency: Measures::of(&service.ledger.latency.all),
             gathered: &service.rules.gathered,
             fetches: &self.fetches,
             uploads: self.uploads.get(&endpoint.addr)?,
@@ -470,8 +470,8 @@ fn weight(
 ) -> f64 {
     let load = target.and_then(|target| evidence.facts.loads.baseline(target));
     match load {
-        Some(load) if !has_packets && ledger.count > 0 => {
-            (load.whole() as f64 / ledger.count as f64).max(1.0)
+        Some(load) if !has_packets && ledger.counts.count > 0 => {
+            (load.whole() as f64 / ledger.counts.count as f64).max(1.0)
         }
         _ if target.is_none() => evidence.facts.turns.each_for(),
         _ => 1.0,
@@ -562,7 +562,7 @@ fn rank(findings: &mut Vec<Finding>, evidence: &Evidence, weight: impl Fn(&Findi
         let mut services = evidence.services.iter();
         let service = services.find(|(at, _)| at.to_string() == finding.service);
         let is_elsewhere = service.is_some_and(|(_, service)| {
-            service.ledger.count == 0
+            service.ledger.counts.count == 0
                 && service.ledger.setups.waits.total() < dearest(finding.verdict)
         });
         finding.affected.exchanges < FEW_ATTEMPTS && is_elsewhere
@@ -606,17 +606,17 @@ fn ledger(evidence: &Evidence, target: TargetId) -> Ledger {
 
 fn exchanges(ledger: &Ledger, facts: &Facts, target: TargetId) -> Exchanges {
     let mut exchanges = Exchanges {
-        count: ledger.count,
-        errors: ledger.errors,
-        timeouts: ledger.timeouts,
-        cut: ledger.cut,
+        count: ledger.counts.count,
+        errors: ledger.counts.errors,
+        timeouts: ledger.counts.timeouts,
+        cut: ledger.counts.cut,
         rate: ledger.rate() * facts.turns.each_for(),
         measured_by: "packets".to_owned(),
-        latency_ns: Figures::from(&ledger.latency),
-        waits: ledger.waits.shares(),
-        waits_of: ledger.latency.count(),
-        slowest: ledger.slowest.exemplars(),
-        statuses: statuses(&ledger.outcomes),
+        latency_ns: Figures::from(&ledger.latency.all),
+        waits: ledger.shares.exchanges.shares(),
+        waits_of: ledger.latency.all.count(),
+        slowest: ledger.latency.slowest.exemplars(),
+        statuses: statuses(&ledger.counts.outcomes),
         modes: Vec::new(),
     };
     if let Some(load) = facts.loads.baseline(target) {
@@ -654,7 +654,7 @@ fn details(ledger: &Ledger, facts: &Facts) -> Details {
         .filter(|(target, _)| *target == TargetId::Subject);
     Details {
         clusters: clusters.map(|(_, cluster)| cluster.clone()).collect(),
-        latency: load.map_or_else(|| ledger.latency.clone(), |load| load.latency.clone()),
+        latency: load.map_or_else(|| ledger.latency.all.clone(), |load| load.latency.clone()),
         body: load.map_or_else(Distribution::default, |load| load.body.clone()),
     }
 }

@@ -15,11 +15,13 @@ mod opening;
 pub(crate) mod order;
 mod pairing;
 pub(crate) mod repeats;
+mod sequence;
 mod setup;
 mod stream;
 pub(crate) mod table;
 mod timing;
 pub(crate) mod transit;
+mod vantage;
 mod view;
 
 use core::time::Duration;
@@ -31,12 +33,13 @@ pub(crate) use facts::{Parting, Watched};
 use half::{Half, carries_fin};
 use pairing::Pairing;
 pub(crate) use setup::{Setup, SetupOutcome};
+pub(crate) use vantage::Vantage;
 pub(crate) use view::View;
 
-use crate::attribution::mark::{Brief, Data, Mark};
+use crate::attribution::packet_record::{Data, PacketKey, PacketRecord};
 use crate::exchange::Side;
 use crate::observed::event::PointId;
-use crate::observed::flow::{Direction, Endpoint, FlowKey};
+use crate::observed::flow::{Direction, Endpoint, FlowKey, PerDirection};
 use crate::observed::icmp::{IcmpError, IcmpKind};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
@@ -53,8 +56,7 @@ pub(crate) struct Connection {
     is_client_guessed: bool,
     /// The last sender of data, as long as this matters.
     last_spoke: Option<Direction>,
-    forward: Half,
-    backward: Half,
+    halves: PerDirection<Half>,
     setup: Setup,
     pairing: Pairing,
     /// True if a segment was seen before.
@@ -66,12 +68,18 @@ pub(crate) struct Connection {
     is_retired: bool,
     /// Time to live of the server's last data; 0 before there was any.
     server_ttl: u8,
-    /// The furthest byte that each side allows its peer to send.
-    windows: [Option<u64>; 2],
-    /// The furthest byte that each side allowed when its peer last sent.
-    windows_before: [Option<u64>; 2],
+    /// The bytes that the sender of each direction allows its peer to send.
+    windows: PerDirection<WindowEdge>,
     /// The connection's numbers, if they are wanted.
     facts: Option<Box<Facts>>,
+}
+
+/// The right edge of a window: the furthest byte that it allows; `None` if it is not known.
+#[derive(Clone, Copy, Debug, Default)]
+struct WindowEdge {
+    now: Option<u64>,
+    /// The edge when the peer last sent data.
+    when_used: Option<u64>,
 }
 
 /// The end of a connection.
@@ -84,7 +92,7 @@ enum End {
 impl Connection {
     /// Begins a connection with this segment. Collects the connection's numbers if `stream`,
     /// Wireshark's index of the connection, is given.
-    // Built in its final place, because it is large to move.
+    // The connection is built in its final place, because moving it is expensive.
     #[inline(always)]
     pub(crate) fn begin(first: &Segment, stream: Option<Option<u32>>) -> Self {
         Self {
@@ -93,8 +101,7 @@ impl Connection {
             client: None,
             is_client_guessed: false,
             last_spoke: None,
-            forward: Half::default(),
-            backward: Half::default(),
+            halves: PerDirection::default(),
             setup: Setup::default(),
             pairing: Pairing::default(),
             has_history: false,
@@ -102,8 +109,7 @@ impl Connection {
             end: None,
             is_retired: false,
             server_ttl: 0,
-            windows: [None, None],
-            windows_before: [None, None],
+            windows: PerDirection::default(),
             facts: stream.map(|stream| Box::new(Facts::new(first, stream))),
         }
     }
@@ -131,14 +137,14 @@ impl Connection {
 
     /// Returns the sequence number at which one direction begins, without the SYN.
     pub(crate) fn begin_of(&self, direction: Direction) -> Option<u32> {
-        self.half(direction).base()
+        self.half(direction).sequence.base()
     }
 
     /// Returns true if this SYN opens another connection with the same 5-tuple.
     pub(crate) fn is_succeeded_by(&self, segment: &Segment) -> bool {
         let is_syn = segment.flags.contains(TcpFlags::SYN);
         is_syn
-            && self.half(segment.direction).is_other_syn(segment)
+            && self.half(segment.direction).sequence.is_other_syn(segment)
             && !self.is_second_answer(segment)
     }
 
@@ -152,9 +158,9 @@ impl Connection {
         let asked = self.half(segment.direction.reverse());
         self.setup.is_made()
             && self.client == Some(segment.direction.reverse())
-            && asked.has_start
-            && asked.base() == Some(segment.ack)
-            && self.half(segment.direction).is_other_syn(segment)
+            && asked.sequence.has_start()
+            && asked.sequence.base() == Some(segment.ack)
+            && self.half(segment.direction).sequence.is_other_syn(segment)
     }
 
     /// Counts a duplicate of a segment that was already taken in, and does nothing else.
@@ -175,12 +181,12 @@ impl Connection {
         let is_syn = segment.flags.contains(TcpFlags::SYN);
         if !segment.flags.contains(TcpFlags::ACK) {
             false
-        } else if peer.base().is_none() {
-            is_syn || own.has_start
+        } else if peer.sequence.base().is_none() {
+            is_syn || own.sequence.has_start()
         } else {
             // A segment of a direction that was never seen may belong to an earlier connection.
-            let is_known = !is_syn && own.base().is_some();
-            is_known && (peer.is_beyond(segment.ack) || peer.is_echoed_early(segment))
+            let is_known = !is_syn && own.sequence.base().is_some();
+            is_known && (peer.sequence.is_beyond(segment.ack) || peer.is_echoed_early(segment))
         }
     }
 
@@ -193,11 +199,16 @@ impl Connection {
 
     /// Returns both directions.
     pub(crate) fn halves(&self) -> [&Half; 2] {
-        [&self.forward, &self.backward]
+        self.halves.each()
     }
 
     /// Takes in one segment.
-    pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
+    pub(crate) fn observe_segment(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        closed: &mut Closed,
+    ) {
         if self.is_second_answer(segment) {
             return;
         }
@@ -211,7 +222,9 @@ impl Connection {
         if let Some(facts) = &mut self.facts {
             facts.count(segment);
         }
-        self.half_mut(segment.direction).marks.take(segment);
+        self.half_mut(segment.direction)
+            .ecn_marks
+            .observe_segment(segment);
         if segment.flags.contains(TcpFlags::SYN) {
             self.take_syn(segment);
             return;
@@ -229,7 +242,7 @@ impl Connection {
             self.take_reset(segment, closed);
             return;
         }
-        let acked_before = self.half(segment.direction.reverse()).acked;
+        let acked_before = self.half(segment.direction.reverse()).sequence.acked;
         if !is_set_up {
             self.follow_handshake(segment, payload, closed);
         }
@@ -237,8 +250,8 @@ impl Connection {
         let (own, peer) = self.both_mut(segment.direction);
         let window = own.window(peer, segment);
         let is_closed = segment.window == 0 && segment.flags.contains(TcpFlags::ACK);
-        own.had_no_window |= is_closed;
-        own.has_no_window = is_closed;
+        own.zero_window.was_ever |= is_closed;
+        own.zero_window.is_now = is_closed;
         let mss = own.mss(peer);
         let reply = if is_new_ack {
             peer.latest_reply()
@@ -250,7 +263,9 @@ impl Connection {
         let sacks = self.apply_answer(segment, ack, skipped);
         let data = self.take_data(segment, mss, order, skipped);
         if data.is_none() {
-            self.half_mut(segment.direction).reveal(segment.seq);
+            self.half_mut(segment.direction)
+                .sequence
+                .reveal(segment.seq);
         }
         let edge = window.map_or(0, |window| ack + window);
         let is_wider = edge > 0 && self.remember_window(segment.direction, edge);
@@ -262,8 +277,8 @@ impl Connection {
         };
         let idle = Some(idle).filter(|_| self.has_history);
         self.has_history = true;
-        if data.is_some() || self.pairing.is_marking() {
-            let mark = Mark {
+        if data.is_some() || self.pairing.keeps_packets() {
+            let packet = PacketRecord {
                 at: segment.at,
                 number: segment.number,
                 by,
@@ -278,7 +293,7 @@ impl Connection {
                 reports_hole: sacks,
                 skipped,
             };
-            self.pairing.mark(mark, &mut closed.scratch);
+            self.pairing.add_packet(packet, &mut closed.scratch);
         }
         if let Some(data) = data {
             let idle = idle.unwrap_or_default().saturating_sub(queued.known());
@@ -306,7 +321,7 @@ impl Connection {
         if by == Side::Server {
             self.server_ttl = segment.ip.ttl;
         }
-        let mark = Brief {
+        let packet = PacketKey {
             at: segment.at,
             number: segment.number,
             by,
@@ -314,12 +329,11 @@ impl Connection {
             idle: before.0,
             is_after_gap: before.1,
             start: data.span.start,
-            is_shut_out: self.half(segment.direction.reverse()).has_no_window,
+            is_shut_out: self.half(segment.direction.reverse()).zero_window.is_now,
         };
-        let halves = [&self.forward, &self.backward];
-        let view = View::of(&self.flow, self.point, self.client, halves);
+        let view = View::of(&self.flow, self.point, self.client, &self.halves);
         let scratch = &mut closed.scratch;
-        self.pairing.data(&mark, data, payload, &view, scratch);
+        self.pairing.data(&packet, data, payload, &view, scratch);
     }
 
     /// Records that the host that sends in this direction uses one counter of IP identifications
@@ -355,27 +369,27 @@ impl Connection {
     ) {
         let direction = segment.direction;
         let (own, peer) = (self.half(direction), self.half(direction.reverse()));
-        let edge = |of| facts::of(self.windows, of);
-        let newly_acked = peer.acked - acked_before;
+        let edge = |of| self.windows.get(of).now;
+        let newly_acked = peer.sequence.acked - acked_before;
         let trip = own.to_peer.floor().zip(peer.to_peer.floor());
         let step = Step {
             segment,
             data,
-            in_flight: Some(own.next.saturating_sub(own.acked)),
-            room: edge(direction.reverse()).map(|edge| edge.saturating_sub(own.next)),
-            peer_room: edge(direction).map(|edge| edge.saturating_sub(peer.next)),
+            in_flight: Some(own.sequence.next.saturating_sub(own.sequence.acked)),
+            room: edge(direction.reverse()).map(|edge| edge.saturating_sub(own.sequence.next)),
+            peer_room: edge(direction).map(|edge| edge.saturating_sub(peer.sequence.next)),
             window,
             mss: own.mss(peer),
             newly_acked,
             reply: peer.reply.filter(|_| newly_acked > 0),
             floor: peer.to_peer.floor(),
             trip: trip.map(|(one, other)| one + other),
-            behind: data.map_or(0, |data| own.next.saturating_sub(data.span.end)),
-            is_probe: segment.payload_len == 0 && own.is_before_next(segment.seq),
-            is_awaited: peer.next > peer.acked,
+            behind: data.map_or(0, |data| own.sequence.next.saturating_sub(data.span.end)),
+            is_probe: segment.payload_len == 0 && own.sequence.is_before_next(segment.seq),
+            is_awaited: peer.sequence.next > peer.sequence.acked,
         };
         if let Some(facts) = &mut self.facts {
-            facts.take(&step);
+            facts.observe_step(&step);
         }
     }
 
@@ -384,27 +398,22 @@ impl Connection {
         self.end.is_some()
     }
 
-    /// Returns the vantage point: 0 at the client, 1 at the server, 2 between the two, 3 unknown.
-    /// If the observation point is at an end, the kernel there answers within a tenth of the whole
-    /// round trip.
-    fn vantage(&self) -> usize {
-        let Some(client) = self.client else { return 3 };
+    /// Returns the position of the observation point.
+    fn vantage(&self) -> Vantage {
+        let Some(client) = self.client else {
+            return Vantage::Unknown;
+        };
         let floor = |direction| self.half(direction).to_peer.floor();
         let (Some(to_server), Some(to_client)) = (floor(client), floor(client.reverse())) else {
-            return 3;
+            return Vantage::Unknown;
         };
-        let whole: Duration = to_server + to_client;
-        match (to_client * 10 <= whole, to_server * 10 <= whole) {
-            (true, _) => 0,
-            (_, true) => 1,
-            _ => 2,
-        }
+        Vantage::of_trips(to_client, to_server)
     }
 
     /// Returns the sum of the round trips from the point to both ends.
     fn whole_trip(&self) -> Duration {
         let floor = |half: &Half| half.to_peer.floor().unwrap_or_default();
-        floor(&self.forward) + floor(&self.backward)
+        floor(&self.halves.forward) + floor(&self.halves.backward)
     }
 
     fn endpoints(&self) -> (Endpoint, Endpoint) {
@@ -413,25 +422,16 @@ impl Connection {
     }
 
     fn half(&self, direction: Direction) -> &Half {
-        match direction {
-            Direction::Forward => &self.forward,
-            Direction::Backward => &self.backward,
-        }
+        self.halves.get(direction)
     }
 
     fn half_mut(&mut self, direction: Direction) -> &mut Half {
-        match direction {
-            Direction::Forward => &mut self.forward,
-            Direction::Backward => &mut self.backward,
-        }
+        self.halves.get_mut(direction)
     }
 
     /// Returns the half that sends in this direction, and the opposite half.
     fn both_mut(&mut self, direction: Direction) -> (&mut Half, &mut Half) {
-        match direction {
-            Direction::Forward => (&mut self.forward, &mut self.backward),
-            Direction::Backward => (&mut self.backward, &mut self.forward),
-        }
+        self.halves.both_mut(direction)
     }
 
     fn side(&self, direction: Direction) -> Option<Side> {

@@ -200,7 +200,7 @@ impl Decoder {
         part: ip::Datagram<'a>,
     ) -> Option<Packet<'a>> {
         let at = record.at?;
-        let mut whole = match self.fragments.take(at, point, &part)? {
+        let mut whole = match self.fragments.add_fragment(at, point, &part)? {
             Progress::Waiting => return None,
             Progress::Alone(index) => {
                 let packet = first_part(record, point, part)?;
@@ -213,7 +213,7 @@ impl Decoder {
         for _ in 0..tunnel::MAX_NESTING {
             let inner = tunnel::innermost(whole.datagram())?;
             if inner.fragment.is_some() {
-                whole = match self.fragments.take(at, point, &inner)? {
+                whole = match self.fragments.add_fragment(at, point, &inner)? {
                     Progress::Whole(whole) => whole,
                     Progress::Waiting | Progress::Alone(_) => return None,
                 };

@@ -2,6 +2,8 @@
 
 pub mod delivery;
 mod drops;
+mod hold;
+mod loss;
 mod packing;
 mod signs;
 pub mod tls_handshake;
@@ -14,10 +16,15 @@ use crate::exchange::delivery::Delivery;
 use crate::exchange::tls_handshake::Handshake;
 use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;
+use crate::observed::packet::PacketNumber;
+pub(crate) use crate::observed::side::PerSide;
+pub use crate::observed::side::Side;
 use crate::observed::time::Timestamp;
 pub use drops::{DropSlot, Drops};
+pub use hold::{Hold, HoldPackets, HoldRelease};
+pub use loss::{Disorder, DisorderPackets, Loss, MtuLoss, Recovery, RecoveryMechanism};
 pub use packing::{Gathered, Packing};
-pub(crate) use signs::{Foreign, Signs, Staleness};
+pub(crate) use signs::{Foreign, PairingDoubts, Signs, Staleness};
 
 use crate::exchange::wait::{Owner, Wait, WaitKind};
 use crate::observed::kernel_span::RequestSpan;
@@ -29,14 +36,8 @@ use crate::observed::kernel_span::RequestSpan;
 /// bytes had to be retransmitted, ends at their last transmission.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    /// The requesting end of the connection.
-    pub client: Endpoint,
-    /// The answering end of the connection.
-    pub server: Endpoint,
-    /// The observation point that saw the exchange.
-    pub point: PointId,
-    /// Number of the exchange on its connection, from 0, among those seen.
-    pub ordinal: u32,
+    /// The connection, the observation point, and the exchange's number on the connection.
+    pub id: ExchangeId,
     /// Start time of the exchange.
     pub begin: Timestamp,
     /// End time of the exchange.
@@ -47,52 +48,86 @@ pub struct Exchange {
     pub request: Option<String>,
     /// Waits that tile the exchange.
     pub waits: Vec<Wait>,
-    /// Small segments that waited for an acknowledgement, or did not.
-    pub holds: Vec<Hold>,
-    /// Losses repaired within the exchange.
-    pub recoveries: Vec<Recovery>,
-    /// Rate and window limits of the exchange's messages, if they stalled for a notable time.
-    pub deliveries: Vec<Delivery>,
-    /// Segments that arrived out of order or more than once.
-    pub disorder: Disorder,
+    /// Holds and limits that delayed segments of the exchange's messages.
+    pub sending: Sending,
+    /// Segments that were lost, overtaken or duplicated.
+    pub loss: Loss,
+    /// The response's bytes on the wire.
+    pub response: ResponseBytes,
     /// Propagation of the exchange's messages, as far as its packets show it.
     pub path: PathTimes,
-    /// Full segments of the response that never get through, if there are any.
-    pub mtu_loss: Option<MtuLoss>,
-    /// Bytes of the exchange's messages that got through and bytes that were lost, by time, if more
-    /// than one segment was lost.
-    pub drops: Option<Box<Drops>>,
-    /// Oddities of the response's segments that are harmless.
-    pub packing: Packing,
-    /// The delay of a delayed ACK that held nothing back, if one was seen in the exchange.
-    pub harmless_delay: Option<Duration>,
-    /// Number of the exchange's first packet.
-    pub first_packet: u64,
-    /// Number of the exchange's last packet.
-    pub last_packet: u64,
-    /// Bytes of the response on the wire.
-    pub response_bytes: u64,
-    /// Minimum round trip from the observation point to the server, as far as the connection had
-    /// shown when the exchange closed.
-    pub(crate) least_trip: Option<Duration>,
-    /// The time that setting up the connection took, TLS included, if it counts towards this
-    /// exchange.
-    pub setup: Option<Duration>,
-    /// The TLS handshake before the exchange, if this is the first exchange after one.
-    pub handshake: Option<Box<Handshake>>,
-    /// True if the exchange fetched something that a certificate's validity depends on: an OCSP
-    /// response, a revocation list, an issuer's certificate.
-    pub is_revocation: bool,
-    /// The first TLS record of the response, which can be decrypted only as a whole.
-    pub first_record: Option<FirstRecord>,
-    /// The sides whose message asked to close the connection after the exchange.
-    pub closing: Closing,
+    /// The exchange's first and last packet.
+    pub packets: ExchangePackets,
+    /// The handshakes before the exchange that count towards it.
+    pub connecting: Connecting,
     /// Details of the exchange's messages that a rule needs.
     pub particulars: Particulars,
     /// Indications of why the exchange failed.
     pub(crate) signs: Signs,
     /// Times measured by the server's kernel, indexed as in [`RequestSpan::STAGES`].
     pub(crate) at_host: Option<Box<[Duration; RequestSpan::STAGES.len()]>>,
+}
+
+/// The identity of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExchangeId {
+    /// The requesting end of the connection.
+    pub client: Endpoint,
+    /// The answering end of the connection.
+    pub server: Endpoint,
+    /// The observation point that saw the exchange.
+    pub point: PointId,
+    /// Number of the exchange on its connection, from 0, among those seen.
+    pub ordinal: u32,
+}
+
+/// Packet numbers of an exchange; `None` if no packets were captured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExchangePackets {
+    /// The packet with the request's first byte.
+    pub first: Option<PacketNumber>,
+    /// The packet with the response's last byte.
+    pub last: Option<PacketNumber>,
+}
+
+/// Holds and limits that delayed segments of an exchange's messages.
+#[derive(Clone, Debug, Default)]
+pub struct Sending {
+    /// Small segments that waited for an acknowledgement, or did not.
+    pub holds: Vec<Hold>,
+    /// Rate and window limits of the exchange's messages, if they stalled for a notable time.
+    pub deliveries: Vec<Delivery>,
+    /// The delay of a delayed ACK that held nothing back, if one was seen in the exchange.
+    pub harmless_delay: Option<Duration>,
+}
+
+/// The bytes of a response on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResponseBytes {
+    /// Number of bytes.
+    pub count: u64,
+    /// The first TLS record, which can be decrypted only as a whole.
+    pub first_record: Option<FirstRecord>,
+    /// Oddities of the segments that are harmless.
+    pub packing: Packing,
+}
+
+/// The handshakes before an exchange.
+#[derive(Clone, Debug, Default)]
+pub struct Connecting {
+    /// The time that setting up the connection took, TLS included, if it counts towards this
+    /// exchange.
+    pub setup: Option<Duration>,
+    /// The TLS handshake before the exchange, if this is the first exchange after one.
+    pub handshake: Option<Box<Handshake>>,
+}
+
+impl ExchangePackets {
+    /// Returns the numbers of the packets in time order.
+    pub(crate) fn numbers(self) -> Vec<u64> {
+        let packets = [self.first, self.last].into_iter();
+        packets.flatten().map(PacketNumber::get).collect()
+    }
 }
 
 impl Exchange {
@@ -139,9 +174,14 @@ pub struct Particulars {
     pub redirect: Option<u64>,
     /// True if the response was compressed while it was sent.
     pub is_encoded_on_the_fly: bool,
-    /// True if the response's parts are sent as events occur (server-sent events and the like): the
+    /// True if the parts of the response are sent as events occur, as in server-sent events: the
     /// time between the parts has no owner.
     pub is_stream: bool,
+    /// True if the exchange fetched something that a certificate's validity depends on: an OCSP
+    /// response, a revocation list, an issuer's certificate.
+    pub is_revocation: bool,
+    /// The sides whose message asked to close the connection after the exchange.
+    pub closing: Closing,
 }
 
 /// A client's wait for permission to send the body that it had announced.
@@ -211,15 +251,6 @@ pub struct Closing {
     pub server_asked: bool,
 }
 
-/// The end that sent or held something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Side {
-    /// The requesting end.
-    Client,
-    /// The answering end.
-    Server,
-}
-
 impl Side {
     /// Returns the owner of this side's time.
     pub const fn owner(self) -> Owner {
@@ -236,87 +267,6 @@ impl Side {
             Self::Server => WaitKind::ResponseTransfer,
         }
     }
-
-    /// Returns the other end.
-    pub const fn peer(self) -> Self {
-        match self {
-            Self::Client => Self::Server,
-            Self::Server => Self::Client,
-        }
-    }
-}
-
-/// A small segment sent after another small one, and what released it.
-///
-/// Times are those at the sender, as far as they can be computed at the observation point: its own
-/// timestamps minus the propagation between (RFC 896; `tcp_nagle_check()` in
-/// `net/ipv4/tcp_output.c`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hold {
-    /// The sender of both segments.
-    pub sender: Side,
-    /// The event that released the second segment.
-    pub release: HoldRelease,
-    /// The time from the first segment to the second.
-    pub held: Duration,
-    /// The time that the receiver took to acknowledge the first segment, propagation excluded.
-    pub ack_delay: Duration,
-    /// The time from the acknowledgement's arrival at the sender to the second segment, in
-    /// nanoseconds; negative if that segment had been sent already.
-    pub reaction_ns: i64,
-    /// Packet numbers of the first segment, the acknowledgement (0: none) and the second segment.
-    pub packets: [u64; 3],
-}
-
-/// The event that released the second small segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HoldRelease {
-    /// The acknowledgement of the first segment: the second left immediately after it arrived.
-    Acknowledgement,
-    /// Nothing: the second segment left while the first was unacknowledged, so Nagle's algorithm is
-    /// off.
-    Eager,
-    /// The program, which wrote late: the second segment left some time after the acknowledgement.
-    Program,
-    /// The end of a hold that the sender's kernel measured, regardless of the packets.
-    Timed,
-    /// The program: the second segment left together with an acknowledgement by coincidence, and
-    /// the sender's kernel saw the program write only then.
-    Written,
-}
-
-/// A repaired loss, and the mechanism that repaired it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recovery {
-    /// The side whose data was lost.
-    pub sender: Side,
-    /// The way in which the loss was noticed.
-    pub mechanism: RecoveryMechanism,
-    /// True if a retransmission of the same bytes was lost before.
-    pub again: bool,
-    /// True if this may not have been a loss: only the sender's IP identifications indicate it, and
-    /// no byte came twice or was missing; or the bytes were retransmitted before the receiver had
-    /// to acknowledge them.
-    pub(crate) is_doubtful: bool,
-    /// Payload of the segment that repaired the loss.
-    pub bytes: u32,
-    /// Time that the loss cost the exchange.
-    pub took: Duration,
-    /// Number of the packet that repaired the loss.
-    pub packet: u64,
-}
-
-/// The way in which a sender noticed a loss.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RecoveryMechanism {
-    /// The sender's retransmission timer expired (RFC 6298), or a probe that waited as long as that
-    /// timer.
-    Timeout,
-    /// The sender received nothing for two round trips and retransmitted the last segment (RFC 8985
-    /// §7).
-    Probe,
-    /// The receiver reported that it has later data (RFC 5681 §3.2, RFC 8985 §6).
-    Fast,
 }
 
 /// Propagation of an exchange's messages between the ends, as its packets show it.
@@ -333,11 +283,14 @@ pub struct PathTimes {
     /// Queueing of request and response on their way to the observation point, as far as their
     /// senders' clocks show.
     pub queued: Queueing,
-    /// The time beyond the path's minimum that the response's end took to reach the client from an
-    /// observation point before it; `None` if the client's acknowledgements do not show it.
+    /// The time by which the end of the response took longer than the minimum from the observation
+    /// point to the client; `None` if the client's acknowledgements do not show it.
     pub heard_late: Option<Duration>,
     /// Minimum round trip from the observation point to the client.
-    pub beyond: Duration,
+    pub to_client: Duration,
+    /// Minimum round trip from the observation point to the server, as far as the connection had
+    /// shown when the exchange closed.
+    pub(crate) to_server: Option<Duration>,
     /// The time to live with which the response arrived; 0 if none arrived.
     pub ttl: u8,
     /// Number of the client's segments missing just before the request, by its IP identifications.
@@ -353,65 +306,4 @@ pub struct Queueing {
     pub request: Duration,
     /// The response's first segment.
     pub response: Duration,
-}
-
-/// A response whose full segments were lost every time, while smaller ones
-/// arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MtuLoss {
-    /// Number of times that the first full segment was retransmitted at full size, if that can be
-    /// seen.
-    pub copies: u32,
-    /// Payload of the smaller segments that arrived instead; 0: none.
-    pub passed: u32,
-    /// Packet number of the last retransmission, or of the first smaller segment.
-    pub packet: u64,
-}
-
-/// Segments that came out of order or more than once, none of them lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Disorder {
-    /// Segments that later ones overtook on the path.
-    pub overtaken: u32,
-    /// Segments retransmitted although an earlier copy arrived.
-    pub resent: u32,
-    /// Segments of the connection's earlier exchanges that were counted as lost there, but for
-    /// which the receiver has since reported that the first copies had arrived too (D-SACK, RFC
-    /// 2883).
-    pub taken_back: u32,
-    /// Segments that the path or the capture duplicated.
-    pub copied: u32,
-    /// The time for which data that had arrived waited for overtaken segments.
-    pub took: Duration,
-    /// The first packet of each kind.
-    pub first_packets: DisorderPackets,
-}
-
-/// Number of the first packet of each kind of disorder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DisorderPackets {
-    /// The first segment that later ones overtook.
-    pub overtaken: Option<u64>,
-    /// The first segment retransmitted although an earlier copy arrived.
-    pub resent: Option<u64>,
-    /// The first segment that the path or the capture duplicated.
-    pub copied: Option<u64>,
-}
-
-impl Disorder {
-    pub(crate) fn overtook(&mut self, packet: u64, took: Duration) {
-        self.overtaken += 1;
-        self.took += took;
-        self.first_packets.overtaken.get_or_insert(packet);
-    }
-
-    pub(crate) fn resent(&mut self, packet: u64) {
-        self.resent += 1;
-        self.first_packets.resent.get_or_insert(packet);
-    }
-
-    pub(crate) fn copied(&mut self, packet: u64) {
-        self.copied += 1;
-        self.first_packets.copied.get_or_insert(packet);
-    }
 }

@@ -42,7 +42,6 @@ const MAX_ENTRIES: usize = 512;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) resolutions: Vec<Resolution>,
-    pub(crate) routes: Vec<KernelRoute>,
     pub(crate) probes: BTreeMap<ProbeKey, ProbeGroup>,
     pub(crate) route: RouteTally,
     pub(crate) loads: Loads,
@@ -50,16 +49,23 @@ pub(crate) struct Facts {
     pub(crate) live: LiveSockets,
     pub(crate) turns: Turns,
     pub(crate) calls: Calls,
-    pub(crate) limits: Option<KernelLimits>,
-    pub(crate) counters: Vec<CounterChange>,
-    pub(crate) listeners: Vec<ListenerSample>,
+    pub(crate) kernel: KernelFacts,
     pub(crate) configuration: Vec<ConfigurationLine>,
-    pub(crate) timers: Option<KernelTimers>,
-    pub(crate) firewall: Option<FirewallState>,
     /// The summary of each capture source, with the source's first capture point.
     pub(crate) captures: Vec<(PointId, CaptureSummary)>,
     pub(crate) notes: Vec<Remark>,
     pub(crate) hosts: Hosts,
+}
+
+/// Settings and counters of the kernel.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KernelFacts {
+    pub(crate) routes: Vec<KernelRoute>,
+    pub(crate) limits: Option<KernelLimits>,
+    pub(crate) counters: Vec<CounterChange>,
+    pub(crate) listeners: Vec<ListenerSample>,
+    pub(crate) timers: Option<KernelTimers>,
+    pub(crate) firewall: Option<FirewallState>,
 }
 
 /// The key of a group of probes. Only results within one group are comparable.
@@ -86,15 +92,11 @@ impl ProbeKey {
 /// The probes with one key, summed up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProbeGroup {
-    pub(crate) sent: u64,
+    pub(crate) counts: ProbeCounts,
     pub(crate) answers: BTreeMap<ProbeAnswer, u64>,
     pub(crate) rtt: Distribution,
     pub(crate) stamp: Option<Stamp>,
     pub(crate) ttl: Option<u8>,
-    pub(crate) syn_retransmissions: u64,
-    pub(crate) late: u64,
-    pub(crate) duplicates: u64,
-    pub(crate) reordered: u64,
     pub(crate) noticed: Distribution,
     pub(crate) queued: Distribution,
     /// The time until this program noticed each answer: `noticed` minus the round trip and the
@@ -112,27 +114,37 @@ pub(crate) struct ProbeGroup {
     differences: (Duration, u32),
 }
 
+/// Numbers of probes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ProbeCounts {
+    pub(crate) sent: u64,
+    pub(crate) syn_retransmissions: u64,
+    pub(crate) late: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) reordered: u64,
+}
+
 impl ProbeGroup {
-    fn take(&mut self, sample: &ProbeSample) {
+    fn add_sample(&mut self, sample: &ProbeSample) {
         self.ttl = self.ttl.or(sample.ttl);
-        self.sweep.take(sample);
+        self.sweep.add_probe(sample);
         match sample.coming {
-            Coming::InTime => self.sent += 1,
+            Coming::InTime => self.counts.sent += 1,
             Coming::Late => {
                 // The probe was counted as unanswered when its time ran out.
-                self.late += 1;
+                self.counts.late += 1;
                 if let Some(silent) = self.answers.get_mut(&ProbeAnswer::Silence) {
                     *silent = silent.saturating_sub(1);
                 }
                 self.answers.retain(|_, count| *count > 0);
             }
             Coming::Again => {
-                self.duplicates += 1;
+                self.counts.duplicates += 1;
                 return;
             }
         }
         *self.answers.entry(sample.answer).or_default() += 1;
-        self.syn_retransmissions += u64::from(sample.syn_retransmissions);
+        self.counts.syn_retransmissions += u64::from(sample.syn_retransmissions);
         let Some(rtt) = sample
             .rtt
             .filter(|_| is_by_target(sample.method, sample.answer))
@@ -157,7 +169,8 @@ impl ProbeGroup {
             }
             self.tls = phases.tls.clone().or(self.tls.take());
         }
-        self.reordered += u64::from(self.newest.is_some_and(|newest| sample.number < newest));
+        self.counts.reordered +=
+            u64::from(self.newest.is_some_and(|newest| sample.number < newest));
         self.newest = self.newest.max(Some(sample.number));
         if let Some(last) = self.last_rtt.replace(rtt) {
             let (sum, count) = self.differences;
@@ -190,7 +203,7 @@ impl Facts {
         let (at, phase, point) = (event.at, event.phase, event.origin.point);
         match event.body {
             EventBody::Resolution(resolution) => push(&mut self.resolutions, resolution),
-            EventBody::Route(route) => push(&mut self.routes, route),
+            EventBody::Route(route) => push(&mut self.kernel.routes, route),
             EventBody::Probe(sample) => self.probe(at, &sample),
             EventBody::Trace(start) => self.route.begin(start),
             EventBody::Hop(sample) => self.route.observe(&sample),
@@ -206,16 +219,16 @@ impl Facts {
             EventBody::Silence(silence) => self.loads.silence(phase, silence),
             EventBody::Request(sample) => self.loads.sample(phase, sample),
             EventBody::Socket(sample) => self.socket(&sample),
-            EventBody::LiveSocket(socket) => self.live.take(*socket),
+            EventBody::LiveSocket(socket) => self.live.add_socket(*socket),
             EventBody::Watched(tally) => self.turns.tally = Some(tally),
-            EventBody::SocketCall(call) => self.calls.take(&call),
+            EventBody::SocketCall(call) => self.calls.add_call(&call),
             EventBody::Traced(tally) => self.calls.tally = Some(tally),
-            EventBody::KernelLimits(limits) => self.limits = Some(limits),
-            EventBody::Counter(change) => push(&mut self.counters, change),
-            EventBody::Listener(sample) => push(&mut self.listeners, sample),
+            EventBody::KernelLimits(limits) => self.kernel.limits = Some(limits),
+            EventBody::Counter(change) => push(&mut self.kernel.counters, change),
+            EventBody::Listener(sample) => push(&mut self.kernel.listeners, sample),
             EventBody::Configuration(line) => push(&mut self.configuration, line),
-            EventBody::Timers(timers) => self.timers = Some(timers),
-            EventBody::Firewall(state) => self.firewall = Some(state),
+            EventBody::Timers(timers) => self.kernel.timers = Some(timers),
+            EventBody::Firewall(state) => self.kernel.firewall = Some(state),
             EventBody::Capture(summary) => push(&mut self.captures, (point, summary)),
             EventBody::Note(Note { id, text }) => {
                 let remark = Remark { id, text };
@@ -238,13 +251,13 @@ impl Facts {
         if !self.probes.contains_key(&key) && self.probes.len() >= MAX_ENTRIES {
             return;
         }
-        self.probes.entry(key).or_default().take(sample);
+        self.probes.entry(key).or_default().add_sample(sample);
     }
 
     fn socket(&mut self, sample: &crate::observed::event::SocketSample) {
         let key = (sample.target, socket_samples::owner_name(&sample.owner));
         if self.sockets.contains_key(&key) || self.sockets.len() < MAX_ENTRIES {
-            self.sockets.entry(key).or_default().take(sample);
+            self.sockets.entry(key).or_default().add_sample(sample);
         }
     }
 
@@ -279,7 +292,7 @@ impl Facts {
     pub(crate) fn counter(&self, name: &str) -> Option<u64> {
         let is_ours =
             |change: &&CounterChange| change.name == name && change.scope != CounterScope::Target;
-        let change = self.counters.iter().find(is_ours)?;
+        let change = self.kernel.counters.iter().find(is_ours)?;
         Some(change.after.saturating_sub(change.before))
     }
 

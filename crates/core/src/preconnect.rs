@@ -66,7 +66,9 @@ impl Approaches {
                 self.message(&message, place);
             }
         } else if is_of(chain::MDNS_PORT) || is_of(chain::LLMNR_PORT) {
-            dns::read_questions(payload, |message| self.chains.take(message, place));
+            dns::read_questions(payload, |message| {
+                self.chains.observe_message(message, place)
+            });
         }
     }
 
@@ -75,7 +77,7 @@ impl Approaches {
         if step.is_answer {
             self.heard.packet_to(step.point, step.asker);
         }
-        self.searches.take(step);
+        self.searches.observe_message(step);
     }
 
     /// Processes a segment; most segments are irrelevant. If the segment is a SYN, returns the

@@ -30,10 +30,10 @@ pub(crate) use stretches::Stretches;
 pub(crate) use uploads::Uploads;
 
 /// Minimum number of messages that cross another one for both sides to count as sending at any
-/// time: a single such message is a connection's end, or chance.
+/// time: a single crossing message is the end of a connection, or chance.
 const CROSSED: u64 = 2;
 /// Minimum share of the exchanges, as one in this many, that must have crossing messages: a smaller
-/// share is chance too.
+/// share is chance.
 const CROSSED_PART: u64 = 10;
 
 /// Figures of a service.
@@ -41,10 +41,46 @@ const CROSSED_PART: u64 = 10;
 pub(crate) struct Ledger {
     /// The unit in which exchanges are counted.
     pub(crate) unit: Unit,
+    pub(crate) counts: ExchangeCounts,
+    /// Exchanges whose requests and responses may be paired wrongly, or whose server may be farther
+    /// away than it seems.
+    pub(crate) doubtful: DoubtfulCounts,
+    /// Think times of the server before responses that the capture cuts off.
+    pub(crate) broken_off: Distribution,
+    pub(crate) latency: LatencyFigures,
+    pub(crate) trips: LeastTrips,
+    pub(crate) shares: WaitShares,
+    pub(crate) places: Places,
+    /// The time for which slow start stalls messages, whatever their senders do.
+    pub(crate) slow_start: Duration,
+    pub(crate) span: Option<(Timestamp, Timestamp)>,
+    pub(crate) setups: SetupLedger,
+    pub(crate) losses: LossCounts,
+    /// Delays of ACKs that delayed nothing else.
+    pub(crate) harmless_delays: Distribution,
+    /// Fetches that a certificate's validity depends on.
+    pub(crate) fetches: Stretches,
+    /// Requests that filled a queue on the path to the server.
+    pub(crate) uploads: Uploads,
+}
+
+/// Numbers of exchanges by their outcome.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ExchangeCounts {
+    /// Number of exchanges with a whole response.
     pub(crate) count: u64,
     pub(crate) errors: u64,
     pub(crate) timeouts: u64,
     pub(crate) cut: u64,
+    /// Number of requests on idle connections that turned out to be dead.
+    pub(crate) stale: u64,
+    /// Outcomes of exchanges, except of those cut by the capture.
+    pub(crate) outcomes: Counts<Outcome>,
+}
+
+/// Numbers of exchanges that may be misread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DoubtfulCounts {
     /// Number of exchanges of a protocol that cannot be parsed.
     pub(crate) unread: u64,
     /// Number of exchanges on connections of which too few bytes were captured to identify the
@@ -54,41 +90,44 @@ pub(crate) struct Ledger {
     pub(crate) crossed: u64,
     /// Number of exchanges whose server is behind a device that acknowledges on its behalf.
     pub(crate) relayed: u64,
-    /// Think times of the server before responses that the capture cuts off.
-    pub(crate) broken_off: Distribution,
-    pub(crate) latency: Distribution,
-    /// Minimum round trip to the client plus minimum round trip to the server.
-    pub(crate) round_trip: Option<Duration>,
-    /// Minimum round trip between the ends, from the FINs of connections whose handshake was not
-    /// seen.
-    pub(crate) fin_trip: Option<Duration>,
-    pub(crate) waits: Shares,
-    pub(crate) places: Places,
-    /// The time that slow start takes of stalled messages, whatever their sender does.
-    pub(crate) slow_start: Duration,
+}
+
+/// Figures of the exchanges' latency.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LatencyFigures {
+    pub(crate) all: Distribution,
+    pub(crate) slowest: Worst,
+    pub(crate) bands: Bands,
+}
+
+/// Minimum round trips between the ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LeastTrips {
+    /// The minimum of handshakes without retransmissions.
+    pub(crate) handshake: Option<Duration>,
+    /// The minimum of the FINs of connections whose handshake was not seen.
+    pub(crate) fin: Option<Duration>,
+}
+
+/// Time by wait and owner.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WaitShares {
+    /// The waits of exchanges.
+    pub(crate) exchanges: Shares,
     /// The waits of TLS handshakes.
     pub(crate) secured: Shares,
     /// Waits for lookups that connections followed.
     pub(crate) resolving: Shares,
-    pub(crate) slowest: Worst,
-    pub(crate) bands: Bands,
-    /// Outcomes of exchanges, except of those cut by the capture.
-    pub(crate) outcomes: Counts<Outcome>,
-    pub(crate) span: Option<(Timestamp, Timestamp)>,
-    pub(crate) setups: SetupLedger,
-    /// Number of requests on idle connections that turned out to be dead.
-    pub(crate) stale: u64,
+}
+
+/// Numbers of losses.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LossCounts {
     /// Number of losses repaired, by the side whose data was lost.
-    pub(crate) recoveries: Counts<Side>,
+    pub(crate) repaired: Counts<Side>,
     /// Number of losses on connections that had carried an exchange before, whichever side's data
     /// was lost.
-    pub(crate) later_losses: u64,
-    /// Delays of ACKs that delayed nothing else.
-    pub(crate) harmless_delays: Distribution,
-    /// Fetches that a certificate's validity depends on.
-    pub(crate) fetches: Stretches,
-    /// Requests that filled a queue on the path to the server.
-    pub(crate) uploads: Uploads,
+    pub(crate) later: u64,
 }
 
 /// Figures of connection setups.
@@ -104,92 +143,93 @@ pub(crate) struct SetupLedger {
 }
 
 impl Ledger {
-    pub(crate) fn take(&mut self, exchange: &Exchange) {
+    pub(crate) fn add_exchange(&mut self, exchange: &Exchange) {
         let outcome = exchange.outcome;
-        self.setups.handshakes.take_exchange(exchange);
-        if let Some(handshake) = &exchange.handshake {
-            self.secured.add(&handshake.waits);
+        self.setups.handshakes.add_exchange(exchange);
+        if let Some(handshake) = &exchange.connecting.handshake {
+            self.shares.secured.add(&handshake.waits);
         }
-        self.stale += u64::from(exchange.is_stale());
+        self.counts.stale += u64::from(exchange.is_stale());
         if outcome == Outcome::Cut {
-            self.cut += 1;
+            self.counts.cut += 1;
             if let Some(thought) = exchange.signs.thought {
                 self.broken_off.record(thought);
             }
             return;
         }
-        self.outcomes.add(outcome, 1);
-        self.unread += u64::from(exchange.signs.is_unread);
-        self.unseen += u64::from(exchange.signs.is_unseen);
-        self.crossed += u64::from(exchange.signs.is_crossed);
-        self.relayed += u64::from(exchange.signs.is_relayed);
+        self.counts.outcomes.add(outcome, 1);
+        self.doubtful.unread += u64::from(exchange.signs.doubts.is_unread);
+        self.doubtful.unseen += u64::from(exchange.signs.doubts.is_unseen);
+        self.doubtful.crossed += u64::from(exchange.signs.doubts.is_crossed);
+        self.doubtful.relayed += u64::from(exchange.signs.is_relayed);
         self.extend_span(exchange.begin, exchange.end);
         match outcome {
             Outcome::Complete(status) => {
-                self.count += 1;
-                self.errors += u64::from(status.is_some_and(|status| status >= 500));
+                self.counts.count += 1;
+                self.counts.errors += u64::from(status.is_some_and(|status| status >= 500));
             }
             Outcome::Failed => {
-                self.count += 1;
-                self.errors += 1;
+                self.counts.count += 1;
+                self.counts.errors += 1;
             }
-            Outcome::TimedOut => self.timeouts += 1,
+            Outcome::TimedOut => self.counts.timeouts += 1,
             _ => {
-                self.errors += 1;
+                self.counts.errors += 1;
                 return;
             }
         }
         let latency = exchange.latency();
-        self.latency.record(latency);
-        self.bands.take(exchange);
-        self.waits.add(&exchange.waits);
-        self.places.take(exchange);
-        for delivery in &exchange.deliveries {
-            self.slow_start = self.slow_start.saturating_add(delivery.spared);
+        self.latency.all.record(latency);
+        self.latency.bands.add_exchange(exchange);
+        self.shares.exchanges.add(&exchange.waits);
+        self.places.add_exchange(exchange);
+        for delivery in &exchange.sending.deliveries {
+            self.slow_start = self.slow_start.saturating_add(delivery.stalled.spared);
             if delivery.sender == Side::Client && delivery.limit == Limit::Bottleneck {
-                self.uploads.add(exchange, delivery.drain);
+                self.uploads.add(exchange, delivery.stalled.drain);
             }
         }
-        self.slowest.offer(nanos(latency), exchange);
-        for recovery in &exchange.recoveries {
-            self.recoveries.add(recovery.sender, 1);
-            self.later_losses += u64::from(exchange.ordinal > 0);
+        self.latency.slowest.offer(nanos(latency), exchange);
+        for recovery in &exchange.loss.recoveries {
+            self.losses.repaired.add(recovery.sender, 1);
+            self.losses.later += u64::from(exchange.id.ordinal > 0);
         }
-        if let Some(delay) = exchange.harmless_delay {
+        if let Some(delay) = exchange.sending.harmless_delay {
             self.harmless_delays.record(delay);
         }
-        if exchange.is_revocation {
+        if exchange.particulars.is_revocation {
             // The fetch's connection was made for this fetch.
-            let before = exchange.setup.unwrap_or_default();
+            let before = exchange.connecting.setup.unwrap_or_default();
             let begin = exchange.begin - before;
-            self.fetches.add(exchange.client.addr, begin, exchange.end);
+            self.fetches
+                .add(exchange.id.client.addr, begin, exchange.end);
         }
     }
 
-    pub(crate) fn take_setup(&mut self, setup: &Setup) {
+    pub(crate) fn add_setup(&mut self, setup: &Setup) {
         self.setups.count += 1;
         let is_unheard =
-            setup.outcome == Some(SetupOutcome::Unanswered) && setup.retransmissions > 0;
+            setup.outcome == Some(SetupOutcome::Unanswered) && setup.syns.retransmissions > 0;
         self.setups.unheard += u64::from(is_unheard);
         if let Some(outcome) = setup.outcome {
             self.setups.outcomes.add(outcome, 1);
         }
         if setup.outcome == Some(SetupOutcome::Established) {
             self.setups.latency.record(setup.duration());
-            let clean = (setup.retransmissions == 0).then(|| setup.duration());
-            self.round_trip = self.round_trip.into_iter().chain(clean).min();
+            let clean = (setup.syns.retransmissions == 0).then(|| setup.duration());
+            self.trips.handshake = self.trips.handshake.into_iter().chain(clean).min();
         }
         self.setups.waits.add(&setup.waits);
         if let Some(lookup) = setup.lookup() {
             let key = (WaitKind::Resolve, Owner::Resolver);
-            self.resolving.count(key, nanos(lookup.took));
+            self.shares.resolving.count(key, nanos(lookup.took));
         }
-        self.setups.handshakes.take(setup);
+        self.setups.handshakes.add_setup(setup);
     }
 
     /// Records the round trip shown by the end of a connection.
-    pub(crate) fn take_fin_trip(&mut self, trip: Duration) {
-        self.fin_trip = self.fin_trip.into_iter().chain([trip]).min();
+    pub(crate) fn add_fin_trip(&mut self, trip: Duration) {
+        self.trips.fin = self.trips.fin.into_iter().chain([trip]).min();
     }
 
     fn extend_span(&mut self, begin: Timestamp, end: Timestamp) {
@@ -201,33 +241,38 @@ impl Ledger {
 
     pub(crate) fn merge(&mut self, other: Self) {
         self.unit = self.unit.max(other.unit);
-        self.count += other.count;
-        self.errors += other.errors;
-        self.timeouts += other.timeouts;
-        self.cut += other.cut;
+        self.counts.count += other.counts.count;
+        self.counts.errors += other.counts.errors;
+        self.counts.timeouts += other.counts.timeouts;
+        self.counts.cut += other.counts.cut;
         self.broken_off.absorb(other.broken_off);
-        self.unread += other.unread;
-        self.unseen += other.unseen;
-        self.crossed += other.crossed;
-        self.relayed += other.relayed;
-        self.latency.absorb(other.latency);
-        self.round_trip = self.round_trip.into_iter().chain(other.round_trip).min();
-        self.fin_trip = self.fin_trip.into_iter().chain(other.fin_trip).min();
-        self.waits.merge(&other.waits);
+        self.doubtful.unread += other.doubtful.unread;
+        self.doubtful.unseen += other.doubtful.unseen;
+        self.doubtful.crossed += other.doubtful.crossed;
+        self.doubtful.relayed += other.doubtful.relayed;
+        self.latency.all.absorb(other.latency.all);
+        self.trips.handshake = self
+            .trips
+            .handshake
+            .into_iter()
+            .chain(other.trips.handshake)
+            .min();
+        self.trips.fin = self.trips.fin.into_iter().chain(other.trips.fin).min();
+        self.shares.exchanges.merge(&other.shares.exchanges);
         self.places.merge(other.places);
         self.slow_start = self.slow_start.saturating_add(other.slow_start);
-        self.secured.merge(&other.secured);
-        self.resolving.merge(&other.resolving);
-        self.slowest.merge(other.slowest);
-        self.bands.merge(other.bands);
-        self.outcomes.merge(&other.outcomes);
+        self.shares.secured.merge(&other.shares.secured);
+        self.shares.resolving.merge(&other.shares.resolving);
+        self.latency.slowest.merge(other.latency.slowest);
+        self.latency.bands.merge(other.latency.bands);
+        self.counts.outcomes.merge(&other.counts.outcomes);
         if let Some((begin, end)) = other.span {
             self.extend_span(begin, end);
         }
         self.setups.merge(other.setups);
-        self.stale += other.stale;
-        self.recoveries.merge(&other.recoveries);
-        self.later_losses += other.later_losses;
+        self.counts.stale += other.counts.stale;
+        self.losses.repaired.merge(&other.losses.repaired);
+        self.losses.later += other.losses.later;
         self.harmless_delays.absorb(other.harmless_delays);
         self.fetches.merge(other.fetches);
         self.uploads.merge(other.uploads);
@@ -236,42 +281,43 @@ impl Ledger {
     /// Returns true if it cannot be determined which side owes a response: the protocol is not
     /// known, or both sides send at any time, so that apparent turns may not be responses.
     pub(crate) fn is_unowed(&self) -> bool {
-        let is_crossed = self.crossed >= CROSSED && self.crossed * CROSSED_PART >= self.uncut();
-        self.unread * 2 > self.uncut() || is_crossed
+        let is_crossed = self.doubtful.crossed >= CROSSED
+            && self.doubtful.crossed * CROSSED_PART >= self.uncut();
+        self.doubtful.unread * 2 > self.uncut() || is_crossed
     }
 
     /// Returns true if it cannot be determined which bytes form a message: no side owes a response,
     /// or too few bytes were captured.
     pub(crate) fn is_untold(&self) -> bool {
-        self.is_unowed() || (self.unread + self.unseen) * 2 > self.uncut()
+        self.is_unowed() || (self.doubtful.unread + self.doubtful.unseen) * 2 > self.uncut()
     }
 
     /// Returns true if a part of the path that is not visible may be behind the host that
     /// acknowledges: what looks like the server's time may be time on that part.
     pub(crate) fn is_relayed(&self) -> bool {
-        self.relayed * 2 > self.uncut()
+        self.doubtful.relayed * 2 > self.uncut()
     }
 
     /// Returns the number of exchanges that the capture did not cut.
     pub(crate) fn uncut(&self) -> u64 {
-        self.outcomes.sum()
+        self.counts.outcomes.sum()
     }
 
     /// Returns the number of exchanges that had a whole response.
     pub(crate) fn whole(&self) -> u64 {
-        let outcomes = self.outcomes.iter();
+        let outcomes = self.counts.outcomes.iter();
         let whole = outcomes.filter(|(outcome, _)| matches!(outcome, Outcome::Complete(_)));
         whole.map(|(_, count)| count).sum()
     }
 
     /// Returns true if any exchange was seen, whole or not.
     pub(crate) fn has_exchanges(&self) -> bool {
-        self.count + self.errors + self.timeouts > 0
+        self.counts.count + self.counts.errors + self.counts.timeouts > 0
     }
 
     /// Returns the sum of all exchanges' durations, in nanoseconds.
     pub(crate) fn total(&self) -> u64 {
-        self.waits.total()
+        self.shares.exchanges.total()
     }
 
     /// Returns the whole exchanges per second while they ran; 0 for fewer than two.
@@ -280,8 +326,8 @@ impl Ledger {
             return 0.0;
         };
         let seconds = end.since(begin).as_secs_f64();
-        if seconds > 0.0 && self.count > 1 {
-            self.count as f64 / seconds
+        if seconds > 0.0 && self.counts.count > 1 {
+            self.counts.count as f64 / seconds
         } else {
             0.0
         }

@@ -226,7 +226,7 @@ fn check(segments: &[Captured]) -> Result<(), TestCaseError> {
         if let Some(fault) = tiling_fault(exchange) {
             return Err(TestCaseError::fail(format!("{fault}: {exchange:#?}")));
         }
-        for hold in &exchange.holds {
+        for hold in &exchange.sending.holds {
             prop_assert!(hold.held <= exchange.latency(), "{hold:?}");
         }
     }

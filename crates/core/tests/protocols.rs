@@ -28,7 +28,7 @@ fn exchanges(name: &str) -> Vec<Exchange> {
 
 fn handshake(name: &str) -> (Handshake, Exchange) {
     let first = exchanges(name).remove(0);
-    let handshake = first.handshake.clone();
+    let handshake = first.connecting.handshake.clone();
     (
         *handshake.unwrap_or_else(|| panic!("{name}: no handshake")),
         first,
@@ -48,7 +48,7 @@ fn a_full_handshake_of_tls_1_2_takes_two_round_trips() {
         assert_eq!((handshake.round_trips(), handshake.is_resumed), (2, false));
         assert_eq!(first.outcome, Outcome::Complete(None));
         // The setup lasts from the SYN to the request.
-        let setup = first.setup.expect("the first request bears it");
+        let setup = first.connecting.setup.expect("the first request bears it");
         assert!(is_about(setup, 132.4) || name != "tls-1.2", "{setup:?}");
     }
     let count = exchanges("tls-1.2").len();

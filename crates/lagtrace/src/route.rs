@@ -157,6 +157,13 @@ struct Probes {
     /// Time between two probes to one hop [default: 100ms, in rounds 1s]
     #[arg(short = 'z', long, value_name = "TIME", value_parser = duration::parse_positive)]
     interval: Option<Duration>,
+    #[command(flatten)]
+    packets: Packets,
+}
+
+/// Options for the packets of the probes.
+#[derive(Clone, Debug, Args)]
+struct Packets {
     /// The source address
     #[arg(short, long, value_name = "IP")]
     source: Option<IpAddr>,
@@ -288,7 +295,7 @@ impl Options {
     /// Returns true if an option is given that probes by connect(2) do not support.
     fn needs_packets(&self) -> bool {
         let probes = &self.probes;
-        probes.size.is_some() || probes.source_port.is_some() || self.look.paths > 1
+        probes.packets.size.is_some() || probes.packets.source_port.is_some() || self.look.paths > 1
     }
 
     fn plan(&self, address: IpAddr, port: Option<u16>, way: (RouteMethod, bool)) -> TracePlan {
@@ -315,13 +322,13 @@ impl Options {
             paths: look.paths,
             mtu: look.mtu,
             dress: Dress {
-                size: probes.size,
-                tos: probes.tos,
-                source: probes.source,
-                interface: probes.interface.clone(),
-                source_port: probes.source_port,
-                mark: probes.mark,
-                bypasses_routing: probes.bypass_routing,
+                size: probes.packets.size,
+                tos: probes.packets.tos,
+                source: probes.packets.source,
+                interface: probes.packets.interface.clone(),
+                source_port: probes.packets.source_port,
+                mark: probes.packets.mark,
+                bypasses_routing: probes.packets.bypass_routing,
             },
             ..TracePlan::new(target, method)
         }

@@ -433,3 +433,80 @@ fn files_that_the_documents_name_exist() {
         }
     }
 }
+
+/// Maximum number of fields of a struct: more of them are grouped into structs of their own.
+const MOST_FIELDS: usize = 15;
+
+/// The structs with more fields. All but the last are JSON documents (reports, observations, labels
+/// of recordings), whose form must not change with the code. The last is `struct tcp_info` of the
+/// kernel.
+const WIDE: [&str; 15] = [
+    "ConnectionRecord",
+    "ConnectionSide",
+    "Finding",
+    "Hop",
+    "Label",
+    "LaneCounters",
+    "LiveOptions",
+    "LiveSocket",
+    "LoadRun",
+    "Probe",
+    "ProbeSample",
+    "Report",
+    "RequestSpan",
+    "TcpSample",
+    "TcpInfo",
+];
+
+/// Removes the visibility from the beginning of an item.
+fn without_visibility(line: &str) -> &str {
+    match line.strip_prefix("pub") {
+        Some(rest) => rest
+            .split_once(") ")
+            .filter(|_| rest.starts_with('('))
+            .map_or(rest.trim_start(), |(_, item)| item),
+        None => line,
+    }
+}
+
+/// Returns the structs of a file that rustfmt has formatted, with the number of their fields.
+fn structs(text: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut structs = Vec::new();
+    for (number, line) in lines.iter().enumerate() {
+        let item = line.trim_start();
+        let indent = line.len() - item.len();
+        let Some(name) = without_visibility(item).strip_prefix("struct ") else {
+            continue;
+        };
+        let inner = " ".repeat(indent + 4);
+        let is_inside = |line: &&&str| line.is_empty() || line.starts_with(&inner);
+        let is_field = |line: &&&str| {
+            let field = without_visibility(&line[inner.len().min(line.len())..]);
+            let name = word(field);
+            !name.is_empty() && field[name.len()..].starts_with(": ")
+        };
+        if line.ends_with('{') {
+            let body = lines[number + 1..].iter().take_while(is_inside);
+            structs.push((word(name), body.filter(is_field).count()));
+        }
+    }
+    structs
+}
+
+#[test]
+fn no_struct_has_more_fields_than_a_reader_keeps_in_mind() {
+    let sample = "pub(crate) struct Few<'a> {\n    /// A: b.\n    pub(super) one: u8,\n    two: &'a str,\n}\n";
+    assert_eq!(structs(sample), [("Few".to_owned(), 2)]);
+    let files = files(&root().join("crates"));
+    let all = files.iter().flat_map(|path| {
+        let text = fs::read_to_string(path).expect("a source file");
+        structs(&text)
+    });
+    let wide: BTreeSet<String> = all
+        .filter(|&(_, fields)| fields > MOST_FIELDS)
+        .map(|(name, _)| name)
+        .collect();
+    let documents: BTreeSet<String> = WIDE.map(str::to_owned).into();
+    assert_eq!(wide, documents, "group the fields that are read together");
+}

@@ -44,7 +44,9 @@ use core::time::Duration;
 use lagtrace_core::observed::event::{Event, RequestFailure};
 use lagtrace_core::observed::time::Timestamp;
 
-pub use plan::{Arrangement, Lane, Method, Pace, Plan, Target, WeightedUrl};
+pub use plan::{
+    Arrangement, Lane, LoadProtocol, LoadReporting, Method, Pace, Plan, Target, WeightedUrl,
+};
 pub use recent::Recent;
 pub use socket_options::SocketOptions;
 pub use summary::{Ending, GeneratorLoad, LaneSummary, Summary};

@@ -344,7 +344,7 @@ fn a_silent_target_ends_the_run_early() {
 fn the_stop_flag_ends_it_with_what_was_measured() {
     let server = Server::start(fake::answer_after(ms(5)));
     let mut plan = plan(vec![lane(server.address, 4)], 60_000);
-    plan.samples_per_second = 10;
+    plan.reporting.samples_per_second = 10;
     let stop = AtomicBool::new(false);
     let stop_after = |progress: lagtrace_sources::load::Progress| {
         assert!(progress.elapsed <= progress.of);

@@ -64,16 +64,17 @@ fn plan_at(port: u16, scheme: &str, path: &str, connections: u32, at_once: u32) 
         connections,
     };
     let tls = TlsClient::new(&Trust::Anyone, Carried::Http2);
-    Plan {
+    let mut plan = Plan {
         duration: Duration::from_secs(30),
         warm_up: Duration::ZERO,
         timeout: Duration::from_secs(10),
         requests: Some(300),
-        http2: true,
-        at_once,
-        tls: (scheme == "https").then(|| tls.expect("a client")),
         ..Plan::new(vec![lane])
-    }
+    };
+    plan.protocol.http2 = true;
+    plan.protocol.at_once = at_once;
+    plan.protocol.tls = (scheme == "https").then(|| tls.expect("a client"));
+    plan
 }
 
 fn measure(plan: &Plan) -> (Summary, Vec<Event>) {

@@ -43,14 +43,15 @@ fn plan(address: SocketAddr, rate: f64) -> Plan {
         experiment: None,
         connections: 4,
     };
-    Plan {
+    let mut plan = Plan {
         duration: ms(600),
         warm_up: ms(0),
         pace: Pace::Rate(rate),
         threads: 1,
-        stamps: true,
         ..Plan::new(vec![lane])
-    }
+    };
+    plan.reporting.stamps = true;
+    plan
 }
 
 fn measure(plan: &Plan) -> (Summary, LoadStages) {
@@ -150,8 +151,8 @@ fn a_queue_of_our_own_is_where_it_went() {
 fn stamps_are_of_plain_http1_only() {
     let address = ([127, 0, 0, 1], 9).into();
     let mut plans = [plan(address, 1.0), plan(address, 1.0)];
-    plans[0].at_once = 2;
-    plans[1].http2 = true;
+    plans[0].protocol.at_once = 2;
+    plans[1].protocol.http2 = true;
     for plan in plans {
         let error = run(&plan, &|_| {}, &AtomicBool::new(false), |_| {});
         assert!(matches!(error, Err(LoadError::Stamps)));

@@ -38,12 +38,13 @@ fn plan(port: u16, host: &str, trust: &Trust, connections: u32) -> Plan {
         experiment: None,
         connections,
     };
-    Plan {
+    let mut plan = Plan {
         duration: ms(800),
         warm_up: ms(100),
-        tls: Some(TlsClient::new(trust, Carried::Http1).expect("a client")),
         ..Plan::new(vec![lane])
-    }
+    };
+    plan.protocol.tls = Some(TlsClient::new(trust, Carried::Http1).expect("a client"));
+    plan
 }
 
 /// Returns the plan with a fixed number of requests and no time limit that matters.

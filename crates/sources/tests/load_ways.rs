@@ -102,7 +102,7 @@ fn a_number_of_requests_is_made_exactly() {
         let mut plan = plan(server.address, connections);
         plan.duration = Duration::from_secs(60);
         plan.requests = Some(100);
-        (plan.threads, plan.at_once, plan.pace) = (threads, at_once, pace);
+        (plan.threads, plan.protocol.at_once, plan.pace) = (threads, at_once, pace);
         let (summary, _) = measure(&plan);
         let lane = &summary.lanes[0];
         assert_eq!((lane.responses(), lane.failed()), (100, 0), "{connections}");
@@ -144,7 +144,7 @@ fn pipelined_responses_have_a_time_each() {
     let mut plan = plan(server.address, 1);
     plan.requests = Some(40);
     plan.duration = Duration::from_secs(20);
-    plan.at_once = 4;
+    plan.protocol.at_once = 4;
     let (summary, events) = measure(&plan);
     let lane = &summary.lanes[0];
     assert_eq!((lane.responses(), lane.failed()), (40, 0));
@@ -179,7 +179,7 @@ fn what_a_closing_connection_left_is_asked_again() {
         let mut plan = plan(address, 2);
         plan.requests = Some(100);
         plan.duration = Duration::from_secs(20);
-        plan.at_once = 3;
+        plan.protocol.at_once = 3;
         let (summary, _) = measure(&plan);
         let lane = &summary.lanes[0];
         assert_eq!(lane.responses(), 100, "{lane:?}");

@@ -85,7 +85,7 @@ impl Clock {
             if !search.is_due(at, tsval, flow) {
                 return None;
             }
-            *self = search.take(at, tsval, flow)?;
+            *self = search.observe_timestamp(at, tsval, flow)?;
         }
         match self {
             Self::Coarse(nanos) => Some(*nanos),
@@ -143,7 +143,7 @@ impl Search {
     }
 
     /// Processes a segment of the host. Returns the host's clock if the segment determines it.
-    fn take(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> Option<Clock> {
+    fn observe_timestamp(&mut self, at: Timestamp, tsval: u32, flow: Tag) -> Option<Clock> {
         self.looks += 1;
         let flow = self.flow(at, tsval, flow);
         let (passed_ns, ticks) = flow.passed(at, tsval);
@@ -154,7 +154,7 @@ impl Search {
         if is_over || !is_of_it || transit::are_milliseconds(passed_ns, ticks) {
             return Some(Clock::Other);
         }
-        self.coarse.take(passed_ns, ticks, goes_on);
+        self.coarse.observe_segment(passed_ns, ticks, goes_on);
         self.coarse.tick(false).map(Clock::Coarse)
     }
 

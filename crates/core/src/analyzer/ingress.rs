@@ -190,7 +190,7 @@ impl Ingress {
                         sink(&exchange);
                     }
                 }
-                Some(ClosedItem::Connection(watched)) => self.collected.take(watched),
+                Some(ClosedItem::Connection(watched)) => self.collected.add_connection(watched),
                 Some(ClosedItem::Quic(flow)) => self.collected.take_quic(flow),
                 None => {}
             }

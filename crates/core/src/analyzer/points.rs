@@ -2,15 +2,65 @@
 
 use std::collections::BTreeMap;
 
+use crate::connection::Vantage;
 use crate::decode::LinkType;
 use crate::observed::event::{CaptureSummary, PointId};
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::report::{Capture, CapturePoint, UnreadLink};
 
-/// Number of connections by the position of the observation point: at the client, at the server,
-/// between the two, and unknown.
-pub(super) type Vantages = BTreeMap<PointId, [u64; 4]>;
+/// Number of connections that each observation point saw, by the point's position.
+pub(super) type Vantages = BTreeMap<PointId, VantageCounts>;
+
+/// Number of connections, by the position of the observation point that saw them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct VantageCounts {
+    client: u64,
+    server: u64,
+    between: u64,
+    unknown: u64,
+}
+
+impl VantageCounts {
+    /// Counts a connection.
+    pub(super) fn count(&mut self, vantage: Vantage) {
+        let count = match vantage {
+            Vantage::Client => &mut self.client,
+            Vantage::Server => &mut self.server,
+            Vantage::Between => &mut self.between,
+            Vantage::Unknown => &mut self.unknown,
+        };
+        *count += 1;
+    }
+
+    /// Adds other counts.
+    pub(super) fn add(&mut self, other: Self) {
+        self.client += other.client;
+        self.server += other.server;
+        self.between += other.between;
+        self.unknown += other.unknown;
+    }
+
+    fn total(&self) -> u64 {
+        self.client + self.server + self.between + self.unknown
+    }
+
+    /// Returns the position that most connections indicate.
+    fn most(&self) -> &'static str {
+        let Self {
+            client,
+            server,
+            between,
+            ..
+        } = *self;
+        match client.max(server).max(between) {
+            0 => "unknown",
+            most if client == most => "client",
+            most if server == most => "server",
+            _ => "middle",
+        }
+    }
+}
 
 /// The observation points of all sources.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +78,7 @@ struct Point {
     bytes: u64,
     first: Timestamp,
     last: Timestamp,
-    vantages: [u64; 4],
+    vantages: VantageCounts,
 }
 
 impl Points {
@@ -54,9 +104,7 @@ impl Points {
         self.all.extend(self.current.take());
         for (id, counts) in vantages {
             if let Some(point) = self.all.get_mut(&id) {
-                for (sum, count) in point.vantages.iter_mut().zip(counts) {
-                    *sum += count;
-                }
+                point.vantages.add(counts);
             }
         }
     }
@@ -126,7 +174,7 @@ impl Point {
             bytes: 0,
             first: at,
             last: at,
-            vantages: [0; 4],
+            vantages: VantageCounts::default(),
         }
     }
 
@@ -141,9 +189,7 @@ impl Point {
     /// Adds the packets of another point.
     fn with(self, other: Self) -> Self {
         let mut vantages = self.vantages;
-        for (sum, count) in vantages.iter_mut().zip(other.vantages) {
-            *sum += count;
-        }
+        vantages.add(other.vantages);
         Self {
             segments: self.segments + other.segments,
             bytes: self.bytes + other.bytes,
@@ -159,8 +205,8 @@ impl Point {
             packets: summary.map_or(self.segments, |s| s.packets),
             undecoded: summary.map_or(0, |s| s.undecoded),
             unread_links: summary.map(unread_links).unwrap_or_default(),
-            connections: self.vantages.iter().sum(),
-            vantage: self.vantage().to_owned(),
+            connections: self.vantages.total(),
+            vantage: self.vantages.most().to_owned(),
             damage: summary.and_then(|s| s.damage.clone()),
         }
     }
@@ -174,18 +220,6 @@ impl Point {
             connections: 0,
             vantage: "unknown".to_owned(),
             damage: summary.damage.clone(),
-        }
-    }
-
-    /// Returns the position that most connections indicate.
-    fn vantage(&self) -> &'static str {
-        let [client, server, neither, _] = self.vantages;
-        let most = client.max(server).max(neither);
-        match most {
-            0 => "unknown",
-            _ if client == most => "client",
-            _ if server == most => "server",
-            _ => "middle",
         }
     }
 }

@@ -69,7 +69,7 @@ impl Services {
 
     /// Queues the next closed exchange. `place` is the index of its service; `None` if it is not
     /// counted.
-    pub(super) fn take(&mut self, place: Option<usize>) {
+    pub(super) fn queue_exchange(&mut self, place: Option<usize>) {
         self.exchanges.push(place);
     }
 
@@ -81,7 +81,7 @@ impl Services {
 
     /// Counts data that the service's server sent or received outside of exchanges.
     pub(super) fn take_transfer(&mut self, transfer: &Exchange) {
-        let place = self.place(transfer.server);
+        let place = self.place(transfer.id.server);
         if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {
             service.take_transfer(transfer);
         }
@@ -99,13 +99,13 @@ impl Services {
     pub(super) fn take_fin_trip(&mut self, server: Endpoint, trip: Duration) {
         let place = self.places.get(&server);
         if let Some((_, service)) = place.and_then(|&place| self.list.get_mut(place)) {
-            service.ledger.take_fin_trip(trip);
+            service.ledger.add_fin_trip(trip);
         }
     }
 
     /// Records an exchange that began before the measurement and ended during it.
     pub(super) fn take_early(&mut self, exchange: &Exchange) {
-        let place = self.place(exchange.server);
+        let place = self.place(exchange.id.server);
         if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {
             service.take_early(exchange);
         }
@@ -124,7 +124,12 @@ impl Services {
     /// Counts everything that is queued.
     pub(super) fn count_closed(&mut self, exchanges: &[Exchange], setups: &[Setup]) {
         for_each_service(&mut self.list, &self.setups, setups, Service::take_setups);
-        for_each_service(&mut self.list, &self.exchanges, exchanges, Service::take);
+        for_each_service(
+            &mut self.list,
+            &self.exchanges,
+            exchanges,
+            Service::add_exchanges,
+        );
         self.setups.clear();
         self.exchanges.clear();
     }

@@ -177,13 +177,15 @@ impl Common {
 
     /// Returns true if an exchange began during warm-up and was still open when the baseline began.
     fn reaches_baseline(&self, exchange: &Exchange) -> bool {
-        let phase = self.phase_of_flow(exchange.client, exchange.server, exchange.begin);
+        let phase = self.phase_of_flow(exchange.id.client, exchange.id.server, exchange.begin);
         let reaches = |phase| {
             self.facts
                 .loads
                 .begins_within(phase, exchange.begin, exchange.end)
         };
-        phase == Some(Phase::Baseline) && self.is_meant(exchange.server) && reaches(Phase::Baseline)
+        phase == Some(Phase::Baseline)
+            && self.is_meant(exchange.id.server)
+            && reaches(Phase::Baseline)
     }
 }
 
@@ -201,10 +203,7 @@ impl Sum {
 
     fn add_rest(&mut self, vantages: &Vantages, hosts: Hosts, tallied: Tallied) {
         for (&point, counts) in vantages {
-            let sums = self.vantages.entry(point).or_default();
-            for (sum, count) in sums.iter_mut().zip(counts) {
-                *sum += count;
-            }
+            self.vantages.entry(point).or_default().add(*counts);
         }
         self.hosts.merge(hosts);
         self.tallied.add(tallied);
@@ -244,7 +243,7 @@ impl Shard {
             client: common.client_of(segment),
         };
         self.connections
-            .take(segment, payload, arrived, &mut self.closed);
+            .observe_segment(segment, payload, arrived, &mut self.closed);
         if self.closed.has_unreported() {
             self.fold_closed(common, ordinal);
         }
@@ -305,9 +304,7 @@ impl Shard {
             self.hosts.take_ttl(server, ttl);
         }
         for &(id, vantage) in &closed.connections {
-            if let Some(count) = self.vantages.entry(id).or_default().get_mut(vantage) {
-                *count += 1;
-            }
+            self.vantages.entry(id).or_default().count(vantage);
         }
         for watched in closed.watched.drain(..) {
             let item = ClosedItem::Connection(watched);
@@ -322,21 +319,21 @@ impl Shard {
     fn fold_exchanges(&mut self, common: &Common, ordinal: u64) {
         let (taken, _) = self.services.taken();
         for exchange in self.closed.exchanges.iter_mut().skip(taken) {
-            let phase = common.phase(exchange.client, exchange.server, exchange.begin);
-            let counts = phase == Phase::Baseline && common.is_meant(exchange.server);
+            let phase = common.phase(exchange.id.client, exchange.id.server, exchange.begin);
+            let counts = phase == Phase::Baseline && common.is_meant(exchange.id.server);
             let place = if counts {
-                self.services.place(exchange.server)
+                self.services.place(exchange.id.server)
             } else {
                 None
             };
-            self.services.take(place);
+            self.services.queue_exchange(place);
             if !counts && common.reaches_baseline(exchange) {
                 self.services.take_early(exchange);
             }
             if let Some(place) = place
                 && let Some(served) = self.services.served(place)
             {
-                served.take(exchange, self.waiting.take(exchange));
+                served.add_exchange(exchange, self.waiting.take_turn_within(exchange));
             }
             if self.tells_exchanges {
                 let item = ClosedItem::Exchange(Box::new(exchange.clone()));
@@ -372,7 +369,7 @@ impl Shard {
         for setup in self.closed.setups.iter().skip(taken) {
             let place = match common.server_made(setup) {
                 Some(server) => {
-                    self.hosts.take(setup, server);
+                    self.hosts.add_setup(setup, server);
                     self.services.place(server)
                 }
                 None => None,

@@ -124,7 +124,10 @@ fn analyzer(hash_seed: u64, told: &Arc<Mutex<Vec<u16>>>) -> Analyzer {
     let (exchanges, ended) = (Arc::clone(told), Arc::clone(told));
     Analyzer::new(options)
         .with_sink(Box::new(move |exchange| {
-            exchanges.lock().expect("whole").push(exchange.client.port);
+            exchanges
+                .lock()
+                .expect("whole")
+                .push(exchange.id.client.port);
         }))
         .with_connection_sink(Box::new(move |record| {
             let stream = record.stream.unwrap_or_default();

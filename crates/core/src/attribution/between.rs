@@ -3,10 +3,10 @@
 use core::time::Duration;
 
 use super::{LEAST_DELAYED_ACK, LEAST_TIMEOUT, REORDERING, Tiler, gap, repair};
-use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::Arrival;
 use crate::attribution::packet::Need;
 use crate::attribution::packet::longest_repair;
+use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::attribution::rtt::LEAST_ERROR;
 use crate::exchange::Side;
 use crate::exchange::wait::{Bound, Owner, WaitKind};
@@ -15,7 +15,7 @@ use crate::observed::time::Timestamp;
 impl Tiler<'_> {
     /// Attributes the time from the complete request to the response's first byte: loss of the
     /// request, waiting for other responses, propagation, and the server.
-    pub(super) fn between(&mut self, request_end: Timestamp, first: &Mark) {
+    pub(super) fn between(&mut self, request_end: Timestamp, first: &PacketRecord) {
         let trace = self.trace;
         self.push(
             request_end,
@@ -30,7 +30,7 @@ impl Tiler<'_> {
         };
         if let Some(until) = trace.behind.filter(|&until| until > from) {
             // The response would have needed its propagation time in any case.
-            let propagation = trace.to_server.floor().unwrap_or_default();
+            let propagation = trace.trips.server.floor().unwrap_or_default();
             let (path, owner) = (WaitKind::RoundTrip, Owner::Path);
             self.push(
                 until.min(from + propagation),
@@ -60,18 +60,19 @@ impl Tiler<'_> {
     /// Returns the earliest time, by the client's clock, at which the request may be complete at
     /// the server: an acknowledgement of only a part of the request shows that the rest was queued
     /// until then.
-    fn still_coming(&mut self, from: Timestamp, first: &Mark) -> Timestamp {
+    fn still_coming(&mut self, from: Timestamp, first: &PacketRecord) -> Timestamp {
         let trace = self.trace;
         let Some(propagation) = trace
-            .to_server
+            .trips
+            .server
             .floor()
             .filter(|_| trace.is_near(Side::Client))
         else {
             return from;
         };
-        let partial = trace.marks.iter().rev().find(|mark| {
-            let is_part = mark.ack > trace.request.start && mark.ack < trace.request.end;
-            mark.by == Side::Server && mark.at < first.at && is_part && mark.is_news
+        let partial = trace.packets.iter().rev().find(|packet| {
+            let is_part = packet.ack > trace.request.start && packet.ack < trace.request.end;
+            packet.by == Side::Server && packet.at < first.at && is_part && packet.is_news
         });
         let Some(partial) = partial.filter(|partial| partial.at - propagation > from) else {
             return from;
@@ -84,7 +85,11 @@ impl Tiler<'_> {
 
     /// Attributes retransmissions of the request, seen where the client sends them. Returns the
     /// time at which the last necessary one was sent, `None` if that cannot be determined.
-    fn recover_request(&mut self, request_end: Timestamp, first: &Mark) -> Option<Timestamp> {
+    fn recover_request(
+        &mut self,
+        request_end: Timestamp,
+        first: &PacketRecord,
+    ) -> Option<Timestamp> {
         let trace = self.trace;
         if !trace.pipe(Side::Client).has_repeats {
             return Some(request_end);
@@ -92,19 +97,20 @@ impl Tiler<'_> {
         if !trace.is_near(Side::Client) {
             return Some(self.ignored_request(request_end, first));
         }
-        let repeat = trace.marks.iter().rev().find(|mark| {
-            let repeats = mark.data.is_some_and(|data| {
+        let repeat = trace.packets.iter().rev().find(|packet| {
+            let repeats = packet.data.is_some_and(|data| {
                 data.arrival == Arrival::Repeat
                     && data.need != Need::Spurious
                     && data.span.start < trace.request.end
                     && data.span.end > trace.request.start
             });
-            repeats && mark.by == Side::Client && mark.at > request_end && mark.at < first.at
+            repeats && packet.by == Side::Client && packet.at > request_end && packet.at < first.at
         });
-        // An answer that came sooner than the path allows was to the first copy.
+        // An answer that came sooner than the path allows answered the first copy.
         let propagation =
-            trace.to_server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible();
-        let is_answered = |repeat: &&Mark| first.at.since(repeat.at) + LEAST_ERROR >= propagation;
+            trace.trips.server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible();
+        let is_answered =
+            |repeat: &&PacketRecord| first.at.since(repeat.at) + LEAST_ERROR >= propagation;
         let Some(repeat) = repeat.filter(is_answered) else {
             return Some(request_end).filter(|_| !trace.is_request_overdue());
         };
@@ -122,6 +128,7 @@ impl Tiler<'_> {
         );
         let took = repeat.at.since(request_end);
         self.tiling
+            .loss
             .recoveries
             .push(repair::recovery(trace, repeat, took, took, false));
         Some(repeat.at)
@@ -130,27 +137,28 @@ impl Tiler<'_> {
     /// Returns the time when the server's host finally accepted the request, as seen at the server.
     /// If a copy arrives one timeout after an earlier copy that was also seen there, and the server
     /// sent no segment in between, the host had accepted none of the earlier copies.
-    fn ignored_request(&mut self, request_end: Timestamp, first: &Mark) -> Timestamp {
+    fn ignored_request(&mut self, request_end: Timestamp, first: &PacketRecord) -> Timestamp {
         let trace = self.trace;
-        let is_between = |mark: &&Mark| mark.at >= request_end && mark.at < first.at;
-        let mut since = trace.marks.iter().filter(is_between);
-        let is_word = |mark: &Mark| mark.by == Side::Server && mark.ack > trace.request.start;
-        let repeats = |mark: &Mark| {
-            let data = mark.data.filter(|_| mark.by == Side::Client);
+        let is_between = |packet: &&PacketRecord| packet.at >= request_end && packet.at < first.at;
+        let mut since = trace.packets.iter().filter(is_between);
+        let is_word =
+            |packet: &PacketRecord| packet.by == Side::Server && packet.ack > trace.request.start;
+        let repeats = |packet: &PacketRecord| {
+            let data = packet.data.filter(|_| packet.by == Side::Client);
             data.is_some_and(|data| {
                 data.arrival == Arrival::Repeat
                     && data.need != Need::Spurious
                     && data.span.start < trace.request.end
                     && data.span.end > trace.request.start
-                    && mark.at.since(request_end) >= LEAST_TIMEOUT
+                    && packet.at.since(request_end) >= LEAST_TIMEOUT
             })
         };
         let mut taken = None;
-        for mark in since.by_ref() {
-            if is_word(mark) {
+        for packet in since.by_ref() {
+            if is_word(packet) {
                 break;
             }
-            taken = Some(mark).filter(|mark| repeats(mark)).or(taken);
+            taken = Some(packet).filter(|packet| repeats(packet)).or(taken);
         }
         let Some(taken) = taken else {
             return request_end;
@@ -167,23 +175,23 @@ impl Tiler<'_> {
 
     /// Attributes the wait of a pipelined response to what released it once the response before it
     /// was sent.
-    fn after_other_response(&mut self, first: &Mark) {
+    fn after_other_response(&mut self, first: &PacketRecord) {
         let found = self
             .trace
-            .marks
+            .packets
             .iter()
-            .position(|mark| mark.number == first.number);
+            .position(|packet| packet.number == first.number);
         let index = found.unwrap_or_default();
         let before = self
             .trace
-            .marks
+            .packets
             .get(..index)
             .unwrap_or_default()
             .iter()
             .rev();
         match before
             .into_iter()
-            .find(|mark| mark.by == Side::Server && mark.data.is_some())
+            .find(|packet| packet.by == Side::Server && packet.data.is_some())
         {
             Some(before) => self.name_gap_between(before, first, index),
             None => self.push(
@@ -196,18 +204,18 @@ impl Tiler<'_> {
         }
     }
 
-    fn propagation_and_think(&mut self, from: Timestamp, first: &Mark) {
+    fn propagation_and_think(&mut self, from: Timestamp, first: &PacketRecord) {
         let from = self.shut_out(from, first);
         if self.held_with_others(from, first) {
             return;
         }
-        let trip = self.trace.to_server;
+        let trip = self.trace.trips.server;
         let Some(propagation) = self.propagation(from, first.at) else {
             self.unexplained(first);
             return;
         };
         if first.queued.possible() > first.queued.known() + LEAST_DELAYED_ACK {
-            // A queue, or a server whose clock has another tick.
+            // The lag is due to a queue, or to a server clock with another tick.
             self.unexplained(first);
             return;
         }
@@ -230,6 +238,7 @@ impl Tiler<'_> {
         if is_notable
             && self
                 .tiling
+                .loss
                 .recoveries
                 .iter()
                 .any(|r| r.sender == Side::Client)
@@ -260,12 +269,12 @@ impl Tiler<'_> {
 
     /// Attributes the time for which the client's window was closed when it sent the request, so
     /// that the response had to wait. Returns the time when the window opened.
-    fn shut_out(&mut self, from: Timestamp, first: &Mark) -> Timestamp {
+    fn shut_out(&mut self, from: Timestamp, first: &PacketRecord) -> Timestamp {
         let words = self
             .trace
-            .marks
+            .packets
             .iter()
-            .filter(|mark| mark.by == Side::Client);
+            .filter(|packet| packet.by == Side::Client);
         let mut words = words.skip_while(|word| word.at < from || !word.is_closed);
         if words.next().is_none_or(|closed| closed.at > from) {
             return from;
@@ -284,7 +293,7 @@ impl Tiler<'_> {
     /// or the path lost; then the server's think time is unknown. Several missing segments are
     /// first copies of the response. A single one is a first copy too if it was the beginning of
     /// the response, or if the server's ACKs show that it was sent earlier.
-    fn after_skipped(&mut self, from: Timestamp, propagation: Duration, first: &Mark) {
+    fn after_skipped(&mut self, from: Timestamp, propagation: Duration, first: &PacketRecord) {
         let took = first.at.since(from).saturating_sub(propagation);
         let is_lost =
             is_repaired(first, took, self.trace.whole_trip()) || self.was_sent_before(first);
@@ -297,7 +306,7 @@ impl Tiler<'_> {
 
     /// Returns true if the response's first byte, or the bytes after it, are known to have been
     /// sent before `first` arrived.
-    fn was_sent_before(&self, first: &Mark) -> bool {
+    fn was_sent_before(&self, first: &PacketRecord) -> bool {
         first.data.is_some_and(|data| {
             matches!(data.arrival, Arrival::PastHole | Arrival::Fill)
                 || data.span.start > self.trace.response.start
@@ -310,12 +319,12 @@ impl Tiler<'_> {
         self.trace.is_near(Side::Client)
             && self
                 .trace
-                .marks
+                .packets
                 .iter()
-                .any(|mark| mark.by == Side::Client && mark.skipped > 0)
+                .any(|packet| packet.by == Side::Client && packet.skipped > 0)
     }
 
-    fn unexplained(&mut self, first: &Mark) {
+    fn unexplained(&mut self, first: &PacketRecord) {
         self.push(
             first.at,
             WaitKind::Unknown,
@@ -326,9 +335,9 @@ impl Tiler<'_> {
     }
 
     /// Attributes the wait for a response whose first copy was lost before the observation point.
-    fn recover_response(&mut self, from: Timestamp, propagation: Duration, first: &Mark) {
+    fn recover_response(&mut self, from: Timestamp, propagation: Duration, first: &PacketRecord) {
         let took = first.at.since(from).saturating_sub(propagation);
-        let inferred = Bound::Inferred(self.trace.to_server.split_error());
+        let inferred = Bound::Inferred(self.trace.trips.server.split_error());
         self.push(
             from + propagation / 2,
             WaitKind::RoundTrip,
@@ -351,6 +360,7 @@ impl Tiler<'_> {
             inferred,
         );
         self.tiling
+            .loss
             .recoveries
             .push(repair::recovery(self.trace, first, took, took, false));
     }
@@ -359,20 +369,20 @@ impl Tiler<'_> {
     /// or this exchange's round trip as shown by a bare ACK of the server's kernel. Such an ACK may
     /// itself be delayed, by 40 ms or more.
     fn propagation(&self, from: Timestamp, until: Timestamp) -> Option<Duration> {
-        let floor = self.trace.to_server.floor()?;
+        let floor = self.trace.trips.server.floor()?;
         if self.trace.is_near(Side::Server) && !self.trace.is_near(Side::Client) {
-            // There is no path in between: a kernel that is late there is busy.
+            // Within one host there is no path: a late ACK means a busy kernel.
             return Some(floor);
         }
-        let kernel_reply = self.trace.marks.iter().find(|mark| {
-            mark.by == Side::Server
-                && mark.data.is_none()
-                && mark.at > from
-                && mark.at < until
-                && mark.ack >= self.trace.request.end
+        let kernel_reply = self.trace.packets.iter().find(|packet| {
+            packet.by == Side::Server
+                && packet.data.is_none()
+                && packet.at > from
+                && packet.at < until
+                && packet.ack >= self.trace.request.end
         });
         let seen =
-            kernel_reply.map(|mark| mark.at.since(self.asked_for(from, mark.at - floor / 2)));
+            kernel_reply.map(|packet| packet.at.since(self.asked_for(from, packet.at - floor / 2)));
         let quick = seen.filter(|&seen| seen < floor + LEAST_DELAYED_ACK);
         Some(quick.map_or(floor, |quick| quick.max(floor)))
     }
@@ -382,13 +392,13 @@ impl Tiler<'_> {
     /// immediately together with the request, whose own acknowledgement would have waited for a
     /// timer.
     fn asked_for(&self, from: Timestamp, until: Timestamp) -> Timestamp {
-        let marks = self.trace.marks.iter();
-        let own = marks.filter(|mark| mark.by == Side::Client && mark.at <= until);
-        own.map(|mark| mark.at).max().unwrap_or(from).max(from)
+        let packets = self.trace.packets.iter();
+        let own = packets.filter(|packet| packet.by == Side::Client && packet.at <= until);
+        own.map(|packet| packet.at).max().unwrap_or(from).max(from)
     }
 
     /// Attributes the gap between two responses: a pause there is the think time of the second one.
-    fn name_gap_between(&mut self, before: &Mark, first: &Mark, index: usize) {
+    fn name_gap_between(&mut self, before: &PacketRecord, first: &PacketRecord, index: usize) {
         let mut gap = gap::name(self.trace, &self.flow, before, first, index);
         if let Some((kind @ WaitKind::ServerPause, _)) = &mut gap.wait {
             *kind = WaitKind::ServerThink;
@@ -400,7 +410,7 @@ impl Tiler<'_> {
 /// Returns true if the server's segments that are missing before `first` may have been copies of
 /// it; `first` came `took` later than the path requires. If two are missing, one is a bare ACK and
 /// the other was retransmitted by a probe; if more are missing, a timer was needed.
-fn is_repaired(first: &Mark, took: Duration, trip: Duration) -> bool {
+fn is_repaired(first: &PacketRecord, took: Duration, trip: Duration) -> bool {
     let least = match first.skipped {
         0 | 1 => return false,
         // Paths are at times slightly quicker than the minimum round trip seen.

@@ -5,10 +5,10 @@ use core::time::Duration;
 
 use super::Trace;
 use super::flow::has_queue;
-use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::Need;
 use crate::attribution::packet::Order;
 use crate::attribution::packet::{Arrival, Span};
+use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::exchange::{DropSlot, Drops, Recovery, Side};
 use crate::observed::time::Timestamp;
 
@@ -62,9 +62,12 @@ pub(super) fn drops(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Box<Dr
 fn sent<'a>(
     trace: &'a Trace<'_>,
     sender: Side,
-) -> impl DoubleEndedIterator<Item = (&'a Mark, Data)> {
-    let own = trace.marks.iter().filter(move |mark| mark.by == sender);
-    let data = own.filter_map(|mark| Some((mark, mark.data?)));
+) -> impl DoubleEndedIterator<Item = (&'a PacketRecord, Data)> {
+    let own = trace
+        .packets
+        .iter()
+        .filter(move |packet| packet.by == sender);
+    let data = own.filter_map(|packet| Some((packet, packet.data?)));
     data.filter(|(_, data)| !matches!(data.arrival, Arrival::Copy | Arrival::KeepAlive))
 }
 
@@ -73,7 +76,7 @@ fn sent<'a>(
 fn beside_sender(trace: &Trace<'_>, sender: Side) -> Vec<Passage> {
     let mut pending: Vec<Span> = Vec::new();
     let mut passages = Vec::new();
-    for (mark, data) in sent(trace, sender).rev() {
+    for (packet, data) in sent(trace, sender).rev() {
         let lost = take_from(&mut pending, data.span);
         if data.arrival == Arrival::Repeat {
             if data.need != Need::Needed {
@@ -85,7 +88,7 @@ fn beside_sender(trace: &Trace<'_>, sender: Side) -> Vec<Passage> {
         }
         let bytes = data.span.end - data.span.start;
         passages.push(Passage {
-            at: mark.at,
+            at: packet.at,
             passed: bytes - lost.min(bytes),
             lost,
         });
@@ -113,25 +116,25 @@ fn take_from(stretches: &mut Vec<Span>, span: Span) -> u64 {
     taken
 }
 
-/// Returns the passages as seen elsewhere: lost segments show in the sender's IP identifications,
-/// or as a hole.
+/// Returns the passages as seen away from the sender: lost segments show in the sender's IP
+/// identifications, or as a hole.
 fn elsewhere(trace: &Trace<'_>, sender: Side) -> Vec<Passage> {
     let mss = u64::from(trace.pipe(sender).mss);
     let mut next = trace.span(sender).start;
     let mut passages = Vec::new();
-    for (mark, data) in sent(trace, sender) {
+    for (packet, data) in sent(trace, sender) {
         if data.arrival == Arrival::Repeat {
             continue;
         }
         let hole = data.span.start.saturating_sub(next);
         next = next.max(data.span.end);
-        let lost = match (mark.skipped, data.order) {
+        let lost = match (packet.skipped, data.order) {
             (0, Order::Untold) if data.arrival == Arrival::PastHole => hole,
             (skipped, _) => u64::from(skipped) * mss,
         };
         let passed = data.span.end - data.span.start;
         passages.push(Passage {
-            at: mark.at,
+            at: packet.at,
             passed,
             lost,
         });
@@ -169,7 +172,7 @@ fn spacing(trace: &Trace<'_>, sender: Side) -> (u64, u64) {
     let (mut at_once, mut timed) = (0, 0);
     let mut arrive = |at: Timestamp, bytes: u64| {
         let is_behind = last.is_some_and(|last| at.since(last) <= AT_ONCE);
-        // The parts of a super-segment (GSO) came together.
+        // The parts of a super-segment (GSO) were sent together.
         at_once += if is_behind {
             bytes
         } else {
@@ -180,17 +183,20 @@ fn spacing(trace: &Trace<'_>, sender: Side) -> (u64, u64) {
     };
     if trace.is_near(sender) {
         let acks = trace
-            .marks
+            .packets
             .iter()
-            .filter(|mark| mark.by == sender.peer() && mark.data.is_none());
+            .filter(|packet| packet.by == sender.peer() && packet.data.is_none());
         let mut acked = trace.span(sender).start;
-        for mark in acks.filter(|mark| mark.is_news || mark.reports_hole) {
-            arrive(mark.at, mark.ack.saturating_sub(acked).clamp(mss, 2 * mss));
-            acked = acked.max(mark.ack);
+        for packet in acks.filter(|packet| packet.is_news || packet.reports_hole) {
+            arrive(
+                packet.at,
+                packet.ack.saturating_sub(acked).clamp(mss, 2 * mss),
+            );
+            acked = acked.max(packet.ack);
         }
     } else {
-        for (mark, data) in sent(trace, sender) {
-            arrive(mark.at, data.span.end - data.span.start);
+        for (packet, data) in sent(trace, sender) {
+            arrive(packet.at, data.span.end - data.span.start);
         }
     }
     (at_once, timed)

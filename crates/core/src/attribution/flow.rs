@@ -59,7 +59,7 @@ pub(super) struct Piece {
     partial: u32,
     /// Bytes in segments that are shorter than a full one.
     short: u64,
-    /// Index of the piece's first mark.
+    /// Index of the piece's first packet.
     index: usize,
 }
 
@@ -71,7 +71,7 @@ impl Flow {
 
     /// Measures the whole message of `sender`; `pieces` is scratch memory.
     pub(super) fn of(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) -> Self {
-        if trace.marks.len() < PIECES || trace.end.since(trace.begin) < NOTABLE {
+        if trace.packets.len() < PIECES || trace.end.since(trace.begin) < NOTABLE {
             return Self::default();
         }
         cut(trace, sender, pieces);
@@ -95,10 +95,10 @@ fn cut(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) {
     pieces.clear();
     let span = trace.span(sender);
     let mss = u64::from(trace.pipe(sender).mss);
-    for (index, mark) in trace.marks.iter().enumerate() {
-        let Some(data) = mark
+    for (index, packet) in trace.packets.iter().enumerate() {
+        let Some(data) = packet
             .data
-            .filter(|_| mark.by == sender && mark.at <= trace.end)
+            .filter(|_| packet.by == sender && packet.at <= trace.end)
         else {
             continue;
         };
@@ -109,8 +109,8 @@ fn cut(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) {
         let bytes = data.span.end - data.span.start;
         let short = if bytes < mss { bytes } else { 0 };
         match pieces.last_mut() {
-            Some(piece) if mark.at.since(piece.last) <= PIECE => {
-                piece.last = mark.at;
+            Some(piece) if packet.at.since(piece.last) <= PIECE => {
+                piece.last = packet.at;
                 piece.bytes += bytes;
                 piece.ends_small = data.is_small;
                 piece.partial += u32::from(data.is_small);
@@ -118,8 +118,8 @@ fn cut(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) {
                 piece.small = if data.is_small { piece.small + 1 } else { 0 };
             }
             _ => pieces.push(Piece {
-                start: mark.at,
-                last: mark.at,
+                start: packet.at,
+                last: packet.at,
                 bytes,
                 ends_small: data.is_small,
                 small: u32::from(data.is_small),
@@ -135,22 +135,22 @@ fn cut(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) {
 fn closes(trace: &Trace<'_>, sender: Side) -> bool {
     let span = trace.span(sender);
     let words = trace
-        .marks
+        .packets
         .iter()
-        .filter(|mark| mark.by == sender.peer() && mark.edge > 0);
+        .filter(|packet| packet.by == sender.peer() && packet.edge > 0);
     words
         .into_iter()
-        .any(|mark| mark.edge == mark.ack && mark.ack > span.start && mark.ack < span.end)
+        .any(|packet| packet.edge == packet.ack && packet.ack > span.start && packet.ack < span.end)
 }
 
 fn is_released(trace: &Trace<'_>, piece: &Piece) -> bool {
-    let mark = trace.marks.get(piece.index);
-    mark.is_some_and(|mark| bare_release(trace, mark, piece.index).is_some())
+    let packet = trace.packets.get(piece.index);
+    packet.is_some_and(|packet| bare_release(trace, packet, piece.index).is_some())
 }
 
-/// Returns true if the message fills its send buffer. Partial segments are the ends of writes. If
-/// there is more than one of them before stops that ACKs end, and most of those stops are of this
-/// kind, each ACK makes room for the next write.
+/// Returns true if the message fills its send buffer. A partial segment is the end of a write. If
+/// most stops that ACKs end come after several partial segments, each ACK makes room for the next
+/// write.
 fn is_buffered(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
     let mss = u64::from(trace.pipe(sender).mss);
     let ends_writes = |piece: &Piece| {

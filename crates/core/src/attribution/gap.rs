@@ -8,9 +8,9 @@ use super::nagle;
 use super::repair::{filled, recovered, repeated, resumed};
 use super::stop;
 use super::{LEAST_TIMEOUT, Trace};
-use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::Arrival;
 use crate::attribution::packet::longest_repair;
+use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{HoldRelease, Side};
 
@@ -25,61 +25,64 @@ const LEAST_RECOVERY: Duration = Duration::from_millis(2);
 /// of the same length to which no round trip is added.
 const LEAST_APART: Duration = Duration::from_millis(10);
 
-/// Attributes the gap between `before` and `mark`, the mark at `index`.
+/// Attributes the gap between `before` and `packet`, the packet at `index`.
 pub(super) fn name(
     trace: &Trace<'_>,
     flow: &Flow,
-    before: &Mark,
-    mark: &Mark,
+    before: &PacketRecord,
+    packet: &PacketRecord,
     index: usize,
 ) -> Gap {
-    let (Some(first), Some(second)) = (before.data, mark.data) else {
+    let (Some(first), Some(second)) = (before.data, packet.data) else {
         return Gap::default();
     };
-    let sender = mark.by;
+    let sender = packet.by;
     match second.arrival {
         Arrival::KeepAlive | Arrival::Copy => Gap::default(),
         // A full receiver discards what arrives (`tcp_try_rmem_schedule()` in
         // `net/ipv4/tcp_input.c`): this is not a loss on the path.
-        Arrival::Repeat if flow.is_closed => closed(trace, before, mark, index),
-        Arrival::Repeat => repeated(trace, before, mark, second),
-        Arrival::Fill => filled(trace, before, mark, second),
+        Arrival::Repeat if flow.is_closed => closed(trace, before, packet, index),
+        Arrival::Repeat => repeated(trace, before, packet, second),
+        Arrival::Fill => filled(trace, before, packet, second),
         Arrival::InOrder | Arrival::PastHole => {
             if trace.is_torn(sender, first.span.start, second.span.end) {
                 return Gap::named(WaitKind::Unknown, Owner::Unknown);
             }
-            let gap = mark.at.since(before.at);
+            let gap = packet.at.since(before.at);
             if second.span.start < first.span.end && gap > LEAST_RECOVERY {
                 // The segment repeats earlier bytes together with new ones.
-                return recovered(trace, mark, gap, gap, false);
+                return recovered(trace, packet, gap, gap, false);
             }
-            if mark.skipped > 0 && gap > LEAST_RECOVERY && is_too_soon(trace, sender, gap) {
-                // Several that a router rejected by ICMP and that were immediately split to fit;
-                // one may have been a bare ACK.
-                return if mark.skipped > 1 && !trace.is_near(sender) {
+            if packet.skipped > 0 && gap > LEAST_RECOVERY && is_too_soon(trace, sender, gap) {
+                // Several missing segments were rejected by a router with ICMP, and immediately
+                // split to fit. A single missing segment may have been a bare ACK.
+                return if packet.skipped > 1 && !trace.is_near(sender) {
                     Gap::named(sender.transfer(), Owner::Path)
                 } else {
                     Gap::named(WaitKind::Unknown, Owner::Unknown)
                 };
             }
             let is_whole = second.arrival == Arrival::InOrder;
-            if is_whole && mark.skipped > 0 && gap > LEAST_RECOVERY && !is_repair(trace, mark, gap)
+            if is_whole
+                && packet.skipped > 0
+                && gap > LEAST_RECOVERY
+                && !is_repair(trace, packet, gap)
             {
                 return Gap::named(WaitKind::Unknown, Owner::Unknown);
             }
-            if mark.skipped > 0 && gap > LEAST_RECOVERY {
+            if packet.skipped > 0 && gap > LEAST_RECOVERY {
                 // At the sender, only the capture can lose segments.
                 return if trace.is_near(sender) {
                     Gap::named(WaitKind::Unknown, Owner::Unknown)
                 } else {
-                    recovered(trace, mark, gap, gap, false)
+                    recovered(trace, packet, gap, gap, false)
                 };
             }
             if may_be_repaired(trace, sender, (first, second), gap) {
                 return Gap::named(WaitKind::Unknown, Owner::Unknown);
             }
-            resumed(trace, (mark, second), index, gap)
-                .unwrap_or_else(|| flowed(trace, flow, (before, mark), index))
+            resumed(trace, (packet, second), index, gap)
+                .unwrap_or_else(|| flowed(trace, flow, (before, packet), index))
         }
     }
 }
@@ -111,19 +114,19 @@ fn is_too_soon(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
     gap < propagation * 7 / 8
 }
 
-/// Returns true if segments lost just before `mark`, with no byte missing after them, may have been
-/// retransmitted by it after `gap`. The end of a flight is retransmitted as a probe after two round
-/// trips; a whole flight, or what was lost twice, waits for the timer (RFC 8985 §7.2). Anything
-/// sooner was something else that the sender numbered.
-fn is_repair(trace: &Trace<'_>, mark: &Mark, gap: Duration) -> bool {
-    let is_by_timer = gap >= LEAST_TIMEOUT && gap <= longest_repair(mark.skipped);
+/// Returns true if segments lost just before `packet`, with no byte missing after them, may have
+/// been retransmitted by it after `gap`. The end of a flight is retransmitted as a probe after two
+/// round trips; a whole flight, or a segment that was lost twice, waits for the timer (RFC 8985
+/// §7.2). If the gap is shorter, the missing numbers belong to something else, such as bare ACKs.
+fn is_repair(trace: &Trace<'_>, packet: &PacketRecord, gap: Duration) -> bool {
+    let is_by_timer = gap >= LEAST_TIMEOUT && gap <= longest_repair(packet.skipped);
     // Paths are at times slightly quicker than the minimum round trip seen.
-    is_by_timer || (mark.skipped == 1 && gap >= trace.whole_trip() * 2 * 7 / 8)
+    is_by_timer || (packet.skipped == 1 && gap >= trace.whole_trip() * 2 * 7 / 8)
 }
 
 /// Returns the gap of data that waited because the receiver had no room.
-fn closed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
-    let (wait, stop) = stop::closed(trace, before, mark, index);
+fn closed(trace: &Trace<'_>, before: &PacketRecord, packet: &PacketRecord, index: usize) -> Gap {
+    let (wait, stop) = stop::closed(trace, before, packet, index);
     Gap {
         wait: Some(wait),
         stop,
@@ -132,13 +135,18 @@ fn closed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
 }
 
 /// Attributes a gap before new data: held, blocked, paused, or simply in transit.
-fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index: usize) -> Gap {
-    let sender = mark.by;
-    let (Some(first), Some(second)) = (before.data, mark.data) else {
+fn flowed(
+    trace: &Trace<'_>,
+    flow: &Flow,
+    (before, packet): (&PacketRecord, &PacketRecord),
+    index: usize,
+) -> Gap {
+    let sender = packet.by;
+    let (Some(first), Some(second)) = (before.data, packet.data) else {
         return Gap::default();
     };
-    let gap = mark.at.since(before.at);
-    let holder = nagle::holder(trace, (before, first), (mark, second), index);
+    let gap = packet.at.since(before.at);
+    let holder = nagle::holder(trace, (before, first), (packet, second), index);
     if gap <= FLOW && holder.is_none() && !flow.is_drained() {
         return Gap::named(sender.transfer(), Owner::Path);
     }
@@ -148,20 +156,22 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
         .find(|m| m.by == sender.peer() && m.ack >= first.span.end);
     if release.is_none() && gap >= longest_unacknowledged(trace, sender) {
         if flow.is_closed {
-            return closed(trace, before, mark, index);
+            return closed(trace, before, packet, index);
         }
-        return if is_sent_again(trace, mark, first) {
-            recovered(trace, mark, gap, gap, false)
+        return if is_sent_again(trace, packet, first) {
+            recovered(trace, packet, gap, gap, false)
         } else {
             Gap::named(WaitKind::Unknown, Owner::Unknown)
         };
     }
-    if release.is_none() && may_be_probe(trace, sender, gap) && is_sent_again(trace, mark, first) {
+    if release.is_none() && may_be_probe(trace, sender, gap) && is_sent_again(trace, packet, first)
+    {
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
-    // Data that finds no room in the window waits for the window, whatever else would hold it.
-    let holder = holder.filter(|_| !stop::has_no_room(trace, mark, index, first, second));
-    let hold = holder.and_then(|holder| nagle::hold(trace, holder, (before, mark), index));
+    // Data that does not fit into the window waits for the window, even if Nagle's algorithm would
+    // hold it too.
+    let holder = holder.filter(|_| !stop::has_no_room(trace, packet, index, first, second));
+    let hold = holder.and_then(|holder| nagle::hold(trace, holder, (before, packet), index));
     let flowing = FLOW.max(trace.round_trip(sender).error() * 2);
     let by_ack = hold.is_some_and(|h| h.release == HoldRelease::Acknowledgement);
     let held = by_ack && !flow.is_eager;
@@ -170,7 +180,7 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
     } else if gap <= flowing && !flow.is_drained() {
         ((sender.transfer(), Owner::Path), None)
     } else {
-        stop::name(trace, flow, (before, mark), index, hold.is_some())
+        stop::name(trace, flow, (before, packet), index, hold.is_some())
     };
     Gap {
         wait: Some(wait),
@@ -194,13 +204,13 @@ fn may_be_probe(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
     gap >= LEAST_RECOVERY + (floor(sender) + floor(sender.peer())) * 2
 }
 
-/// Returns true if the bytes of `first` are retransmitted after `mark`: then `mark` was released by
+/// Returns true if the bytes of `first` are retransmitted after `packet`: then `packet` was released by
 /// a tail loss probe (with which new data passes Nagle's algorithm; `tcp_send_loss_probe()` in
 /// `net/ipv4/tcp_output.c`).
-fn is_sent_again(trace: &Trace<'_>, mark: &Mark, first: Data) -> bool {
-    trace.marks.iter().any(|m| {
-        m.by == mark.by
-            && m.at > mark.at
+fn is_sent_again(trace: &Trace<'_>, packet: &PacketRecord, first: Data) -> bool {
+    trace.packets.iter().any(|m| {
+        m.by == packet.by
+            && m.at > packet.at
             && m.data.is_some_and(|data| {
                 data.arrival == Arrival::Repeat
                     && data.span.start < first.span.end

@@ -4,9 +4,9 @@
 use core::time::Duration;
 
 use super::Trace;
-use crate::attribution::mark::Mark;
 use crate::attribution::packet::Arrival;
 use crate::attribution::packet::Need;
+use crate::attribution::packet_record::PacketRecord;
 use crate::exchange::Side;
 use crate::observed::tcp::TCP_DELACK_MAX;
 
@@ -22,7 +22,7 @@ pub(super) fn late(trace: &Trace<'_>) -> Option<Duration> {
     if trace.is_near(Side::Client) {
         return None;
     }
-    let floor = trace.to_client.floor()?;
+    let floor = trace.trips.client.floor()?;
     let (before, last) = last_two(trace)?;
     let took = before
         .and_then(|before| apart(trace, before, last))
@@ -30,10 +30,10 @@ pub(super) fn late(trace: &Trace<'_>) -> Option<Duration> {
     Some(took.saturating_sub(floor))
 }
 
-/// Returns the delay shown by the acknowledgement that covers the last segment but one but not the
-/// last, which was sent directly after it: a kernel or program that delays its ACK has received
-/// both.
-fn apart(trace: &Trace<'_>, before: &Mark, last: &Mark) -> Option<Duration> {
+/// Returns the delay shown by an ACK of the second-last segment that does not cover the last one,
+/// although the two were sent directly after each other. The client did not delay this ACK: by the
+/// time a delayed ACK leaves, both segments have arrived.
+fn apart(trace: &Trace<'_>, before: &PacketRecord, last: &PacketRecord) -> Option<Duration> {
     let covered = before.data?.span.end;
     let mut acks = after(trace, last);
     let first = acks
@@ -48,47 +48,50 @@ fn apart(trace: &Trace<'_>, before: &Mark, last: &Mark) -> Option<Duration> {
     Some(took.saturating_sub(first.queued.known()))
 }
 
-/// Returns the delay shown by the acknowledgement of a copy that the server retransmitted before
-/// this acknowledgement came, later than any kernel delays one.
-fn outlasted(trace: &Trace<'_>, last: &Mark, floor: Duration) -> Option<Duration> {
+/// Returns the delay of an ACK that came so late that the server had needlessly retransmitted the
+/// data. `None` if the ACK came within the longest delay of a delayed ACK.
+fn outlasted(trace: &Trace<'_>, last: &PacketRecord, floor: Duration) -> Option<Duration> {
     let own = after(trace, last).find(|ack| ack.ack >= trace.response.end)?;
-    let is_needless = |mark: &&Mark| {
-        let repeat = mark.data.filter(|data| data.arrival == Arrival::Repeat);
-        let is_of_first = own.at.since(mark.at) * 8 < floor * 7;
-        mark.by == Side::Server
-            && mark.at > last.at
-            && mark.at < own.at
+    let is_needless = |packet: &&PacketRecord| {
+        let repeat = packet.data.filter(|data| data.arrival == Arrival::Repeat);
+        let is_of_first = own.at.since(packet.at) * 8 < floor * 7;
+        packet.by == Side::Server
+            && packet.at > last.at
+            && packet.at < own.at
             && repeat.is_some_and(|data| data.need == Need::Spurious || is_of_first)
     };
     let took = own.at.since(last.at).saturating_sub(own.queued.known());
-    let is_repeated = trace.marks.iter().any(|mark| is_needless(&mark));
+    let is_repeated = trace.packets.iter().any(|packet| is_needless(&packet));
     (is_repeated && took >= TCP_DELACK_MAX + floor).then_some(took)
 }
 
 /// Iterates over the client's segments after this one.
-fn after<'t>(trace: &Trace<'t>, mark: &'t Mark) -> impl Iterator<Item = &'t Mark> {
-    let is_after = move |next: &&Mark| next.by == Side::Client && next.at > mark.at;
-    trace.marks.iter().filter(is_after)
+fn after<'t>(
+    trace: &Trace<'t>,
+    packet: &'t PacketRecord,
+) -> impl Iterator<Item = &'t PacketRecord> {
+    let is_after = move |next: &&PacketRecord| next.by == Side::Client && next.at > packet.at;
+    trace.packets.iter().filter(is_after)
 }
 
 /// Returns the first transmission of the response's last segment, and the segment before it.
-fn last_two<'t>(trace: &Trace<'t>) -> Option<(Option<&'t Mark>, &'t Mark)> {
+fn last_two<'t>(trace: &Trace<'t>) -> Option<(Option<&'t PacketRecord>, &'t PacketRecord)> {
     let mut sent = trace
-        .marks
+        .packets
         .iter()
-        .filter(|mark| mark.by == Side::Server && mark.data.is_some());
-    let mut before: Option<&Mark> = None;
-    let last = sent.find(|mark| {
-        let reaches = mark
+        .filter(|packet| packet.by == Side::Server && packet.data.is_some());
+    let mut before: Option<&PacketRecord> = None;
+    let last = sent.find(|packet| {
+        let reaches = packet
             .data
             .is_some_and(|data| data.span.end >= trace.response.end);
         if !reaches {
-            before = Some(mark);
+            before = Some(packet);
         }
         reaches
     })?;
     let start = last.data?.span.start;
     let is_whole = last.data?.span.end == trace.response.end;
-    let is_next = |before: &&Mark| before.data.is_some_and(|data| data.span.end == start);
+    let is_next = |before: &&PacketRecord| before.data.is_some_and(|data| data.span.end == start);
     is_whole.then_some((before.filter(is_next), last))
 }

@@ -1,8 +1,8 @@
 //! A path that passes small segments but no full ones.
 
 use super::Trace;
-use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::Arrival;
+use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::exchange::{MtuLoss, Recovery, RecoveryMechanism, Side};
 use crate::observed::time::Timestamp;
 
@@ -18,13 +18,13 @@ pub(super) fn mtu_loss(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Mtu
     }
 }
 
-fn response<'a>(trace: &'a Trace<'_>) -> impl Iterator<Item = (&'a Mark, Data)> {
+fn response<'a>(trace: &'a Trace<'_>) -> impl Iterator<Item = (&'a PacketRecord, Data)> {
     let span = trace.response;
     trace
-        .marks
+        .packets
         .iter()
-        .filter(|mark| mark.by == Side::Server)
-        .filter_map(|mark| Some((mark, mark.data?)))
+        .filter(|packet| packet.by == Side::Server)
+        .filter_map(|packet| Some((packet, packet.data?)))
         .filter(move |(_, data)| data.span.start < span.end.max(span.start + 1))
         .filter(move |(_, data)| data.span.end > span.start)
 }
@@ -38,18 +38,18 @@ fn beside_sender(trace: &Trace<'_>) -> Option<MtuLoss> {
             data.arrival == Arrival::Repeat && data.span.start == full.span.start
         })
     };
-    let in_full: Vec<&Mark> = copies()
+    let in_full: Vec<&PacketRecord> = copies()
         .filter(|(_, data)| !data.is_small)
-        .map(|(mark, _)| mark)
+        .map(|(packet, _)| packet)
         .collect();
     let smaller = copies().find(|(_, data)| data.is_small);
     let last = in_full.last().filter(|_| in_full.len() >= 2)?;
-    let until = smaller.map_or(Timestamp::MAX, |(mark, _)| mark.at);
-    let has_passed = trace.marks.iter().any(|mark| {
-        mark.by == Side::Client
-            && mark.at > first.at
-            && mark.at < until
-            && mark.ack > full.span.start
+    let until = smaller.map_or(Timestamp::MAX, |(packet, _)| packet.at);
+    let has_passed = trace.packets.iter().any(|packet| {
+        packet.by == Side::Client
+            && packet.at > first.at
+            && packet.at < until
+            && packet.ack > full.span.start
     });
     (!has_passed).then(|| MtuLoss {
         copies: u32::try_from(in_full.len()).unwrap_or(u32::MAX),
@@ -68,7 +68,7 @@ fn elsewhere(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<MtuLoss> {
     })?;
     // Two small segments that came together may look like a full one.
     let full = response(trace).filter(|(_, data)| !data.is_small).count();
-    let (_, data) = response(trace).find(|(mark, _)| mark.number == repair.packet)?;
+    let (_, data) = response(trace).find(|(packet, _)| packet.number == repair.packet)?;
     let alike = response(trace)
         .filter(|(_, other)| length(*other) == length(data))
         .count();

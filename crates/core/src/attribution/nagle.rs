@@ -1,13 +1,14 @@
-//! Nagle's algorithm: the small segment for which a partial one may have waited, and whether the
-//! partial one left with its acknowledgement.
+//! Nagle's algorithm: finds the small segment whose ACK a partial segment may have waited for, and
+//! whether that ACK released the partial segment.
 
 use core::time::Duration;
 
 use super::Trace;
 use super::release::REACTION;
-use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::Arrival;
-use crate::exchange::{Hold, HoldRelease};
+use crate::attribution::packet_record::{Data, PacketRecord};
+use crate::exchange::{Hold, HoldPackets, HoldRelease};
+use crate::observed::packet::PacketNumber;
 use crate::observed::tcp::TCP_INIT_CWND;
 
 /// Error of timestamps taken on one host.
@@ -26,17 +27,17 @@ pub(super) struct Holder {
     is_behind_full: bool,
 }
 
-/// Returns the small segment that may hold the segment of `mark`, at `index`; `before` is the
+/// Returns the small segment that may hold the segment of `packet`, at `index`; `before` is the
 /// sender's segment just before it. Full segments and FINs are never held. Linux holds a partial
 /// segment until the last small one is acknowledged, however many full ones were sent since
 /// (`tcp_minshall_check()` in `net/ipv4/tcp_output.c`).
 pub(super) fn holder(
     trace: &Trace<'_>,
-    (before, first): (&Mark, Data),
-    (mark, second): (&Mark, Data),
+    (before, first): (&PacketRecord, Data),
+    (packet, second): (&PacketRecord, Data),
     index: usize,
 ) -> Option<Holder> {
-    let sender = mark.by;
+    let sender = packet.by;
     // A congestion window of one segment holds the second segment just as well.
     let has_room = trace.initial_window(sender, first) > 1;
     let is_partial = second.span.end - second.span.start < u64::from(trace.pipe(sender).mss);
@@ -55,21 +56,26 @@ pub(super) fn holder(
             is_behind_full: false,
         });
     }
-    behind_full(trace, before, mark, index)
+    behind_full(trace, before, packet, index)
 }
 
 /// Returns the last small segment before full ones. `None` if the congestion window may have
 /// stopped the sender (a whole initial window was in flight, or a segment was ever lost), or if the
 /// small segment was acknowledged before the last of the full ones left.
-fn behind_full(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Option<Holder> {
-    let sender = mark.by;
+fn behind_full(
+    trace: &Trace<'_>,
+    before: &PacketRecord,
+    packet: &PacketRecord,
+    index: usize,
+) -> Option<Holder> {
+    let sender = packet.by;
     let pipe = trace.pipe(sender);
     if pipe.has_losses {
         return None;
     }
     let mss = u64::from(pipe.mss.max(1));
-    let marks = trace.marks.get(..index)?.iter().rev();
-    let sent = marks
+    let packets = trace.packets.get(..index)?.iter().rev();
+    let sent = packets
         .filter(|other| other.by == sender)
         .filter_map(|other| other.data);
     let mut segments = 0;
@@ -90,49 +96,51 @@ fn behind_full(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> O
 }
 
 /// Returns true if the holder's acknowledgement had not reached its sender when `before` was sent.
-fn is_open(trace: &Trace<'_>, holder: Holder, before: &Mark, index: usize) -> bool {
+fn is_open(trace: &Trace<'_>, holder: Holder, before: &PacketRecord, index: usize) -> bool {
     let propagation = trace.round_trip(before.by).floor().unwrap_or_default();
-    let marks = trace.marks.get(..index).unwrap_or_default();
+    let packets = trace.packets.get(..index).unwrap_or_default();
     let known = before.at - propagation;
-    !marks
+    !packets
         .iter()
         .any(|m| m.by == before.by.peer() && m.ack >= holder.end && m.at <= known)
 }
 
-/// Returns the event that released the segment of `mark`.
+/// Returns the event that released the segment of `packet`.
 pub(super) fn hold(
     trace: &Trace<'_>,
     holder: Holder,
-    (before, mark): (&Mark, &Mark),
+    (before, packet): (&PacketRecord, &PacketRecord),
     index: usize,
 ) -> Option<Hold> {
-    let trip = trace.round_trip(mark.by);
+    let trip = trace.round_trip(packet.by);
     let propagation = trip.floor()?;
-    let held = mark.at.since(before.at);
+    let held = packet.at.since(before.at);
     let found = acknowledgement(trace, holder, before, index);
-    let Some(ack) = found.or_else(|| stamped_late(trace, holder, mark, index)) else {
-        let packets = [before.number, 0, mark.number];
+    let Some(ack) = found.or_else(|| captured_late(trace, holder, packet, index)) else {
         let (ack_delay, reaction_ns) = (held, -nanos(propagation));
         let release = HoldRelease::Eager;
         return Some(Hold {
-            sender: mark.by,
+            sender: packet.by,
             release,
             held,
             ack_delay,
             reaction_ns,
-            packets,
+            packets: packets(before, None, packet),
         });
     };
-    if holder.is_behind_full && is_answered(trace, (ack, mark), propagation) {
+    if holder.is_behind_full && is_answered(trace, (ack, packet), propagation) {
         return None;
     }
-    let back = trace.round_trip(mark.by.peer()).floor().unwrap_or_default();
-    let gap = mark.at.signed_since(ack.at);
-    // A reply as quick as this one bounds the path better than the programs' replies do.
+    let back = trace
+        .round_trip(packet.by.peer())
+        .floor()
+        .unwrap_or_default();
+    let gap = packet.at.signed_since(ack.at);
+    // This quick reply bounds the path's round trip better than the programs' replies do.
     let propagation = if trip.is_bounded() {
         propagation
     } else {
-        propagation.min(mark.at.since(ack.at))
+        propagation.min(packet.at.since(ack.at))
     };
     let reaction_ns = gap.saturating_sub(nanos(propagation));
     // The path may be quicker than it was when its round trip was measured.
@@ -145,20 +153,32 @@ pub(super) fn hold(
         HoldRelease::Program
     };
     Some(Hold {
-        sender: mark.by,
+        sender: packet.by,
         release,
         held,
         ack_delay: ack.at.since(before.at).saturating_sub(back),
         reaction_ns,
-        packets: [before.number, ack.number, mark.number],
+        packets: packets(before, Some(ack), packet),
     })
 }
 
-/// Returns true if the peer's program sent something before the segment of `mark` left: data
+fn packets(first: &PacketRecord, ack: Option<&PacketRecord>, second: &PacketRecord) -> HoldPackets {
+    HoldPackets {
+        first: PacketNumber::new(first.number),
+        ack: ack.and_then(|ack| PacketNumber::new(ack.number)),
+        second: PacketNumber::new(second.number),
+    }
+}
+
+/// Returns true if the peer's program sent something before the segment of `packet` left: data
 /// released by a message, such as an HTTP/2 window update, was not released by an acknowledgement.
-fn is_answered(trace: &Trace<'_>, (ack, mark): (&Mark, &Mark), propagation: Duration) -> bool {
-    let until = mark.at - propagation + JITTER;
-    let mut words = trace.marks.iter().filter(|other| other.by == ack.by);
+fn is_answered(
+    trace: &Trace<'_>,
+    (ack, packet): (&PacketRecord, &PacketRecord),
+    propagation: Duration,
+) -> bool {
+    let until = packet.at - propagation + JITTER;
+    let mut words = trace.packets.iter().filter(|other| other.by == ack.by);
     words.any(|word| word.data.is_some() && word.at >= ack.at && word.at <= until)
 }
 
@@ -166,32 +186,32 @@ fn is_answered(trace: &Trace<'_>, (ack, mark): (&Mark, &Mark), propagation: Dura
 fn acknowledgement<'a>(
     trace: &'a Trace<'_>,
     holder: Holder,
-    before: &Mark,
+    before: &PacketRecord,
     index: usize,
-) -> Option<&'a Mark> {
-    let marks = if holder.is_behind_full {
+) -> Option<&'a PacketRecord> {
+    let packets = if holder.is_behind_full {
         // At the receiver, the acknowledgement passes the point before the full segments do.
-        trace.marks.get(..index).unwrap_or_default()
+        trace.packets.get(..index).unwrap_or_default()
     } else {
         trace.between(before, index)
     };
-    marks
+    packets
         .iter()
         .find(|m| m.by == before.by.peer() && m.ack >= holder.end)
 }
 
 /// Returns the first acknowledgement of the holder and of nothing after it, if it was captured just
 /// after the segment that it released: the timestamps of the two directions may differ.
-fn stamped_late<'a>(
+fn captured_late<'a>(
     trace: &'a Trace<'_>,
     holder: Holder,
-    mark: &Mark,
+    packet: &PacketRecord,
     index: usize,
-) -> Option<&'a Mark> {
-    let end = mark.data?.span.end;
-    let marks = trace.marks.get(index + 1..).unwrap_or_default().iter();
-    let mut near = marks.take_while(|m| m.at.since(mark.at) <= JITTER);
-    near.find(|m| m.by == mark.by.peer() && m.ack >= holder.end && m.ack < end)
+) -> Option<&'a PacketRecord> {
+    let end = packet.data?.span.end;
+    let packets = trace.packets.get(index + 1..).unwrap_or_default().iter();
+    let mut near = packets.take_while(|m| m.at.since(packet.at) <= JITTER);
+    near.find(|m| m.by == packet.by.peer() && m.ack >= holder.end && m.ack < end)
 }
 
 fn nanos(duration: Duration) -> i64 {

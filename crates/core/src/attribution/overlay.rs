@@ -3,6 +3,7 @@
 use super::Tiling;
 use crate::exchange::Side;
 use crate::exchange::wait::{Owner, Wait, WaitKind};
+use crate::observed::packet::PacketNumber;
 use crate::observed::time::Timestamp;
 
 /// A stretch in which one side's data was held back by the peer's windows.
@@ -25,9 +26,9 @@ impl Tiling {
             self.give(held);
         }
         // The segments that were then sent were not held by Nagle's algorithm either.
-        self.holds.retain(|hold| {
-            let [_, _, second] = hold.packets;
-            held.iter().all(|held| held.released != second)
+        self.sending.holds.retain(|hold| {
+            let second = hold.packets.second.map(PacketNumber::get);
+            held.iter().all(|held| Some(held.released) != second)
         });
     }
 

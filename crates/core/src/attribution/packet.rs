@@ -43,10 +43,10 @@ pub(crate) enum Order {
     Older,
 }
 
-/// Necessity of sending bytes again.
+/// The need for a transmission of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// The bytes were not sent before, or the copy before was lost.
+    /// The bytes were not sent before, or the previous copy was lost.
     #[default]
     Needed,
     /// The necessity is not known yet.
@@ -57,7 +57,7 @@ pub(crate) enum Need {
     Untold,
 }
 
-/// Time in queues, accurate to a tick of the sender's clock. Small, because every mark has one.
+/// Time in queues, accurate to a tick of the sender's clock. Small, because every packet has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Queued {
     pub(crate) possible_ns: u64,

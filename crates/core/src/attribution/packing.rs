@@ -4,8 +4,8 @@
 use core::time::Duration;
 
 use super::Trace;
-use crate::attribution::mark::Data;
 use crate::attribution::packet::Arrival;
+use crate::attribution::packet_record::Data;
 use crate::exchange::{Gathered, Packing, Side};
 
 /// Minimum number of segments of a response for its packing to be examined.
@@ -21,7 +21,7 @@ const LEAST_TRIP: Duration = Duration::from_millis(1);
 
 /// Returns the response's packing; `strides` is scratch memory.
 pub(super) fn packing(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Packing {
-    if trace.marks.len() < LEAST_SEGMENTS || new(trace).nth(LEAST_SEGMENTS - 1).is_none() {
+    if trace.packets.len() < LEAST_SEGMENTS || new(trace).nth(LEAST_SEGMENTS - 1).is_none() {
         return Packing::default();
     }
     Packing {
@@ -33,8 +33,11 @@ pub(super) fn packing(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Packing {
 /// Iterates over the response's segments that arrived in order.
 fn new<'a>(trace: &'a Trace<'_>) -> impl Iterator<Item = &'a Data> {
     let span = trace.response;
-    let own = trace.marks.iter().filter(|mark| mark.by == Side::Server);
-    own.filter_map(|mark| mark.data.as_ref())
+    let own = trace
+        .packets
+        .iter()
+        .filter(|packet| packet.by == Side::Server);
+    own.filter_map(|packet| packet.data.as_ref())
         .filter(|data| data.arrival == Arrival::InOrder)
         .filter(move |data| data.span.start < span.end && data.span.end > span.start)
 }
@@ -84,14 +87,17 @@ fn gathered(trace: &Trace<'_>) -> Option<Gathered> {
 /// Returns the median number of segments per acknowledgement. A super-segment counts once, because
 /// its receiver acknowledges it as one.
 fn stride(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Option<u32> {
-    let acks = trace.marks.iter().filter(|mark| {
-        mark.by == Side::Client && mark.data.is_none() && mark.is_news && !mark.reports_hole
+    let acks = trace.packets.iter().filter(|packet| {
+        packet.by == Side::Client && packet.data.is_none() && packet.is_news && !packet.reports_hole
     });
     let mut segments = new(trace).peekable();
     strides.clear();
-    for mark in acks {
+    for packet in acks {
         let mut covered = 0;
-        while segments.next_if(|data| data.span.end <= mark.ack).is_some() {
+        while segments
+            .next_if(|data| data.span.end <= packet.ack)
+            .is_some()
+        {
             covered += 1;
         }
         if covered > 0 {
@@ -99,7 +105,7 @@ fn stride(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Option<u32> {
         }
     }
     strides.sort_unstable();
-    // The last acknowledgement covers whatever is left.
+    // The last acknowledgement covers the remaining segments, however few.
     (strides.len() > 1)
         .then(|| strides.get(strides.len() / 2).copied())
         .flatten()

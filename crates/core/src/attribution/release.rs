@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use super::Trace;
-use crate::attribution::mark::Mark;
+use crate::attribution::packet_record::PacketRecord;
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 
@@ -36,55 +36,67 @@ fn lateness(trace: &Trace<'_>, sender: Side) -> Duration {
     trip.error() + reaction(trace, sender) + trip.floor().unwrap_or_default() / STRAYING
 }
 
-/// Returns the peer's acknowledgement or window update with which `mark`, at `index`, left, if
+/// Returns the peer's acknowledgement or window update with which `packet`, at `index`, left, if
 /// there is one.
-pub(super) fn release<'a>(trace: &Trace<'a>, mark: &Mark, index: usize) -> Option<&'a Mark> {
-    let trip = trace.round_trip(mark.by);
-    let target = mark.at - trip.floor()?;
+pub(super) fn release<'a>(
+    trace: &Trace<'a>,
+    packet: &PacketRecord,
+    index: usize,
+) -> Option<&'a PacketRecord> {
+    let trip = trace.round_trip(packet.by);
+    let target = packet.at - trip.floor()?;
     let slack = trip.error() + REACTION;
-    let marks = trace.marks.get(..index).unwrap_or_default();
-    let from = marks.partition_point(|other| other.at < target - lateness(trace, mark.by));
-    let near = marks
+    let packets = trace.packets.get(..index).unwrap_or_default();
+    let from = packets.partition_point(|other| other.at < target - lateness(trace, packet.by));
+    let near = packets
         .iter()
         .skip(from)
         .take_while(|other| other.at <= target + slack);
     near.into_iter()
-        .find(|other| other.by == mark.by.peer() && lets_go(trace, mark.by, other))
+        .find(|other| other.by == packet.by.peer() && lets_go(trace, packet.by, other))
 }
 
 /// Returns true if a segment of the peer makes room for more of `sender`'s data: it acknowledges
 /// something, widens the window, or reports data beyond a hole. After a loss, a duplicate
 /// acknowledgement does too (each takes a segment out of the pipe: RFC 6675 §4, RFC 5681 §3.2).
-fn lets_go(trace: &Trace<'_>, sender: Side, other: &Mark) -> bool {
+fn lets_go(trace: &Trace<'_>, sender: Side, other: &PacketRecord) -> bool {
     let is_duplicate = other.data.is_none() && trace.pipe(sender).has_losses;
     other.is_news || other.reports_hole || is_duplicate
 }
 
-/// Returns true if `mark`, sent after a full segment, left about a round trip after an
+/// Returns true if `packet`, sent after a full segment, left about a round trip after an
 /// acknowledgement that makes room. On a path whose delay varies, the sender is as likely to have
 /// waited for that acknowledgement as for its program.
-pub(super) fn is_about_a_trip_later(trace: &Trace<'_>, mark: &Mark, index: usize) -> bool {
-    let Some(trip) = trace.round_trip(mark.by).floor() else {
+pub(super) fn is_about_a_trip_later(
+    trace: &Trace<'_>,
+    packet: &PacketRecord,
+    index: usize,
+) -> bool {
+    let Some(trip) = trace.round_trip(packet.by).floor() else {
         return false;
     };
     let (least, most) = (trip * 7 / 8, trip * 3 / 2);
-    let marks = trace.marks.get(..index).unwrap_or_default().iter().rev();
-    let mut words = marks.take_while(|other| mark.at.since(other.at) <= most);
+    let packets = trace.packets.get(..index).unwrap_or_default().iter().rev();
+    let mut words = packets.take_while(|other| packet.at.since(other.at) <= most);
     trip >= LEAST_TRIP
         && words.any(|other| {
-            let is_word = other.by == mark.by.peer() && other.is_news && other.data.is_none();
-            is_word && mark.at.since(other.at) >= least
+            let is_word = other.by == packet.by.peer() && other.is_news && other.data.is_none();
+            is_word && packet.at.since(other.at) >= least
         })
 }
 
-/// Returns the release of `mark` only if it carried no data: a message of the peer is sent by its
+/// Returns the release of `packet` only if it carried no data: a message of the peer is sent by its
 /// program.
-pub(super) fn bare_release<'a>(trace: &Trace<'a>, mark: &Mark, index: usize) -> Option<&'a Mark> {
-    release(trace, mark, index).filter(|ack| ack.data.is_none())
+pub(super) fn bare_release<'a>(
+    trace: &Trace<'a>,
+    packet: &PacketRecord,
+    index: usize,
+) -> Option<&'a PacketRecord> {
+    release(trace, packet, index).filter(|ack| ack.data.is_none())
 }
 
-/// The acknowledgements and windows that the sender of `mark` had received from its peer just
-/// before the release of `mark`.
+/// The acknowledgements and windows that the sender of `packet` had received from its peer just
+/// before the release of `packet`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Heard {
     /// The end of the sender's data that was acknowledged.
@@ -96,32 +108,33 @@ pub(super) struct Heard {
     pub(super) is_closed: bool,
 }
 
-/// Returns what the sender of `mark` had received from its peer, without what released `mark`.
-pub(super) fn heard(trace: &Trace<'_>, mark: &Mark, index: usize) -> Option<Heard> {
-    let until = mark.at - trace.round_trip(mark.by).floor()? - lateness(trace, mark.by);
-    last_word(trace, mark.by.peer(), until, index)
+/// Returns the acknowledgements and windows that the sender of `packet` had received, without those
+/// of the segment that released `packet`.
+pub(super) fn heard(trace: &Trace<'_>, packet: &PacketRecord, index: usize) -> Option<Heard> {
+    let until = packet.at - trace.round_trip(packet.by).floor()? - lateness(trace, packet.by);
+    last_word(trace, packet.by.peer(), until, index)
 }
 
-/// Returns what the peer had sent by the time `mark` passed, whether received yet or not.
-pub(super) fn told(trace: &Trace<'_>, mark: &Mark, index: usize) -> Option<Heard> {
-    last_word(trace, mark.by.peer(), mark.at, index)
+/// Returns what the peer had sent by the time `packet` passed, whether received yet or not.
+pub(super) fn told(trace: &Trace<'_>, packet: &PacketRecord, index: usize) -> Option<Heard> {
+    last_word(trace, packet.by.peer(), packet.at, index)
 }
 
 fn last_word(trace: &Trace<'_>, by: Side, until: Timestamp, index: usize) -> Option<Heard> {
-    let marks = trace.marks.get(..index).unwrap_or_default();
-    let end = marks.partition_point(|mark| mark.at <= until);
-    let last = marks
+    let packets = trace.packets.get(..index).unwrap_or_default();
+    let end = packets.partition_point(|packet| packet.at <= until);
+    let last = packets
         .get(..end)
         .unwrap_or_default()
         .iter()
         .rev()
-        .find(|mark| mark.by == by);
+        .find(|packet| packet.by == by);
     let (acked, edge, is_closed) = match last {
         Some(last) => (last.ack, last.edge, last.is_closed),
         // The peer has sent nothing since the exchange began.
         None => {
-            let mut sent = marks.iter().filter(|mark| mark.by == by.peer());
-            sent.find_map(|mark| mark.data)
+            let mut sent = packets.iter().filter(|packet| packet.by == by.peer());
+            sent.find_map(|packet| packet.data)
                 .map(|data| (data.acked, data.edge, false))?
         }
     };

@@ -5,10 +5,10 @@ use core::time::Duration;
 use super::attributed::Gap;
 use super::release::reaction;
 use super::{LEAST_TIMEOUT, REORDERING, Trace};
-use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::Arrival;
 use crate::attribution::packet::Need;
 use crate::attribution::packet::Order;
+use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Recovery, RecoveryMechanism, Side};
 use crate::observed::time::Timestamp;
@@ -22,20 +22,25 @@ const LINUX_TTL: u8 = 64;
 const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(220);
 
 /// Attributes the gap before a retransmission, seen at its sender.
-pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
+pub(super) fn repeated(
+    trace: &Trace<'_>,
+    before: &PacketRecord,
+    packet: &PacketRecord,
+    data: Data,
+) -> Gap {
     if data.was_too_big {
-        // Split to fit as soon as a router said so: this is not a silent loss.
-        return Gap::named(mark.by.transfer(), Owner::Path);
+        // The sender split the packet as soon as a router rejected it: this is not a silent loss.
+        return Gap::named(packet.by.transfer(), Owner::Path);
     }
     if data.need != Need::Needed {
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
-    let since = copy_before(trace, mark, data).map_or(before.at, |m| m.at);
-    let (since_copy, took) = (mark.at.since(since), mark.at.since(before.at));
-    let is_revealed = is_hole_reported(trace, mark.by, since, mark);
-    let mut gap = recovered(trace, mark, since_copy, took, is_revealed);
+    let since = copy_before(trace, packet, data).map_or(before.at, |m| m.at);
+    let (since_copy, took) = (packet.at.since(since), packet.at.since(before.at));
+    let is_revealed = is_hole_reported(trace, packet.by, since, packet);
+    let mut gap = recovered(trace, packet, since_copy, took, is_revealed);
     if let Some(recovery) = gap.recovery.as_mut().filter(|_| !is_revealed) {
-        recovery.is_doubtful |= may_be_delayed(trace, mark.by, since_copy);
+        recovery.is_doubtful |= may_be_delayed(trace, packet.by, since_copy);
     }
     gap
 }
@@ -47,17 +52,21 @@ pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data
 fn may_be_delayed(trace: &Trace<'_>, sender: Side, since_copy: Duration) -> bool {
     let peer = sender.peer();
     let is_other = trace
-        .marks
+        .packets
         .iter()
         .any(|m| m.by == peer && m.ttl > LINUX_TTL);
     is_other && since_copy <= trace.whole_trip() + LONGEST_DELAYED_ACK
 }
 
-/// Returns the last copy of these bytes that was sent before `mark`.
-fn copy_before<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a Mark> {
-    trace.marks.iter().rev().find(|m| {
-        m.at < mark.at
-            && m.by == mark.by
+/// Returns the last copy of these bytes that was sent before `packet`.
+fn copy_before<'a>(
+    trace: &'a Trace<'_>,
+    packet: &PacketRecord,
+    data: Data,
+) -> Option<&'a PacketRecord> {
+    trace.packets.iter().rev().find(|m| {
+        m.at < packet.at
+            && m.by == packet.by
             && m.data
                 .is_some_and(|d| d.span.start < data.span.end && d.span.end > data.span.start)
     })
@@ -66,9 +75,14 @@ fn copy_before<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a 
 /// Returns true if the receiver reported missing data to the sender after `since`: by SACK, or by a
 /// duplicate acknowledgement, which later data triggers (RFC 5681 §3.2). A retransmission sent as
 /// soon as such a report arrives was triggered by the report, not by a timer.
-fn is_hole_reported(trace: &Trace<'_>, sender: Side, since: Timestamp, until: &Mark) -> bool {
+fn is_hole_reported(
+    trace: &Trace<'_>,
+    sender: Side,
+    since: Timestamp,
+    until: &PacketRecord,
+) -> bool {
     let reaction = reaction(trace, sender) + trace.round_trip(sender).floor().unwrap_or_default();
-    trace.marks.iter().any(|answer| {
+    trace.packets.iter().any(|answer| {
         let is_between = answer.at > since && answer.at < until.at;
         let is_alike = answer.data.is_none() && !answer.is_news;
         let is_release = until.at.since(answer.at) <= reaction;
@@ -78,65 +92,74 @@ fn is_hole_reported(trace: &Trace<'_>, sender: Side, since: Timestamp, until: &M
 }
 
 /// Attributes the gap before missing bytes that arrived: reordered, or retransmitted.
-pub(super) fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
-    let noticed = noticed(trace, mark, data);
-    // Without later data, the sender noticed the loss by missing ACKs.
-    let late = mark.at.since(noticed.map_or(before.at, |m| m.at));
-    if is_overtaken(trace, mark, data, late) {
-        let took = late.min(mark.at.since(before.at));
+pub(super) fn filled(
+    trace: &Trace<'_>,
+    before: &PacketRecord,
+    packet: &PacketRecord,
+    data: Data,
+) -> Gap {
+    let noticed = noticed(trace, packet, data);
+    // Without later data, the sender noticed the loss because ACKs were missing.
+    let late = packet.at.since(noticed.map_or(before.at, |m| m.at));
+    if is_overtaken(trace, packet, data, late) {
+        let took = late.min(packet.at.since(before.at));
         return Gap {
-            // Within that time RACK waits too, so it is harmless.
-            overtaken: (late >= patience(trace, mark.by)).then_some(took),
-            ..Gap::named(mark.by.transfer(), Owner::Path)
+            // A shorter delay is harmless, because RACK waits for that long too.
+            overtaken: (late >= patience(trace, packet.by)).then_some(took),
+            ..Gap::named(packet.by.transfer(), Owner::Path)
         };
     }
-    let is_missed = |m: &Mark| is_hole_reported(trace, mark.by, m.at, mark);
-    if trace.is_near(mark.by) && !noticed.is_some_and(is_missed) {
+    let is_missed = |m: &PacketRecord| is_hole_reported(trace, packet.by, m.at, packet);
+    if trace.is_near(packet.by) && !noticed.is_some_and(is_missed) {
         // At the sender: the capture missed the first transmission, and the receiver did not
         // report it missing too.
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
-    recovered(trace, mark, late, late, noticed.is_some())
+    recovered(trace, packet, late, late, noticed.is_some())
 }
 
 /// Returns true if the bytes that `first` overtook were merely late: they had been sent, and not
 /// yet retransmitted, when `first` arrived.
-pub(super) fn is_overtaking(trace: &Trace<'_>, first: &Mark) -> bool {
+pub(super) fn is_overtaking(trace: &Trace<'_>, first: &PacketRecord) -> bool {
     let Some(sent) = first.data else { return false };
-    let fills = |m: &&Mark| {
+    let fills = |m: &&PacketRecord| {
         let data = m.data.filter(|data| data.arrival == Arrival::Fill);
         m.by == first.by && m.at >= first.at && data.is_some_and(|d| d.span.end <= sent.span.start)
     };
-    let mut fillers = trace.marks.iter().filter(fills).peekable();
-    let was_late = |m: &Mark| {
+    let mut fillers = trace.packets.iter().filter(fills).peekable();
+    let was_late = |m: &PacketRecord| {
         let late = m.at.since(first.at);
         m.data.is_some_and(|d| is_overtaken(trace, m, d, late))
     };
     fillers.peek().is_some() && fillers.all(was_late)
 }
 
-/// Returns the first segment that arrived from after the hole that `mark` fills.
-fn noticed<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a Mark> {
-    // A segment may also carry again what had arrived from after the hole.
-    let is_behind = |m: &Mark, d: Data| {
-        let is_again = m.at < mark.at && d.span.start > data.span.start;
+/// Returns the first segment that arrived from after the hole that `packet` fills.
+fn noticed<'a>(
+    trace: &'a Trace<'_>,
+    packet: &PacketRecord,
+    data: Data,
+) -> Option<&'a PacketRecord> {
+    // A segment may also retransmit bytes after the hole that had already arrived.
+    let is_behind = |m: &PacketRecord, d: Data| {
+        let is_again = m.at < packet.at && d.span.start > data.span.start;
         d.span.start >= data.span.end || (is_again && d.span.end >= data.span.end)
     };
-    let mut marks = trace.marks.iter();
-    marks.find(|m| m.by == mark.by && m.data.is_some_and(|d| is_behind(m, d)))
+    let mut packets = trace.packets.iter();
+    packets.find(|m| m.by == packet.by && m.data.is_some_and(|d| is_behind(m, d)))
 }
 
 /// Returns true if a hole was filled by a segment that had been sent before the segment that
 /// arrived ahead of it; `late` is the time from noticing the hole to filling it.
-fn is_overtaken(trace: &Trace<'_>, mark: &Mark, data: Data, late: Duration) -> bool {
-    let propagation = trace.round_trip(mark.by).floor().unwrap_or_default();
+fn is_overtaken(trace: &Trace<'_>, packet: &PacketRecord, data: Data, late: Duration) -> bool {
+    let propagation = trace.round_trip(packet.by).floor().unwrap_or_default();
     match data.order {
         Order::Older => true,
         Order::Newer => false,
         Order::Untold => {
-            late < patience(trace, mark.by)
-                || (late < propagation * 7 / 8 && !may_be_by_timer(trace, mark, data))
-                || is_repeated_behind(trace, mark, data)
+            late < patience(trace, packet.by)
+                || (late < propagation * 7 / 8 && !may_be_by_timer(trace, packet, data))
+                || is_repeated_behind(trace, packet, data)
         }
     }
 }
@@ -150,26 +173,27 @@ fn patience(trace: &Trace<'_>, sender: Side) -> Duration {
 /// Returns true if a timer or a probe can have sent the segment that filled a hole. Otherwise the
 /// receiver's report of the hole must have reached the sender first, which takes the propagation
 /// there and back: a segment that comes sooner had been sent before.
-fn may_be_by_timer(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
-    let ends_at_hole = |m: &&Mark| {
-        m.by == mark.by && m.at < mark.at && m.data.is_some_and(|d| d.span.end == data.span.start)
+fn may_be_by_timer(trace: &Trace<'_>, packet: &PacketRecord, data: Data) -> bool {
+    let ends_at_hole = |m: &&PacketRecord| {
+        m.by == packet.by
+            && m.at < packet.at
+            && m.data.is_some_and(|d| d.span.end == data.span.start)
     };
-    let sent = trace.marks.iter().rev().find(ends_at_hole);
+    let sent = trace.packets.iter().rev().find(ends_at_hole);
     let probe = trace.whole_trip() * 2 * 7 / 8;
-    sent.is_none_or(|sent| mark.at.since(sent.at) >= probe.min(LEAST_TIMEOUT))
+    sent.is_none_or(|sent| packet.at.since(sent.at) >= probe.min(LEAST_TIMEOUT))
 }
 
 /// Returns true if the bytes that filled a hole came once more within about the round trip after
 /// which the sender can have received the report of the hole, and sooner than a timer allows: the
-/// sender had retransmitted what was merely late. A path with queues takes up to twice its minimum
-/// round trip.
-fn is_repeated_behind(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
-    let propagation = trace.round_trip(mark.by).floor().unwrap_or_default();
-    let until = mark.at + propagation.max((propagation * 2).min(LEAST_TIMEOUT));
-    let mut behind = trace
-        .marks
-        .iter()
-        .filter(|m| m.by == mark.by && m.number != mark.number && m.at >= mark.at && m.at <= until);
+/// sender had retransmitted bytes that were merely late. A path with queues takes up to twice its
+/// minimum round trip.
+fn is_repeated_behind(trace: &Trace<'_>, packet: &PacketRecord, data: Data) -> bool {
+    let propagation = trace.round_trip(packet.by).floor().unwrap_or_default();
+    let until = packet.at + propagation.max((propagation * 2).min(LEAST_TIMEOUT));
+    let mut behind = trace.packets.iter().filter(|m| {
+        m.by == packet.by && m.number != packet.number && m.at >= packet.at && m.at <= until
+    });
     behind.any(|m| {
         m.data.is_some_and(|d| {
             d.arrival == Arrival::Repeat
@@ -179,18 +203,18 @@ fn is_repeated_behind(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
     })
 }
 
-/// Attributes the gap before `mark`, which carried the lost bytes `since_copy` after the previous
+/// Attributes the gap before `packet`, which carried the lost bytes `since_copy` after the previous
 /// copy was sent, or would have arrived.
 pub(super) fn recovered(
     trace: &Trace<'_>,
-    mark: &Mark,
+    packet: &PacketRecord,
     since_copy: Duration,
     took: Duration,
     is_revealed: bool,
 ) -> Gap {
     Gap {
         wait: Some((WaitKind::Recovery, Owner::Path)),
-        recovery: Some(recovery(trace, mark, since_copy, took, is_revealed)),
+        recovery: Some(recovery(trace, packet, since_copy, took, is_revealed)),
         ..Gap::default()
     }
 }
@@ -201,7 +225,7 @@ pub(super) fn recovered(
 /// bytes that had arrived: the bytes in between had been sent before.
 pub(super) fn resumed(
     trace: &Trace<'_>,
-    (mark, data): (&Mark, Data),
+    (packet, data): (&PacketRecord, Data),
     index: usize,
     gap: Duration,
 ) -> Option<Gap> {
@@ -210,20 +234,20 @@ pub(super) fn resumed(
     }
     let trip = trace.whole_trip();
     let timeout = LEAST_TIMEOUT + trip;
-    if gap < timeout || trace.is_near(mark.by) {
+    if gap < timeout || trace.is_near(packet.by) {
         return None;
     }
-    let mut rest = trace.marks.get(index + 1..)?.iter();
-    let next = rest.find(|m| m.by == mark.by && m.data.is_some())?;
+    let mut rest = trace.packets.get(index + 1..)?.iter();
+    let next = rest.find(|m| m.by == packet.by && m.data.is_some())?;
     let beyond = next.data.filter(|d| d.arrival == Arrival::PastHole)?;
     let size = data.span.end - data.span.start;
     let missing = beyond.span.start.saturating_sub(data.span.end);
     let (least, most) = ((trip * 7 / 8).max(REORDERING), trip * 3 / 2 + REORDERING);
-    let is_released = (least..=most).contains(&next.at.since(mark.at));
+    let is_released = (least..=most).contains(&next.at.since(packet.at));
     if !is_released || missing < size * LEAST_MISSING {
         return None;
     }
-    let mut gap_of = recovered(trace, mark, gap, gap, false);
+    let mut gap_of = recovered(trace, packet, gap, gap, false);
     if let Some(recovery) = &mut gap_of.recovery {
         // Each timeout is twice as long as the one before (RFC 6298 §5.5).
         recovery.again |= gap >= timeout * 3;
@@ -234,7 +258,7 @@ pub(super) fn resumed(
 /// Returns a repair, and how the sender noticed the loss.
 pub(super) fn recovery(
     trace: &Trace<'_>,
-    mark: &Mark,
+    packet: &PacketRecord,
     since_copy: Duration,
     took: Duration,
     is_revealed: bool,
@@ -244,7 +268,7 @@ pub(super) fn recovery(
     // The timer is the smoothed round trip plus at least 200 ms (RFC 6298 §2.3 with Linux's
     // floor); a probe's is two round trips.
     let least = (LEAST_TIMEOUT + trip).min(LEAST_TIMEOUT.max(trip * 3));
-    let is_by_word = is_revealed && follows_word(trace, mark);
+    let is_by_word = is_revealed && follows_word(trace, packet);
     let mechanism = if since_copy >= least && !is_by_word {
         RecoveryMechanism::Timeout
     } else if is_revealed {
@@ -253,42 +277,48 @@ pub(super) fn recovery(
         RecoveryMechanism::Probe
     };
     Recovery {
-        sender: mark.by,
+        sender: packet.by,
         mechanism,
-        again: is_sent_thrice(trace, mark),
-        is_doubtful: mark.skipped > 0
-            && mark
+        again: is_sent_thrice(trace, packet),
+        is_doubtful: packet.skipped > 0
+            && packet
                 .data
                 .is_some_and(|data| matches!(data.arrival, Arrival::InOrder | Arrival::PastHole)),
-        bytes: mark.data.map_or(0, |data| {
+        bytes: packet.data.map_or(0, |data| {
             u32::try_from(data.span.end - data.span.start).unwrap_or(u32::MAX)
         }),
         took,
-        packet: mark.number,
+        packet: packet.number,
     }
 }
 
-/// Returns true if the receiver's report of missing data reached its sender just before `mark`. A
+/// Returns true if the receiver's report of missing data reached its sender just before `packet`. A
 /// timer expires in silence, and a segment retransmitted long after its copy may have waited for
 /// its turn. After a timeout, lost data is retransmitted as earlier data is acknowledged: this
 /// still counts as the timer's.
-fn follows_word(trace: &Trace<'_>, mark: &Mark) -> bool {
-    let floor = trace.round_trip(mark.by).floor().unwrap_or_default();
-    let latest = reaction(trace, mark.by) + floor + floor / 4;
-    let before = trace.marks.iter().rev().filter(|word| word.at < mark.at);
-    let mut words = before.take_while(|word| mark.at.since(word.at) <= latest);
-    words.any(|word| word.by == mark.by.peer() && (word.reports_hole || !word.is_news))
+fn follows_word(trace: &Trace<'_>, packet: &PacketRecord) -> bool {
+    let floor = trace.round_trip(packet.by).floor().unwrap_or_default();
+    let latest = reaction(trace, packet.by) + floor + floor / 4;
+    let before = trace
+        .packets
+        .iter()
+        .rev()
+        .filter(|word| word.at < packet.at);
+    let mut words = before.take_while(|word| packet.at.since(word.at) <= latest);
+    words.any(|word| word.by == packet.by.peer() && (word.reports_hole || !word.is_news))
 }
 
-/// Returns true if the bytes of `mark` had been retransmitted before. At their sender each copy is
+/// Returns true if the bytes of `packet` had been retransmitted before. At their sender each copy is
 /// visible. Elsewhere the repairing copy either follows another copy that its sender numbered and
 /// that never arrived, or comes after the repair of later bytes.
-fn is_sent_thrice(trace: &Trace<'_>, mark: &Mark) -> bool {
-    let Some(data) = mark.data else { return false };
+fn is_sent_thrice(trace: &Trace<'_>, packet: &PacketRecord) -> bool {
+    let Some(data) = packet.data else {
+        return false;
+    };
     match data.arrival {
-        Arrival::Repeat => trace.marks.iter().any(|m| {
-            m.by == mark.by
-                && m.at < mark.at
+        Arrival::Repeat => trace.packets.iter().any(|m| {
+            m.by == packet.by
+                && m.at < packet.at
                 && m.data.is_some_and(|d| {
                     d.arrival == Arrival::Repeat
                         && d.need == Need::Needed
@@ -296,29 +326,29 @@ fn is_sent_thrice(trace: &Trace<'_>, mark: &Mark) -> bool {
                         && d.span.end > data.span.start
                 })
         }),
-        Arrival::Fill => mark.skipped > 0 || is_behind_later_repair(trace, mark, data),
-        _ => mark.skipped > 1,
+        Arrival::Fill => packet.skipped > 0 || is_behind_later_repair(trace, packet, data),
+        _ => packet.skipped > 1,
     }
 }
 
-/// Returns true if a hole further on was filled some time before the one that `mark` fills. A
+/// Returns true if a hole further on was filled some time before the one that `packet` fills. A
 /// sender retransmits missing data from the beginning (RFC 6675 §4, `NextSeg()`), so it had
 /// retransmitted this one before, and that copy never arrived.
-fn is_behind_later_repair(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
-    let fills = |m: &&Mark| {
+fn is_behind_later_repair(trace: &Trace<'_>, packet: &PacketRecord, data: Data) -> bool {
+    let fills = |m: &&PacketRecord| {
         let fill = m.data.filter(|d| d.arrival == Arrival::Fill);
         let is_further = fill.is_some_and(|d| d.span.start >= data.span.end);
-        m.by == mark.by && m.at < mark.at && is_further
+        m.by == packet.by && m.at < packet.at && is_further
     };
     // The last such repair is sufficient for this.
-    let Some(later) = trace.marks.iter().rev().find(fills) else {
+    let Some(later) = trace.packets.iter().rev().find(fills) else {
         return false;
     };
-    let waited = mark.at.since(later.at);
+    let waited = packet.at.since(later.at);
     let was_repeated = |sent: Data| {
         let noticed = noticed(trace, later, sent);
         let late = noticed.map_or(Duration::ZERO, |m| later.at.since(m.at));
         !is_overtaken(trace, later, sent, late)
     };
-    waited >= patience(trace, mark.by) && later.data.is_some_and(was_repeated)
+    waited >= patience(trace, packet.by) && later.data.is_some_and(was_repeated)
 }

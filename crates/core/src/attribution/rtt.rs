@@ -55,7 +55,7 @@ impl RoundTrip {
     }
 
     /// Returns true if the round trip can be distinguished from a program's time: by a kernel's
-    /// reply, or because it is shorter than any program's time worth attributing.
+    /// reply, or because it is too short to matter.
     pub(crate) fn is_told(&self) -> bool {
         let is_short = self.least.is_some_and(|least| least < NOTABLE);
         self.has_handshake || self.has_receipt || is_short
@@ -116,8 +116,8 @@ impl RoundTrip {
         self.least
     }
 
-    /// Returns how far off the split of a reply time into propagation and the peer's share may be:
-    /// by the whole propagation time if no handshake bounds it.
+    /// Returns the maximum error when a reply time is split into propagation and the peer's share:
+    /// the whole propagation time if no handshake bounds it.
     pub(crate) fn split_error(&self) -> Duration {
         if self.has_handshake {
             self.error()
@@ -126,7 +126,7 @@ impl RoundTrip {
         }
     }
 
-    /// Returns how much a single reply may differ from the minimum without significance.
+    /// Returns the difference of a single reply time from the minimum that is not significant.
     pub(crate) fn error(&self) -> Duration {
         self.deviation.max(LEAST_ERROR)
     }

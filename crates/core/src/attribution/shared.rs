@@ -1,13 +1,13 @@
-//! A response on a connection that carries several in parallel (HTTP/2): what held all of them back
-//! held this one too, and is not the server's think time.
+//! A response on a connection that carries several in parallel (HTTP/2): time in which all of them
+//! were held back is not the server's think time.
 
 use core::time::Duration;
 
 use super::flow::Flow;
 use super::{REORDERING, Tiler, Trace, gap};
-use crate::attribution::mark::Mark;
 use crate::attribution::packet::Arrival;
 use crate::attribution::packet::Need;
+use crate::attribution::packet_record::PacketRecord;
 use crate::exchange::Side;
 use crate::exchange::wait::{Bound, Owner, WaitKind};
 use crate::observed::time::Timestamp;
@@ -58,9 +58,9 @@ impl Tiler<'_> {
     /// this one. This response queues after the others, so the server is known to have been
     /// thinking only up to the last instant at which it had nothing left to send. Returns false if
     /// that cannot be determined.
-    pub(super) fn held_with_others(&mut self, from: Timestamp, first: &Mark) -> bool {
+    pub(super) fn held_with_others(&mut self, from: Timestamp, first: &PacketRecord) -> bool {
         let trace = self.trace;
-        let Some(propagation) = trace.to_server.floor() else {
+        let Some(propagation) = trace.trips.server.floor() else {
             return false;
         };
         let asked = from + propagation;
@@ -71,7 +71,7 @@ impl Tiler<'_> {
         let line = steps
             .get(empty.map_or(0, |at| at + 1)..)
             .unwrap_or_default();
-        // So many segments in a row without an empty buffer: the queue was never empty.
+        // The maximum number of segments shows no empty buffer: the queue was never empty.
         let is_endless = begun > asked && empty.is_none();
         if !is_endless && !line.iter().any(|step| step.buffer() == Buffer::Full) {
             return false;
@@ -79,7 +79,10 @@ impl Tiler<'_> {
         let free = empty
             .and_then(|at| steps.get(at))
             .map_or(begun, |step| step.until);
-        let (path, inferred) = (Owner::Path, Bound::Inferred(trace.to_server.split_error()));
+        let (path, inferred) = (
+            Owner::Path,
+            Bound::Inferred(trace.trips.server.split_error()),
+        );
         self.push(
             from + propagation / 2,
             WaitKind::RoundTrip,
@@ -106,36 +109,41 @@ impl Tiler<'_> {
 /// Returns the server's segments of other responses and of this one up to `first`, the latest ones
 /// after `asked`, and the time from which they are examined: `asked`, or later if there are too
 /// many.
-fn steps(trace: &Trace<'_>, asked: Timestamp, first: &Mark) -> (Timestamp, Vec<Step>) {
+fn steps(trace: &Trace<'_>, asked: Timestamp, first: &PacketRecord) -> (Timestamp, Vec<Step>) {
     let (number, start) = (first.number, first.data.map_or(0, |data| data.span.start));
-    let counts = |mark: &Mark| {
-        let is_other = mark.data.is_some_and(|data| {
+    let counts = |packet: &PacketRecord| {
+        let is_other = packet.data.is_some_and(|data| {
             let is_sent = !matches!(data.arrival, Arrival::Copy | Arrival::KeepAlive);
             is_sent && data.need != Need::Spurious && data.span.end <= start
         });
-        mark.by == Side::Server && (is_other || mark.number == number)
+        packet.by == Side::Server && (is_other || packet.number == number)
     };
-    let end = trace.marks.partition_point(|mark| mark.at <= first.at);
-    let marks = trace.marks.get(..end).unwrap_or_default().iter();
-    let mut sent = marks.enumerate().rev().filter(|(_, mark)| counts(mark));
+    let end = trace
+        .packets
+        .partition_point(|packet| packet.at <= first.at);
+    let packets = trace.packets.get(..end).unwrap_or_default().iter();
+    let mut sent = packets
+        .enumerate()
+        .rev()
+        .filter(|(_, packet)| counts(packet));
     let Some(mut last) = sent.next() else {
         return (asked, Vec::new());
     };
     let (mut begun, mut steps) = (asked, Vec::new());
     for (place, before) in sent {
-        let (index, mark) = last;
-        if mark.at <= asked {
+        let (index, packet) = last;
+        if packet.at <= asked {
             break;
         }
         if steps.len() >= MAX_OTHERS {
-            begun = mark.at;
+            begun = packet.at;
             break;
         }
         steps.push(Step {
-            until: mark.at,
-            number: mark.number,
-            gap: mark.at.since(before.at),
-            name: gap::name(trace, &Flow::default(), before, mark, index).wait,
+            until: packet.at,
+            number: packet.number,
+            gap: packet.at.since(before.at),
+            name: gap::name(trace, &Flow::default(), before, packet, index).wait,
         });
         last = (place, before);
     }

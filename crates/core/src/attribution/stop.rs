@@ -5,14 +5,16 @@ use core::time::Duration;
 use super::Trace;
 use super::flow::{Flow, Keeper};
 use super::release::{LEAST_TRIP, bare_release, heard, is_about_a_trip_later, release, told};
-use crate::attribution::mark::{Data, Mark};
+use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::exchange::Side;
-use crate::exchange::delivery::Limit;
+use crate::exchange::delivery::{Limit, StopPackets};
 use crate::exchange::wait::{Owner, WaitKind};
+use crate::observed::packet::PacketNumber;
 use crate::observed::time::Timestamp;
 
-/// The fraction of the window for which a sender waits to avoid silly windows, one in this many
-/// (`tcp_tso_win_divisor` in `net/ipv4/tcp_output.c`; RFC 9293 §3.8.6.2.1 uses a half).
+/// The part of the window, as one in this many, that must be free before a sender continues (silly
+/// window avoidance: `tcp_tso_win_divisor` in `net/ipv4/tcp_output.c`; RFC 9293 §3.8.6.2.1 uses a
+/// half).
 const SILLY_PART: u64 = 3;
 
 /// A period for which a sender stalled.
@@ -24,12 +26,11 @@ pub(crate) struct Stop {
     pub(super) in_flight: u64,
     /// Segments in flight during the stop.
     pub(super) segments: u64,
-    /// The receiver's window; 0 if it is not known.
+    /// The receiver's window in bytes; 0 if it is not known.
     pub(super) window: u64,
     pub(super) is_zero_window: bool,
-    /// Packet numbers: the last packet before the stop, the one that ended it (0: none), and the
-    /// next.
-    pub(super) packets: [u64; 3],
+    /// The packets around the stop.
+    pub(super) packets: StopPackets,
     /// End of the bytes sent before the stop.
     pub(super) sent: u64,
 }
@@ -42,18 +43,18 @@ pub(super) type Named = (WaitKind, Owner);
 pub(super) fn name(
     trace: &Trace<'_>,
     flow: &Flow,
-    (before, mark): (&Mark, &Mark),
+    (before, packet): (&PacketRecord, &PacketRecord),
     index: usize,
     may_be_held: bool,
 ) -> (Named, Option<Stop>) {
-    let sender = mark.by;
-    let (Some(first), Some(second)) = (before.data, mark.data) else {
+    let sender = packet.by;
+    let (Some(first), Some(second)) = (before.data, packet.data) else {
         return (trace.pause_of(sender), None);
     };
-    let gap = mark.at.since(before.at);
-    let mut stop = stop(trace, (before, mark), index, first);
-    let is_full = is_window_full(trace, mark, index, first, second, stop.window);
-    if is_full || shut_out(trace, before, mark, index) * 2 > gap {
+    let gap = packet.at.since(before.at);
+    let mut stop = stop(trace, (before, packet), index, first);
+    let is_full = is_window_full(trace, packet, index, first, second, stop.window);
+    if is_full || shut_out(trace, before, packet, index) * 2 > gap {
         stop.limit = Limit::ReceiveWindow;
         return ((WaitKind::WindowFull, sender.peer().owner()), Some(stop));
     }
@@ -67,19 +68,20 @@ pub(super) fn name(
                 stop.limit = Limit::Bottleneck;
                 ((sender.transfer(), Owner::Path), Some(stop))
             }
-            // If it coincides with an ACK, that is chance.
+            // If the pause's end coincides with an ACK, that is chance.
             Keeper::Program => (trace.pause_of(sender), Some(stop)),
             Keeper::Untold => ((sender.transfer(), Owner::Path), None),
         };
     }
-    if mark.queued_longer_than(before) * 2 >= gap {
+    if packet.queued_longer_than(before) * 2 >= gap {
         return ((sender.transfer(), Owner::Path), None);
     }
-    if second.after_cut && !first.is_small && release(trace, mark, index).is_some() {
+    if second.after_cut && !first.is_small && release(trace, packet, index).is_some() {
         // It would have been sent immediately if nothing had been lost before.
         return ((WaitKind::Recovery, Owner::Path), None);
     }
-    if let Some(limit) = by_acknowledgement(trace, flow, (mark, index), first, &stop, may_be_held) {
+    if let Some(limit) = by_acknowledgement(trace, flow, (packet, index), first, &stop, may_be_held)
+    {
         stop.limit = limit;
         let kind = match limit {
             Limit::SendBuffer => WaitKind::SendBuffer,
@@ -87,16 +89,17 @@ pub(super) fn name(
         };
         return ((kind, sender.owner()), Some(stop));
     }
-    let is_released = release(trace, mark, index).is_some();
-    let is_flight = is_initial_flight(trace, (mark, index), first, &stop);
-    if (!first.is_small && (is_released || is_about_a_trip_later(trace, mark, index))) || is_flight
+    let is_released = release(trace, packet, index).is_some();
+    let is_flight = is_initial_flight(trace, (packet, index), first, &stop);
+    if (!first.is_small && (is_released || is_about_a_trip_later(trace, packet, index)))
+        || is_flight
     {
         return ((sender.transfer(), Owner::Path), None);
     }
-    if is_beyond_window(trace, mark, index, second) {
+    if is_beyond_window(trace, packet, index, second) {
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
-    if mark.queued.possible() * 2 >= gap {
+    if packet.queued.possible() * 2 >= gap {
         // The segment was in transit for most of the time, and the minimum lag may itself include a
         // queue: the data before it queued, and it is not visible whether its sender waited for
         // that queue or for its own reasons.
@@ -108,32 +111,41 @@ pub(super) fn name(
 /// Attributes the wait of a segment retransmitted to a receiver that has no room.
 pub(super) fn closed(
     trace: &Trace<'_>,
-    before: &Mark,
-    mark: &Mark,
+    before: &PacketRecord,
+    packet: &PacketRecord,
     index: usize,
 ) -> (Named, Option<Stop>) {
     let stop = before.data.map(|first| Stop {
         limit: Limit::ReceiveWindow,
-        ..stop(trace, (before, mark), index, first)
+        ..stop(trace, (before, packet), index, first)
     });
-    ((WaitKind::WindowFull, mark.by.peer().owner()), stop)
+    ((WaitKind::WindowFull, packet.by.peer().owner()), stop)
 }
 
-fn stop(trace: &Trace<'_>, (before, mark): (&Mark, &Mark), index: usize, first: Data) -> Stop {
-    let heard = heard(trace, mark, index).unwrap_or_default();
-    let start = trace.span(mark.by).start;
+fn stop(
+    trace: &Trace<'_>,
+    (before, packet): (&PacketRecord, &PacketRecord),
+    index: usize,
+    first: Data,
+) -> Stop {
+    let heard = heard(trace, packet, index).unwrap_or_default();
+    let start = trace.span(packet.by).start;
     let acked = heard.acked.max(start);
-    let ack = release(trace, mark, index).map_or(0, |ack| ack.number);
+    let release = release(trace, packet, index).and_then(|ack| PacketNumber::new(ack.number));
     Stop {
         limit: Limit::Program,
-        took: mark.at.since(before.at),
+        took: packet.at.since(before.at),
         in_flight: first.span.end.saturating_sub(acked),
-        segments: segments_since(trace, mark.by, acked, index),
+        segments: segments_since(trace, packet.by, acked, index),
         window: heard
             .edge
             .map_or(0, |edge| edge.saturating_sub(heard.acked).max(1)),
-        is_zero_window: is_zero(trace, before, mark, index),
-        packets: [before.number, ack, mark.number],
+        is_zero_window: is_zero(trace, before, packet, index),
+        packets: StopPackets {
+            before: before.number,
+            release,
+            next: packet.number,
+        },
         sent: first.span.end,
     }
 }
@@ -142,40 +154,45 @@ fn stop(trace: &Trace<'_>, (before, mark): (&Mark, &Mark), index: usize, first: 
 /// its parts.
 fn segments_since(trace: &Trace<'_>, sender: Side, acked: u64, index: usize) -> u64 {
     let mss = u64::from(trace.pipe(sender).mss.max(1));
-    let marks = trace.marks.get(..index).unwrap_or_default().iter().rev();
-    let sent = marks
-        .filter(|mark| mark.by == sender)
-        .filter_map(|mark| mark.data);
+    let packets = trace.packets.get(..index).unwrap_or_default().iter().rev();
+    let sent = packets
+        .filter(|packet| packet.by == sender)
+        .filter_map(|packet| packet.data);
     sent.take_while(|data| data.span.end > acked)
         .map(|data| (data.span.end - data.span.start).div_ceil(mss))
         .sum()
 }
 
 /// Returns true if the peer closed its window between the two segments.
-fn is_zero(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> bool {
-    let marks = trace.marks.get(..index).unwrap_or_default().iter().rev();
-    let between = marks.take_while(|other| other.number != before.number);
+fn is_zero(trace: &Trace<'_>, before: &PacketRecord, packet: &PacketRecord, index: usize) -> bool {
+    let packets = trace.packets.get(..index).unwrap_or_default().iter().rev();
+    let between = packets.take_while(|other| other.number != before.number);
     between
         .into_iter()
-        .any(|other| other.by == mark.by.peer() && other.is_closed)
+        .any(|other| other.by == packet.by.peer() && other.is_closed)
 }
 
 /// Returns the time between the two segments during which the peer's window was closed, as seen at
 /// the observation point.
-fn shut_out(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Duration {
-    let marks = trace.marks.get(..index).unwrap_or_default();
-    let from = marks.partition_point(|other| other.at < before.at);
-    let words = marks.get(from..).unwrap_or_default().iter();
+fn shut_out(
+    trace: &Trace<'_>,
+    before: &PacketRecord,
+    packet: &PacketRecord,
+    index: usize,
+) -> Duration {
+    let packets = trace.packets.get(..index).unwrap_or_default();
+    let from = packets.partition_point(|other| other.at < before.at);
+    let words = packets.get(from..).unwrap_or_default().iter();
     let mut since = None;
     let mut shut = Duration::ZERO;
-    for word in words.filter(|word| word.by == mark.by.peer()) {
+    for word in words.filter(|word| word.by == packet.by.peer()) {
         if word.is_closed {
             since.get_or_insert(word.at);
         } else if let Some(since) = since.take() {
             shut += word.at.since(since);
         }
     }
-    shut + since.map_or(Duration::ZERO, |since| mark.at.since(since))
+    shut + since.map_or(Duration::ZERO, |since| packet.at.since(since))
 }
 
 /// Attributes the rest of a message whose receiver closed its window after the last segment of
@@ -185,34 +202,40 @@ pub(crate) fn left_shut(
     sender: Side,
     begins_shut_out: bool,
 ) -> Option<(Timestamp, Stop)> {
-    let is_last = |mark: &Mark| mark.by == sender && mark.data.is_some() && mark.at <= trace.end;
-    let index = trace.marks.iter().rposition(is_last)?;
-    let last = trace.marks.get(index)?;
-    let words = trace.marks.get(..index).unwrap_or_default().iter();
-    let word = words.rev().find(|mark| mark.by == sender.peer());
+    let is_last = |packet: &PacketRecord| {
+        packet.by == sender && packet.data.is_some() && packet.at <= trace.end
+    };
+    let index = trace.packets.iter().rposition(is_last)?;
+    let last = trace.packets.get(index)?;
+    let words = trace.packets.get(..index).unwrap_or_default().iter();
+    let word = words.rev().find(|packet| packet.by == sender.peer());
     let was_shut = word.map_or(begins_shut_out, |word| word.is_closed);
     let mut since = was_shut.then_some(last.at);
     // Data sent to a closed window is a probe.
     let (mut until, mut probes) = (None, u32::from(since.is_some()));
-    for mark in trace.marks.get(index + 1..)? {
-        if mark.by == sender {
-            probes += u32::from(since.is_some() && mark.data.is_some());
-        } else if mark.is_closed {
-            since.get_or_insert(mark.at);
+    for packet in trace.packets.get(index + 1..)? {
+        if packet.by == sender {
+            probes += u32::from(since.is_some() && packet.data.is_some());
+        } else if packet.is_closed {
+            since.get_or_insert(packet.at);
         } else if since.is_some() {
-            until = Some(mark);
+            until = Some(packet);
             break;
         } else {
             return None;
         }
     }
-    let until = until.or(trace.marks.last())?;
+    let until = until.or(trace.packets.last())?;
     let stop = Stop {
         limit: Limit::ReceiveWindow,
         is_zero_window: true,
-        packets: [last.number, until.number, until.number],
+        packets: StopPackets {
+            before: last.number,
+            release: PacketNumber::new(until.number),
+            next: until.number,
+        },
         took: until.at.since(since?),
-        ..stop(trace, (last, until), trace.marks.len(), last.data?)
+        ..stop(trace, (last, until), trace.packets.len(), last.data?)
     };
     (probes > 0 && until.at > trace.end).then_some((until.at, stop))
 }
@@ -220,12 +243,12 @@ pub(crate) fn left_shut(
 /// Returns true if the receiver's window, as the sender knew it, had no room for all of `second`.
 pub(super) fn has_no_room(
     trace: &Trace<'_>,
-    mark: &Mark,
+    packet: &PacketRecord,
     index: usize,
     first: Data,
     second: Data,
 ) -> bool {
-    let edge = heard(trace, mark, index).and_then(|heard| heard.edge);
+    let edge = heard(trace, packet, index).and_then(|heard| heard.edge);
     edge.is_some_and(|edge| {
         edge.saturating_sub(first.span.end) < second.span.end - second.span.start
     })
@@ -235,14 +258,14 @@ pub(super) fn has_no_room(
 /// for more, and what was then sent filled it.
 fn is_window_full(
     trace: &Trace<'_>,
-    mark: &Mark,
+    packet: &PacketRecord,
     index: usize,
     first: Data,
     second: Data,
     window: u64,
 ) -> bool {
-    let mss = u64::from(trace.pipe(mark.by).mss);
-    let Some(heard) = heard(trace, mark, index) else {
+    let mss = u64::from(trace.pipe(packet.by).mss);
+    let Some(heard) = heard(trace, packet, index) else {
         return false;
     };
     let Some(edge) = heard.edge else {
@@ -255,7 +278,7 @@ fn is_window_full(
     // A window of only a few segments (as on loopback, where segments are large) holds fractions of
     // one.
     let mss = mss.min(window / 4);
-    let last_edge = told(trace, mark, index)
+    let last_edge = told(trace, packet, index)
         .and_then(|told| told.edge)
         .unwrap_or(edge);
     let is_filled = last_edge.saturating_sub(second.span.end) < mss;
@@ -264,8 +287,8 @@ fn is_window_full(
 
 /// Returns true if the data goes beyond every window that was seen, so the capture missed a window
 /// update.
-fn is_beyond_window(trace: &Trace<'_>, mark: &Mark, index: usize, second: Data) -> bool {
-    let edge = told(trace, mark, index).and_then(|told| told.edge);
+fn is_beyond_window(trace: &Trace<'_>, packet: &PacketRecord, index: usize, second: Data) -> bool {
+    let edge = told(trace, packet, index).and_then(|told| told.edge);
     edge.is_some_and(|edge| second.span.end > edge)
 }
 
@@ -274,14 +297,14 @@ fn is_beyond_window(trace: &Trace<'_>, mark: &Mark, index: usize, second: Data) 
 /// is not known either, so no segment may look full.
 fn is_initial_flight(
     trace: &Trace<'_>,
-    (mark, index): (&Mark, usize),
+    (packet, index): (&PacketRecord, usize),
     first: Data,
     stop: &Stop,
 ) -> bool {
     stop.window == 0
         && trace.whole_trip() >= LEAST_TRIP
-        && stop.segments >= trace.initial_window(mark.by, first)
-        && bare_release(trace, mark, index).is_some()
+        && stop.segments >= trace.initial_window(packet.by, first)
+        && bare_release(trace, packet, index).is_some()
 }
 
 /// Attributes a stop that a bare ACK ended although the receiver's window was open: the sender's
@@ -289,7 +312,7 @@ fn is_initial_flight(
 fn by_acknowledgement(
     trace: &Trace<'_>,
     flow: &Flow,
-    (mark, index): (&Mark, usize),
+    (packet, index): (&PacketRecord, usize),
     first: Data,
     stop: &Stop,
     may_be_held: bool,
@@ -297,8 +320,8 @@ fn by_acknowledgement(
     if stop.window == 0 || trace.whole_trip() < LEAST_TRIP || stop.in_flight == 0 {
         return None;
     }
-    bare_release(trace, mark, index)?;
-    let fills_initial_window = stop.segments >= trace.initial_window(mark.by, first);
+    bare_release(trace, packet, index)?;
+    let fills_initial_window = stop.segments >= trace.initial_window(packet.by, first);
     if flow.is_buffered && !may_be_held {
         return Some(Limit::SendBuffer);
     }

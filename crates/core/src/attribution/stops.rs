@@ -1,4 +1,4 @@
-//! Sums of a message's stops by what limited it.
+//! Sums of a message's stops by their limit.
 
 use core::time::Duration;
 
@@ -6,14 +6,16 @@ use super::Trace;
 use super::flow::{Flow, has_queue};
 use super::release::heard;
 use super::stop::Stop;
-use crate::attribution::mark::Mark;
+use crate::attribution::packet_record::PacketRecord;
 use crate::exchange::Side;
-use crate::exchange::delivery::{Delivery, Limit, Pause};
+use crate::exchange::delivery::{
+    Delivery, InFlight, Limit, MessageSize, Pause, ReceiverWindows, StallTimes,
+};
 use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
 
-/// Minimum total stopped time worth reporting.
+/// Minimum total stopped time that is reported.
 const NOTABLE: Duration = Duration::from_millis(1);
 /// Maximum number of pauses remembered per message.
 const MAX_PAUSES: usize = 8;
@@ -29,7 +31,7 @@ pub(crate) struct Before {
     pub(crate) kept: u64,
 }
 
-/// Returns what limited the message of `sender`; `None` if nothing did for a notable time.
+/// Returns the limit of the message of `sender`; `None` if no limit stopped it for a notable time.
 pub(super) fn delivery(
     trace: &Trace<'_>,
     sender: Side,
@@ -57,35 +59,45 @@ pub(super) fn delivery(
     let pipe = trace.pipe(sender);
     let rested = trace.before.ended.map(|ended| trace.begin.since(ended));
     let own = || stops.iter().filter(|stop| stop.limit == limit);
-    let windows = [own().next(), own().next_back()].map(|stop| stop.map_or(0, |stop| stop.window));
+    let window = |stop: Option<&Stop>| stop.map_or(0, |stop| stop.window);
     let longest = own().max_by_key(|stop| stop.took)?;
     Some(Delivery {
         sender,
         limit,
         stops: u32::try_from(own().count()).unwrap_or(u32::MAX),
-        stopped,
-        held,
-        drain,
-        // A queue makes the round trip, and so the timeout, longer than the idle period for which
-        // its draining could be mistaken.
-        spared: slow_start(trace, sender, rested.filter(|_| limit != Limit::Bottleneck)).min(held),
-        kept_spared: rounds(trace, sender, trace.before.kept).min(stopped),
+        stalled: StallTimes {
+            stopped,
+            held,
+            drain,
+            // A queue that drains may look like an idle period. It also lengthens the round trip,
+            // so the sender's timeout is longer than that period and does not reset the window.
+            spared: slow_start(trace, sender, rested.filter(|_| limit != Limit::Bottleneck))
+                .min(held),
+            kept_spared: rounds(trace, sender, trace.before.kept).min(stopped),
+        },
         round_trip: trace.whole_trip(),
-        bytes: span.end - span.start,
-        segments: segments(trace, sender),
-        mss: pipe.mss,
-        first_in_flight: own().next().map_or(0, |stop| stop.in_flight),
-        most_in_flight: most_in_flight(trace, sender, stops),
-        most_segments: own().map(|stop| stop.segments).max().unwrap_or_default(),
-        windows,
-        zero_windows: stops.iter().filter(|stop| stop.is_zero_window).count() as u32,
+        size: MessageSize {
+            bytes: span.end - span.start,
+            segments: segments(trace, sender),
+            mss: pipe.mss,
+        },
+        in_flight: InFlight {
+            first: own().next().map_or(0, |stop| stop.in_flight),
+            most: most_in_flight(trace, sender, stops),
+            most_segments: own().map(|stop| stop.segments).max().unwrap_or_default(),
+            earlier: if sender == Side::Server {
+                trace.before.flight
+            } else {
+                0
+            },
+        },
+        windows: ReceiverWindows {
+            first: window(own().next()),
+            last: window(own().next_back()),
+            zero: stops.iter().filter(|stop| stop.is_zero_window).count() as u32,
+        },
         rate: flow.even.map(|even| even.rate),
         rested,
-        earlier_in_flight: if sender == Side::Server {
-            trace.before.flight
-        } else {
-            0
-        },
         has_losses: pipe.has_losses,
         has_queue: has_queue(trace, sender),
         pauses: pauses(trace, sender, stops),
@@ -100,11 +112,11 @@ fn drain(trace: &Trace<'_>, sender: Side) -> Duration {
         return Duration::ZERO;
     }
     let end = trace.span(sender).end;
-    let sent = last_sent(trace, sender).map(|(_, mark)| mark.at);
+    let sent = last_sent(trace, sender).map(|(_, packet)| packet.at);
     let ack = trace
-        .marks
+        .packets
         .iter()
-        .find(|mark| mark.by == sender.peer() && mark.ack >= end);
+        .find(|packet| packet.by == sender.peer() && packet.ack >= end);
     let floor = trace.round_trip(sender.peer()).floor();
     match (sent, ack, floor) {
         (Some(sent), Some(ack), Some(floor)) => ack.at.since(sent).saturating_sub(floor),
@@ -112,14 +124,16 @@ fn drain(trace: &Trace<'_>, sender: Side) -> Duration {
     }
 }
 
-fn last_sent<'a>(trace: &Trace<'a>, sender: Side) -> Option<(usize, &'a Mark)> {
+fn last_sent<'a>(trace: &Trace<'a>, sender: Side) -> Option<(usize, &'a PacketRecord)> {
     let end = trace.span(sender).end;
-    let is_last = |mark: &Mark| mark.by == sender && mark.data.is_some_and(|d| d.span.end >= end);
+    let is_last = |packet: &PacketRecord| {
+        packet.by == sender && packet.data.is_some_and(|d| d.span.end >= end)
+    };
     trace
-        .marks
+        .packets
         .iter()
         .enumerate()
-        .find(|(_, mark)| is_last(mark))
+        .find(|(_, packet)| is_last(packet))
 }
 
 /// Returns the maximum number of bytes in flight, at a stop or after the last segment.
@@ -130,8 +144,8 @@ fn most_in_flight(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> u64 {
         .max()
         .unwrap_or_default();
     let span = trace.span(sender);
-    let at_end = last_sent(trace, sender).and_then(|(index, mark)| {
-        let acked = heard(trace, mark, index)?.acked;
+    let at_end = last_sent(trace, sender).and_then(|(index, packet)| {
+        let acked = heard(trace, packet, index)?.acked;
         Some(span.end.saturating_sub(acked.max(span.start)))
     });
     at_stops.max(at_end.unwrap_or_default())
@@ -188,10 +202,10 @@ fn segments(trace: &Trace<'_>, sender: Side) -> u64 {
     let span = trace.span(sender);
     let mss = u64::from(trace.pipe(sender).mss.max(1));
     let data = trace
-        .marks
+        .packets
         .iter()
-        .filter(|mark| mark.by == sender)
-        .filter_map(|mark| mark.data);
+        .filter(|packet| packet.by == sender)
+        .filter_map(|packet| packet.data);
     data.filter(|data| data.span.start < span.end && data.span.end > span.start)
         .map(|data| (data.span.end - data.span.start).div_ceil(mss))
         .sum()
@@ -199,9 +213,9 @@ fn segments(trace: &Trace<'_>, sender: Side) -> u64 {
 
 fn pauses(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> Vec<Pause> {
     let span = trace.span(sender);
-    let first = trace.marks.iter().find(|mark| {
-        mark.by == sender
-            && mark
+    let first = trace.packets.iter().find(|packet| {
+        packet.by == sender
+            && packet
                 .data
                 .is_some_and(|d| d.span.start < span.end && d.span.end > span.start)
     });
@@ -209,13 +223,16 @@ fn pauses(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> Vec<Pause> {
         return Vec::new();
     };
     let ends = |stop: &Stop| {
-        let [_, ack, next] = stop.packets;
-        let mark = trace.marks.iter().find(|mark| mark.number == next)?;
+        let packets = stop.packets;
+        let packet = trace
+            .packets
+            .iter()
+            .find(|packet| packet.number == packets.next)?;
         Some(Pause {
             after: stop.sent.saturating_sub(span.start),
-            until: mark.at.since(first.at),
+            until: packet.at.since(first.at),
             took: stop.took,
-            meets_ack: ack != 0,
+            meets_ack: packets.release.is_some(),
         })
     };
     let pauses = stops

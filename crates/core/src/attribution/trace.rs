@@ -3,19 +3,20 @@
 use core::time::Duration;
 
 use super::{Before, LEAST_TIMEOUT};
-use crate::attribution::mark::{Data, Mark};
 use crate::attribution::packet::{Arrival, Pipe, Span};
+use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::attribution::rtt::{LEAST_ERROR, RoundTrip};
-use crate::exchange::Side;
 use crate::exchange::wait::{Owner, WaitKind};
+use crate::exchange::{PerSide, Side};
+use crate::observed::packet::PacketTime;
 use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::time::Timestamp;
 
-/// The marks of an exchange and the state of the connection around them.
+/// The packets of an exchange and the state of the connection around them.
 #[derive(Debug)]
 pub(crate) struct Trace<'a> {
-    /// Marks from the exchange's first one on; may extend past its end.
-    pub(crate) marks: &'a [Mark],
+    /// The packets from the exchange's first one on; may extend past its end.
+    pub(crate) packets: &'a [PacketRecord],
     pub(crate) begin: Timestamp,
     pub(crate) end: Timestamp,
     /// The request's bytes in the client's stream.
@@ -28,16 +29,13 @@ pub(crate) struct Trace<'a> {
     pub(crate) behind: Option<Timestamp>,
     /// True if the response lasts until the server's FIN.
     pub(crate) ends_with_fin: bool,
-    /// End of the request's head, if it asks for permission to send its body.
-    pub(crate) expects_at: Option<u64>,
-    /// Time and packet number of the first interim response.
-    pub(crate) interim: Option<(Timestamp, u64)>,
-    pub(crate) to_server: RoundTrip,
-    pub(crate) to_client: RoundTrip,
-    /// Properties of the client and of the server as senders.
-    pub(crate) pipes: [Pipe; 2],
-    /// Serialization time of a full segment, of the client and of the server.
-    pub(crate) serialization: [Duration; 2],
+    pub(crate) permission: Permission,
+    /// The round trip from the observation point to each side.
+    pub(crate) trips: PerSide<RoundTrip>,
+    /// Properties of each side as a sender.
+    pub(crate) pipes: PerSide<Pipe>,
+    /// Serialization time of a full segment of each side.
+    pub(crate) serialization: PerSide<Duration>,
     pub(crate) before: Before,
     /// True if the SYN/ACK was retransmitted before the handshake was done.
     pub(crate) is_answer_repeated: bool,
@@ -45,34 +43,32 @@ pub(crate) struct Trace<'a> {
     pub(crate) is_unread: bool,
 }
 
+/// The permission that a client waits for before it sends the body (`Expect: 100-continue`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Permission {
+    /// End of the request's head, if it asks for permission.
+    pub(crate) expects_at: Option<u64>,
+    /// The packet with the first interim response.
+    pub(crate) interim: Option<PacketTime>,
+}
+
 impl Trace<'_> {
     pub(super) fn round_trip(&self, to: Side) -> RoundTrip {
-        match to {
-            Side::Client => self.to_client,
-            Side::Server => self.to_server,
-        }
+        *self.trips.get(to)
     }
 
     /// Returns the round trip between the ends, as far as it is known.
     pub(super) fn whole_trip(&self) -> Duration {
-        let trips = [self.to_client.floor(), self.to_server.floor()];
+        let trips = [self.trips.client.floor(), self.trips.server.floor()];
         trips.into_iter().flatten().sum()
     }
 
     pub(super) fn pipe(&self, sender: Side) -> &Pipe {
-        let [client, server] = &self.pipes;
-        match sender {
-            Side::Client => client,
-            Side::Server => server,
-        }
+        self.pipes.get(sender)
     }
 
     pub(super) fn serialization(&self, sender: Side) -> Duration {
-        let [client, server] = self.serialization;
-        match sender {
-            Side::Client => client,
-            Side::Server => server,
-        }
+        *self.serialization.get(sender)
     }
 
     /// Returns the number of segments with which `sender`, whose first data is `first`, may begin:
@@ -89,7 +85,7 @@ impl Trace<'_> {
 
     /// Returns the minimum round trip between the ends.
     pub(crate) fn whole_round_trip(&self) -> Option<Duration> {
-        Some(self.to_server.floor()? + self.to_client.floor()?)
+        Some(self.trips.server.floor()? + self.trips.client.floor()?)
     }
 
     pub(super) fn span(&self, sender: Side) -> Span {
@@ -99,13 +95,13 @@ impl Trace<'_> {
         }
     }
 
-    /// Returns the marks between `before` and the one at `index`.
-    pub(super) fn between(&self, before: &Mark, index: usize) -> &[Mark] {
-        let marks = self.marks.get(..index).unwrap_or_default();
-        // Marks with the same time may be in a different order than in the capture.
-        let start = marks.partition_point(|m| m.at < before.at);
-        let rest = marks.get(start..).unwrap_or_default();
-        let is_it = |m: &Mark| m.number == before.number;
+    /// Returns the packets between `before` and the one at `index`.
+    pub(super) fn between(&self, before: &PacketRecord, index: usize) -> &[PacketRecord] {
+        let packets = self.packets.get(..index).unwrap_or_default();
+        // Packets with the same time may be in a different order than in the capture.
+        let start = packets.partition_point(|m| m.at < before.at);
+        let rest = packets.get(start..).unwrap_or_default();
+        let is_it = |m: &PacketRecord| m.number == before.number;
         let after = rest.iter().position(is_it).map_or(0, |place| place + 1);
         rest.get(after..).unwrap_or_default()
     }
@@ -113,10 +109,10 @@ impl Trace<'_> {
     /// Returns kind and owner of a pause of the program at `sender`.
     pub(super) fn pause_of(&self, sender: Side) -> (WaitKind, Owner) {
         match sender {
-            // It is unknown whether the server owed anything.
+            // It is unknown whether the server owed a response.
             _ if self.is_unread => (WaitKind::Unknown, Owner::Unknown),
             Side::Client => (WaitKind::RequestPause, Owner::Client),
-            // The path was late before, and may have been so again.
+            // The path delayed the request, and may have delayed the response too.
             Side::Server if self.is_request_overdue() => (WaitKind::Unknown, Owner::Unknown),
             Side::Server => (WaitKind::ServerPause, Owner::Server),
         }
@@ -140,28 +136,31 @@ impl Trace<'_> {
         if !self.pipe(Side::Client).has_repeats || !self.is_near(Side::Client) {
             return false;
         }
-        let has_part = |mark: &Mark, span: Span| {
+        let has_part = |packet: &PacketRecord, span: Span| {
             let is_ours = |data: &Data| data.span.start < span.end && data.span.end > span.start;
-            mark.data.filter(is_ours)
+            packet.data.filter(is_ours)
         };
-        let asks = |mark: &Mark| {
-            let data = has_part(mark, self.request);
-            data.filter(|_| mark.by == Side::Client)
+        let asks = |packet: &PacketRecord| {
+            let data = has_part(packet, self.request);
+            data.filter(|_| packet.by == Side::Client)
         };
-        let is_repeat =
-            |mark: &&Mark| asks(mark).is_some_and(|data| data.arrival == Arrival::Repeat);
-        let is_answer =
-            |mark: &&Mark| mark.by == Side::Server && has_part(mark, self.response).is_some();
+        let is_repeat = |packet: &&PacketRecord| {
+            asks(packet).is_some_and(|data| data.arrival == Arrival::Repeat)
+        };
+        let is_answer = |packet: &&PacketRecord| {
+            packet.by == Side::Server && has_part(packet, self.response).is_some()
+        };
         let (Some(repeat), Some(answer), Some(propagation)) = (
-            self.marks.iter().find(is_repeat),
-            self.marks.iter().find(is_answer),
-            self.to_server.floor(),
+            self.packets.iter().find(is_repeat),
+            self.packets.iter().find(is_answer),
+            self.trips.server.floor(),
         ) else {
             return false;
         };
-        let before = || self.marks.iter().filter(|mark| mark.at < repeat.at);
-        let is_word = |mark: &Mark| mark.by == Side::Server && mark.ack > self.request.start;
-        let asked = before().rev().find(|mark| asks(mark).is_some());
+        let before = || self.packets.iter().filter(|packet| packet.at < repeat.at);
+        let is_word =
+            |packet: &PacketRecord| packet.by == Side::Server && packet.ack > self.request.start;
+        let asked = before().rev().find(|packet| asks(packet).is_some());
         let is_by_timer = asked.is_some_and(|asked| repeat.at.since(asked.at) >= LEAST_TIMEOUT);
         let is_to_first = answer.at.since(repeat.at) + LEAST_ERROR < propagation * 7 / 8;
         is_by_timer && is_to_first && !before().any(is_word)

@@ -63,7 +63,7 @@ impl super::Rule for Rule {
     const CONCERNS: Features = Features::FIRST;
 
     fn observe(&mut self, exchange: &Exchange) {
-        if exchange.ordinal == 0 && matches!(exchange.outcome, Outcome::Complete(_)) {
+        if exchange.id.ordinal == 0 && matches!(exchange.outcome, Outcome::Complete(_)) {
             self.first.record(exchange.latency());
         }
     }

@@ -21,7 +21,7 @@ pub(crate) struct Rule {
 
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
-        if let Some(stride) = exchange.packing.stride {
+        if let Some(stride) = exchange.response.packing.stride {
             let is_rare = stride >= MANY;
             self.merge(Self {
                 rarely: is_rare.into(),

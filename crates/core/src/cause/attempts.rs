@@ -41,7 +41,7 @@ impl Attempts {
                 // The sample of the HTTP request already contains the handshake's outcome.
                 ProbeMethod::TlsFull | ProbeMethod::TlsResumed => continue,
             };
-            attempts.repeated_syns += group.syn_retransmissions;
+            attempts.repeated_syns += group.counts.syn_retransmissions;
             for (&answer, &count) in &group.answers {
                 *answers.entry(answer).or_default() += count;
             }

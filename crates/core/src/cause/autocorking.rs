@@ -19,7 +19,7 @@ pub(crate) struct Rule {
 
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
-        if let Some(gathered) = exchange.packing.gathered {
+        if let Some(gathered) = exchange.response.packing.gathered {
             self.merge(Self {
                 responses: 1,
                 writes: gathered.writes,

@@ -44,7 +44,7 @@ pub(super) struct ByteRate {
 
 impl ByteRate {
     pub(super) fn observe(&mut self, exchange: &Exchange) {
-        let deliveries = exchange.deliveries.iter();
+        let deliveries = exchange.sending.deliveries.iter();
         for delivery in deliveries.filter(|delivery| delivery.sender == Side::Server) {
             self.observe_pauses(exchange, delivery);
         }
@@ -66,7 +66,7 @@ impl ByteRate {
     }
 
     fn observe_pauses(&mut self, exchange: &Exchange, delivery: &Delivery) {
-        let least = LEAST_SEGMENTS * u64::from(delivery.mss);
+        let least = LEAST_SEGMENTS * u64::from(delivery.size.mss);
         let pauses = delivery.pauses.iter();
         let (mut paused, mut before) = (Duration::ZERO, 0);
         for pause in pauses.filter(|pause| pause.took >= NOTABLE) {

@@ -185,7 +185,7 @@ fn moments(mut pauses: Vec<(Timestamp, Timestamp)>) -> usize {
 /// right after the previous exchange.
 fn is_prompt(case: &Case<'_>, run: &[Moment], travel: Duration) -> bool {
     let is_quick = |moment: &&Moment| {
-        moment.is_clear && moment.redirect.is_none() && moment.think() * 2 <= travel
+        moment.is_clear && moment.fingerprints.redirect.is_none() && moment.think() * 2 <= travel
     };
     let quick = run.iter().filter(is_quick).count();
     let follows = |pair: &&[Moment]| match (pair.first(), pair.get(1)) {
@@ -216,7 +216,7 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
     finding.share = (cost as f64 / spent.max(1) as f64).min(1.0);
     finding.affected.exchanges = covered as u64;
     finding.predicted = None;
-    finding.exemplars = case.ledger.slowest.exemplars();
+    finding.exemplars = case.ledger.latency.slowest.exemplars();
     let mut spans: Vec<Duration> = actions.runs.iter().filter_map(|run| span(run)).collect();
     spans.sort_unstable();
     let alike = if actions.alike == actions.runs.len() {

@@ -80,7 +80,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let all = case.ledger.count + case.ledger.errors;
+        let all = case.ledger.counts.count + case.ledger.counts.errors;
         let is_repeated =
             self.tally.affected >= evidence::REPEATS || self.tally.affected * 2 >= all;
         let is_material = if self.too_long * 2 >= self.tally.affected {

@@ -59,7 +59,7 @@ impl super::Rule for Rule {
 
 fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::ColdStart, Owner::Server, case, tally);
-    finding.exemplars = case.ledger.slowest.exemplars();
+    finding.exemplars = case.ledger.latency.slowest.exemplars();
     let (took, ordinary) = (human(stall.duration()), human(case.rhythm.ordinary));
     let text = format!(
         "the server answered the first {}, on {}, together after {took}, and later ones after \

@@ -92,7 +92,7 @@ impl super::Rule for Rule {
             let is_own = delivery.sender == Side::Server && delivery.limit == Limit::Program;
             is_own && delivery.stops >= LEAST_PAUSES && delivery.rate.is_some()
         };
-        self.steady += u64::from(exchange.deliveries.iter().any(is_steady));
+        self.steady += u64::from(exchange.sending.deliveries.iter().any(is_steady));
     }
 
     fn merge(&mut self, other: Self) {

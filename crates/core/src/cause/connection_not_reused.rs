@@ -96,15 +96,16 @@ impl super::Rule for Rule {
         if !matches!(exchange.outcome, Outcome::Complete(_)) {
             return;
         }
-        self.client_asked += u64::from(exchange.closing.client_asked);
-        self.server_asked += u64::from(exchange.closing.server_asked);
-        if exchange.closing.server_asked && !exchange.closing.client_asked {
-            let carried = u64::from(exchange.ordinal) + 1;
+        self.client_asked += u64::from(exchange.particulars.closing.client_asked);
+        self.server_asked += u64::from(exchange.particulars.closing.server_asked);
+        if exchange.particulars.closing.server_asked && !exchange.particulars.closing.client_asked {
+            let carried = u64::from(exchange.id.ordinal) + 1;
             self.carried.record(Duration::from_nanos(carried));
         }
-        let is_veiled = exchange.closing.server_asked && exchange.handshake.is_some();
+        let is_veiled =
+            exchange.particulars.closing.server_asked && exchange.connecting.handshake.is_some();
         self.veiled += u64::from(is_veiled);
-        if let Some(setup) = exchange.setup {
+        if let Some(setup) = exchange.connecting.setup {
             self.paid.record(exchange.latency() + setup);
             self.tally.add(exchange, Cost::exactly(setup), setup);
         }
@@ -124,7 +125,7 @@ impl super::Rule for Rule {
         let is_common = self.tally.affected as f64 >= case.ledger.whole() as f64 * SHARE;
         let is_repeated = spared > 0 && self.tally.affected >= evidence::REPEATS;
         // A client whose reused connections are stale must not be told to reuse more.
-        let is_forced = case.ledger.stale * 2 >= self.tally.affected;
+        let is_forced = case.ledger.counts.stale * 2 >= self.tally.affected;
         if let Some(note) = self.hidden_by_spares(case) {
             return Conclusion::Note(note);
         }
@@ -181,13 +182,24 @@ fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
 /// Returns the origin of each connection on which it is known. With TLS, only the handshake names
 /// it. The map is empty if all connections have the same origin.
 fn origins(moments: &[Moment]) -> BTreeMap<Endpoint, u64> {
-    let named = || moments.iter().filter(|moment| moment.origin != 0);
-    let first = named().next().map(|moment| moment.origin);
-    if named().all(|moment| Some(moment.origin) == first) {
+    let named = || {
+        moments
+            .iter()
+            .filter(|moment| moment.fingerprints.origin != 0)
+    };
+    let first = named().next().map(|moment| moment.fingerprints.origin);
+    if named().all(|moment| Some(moment.fingerprints.origin) == first) {
         return BTreeMap::new();
     }
     let mut named: Vec<_> = named()
-        .map(|moment| (moment.client, moment.begin, moment.ordinal, moment.origin))
+        .map(|moment| {
+            (
+                moment.client,
+                moment.begin,
+                moment.ordinal,
+                moment.fingerprints.origin,
+            )
+        })
         .collect();
     named.sort_unstable();
     // The first origin of a connection is inserted last, so it remains.
@@ -362,6 +374,7 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::timeline::Fingerprints;
 
     /// Returns one request per second, each on its own connection, to `origins`.
     fn asked(origins: &[u64]) -> Vec<Moment> {
@@ -369,7 +382,10 @@ mod tests {
             let at = Timestamp::from_nanos(i64::from(second) * 1_000_000_000);
             let end = at + Duration::from_millis(30);
             Moment {
-                origin: *origin,
+                fingerprints: Fingerprints {
+                    origin: *origin,
+                    ..Fingerprints::default()
+                },
                 setup: Some(Duration::from_millis(10)),
                 ..Moment::between(40_000 + second, at, end)
             }

@@ -109,7 +109,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let is_most = self.tally.affected as f64 >= case.ledger.count as f64 * SHARE;
+        let is_most = self.tally.affected as f64 >= case.ledger.counts.count as f64 * SHARE;
         let is_told = case.has_packets && self.tally.affected >= LEAST_COUNT && is_most;
         if !is_told || !self.is_timeout(case) || !self.is_on_tick() {
             return Conclusion::Nothing;
@@ -130,7 +130,7 @@ struct Held {
 /// Returns the hold of a response that fits into a partial segment.
 fn whole(exchange: &Exchange) -> Option<Held> {
     let held = exchange.waited(WaitKind::ServerThink);
-    if held < TCP_RTO_MIN || exchange.response_bytes > LARGEST {
+    if held < TCP_RTO_MIN || exchange.response.count > LARGEST {
         return None;
     }
     let last = exchange
@@ -152,14 +152,15 @@ fn tail(exchange: &Exchange) -> Option<Held> {
         .iter()
         .rfind(|wait| wait.kind == WaitKind::ServerPause)?;
     let delivery = exchange
+        .sending
         .deliveries
         .iter()
         .find(|delivery| delivery.sender == Side::Server)?;
     let last = delivery.pauses.last()?;
-    let mss = u64::from(delivery.mss.max(1));
+    let mss = u64::from(delivery.size.mss.max(1));
     let is_tail = last.after % mss == 0
-        && delivery.bytes > last.after
-        && delivery.bytes - last.after < mss
+        && delivery.size.bytes > last.after
+        && delivery.size.bytes - last.after < mss
         && pause.end == exchange.end;
     let held = pause.duration();
     let timer = held.saturating_sub(delivery.round_trip);

@@ -34,7 +34,7 @@ impl Delays {
 
     /// Adds the time that a connection lost in its setup, with the setup's first and last packet.
     pub(crate) fn add_setup(&mut self, lost: Duration, setup: &Setup) {
-        self.add(lost, &[setup.first_packet, setup.last_packet]);
+        self.add(lost, &setup.syns.packets.numbers());
     }
 
     pub(crate) fn count(&self) -> u64 {

@@ -36,8 +36,8 @@ impl Disorders {
             copied,
             took,
             first_packets: first,
-        } = exchange.disorder;
-        self.losses += exchange.recoveries.len() as u64;
+        } = exchange.loss.disorder;
+        self.losses += exchange.loss.recoveries.len() as u64;
         self.overtaken += u64::from(overtaken);
         self.resent += u64::from(resent);
         self.copied += u64::from(copied);
@@ -49,7 +49,7 @@ impl Disorders {
             list.extend(packet);
         }
         self.settle();
-        let cut = if exchange.recoveries.is_empty() {
+        let cut = if exchange.loss.recoveries.is_empty() {
             lost(exchange)
         } else {
             Duration::ZERO

@@ -66,10 +66,10 @@ impl super::Rule for Rule {
         self.lookups += 1;
         match lookup.lost {
             Lost::Nothing => return,
-            Lost::SecondOfTwo => self.second.add(lookup.retried, &lookup.packets),
+            Lost::SecondOfTwo => self.second.add(lookup.retried, &lookup.packets.numbers()),
             Lost::Something => {}
         }
-        self.all.add(lookup.retried, &lookup.packets);
+        self.all.add(lookup.retried, &lookup.packets.numbers());
     }
 
     fn merge(&mut self, other: Self) {

@@ -52,7 +52,7 @@ impl super::Rule for Rule {
         }
         // Time for which lost queries delayed the lookup belongs to another cause.
         let searched = lookup.searched.saturating_sub(lookup.retried);
-        self.delays.add(searched, &lookup.packets);
+        self.delays.add(searched, &lookup.packets.numbers());
         self.suffixes
             .record(core::time::Duration::from_nanos(lookup.suffixes.into()));
     }

@@ -10,6 +10,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
+use crate::observed::packet::PacketRange;
 use crate::report::{Finding, counted};
 
 const WORDING: Wording = Wording {
@@ -52,7 +53,7 @@ struct Waited {
     resolver: IpAddr,
     waited: Duration,
     names: u32,
-    packets: [u64; 2],
+    packets: PacketRange,
 }
 
 impl super::Rule for Rule {
@@ -67,7 +68,7 @@ impl super::Rule for Rule {
                 names: lookup.suffixes + 1,
                 packets: lookup.packets,
             };
-            self.lookups.insert(setup.first_packet, waited);
+            self.lookups.insert(setup.syns.packets.first, waited);
             self.bound();
         }
     }
@@ -86,7 +87,7 @@ impl super::Rule for Rule {
             };
             let excess = lookup.waited.saturating_sub(nearest * lookup.names);
             if excess >= LATE * lookup.names && excess >= nearest * lookup.names {
-                delays.add(excess, &lookup.packets);
+                delays.add(excess, &lookup.packets.numbers());
                 distance = distance.max(nearest);
             }
         }

@@ -41,7 +41,7 @@ impl super::Rule for Rule {
         };
         self.lookups += 1;
         if !lookup.streamed.is_zero() {
-            self.delays.add(lookup.streamed, &lookup.packets);
+            self.delays.add(lookup.streamed, &lookup.packets.numbers());
         }
     }
 

@@ -138,7 +138,7 @@ fn watched(mut finding: Finding, place: Place) -> Finding {
 
 fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::DownstreamWait, Owner::Server, case, tally);
-    finding.exemplars = case.ledger.slowest.exemplars();
+    finding.exemplars = case.ledger.latency.slowest.exemplars();
     let behind = upstream.endpoint;
     let text = format!(
         "{} followed to {behind}, which took {} (median) of the {} that the server's clients \

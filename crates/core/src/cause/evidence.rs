@@ -31,7 +31,7 @@ pub(crate) const OCCASIONS: u64 = 3;
 /// Returns true if removing the time in `tally` would improve the latency by a material share and
 /// time.
 pub(crate) fn is_material(case: &Case<'_>, tally: &Tally) -> bool {
-    let without = || tally.without(&case.ledger.latency);
+    let without = || tally.without(&case.ledger.latency.all);
     tally.affected > 0 && case.latency.is_bettered_by(Measures::of(&without()))
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn recurs(case: &Case<'_>, tally: &Tally) -> bool {
 }
 
 fn is_common(case: &Case<'_>, tally: &Tally) -> bool {
-    tally.affected * 2 >= case.ledger.count
+    tally.affected * 2 >= case.ledger.counts.count
 }
 
 /// Returns true if `after` is shorter than `before` by a material share and time.
@@ -118,7 +118,7 @@ pub(crate) fn blank(id: Id, culprit: Owner, service: String) -> Finding {
 /// Returns a finding with the cost and the exchanges of `tally`. It has no evidence yet.
 pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) -> Finding {
     let total = case.ledger.total().max(1);
-    let predicted = tally.without(&case.ledger.latency);
+    let predicted = tally.without(&case.ledger.latency.all);
     Finding {
         cost_ns: case.weigh(tally.cost.likely),
         cost_low_ns: case.weigh(tally.cost.low),
@@ -127,10 +127,10 @@ pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) ->
         share: (tally.cost.likely as f64 / total as f64).min(1.0),
         affected: Affected {
             exchanges: case.weigh(tally.affected),
-            of: case.weigh(case.ledger.count),
+            of: case.weigh(case.ledger.counts.count),
         },
         unit: case.ledger.unit,
-        predicted: prediction(case, id, &case.ledger.latency, &predicted),
+        predicted: prediction(case, id, &case.ledger.latency.all, &predicted),
         exemplars: tally.exemplars(),
         ..blank(id, culprit, case.endpoint.to_string())
     }
@@ -227,7 +227,8 @@ impl Transit {
         let least = trips.chain(case.gathered.trips.least()).min();
         let least = least.unwrap_or_default();
         let ledger = case.ledger;
-        let mean = ledger.waits.of(WaitKind::RoundTrip) / ledger.latency.count().max(1);
+        let mean =
+            ledger.shares.exchanges.of(WaitKind::RoundTrip) / ledger.latency.all.count().max(1);
         let within = least.min(Duration::from_nanos(mean));
         Self {
             within,

@@ -9,6 +9,7 @@ use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
+use crate::observed::packet::PacketNumber;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::{Cost, Tally};
 
@@ -43,7 +44,8 @@ impl Failures {
         let cost = Cost::exactly(exchange.latency());
         self.tally.add(exchange, cost, Duration::ZERO);
         self.cut += u64::from(exchange.outcome == Outcome::Cut);
-        self.packets.push(exchange.first_packet);
+        self.packets
+            .extend(exchange.packets.first.map(PacketNumber::get));
         self.packets.sort_unstable();
         self.packets.truncate(5);
     }

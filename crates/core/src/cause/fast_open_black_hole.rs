@@ -40,7 +40,7 @@ impl super::Rule for Rule {
         if !setup.opening.has_data || setup.outcome != Some(SetupOutcome::Established) {
             return;
         }
-        if setup.retransmissions == 0 {
+        if setup.syns.retransmissions == 0 {
             self.passed += 1;
         } else {
             self.delays.add_setup(setup.repeated_for(), setup);

@@ -73,21 +73,21 @@ impl Features {
     /// Returns the features of `exchange`.
     pub(crate) fn of(exchange: &Exchange) -> Self {
         let (particulars, signs) = (&exchange.particulars, &exchange.signs);
-        let closing = exchange.closing;
+        let closing = exchange.particulars.closing;
         let is_whole = matches!(exchange.outcome, Outcome::Complete(_));
         let is_closing = closing.client_asked || closing.server_asked;
         let there = [
-            Self::RECOVERIES.only_if(!exchange.recoveries.is_empty()),
-            Self::DISORDER.only_if(is_disordered(&exchange.disorder)),
-            Self::HOLDS.only_if(!exchange.holds.is_empty()),
-            Self::DELIVERIES.only_if(!exchange.deliveries.is_empty()),
-            Self::NARROW.only_if(exchange.mtu_loss.is_some()),
-            Self::DROPS.only_if(exchange.drops.is_some()),
-            Self::BEYOND.only_if(!exchange.path.beyond.is_zero()),
-            Self::FIRST.only_if(exchange.ordinal == 0),
-            Self::SETUP.only_if(exchange.setup.is_some()),
-            Self::HANDSHAKE.only_if(exchange.handshake.is_some()),
-            Self::FIRST_RECORD.only_if(exchange.first_record.is_some()),
+            Self::RECOVERIES.only_if(!exchange.loss.recoveries.is_empty()),
+            Self::DISORDER.only_if(is_disordered(&exchange.loss.disorder)),
+            Self::HOLDS.only_if(!exchange.sending.holds.is_empty()),
+            Self::DELIVERIES.only_if(!exchange.sending.deliveries.is_empty()),
+            Self::NARROW.only_if(exchange.loss.mtu.is_some()),
+            Self::DROPS.only_if(exchange.loss.drops.is_some()),
+            Self::BEYOND.only_if(!exchange.path.to_client.is_zero()),
+            Self::FIRST.only_if(exchange.id.ordinal == 0),
+            Self::SETUP.only_if(exchange.connecting.setup.is_some()),
+            Self::HANDSHAKE.only_if(exchange.connecting.handshake.is_some()),
+            Self::FIRST_RECORD.only_if(exchange.response.first_record.is_some()),
             Self::CLOSING.only_if(is_closing),
             Self::IDLE.only_if(signs.idle.is_some()),
             Self::CLOSE_WAIT.only_if(particulars.close_wait.is_some()),

@@ -69,11 +69,11 @@ impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
         match (setup.outcome, setup.icmp_rejection) {
             (Some(SetupOutcome::Refused), _) | (Some(SetupOutcome::Unanswered), Some(_)) => {
-                self.refusals.take(setup);
+                self.refusals.add_setup(setup);
             }
             (Some(SetupOutcome::Unanswered), None) => {
-                if setup.retransmissions + 1 >= SILENT_SYNS {
-                    self.silent.add(&[setup.first_packet, setup.last_packet]);
+                if setup.syns.retransmissions + 1 >= SILENT_SYNS {
+                    self.silent.add(&setup.syns.packets.numbers());
                 }
             }
             (None, _) => {}

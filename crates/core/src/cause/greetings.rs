@@ -31,7 +31,7 @@ impl Greetings {
         };
         self.kinds.add(greeting, 1);
         if waited >= LATE {
-            self.late.add(waited, &[setup.last_packet, packet]);
+            self.late.add(waited, &[setup.syns.packets.last, packet]);
         }
     }
 

@@ -8,6 +8,7 @@ use core::time::Duration;
 use super::Case;
 use super::evidence;
 use super::features::Features;
+use crate::exchange::HoldPackets;
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::report::{Evidence, EvidenceKind, counted};
 use crate::service::tally::{Cost, Tally};
@@ -69,9 +70,9 @@ pub(crate) struct Held {
     unseen: u64,
     /// Number of late segments that the program wrote late, as only the sender's kernel shows.
     written: u64,
-    pub(crate) packets: Option<[u64; 3]>,
+    pub(crate) packets: Option<HoldPackets>,
     /// The packets of the first segment that an immediate ACK released.
-    pub(crate) prompt: Option<[u64; 3]>,
+    pub(crate) prompt: Option<HoldPackets>,
     /// The times of the ACK and of the second segment, both since the first segment.
     line: Line,
     /// Number of late segments that may be late because the host was busy.
@@ -85,7 +86,7 @@ impl Held {
         let mut held = Duration::ZERO;
         let mut is_released = false;
         let is_own = |hold: &&Hold| hold.sender == sender && hold.ack_delay <= LONGEST;
-        for hold in exchange.holds.iter().filter(is_own) {
+        for hold in exchange.sending.holds.iter().filter(is_own) {
             match hold.release {
                 HoldRelease::Eager => self.eager += 1,
                 HoldRelease::Program => {
@@ -250,7 +251,7 @@ impl Held {
         evidence
             .count(seen)
             .median(&self.ack_delay)
-            .packets(&self.packets.unwrap_or_default())
+            .packets(&self.packets.map(HoldPackets::numbers).unwrap_or_default())
     }
 
     /// Returns true if the capture contains ACKs for which the segments waited.

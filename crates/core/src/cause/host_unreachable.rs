@@ -53,7 +53,7 @@ pub(crate) struct Rule {
 
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
-        self.refusals.take(setup);
+        self.refusals.add_setup(setup);
     }
 
     fn merge(&mut self, other: Self) {

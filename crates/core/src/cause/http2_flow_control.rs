@@ -7,6 +7,7 @@ use super::evidence::{self, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
+use crate::exchange::ExchangePackets;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding, counted};
@@ -64,7 +65,7 @@ pub(crate) struct Rule {
     /// The time lost, in nanoseconds, by the end whose window was used up.
     owners: BTreeMap<Owner, u64>,
     stalls: u64,
-    packets: Option<[u64; 2]>,
+    packets: Option<ExchangePackets>,
 }
 
 impl super::Rule for Rule {
@@ -85,7 +86,7 @@ impl super::Rule for Rule {
             *self.owners.entry(wait.owner).or_default() += nanos(wait.duration());
             self.stalls += 1;
         }
-        let packets = [exchange.first_packet, exchange.last_packet];
+        let packets = exchange.packets;
         self.packets = Some(self.packets.map_or(packets, |first| first.min(packets)));
     }
 
@@ -131,7 +132,12 @@ impl Rule {
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(self.stalls)
                 .median(&self.tally.saved)
-                .packets(&self.packets.unwrap_or_default()),
+                .packets(
+                    &self
+                        .packets
+                        .map(ExchangePackets::numbers)
+                        .unwrap_or_default(),
+                ),
         );
         finding.verdict = evidence::judge(&finding.evidence, self.stalls, false);
         let wording = match culprit {

@@ -94,7 +94,7 @@ impl super::Rule for Rule {
 /// least as many successful responses follow.
 fn seen(case: &Case<'_>) -> (u64, u64) {
     let count_of = |is: fn(u16) -> bool| -> u64 {
-        let outcomes = case.ledger.outcomes.iter();
+        let outcomes = case.ledger.counts.outcomes.iter();
         let of = outcomes.filter(|(outcome, _)| match outcome {
             Outcome::Complete(Some(status)) => is(*status),
             _ => false,
@@ -112,7 +112,7 @@ fn seen(case: &Case<'_>) -> (u64, u64) {
 /// otherwise in the capture.
 fn most_frequent(case: &Case<'_>) -> Option<u16> {
     let own = Attempts::of(case).unwrap_or_default().statuses;
-    let seen = case.ledger.outcomes.iter();
+    let seen = case.ledger.counts.outcomes.iter();
     let seen = seen.filter_map(|(outcome, count)| match outcome {
         Outcome::Complete(Some(status)) => Some((status, count)),
         _ => None,

@@ -64,10 +64,10 @@ struct Attempts {
 }
 
 impl Attempts {
-    fn take(&mut self, elsewhere: &Elsewhere, setup: &Setup) {
+    fn add_attempts(&mut self, elsewhere: &Elsewhere, setup: &Setup) {
         self.delays.add(
             elsewhere.took,
-            &[elsewhere.first_packet, setup.first_packet],
+            &[elsewhere.first_packet, setup.syns.packets.first],
         );
         self.add_repeating(elsewhere.server, nanos(elsewhere.repeating));
     }
@@ -99,7 +99,7 @@ impl super::Rule for Rule {
         } else {
             &mut self.nameless
         };
-        attempts.take(&elsewhere, setup);
+        attempts.add_attempts(&elsewhere, setup);
     }
 
     fn merge(&mut self, other: Self) {

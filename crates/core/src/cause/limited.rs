@@ -66,27 +66,30 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     if delivery.limit != Limit::CongestionWindow {
         return None;
     }
-    let whole = delivery.bytes.div_ceil(u64::from(delivery.mss.max(1)));
-    let size = delivery.bytes / delivery.segments.max(1);
-    let is_tiny =
-        size < u64::from(delivery.mss) / TINY_PART && delivery.segments >= whole + TCP_INIT_CWND;
+    let whole = delivery
+        .size
+        .bytes
+        .div_ceil(u64::from(delivery.size.mss.max(1)));
+    let size = delivery.size.bytes / delivery.size.segments.max(1);
+    let is_tiny = size < u64::from(delivery.size.mss) / TINY_PART
+        && delivery.size.segments >= whole + TCP_INIT_CWND;
     let has_rested = delivery.rested.is_some_and(|rested| rested >= TCP_RTO_MIN);
-    let was_larger = delivery.earlier_in_flight * KEPT / 100 > delivery.first_in_flight;
+    let was_larger = delivery.in_flight.earlier * KEPT / 100 > delivery.in_flight.first;
     Some(if is_tiny {
         Congestion::TinyWrites
     } else if delivery.has_losses {
         Congestion::AfterLoss
-    } else if delivery.most_segments < TCP_INIT_CWND {
+    } else if delivery.in_flight.most_segments < TCP_INIT_CWND {
         // Data in the queue of the sender's own host also counts as in flight. A socket may have
         // two super-segments there (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
-        let most = delivery.most_segments * u64::from(delivery.mss);
-        let grows = most >= delivery.first_in_flight.saturating_mul(GROWN);
+        let most = delivery.in_flight.most_segments * u64::from(delivery.size.mss);
+        let grows = most >= delivery.in_flight.first.saturating_mul(GROWN);
         if delivery.stops >= LOW_ROUNDS && !delivery.has_queue && !grows {
             Congestion::Low
         } else {
             return None;
         }
-    } else if delivery.stopped * ROUND_PART < delivery.round_trip * delivery.stops {
+    } else if delivery.stalled.stopped * ROUND_PART < delivery.round_trip * delivery.stops {
         return None;
     } else if has_rested && was_larger {
         Congestion::AfterIdle
@@ -103,18 +106,23 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
 /// lower bound is zero, and the upper bound is the whole stall minus the time of slow start.
 pub(super) fn beyond_largest_window(delivery: &Delivery) -> Cost {
     // A full window opens within a round trip. A longer stop waited for something else.
-    let is_by_trip = delivery.stopped <= delivery.round_trip * delivery.stops * LATE_TRIPS;
+    let is_by_trip = delivery.stalled.stopped <= delivery.round_trip * delivery.stops * LATE_TRIPS;
     if congestion(delivery) != Some(Congestion::AfterLoss) || !is_by_trip {
         return Cost::default();
     }
-    let window = delivery.most_in_flight.max(delivery.earlier_in_flight);
-    let rounds = delivery.bytes as f64 / window.max(1) as f64;
+    let window = delivery.in_flight.most.max(delivery.in_flight.earlier);
+    let rounds = delivery.size.bytes as f64 / window.max(1) as f64;
     let needed = Duration::try_from_secs_f64(delivery.round_trip.as_secs_f64() * rounds);
-    let least = needed.unwrap_or(Duration::MAX).max(delivery.spared);
+    let least = needed.unwrap_or(Duration::MAX).max(delivery.stalled.spared);
     Cost {
         low: 0,
-        likely: nanos(delivery.stopped.saturating_sub(least)),
-        high: nanos(delivery.stopped.saturating_sub(delivery.spared)),
+        likely: nanos(delivery.stalled.stopped.saturating_sub(least)),
+        high: nanos(
+            delivery
+                .stalled
+                .stopped
+                .saturating_sub(delivery.stalled.spared),
+        ),
     }
 }
 
@@ -124,9 +132,10 @@ fn is_level(delivery: &Delivery) -> bool {
     // The bytes at the stops are used, and not those after the last segment: the sender may not
     // have seen all ACKs then.
     let most = delivery
+        .in_flight
         .most_segments
-        .saturating_mul(u64::from(delivery.mss));
-    let first = delivery.first_in_flight;
+        .saturating_mul(u64::from(delivery.size.mss));
+    let first = delivery.in_flight.first;
     delivery.stops >= GROWING_STOPS && most < first.saturating_mul(GROWING)
 }
 
@@ -138,7 +147,7 @@ const QUEUED_TRIPS: u32 = 3;
 const QUEUED_FOR: Duration = Duration::from_millis(100);
 /// Minimum share of the window that must be in flight, in percent. The rest may be unread in the
 /// receiver's buffer.
-const UNDER_WAY: u64 = 80;
+const LEAST_IN_FLIGHT: u64 = 80;
 /// Minimum share of the window that the receiver must reopen, in percent. If the program reads
 /// slowly, more of the data stays in the window.
 const OPEN: u64 = 90;
@@ -146,29 +155,29 @@ const OPEN: u64 = 90;
 /// Returns the time until a full window was acknowledged, if a queue on the path contained the
 /// whole window. A larger window would only lengthen this queue.
 pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
-    let [window, last] = delivery.windows;
-    let is_read = last.saturating_mul(100) >= window.saturating_mul(OPEN);
-    let is_under_way =
-        delivery.most_in_flight.saturating_mul(100) >= window.saturating_mul(UNDER_WAY);
-    passed_late(delivery).filter(|_| is_read && is_under_way)
+    let windows = delivery.windows;
+    let is_read = windows.last.saturating_mul(100) >= windows.first.saturating_mul(OPEN);
+    let is_in_flight = delivery.in_flight.most.saturating_mul(100)
+        >= windows.first.saturating_mul(LEAST_IN_FLIGHT);
+    passed_late(delivery).filter(|_| is_read && is_in_flight)
 }
 
 /// Returns the time until a full window was acknowledged, if the receiver was slow to reopen it. In
 /// this case, the receiver takes the time, and not the path.
 pub(super) fn read_late(delivery: &Delivery) -> Option<Duration> {
-    let [window, last] = delivery.windows;
-    let is_read = last.saturating_mul(100) >= window.saturating_mul(OPEN);
+    let windows = delivery.windows;
+    let is_read = windows.last.saturating_mul(100) >= windows.first.saturating_mul(OPEN);
     passed_late(delivery).filter(|_| !is_read)
 }
 
 /// Returns the time until a full window was acknowledged, if it is far longer than the round trip.
 fn passed_late(delivery: &Delivery) -> Option<Duration> {
-    let [window, _] = delivery.windows;
-    let is_full = delivery.limit == Limit::ReceiveWindow && delivery.zero_windows == 0;
-    if !is_full || window == 0 || delivery.bytes < window {
+    let window = delivery.windows.first;
+    let is_full = delivery.limit == Limit::ReceiveWindow && delivery.windows.zero == 0;
+    if !is_full || window == 0 || delivery.size.bytes < window {
         return None;
     }
-    let whole = delivery.stopped.as_secs_f64() * window as f64 / delivery.bytes as f64;
+    let whole = delivery.stalled.stopped.as_secs_f64() * window as f64 / delivery.size.bytes as f64;
     let whole = Duration::try_from_secs_f64(whole).ok()?;
     (whole >= delivery.round_trip * QUEUED_TRIPS + QUEUED_FOR).then_some(whole)
 }
@@ -228,7 +237,7 @@ impl<K: Kind> super::Rule for Limited<K> {
     const CONCERNS: Features = Features::DELIVERIES;
 
     fn observe(&mut self, exchange: &Exchange) {
-        for delivery in &exchange.deliveries {
+        for delivery in &exchange.sending.deliveries {
             // A message that lost no more time than slow start takes anyway costs nothing.
             let Some(cost) = K::cost(delivery).filter(|cost| !cost.is_zero()) else {
                 continue;
@@ -240,7 +249,7 @@ impl<K: Kind> super::Rule for Limited<K> {
             side.tally
                 .add(exchange, Cost::exactly(cost), Duration::ZERO);
             side.stops += u64::from(delivery.stops);
-            side.opening += u64::from(exchange.ordinal < TUNED_FROM);
+            side.opening += u64::from(exchange.id.ordinal < TUNED_FROM);
             side.offer(delivery);
         }
     }
@@ -273,14 +282,14 @@ impl<K> Limited<K> {
     /// Returns true if the cause affected at least half of the exchanges, including those with
     /// incomplete responses.
     pub(super) fn is_common(&self, case: &Case<'_>) -> bool {
-        self.affected() * 2 >= case.ledger.uncut() + case.ledger.cut
+        self.affected() * 2 >= case.ledger.uncut() + case.ledger.counts.cut
     }
 
     /// Returns true if the cause affected only the first exchanges of connections. In this case,
     /// the window was still being tuned.
     pub(super) fn is_of_openings(&self, case: &Case<'_>) -> bool {
         let is_opening = |side: &Messages| side.opening >= side.tally.affected;
-        let is_rare = self.affected() * 2 < case.ledger.count;
+        let is_rare = self.affected() * 2 < case.ledger.counts.count;
         is_rare && is_opening(&self.server) && is_opening(&self.client)
     }
 
@@ -292,7 +301,10 @@ impl<K> Limited<K> {
 /// Returns the time for which the message stalled, minus the time that slow start would have taken
 /// anyway.
 pub(super) fn beyond_slow_start(delivery: &Delivery) -> Duration {
-    delivery.held.saturating_sub(delivery.spared)
+    delivery
+        .stalled
+        .held
+        .saturating_sub(delivery.stalled.spared)
 }
 
 impl Messages {
@@ -308,7 +320,7 @@ impl Messages {
     /// Keeps the message that stalled longest. If two are equal, the one with lower packet numbers
     /// is kept, so the order of closing does not matter.
     fn offer(&mut self, delivery: &Delivery) {
-        let key = |d: &Delivery| (core::cmp::Reverse(d.stopped), d.packets);
+        let key = |d: &Delivery| (core::cmp::Reverse(d.stalled.stopped), d.packets);
         if self
             .worst
             .as_ref()
@@ -336,7 +348,7 @@ fn finding<K: Kind>(
     worst: &Delivery,
 ) -> Finding {
     let mut finding = evidence::finding(K::ID, K::culprit(sender), case, &messages.tally);
-    let even = worst.bytes as f64 / worst.stopped.as_secs_f64().max(1e-9);
+    let even = worst.size.bytes as f64 / worst.stalled.stopped.as_secs_f64().max(1e-9);
     let queued = standing(worst).or(read_late(worst));
     let values: [(&str, &dyn fmt::Display); 20] = [
         ("from", &name(sender)),
@@ -346,19 +358,19 @@ fn finding<K: Kind>(
         ("trip", &human(worst.round_trip)),
         ("stops", &messages.stops),
         ("stops_of_worst", &worst.stops),
-        ("stopped", &human(worst.stopped)),
+        ("stopped", &human(worst.stalled.stopped)),
         ("rested", &human(worst.rested.unwrap_or_default())),
         ("queued", &human(queued.unwrap_or_default())),
         ("rate", &bits(worst.rate.unwrap_or(even))),
-        ("window", &bytes(worst.windows[0])),
-        ("first", &bytes(worst.first_in_flight)),
-        ("most", &bytes(worst.most_in_flight)),
-        ("earlier", &bytes(worst.earlier_in_flight)),
-        ("whole", &bytes(worst.bytes)),
-        ("segments", &worst.segments),
-        ("most_segments", &worst.most_segments),
+        ("window", &bytes(worst.windows.first)),
+        ("first", &bytes(worst.in_flight.first)),
+        ("most", &bytes(worst.in_flight.most)),
+        ("earlier", &bytes(worst.in_flight.earlier)),
+        ("whole", &bytes(worst.size.bytes)),
+        ("segments", &worst.size.segments),
+        ("most_segments", &worst.in_flight.most_segments),
         ("first_segments", &first_segments(worst)),
-        ("bytes", &count(worst.bytes)),
+        ("bytes", &count(worst.size.bytes)),
     ];
     let (seen, wording) = K::words(worst);
     let seen = filled(seen, &finding, &values);
@@ -366,7 +378,7 @@ fn finding<K: Kind>(
         Evidence::mechanism(EvidenceKind::Wire, seen)
             .count(messages.stops)
             .median(&messages.tally.saved)
-            .packets(&worst.packets),
+            .packets(&worst.packets.numbers()),
     );
     finding.verdict = evidence::judge(&finding.evidence, messages.stops, false);
     wording.tell(&mut finding, &values);
@@ -388,8 +400,8 @@ fn share(messages: &Messages, finding: &Finding) -> String {
 
 /// Returns the number of full segments that the sender's first flight contains.
 pub(super) fn first_segments(delivery: &Delivery) -> u64 {
-    let size = u64::from(delivery.mss.max(1));
-    delivery.first_in_flight.div_ceil(size)
+    let size = u64::from(delivery.size.mss.max(1));
+    delivery.in_flight.first.div_ceil(size)
 }
 
 /// Returns the name of `side` for a sentence.
@@ -438,6 +450,10 @@ pub(super) fn bits(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exchange::delivery::{
+        InFlight, MessageSize, ReceiverWindows, StallTimes, StopPackets,
+    };
+    use crate::observed::packet::PacketNumber;
 
     /// Returns a response of forty segments. It stopped five times for a round trip of 40 ms each,
     /// with `segments` in flight.
@@ -447,28 +463,42 @@ mod tests {
             sender: Side::Server,
             limit: Limit::CongestionWindow,
             stops: 5,
-            stopped: trip * 5,
-            held: trip * 5,
-            drain: Duration::ZERO,
-            spared: Duration::ZERO,
-            kept_spared: Duration::ZERO,
+            stalled: StallTimes {
+                stopped: trip * 5,
+                held: trip * 5,
+                ..StallTimes::default()
+            },
             round_trip: trip,
-            bytes: 40 * 1448,
-            segments: 40,
-            mss: 1448,
-            first_in_flight: segments * 1448,
-            most_in_flight: segments * 1448,
-            most_segments: segments,
-            windows: [0; 2],
-            zero_windows: 0,
+            size: MessageSize {
+                bytes: 40 * 1448,
+                segments: 40,
+                mss: 1448,
+            },
+            in_flight: InFlight {
+                first: segments * 1448,
+                most: segments * 1448,
+                most_segments: segments,
+                earlier: 0,
+            },
+            windows: ReceiverWindows::default(),
             rate: None,
             rested: None,
-            earlier_in_flight: 0,
             has_losses: false,
             has_queue: false,
             pauses: Vec::new(),
-            packets: [1, 2, 3],
+            packets: StopPackets {
+                before: 1,
+                release: PacketNumber::new(2),
+                next: 3,
+            },
         }
+    }
+
+    /// Returns the same response with `first` segments in flight at the first stop.
+    fn stopped_first(segments: u64, first: u64) -> Delivery {
+        let mut delivery = stopped(segments);
+        delivery.in_flight.first = first * 1448;
+        delivery
     }
 
     #[test]
@@ -479,39 +509,29 @@ mod tests {
             ..stopped(4)
         };
         assert_eq!(congestion(&queued), None);
-        let grown = Delivery {
-            first_in_flight: 4 * 1448,
-            ..stopped(9)
-        };
+        let grown = stopped_first(9, 4);
         assert_eq!(congestion(&grown), None, "an older system's slow start");
     }
 
     #[test]
     fn a_window_opens_a_round_trip_after_it_filled() {
-        let growing = Delivery {
-            first_in_flight: 10 * 1448,
-            ..stopped(34)
-        };
+        let growing = stopped_first(34, 10);
         assert_eq!(congestion(&growing), Some(Congestion::SlowStart));
-        let avoiding = Delivery {
-            first_in_flight: 10 * 1448,
-            ..stopped(20)
-        };
+        let avoiding = stopped_first(20, 10);
         assert_eq!(congestion(&avoiding), None, "it avoids congestion");
         assert_eq!(congestion(&stopped(20)), None, "it stays as it is");
-        let paced = Delivery {
-            stopped: Duration::from_millis(7),
-            ..growing
-        };
+        let mut paced = growing;
+        paced.stalled.stopped = Duration::from_millis(7);
         assert_eq!(congestion(&paced), None);
     }
 
     #[test]
     fn what_a_cut_window_costs_is_beyond_the_largest_one() {
-        let cut = |earlier: u64| Delivery {
-            has_losses: true,
-            earlier_in_flight: earlier * 1448,
-            ..stopped(8)
+        let cut = |earlier: u64| {
+            let mut delivery = stopped(8);
+            delivery.has_losses = true;
+            delivery.in_flight.earlier = earlier * 1448;
+            delivery
         };
         let ms = |n: u64| n * 1_000_000;
         // Each response takes five round trips of 40 ms with eight segments in flight, with or
@@ -534,14 +554,11 @@ mod tests {
             Cost::default(),
             "no window opens so late"
         );
-        // Timestamps may be centuries apart, and byte counts may have their maximum value.
-        let hostile = Delivery {
-            round_trip: Duration::from_nanos(u64::MAX),
-            bytes: u64::MAX,
-            first_in_flight: 1,
-            most_in_flight: 1,
-            ..cut(0)
-        };
+        // Timestamps may be centuries apart, and there may be as many bytes as numbers allow.
+        let mut hostile = cut(0);
+        hostile.round_trip = Duration::from_nanos(u64::MAX);
+        hostile.size.bytes = u64::MAX;
+        (hostile.in_flight.first, hostile.in_flight.most) = (1, 1);
         assert_eq!(beyond_largest_window(&hostile).likely, 0);
     }
 }

@@ -87,7 +87,7 @@ impl Losses {
         .or(Features::DELIVERIES);
 
     pub(crate) fn observe(&mut self, exchange: &Exchange) {
-        if !exchange.recoveries.is_empty() {
+        if !exchange.loss.recoveries.is_empty() {
             self.note(exchange);
         }
         let (lost, slowed) = (lost(exchange), slowed(exchange));
@@ -107,7 +107,7 @@ impl Losses {
     /// Records reports that nothing was lost. They may be in a later exchange than the
     /// retransmission.
     pub(super) fn hear(&mut self, exchange: &Exchange) {
-        self.taken_back += u64::from(exchange.disorder.taken_back);
+        self.taken_back += u64::from(exchange.loss.disorder.taken_back);
     }
 
     /// Returns true if the receiver reported at least half of the losses as received twice.
@@ -120,7 +120,7 @@ impl Losses {
     }
 
     fn note(&mut self, exchange: &Exchange) {
-        for recovery in &exchange.recoveries {
+        for recovery in &exchange.loss.recoveries {
             if let Some((count, took)) = self.repairs.get_mut(Kind::of(recovery) as usize) {
                 *count += 1;
                 *took += recovery.took;
@@ -128,7 +128,7 @@ impl Losses {
             self.packets.push(recovery.packet);
             self.doubtful += u64::from(recovery.is_doubtful);
         }
-        self.clients.insert(exchange.client);
+        self.clients.insert(exchange.id.client);
         self.settle();
     }
 
@@ -313,7 +313,7 @@ pub(crate) fn lost(exchange: &Exchange) -> Duration {
 
 /// Returns the cost of windows that losses had reduced, summed over the messages of an exchange.
 fn slowed(exchange: &Exchange) -> Cost {
-    let deliveries = exchange.deliveries.iter();
+    let deliveries = exchange.sending.deliveries.iter();
     deliveries
         .map(beyond_largest_window)
         .fold(Cost::default(), Cost::plus)

@@ -10,6 +10,7 @@ use super::Case;
 use super::trips::{is_far, matters_outside};
 use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
+use crate::observed::packet::PacketNumber;
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::nanos;
 use crate::service::tally::{Cost, Tally};
@@ -61,8 +62,9 @@ impl LostRequests {
         self.tally.add(exchange, Cost::exactly(idle), idle);
         self.tally.add_wall(exchange.begin - idle, exchange.begin);
         self.took += idle;
-        self.clients.insert(exchange.client);
-        self.packets.push(exchange.first_packet);
+        self.clients.insert(exchange.id.client);
+        self.packets
+            .extend(exchange.packets.first.map(PacketNumber::get));
         self.settle();
     }
 
@@ -121,7 +123,7 @@ impl LostRequests {
 /// packets must be possible, and their timeouts must be at least as long as the silence.
 fn is_repetition(exchange: &Exchange, idle: Duration) -> bool {
     let missing = exchange.path.skipped;
-    let trip = exchange.path.beyond + exchange.least_trip.unwrap_or_default();
+    let trip = exchange.path.to_client + exchange.path.to_server.unwrap_or_default();
     let timeout = TCP_RTO_MIN + trip * ROUNDS + STRAY;
     (1..=MOST_COPIES).contains(&missing) && idle <= timeout * ((1 << missing) - 1)
 }

@@ -64,7 +64,7 @@ impl super::Rule for Rule {
     const CONCERNS: Features = Features::NARROW;
 
     fn observe(&mut self, exchange: &Exchange) {
-        let Some(narrow) = exchange.mtu_loss else {
+        let Some(narrow) = exchange.loss.mtu else {
             return;
         };
         self.copies += u64::from(narrow.copies);

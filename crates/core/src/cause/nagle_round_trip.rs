@@ -4,6 +4,7 @@ use super::evidence::{self, median};
 use super::held::Held;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, nagle_delayed_ack};
+use crate::exchange::HoldPackets;
 use crate::exchange::Side;
 use crate::exchange::wait::Owner;
 use crate::report::{Evidence, EvidenceKind, Finding, counted};
@@ -52,7 +53,7 @@ fn has_round_trip(case: &Case<'_>, held: &Held) -> bool {
         return false;
     };
     let typical = held.tally.saved.quantile(0.5).unwrap_or_default();
-    let is_bounded = case.ledger.round_trip.is_some();
+    let is_bounded = case.ledger.trips.handshake.is_some();
     trip >= nagle_delayed_ack::LEAST_DROP && (is_bounded || typical >= trip * 7 / 8)
 }
 
@@ -72,7 +73,7 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(held.tally.affected)
             .median(&held.tally.saved)
-            .packets(&held.prompt.unwrap_or_default()),
+            .packets(&held.prompt.map(HoldPackets::numbers).unwrap_or_default()),
     );
     finding.verdict = evidence::judge(&finding.evidence, held.tally.affected, false);
     let delayed = match held.delayed {

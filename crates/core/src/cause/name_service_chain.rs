@@ -57,7 +57,7 @@ impl super::Rule for Rule {
         };
         self.lookups += 1;
         if let Some(chain) = &approach.chain {
-            self.delays.add(chain.took, &chain.packets);
+            self.delays.add(chain.took, &chain.packets.numbers());
             self.llmnr += u64::from(chain.is_llmnr);
         }
     }

@@ -120,7 +120,7 @@ pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Finding
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(host.requests.into())
-            .packets(&[host.first_packet, host.last_packet]),
+            .packets(&host.packets.numbers()),
     );
     finding.verdict = evidence::judge(&finding.evidence, host.requests.into(), !is_missed);
     SILENT.tell(

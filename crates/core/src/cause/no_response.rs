@@ -83,7 +83,7 @@ impl Rule {
     fn overdue(&self, case: &Case<'_>) -> u64 {
         let all = self.failures.tally.affected;
         let cut = case.target.map_or(0, |target| case.facts.loads.cut(target));
-        let mut answered = case.ledger.latency.clone();
+        let mut answered = case.ledger.latency.all.clone();
         answered.subtract(&self.ages);
         let usual = answered.quantile(NEARLY_ALL);
         let late = usual.map_or(1.0, |usual| self.ages.share_above(usual));

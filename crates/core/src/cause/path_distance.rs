@@ -17,7 +17,7 @@ impl super::Rule for Rule {
         let Some(trip) = case.round_trip().filter(|&trip| trip >= NOTABLE) else {
             return Conclusion::Nothing;
         };
-        let travelling = case.ledger.waits.of(WaitKind::RoundTrip);
+        let travelling = case.ledger.shares.exchanges.of(WaitKind::RoundTrip);
         let share = travelling as f64 / case.ledger.total().max(1) as f64;
         if share < MATERIAL_SHARE {
             return Conclusion::Nothing;

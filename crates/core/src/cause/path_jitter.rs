@@ -59,7 +59,7 @@ impl super::Rule for Rule {
         let is_seen = trips.tally.affected >= evidence::REPEATS
             && trips.is_material(case, &trips.tally)
             && evidence::recurs(case, &trips.tally);
-        let is_other = trips.is_queue(case.ledger.count)
+        let is_other = trips.is_queue(case.ledger.counts.count)
             || trips.step().is_some()
             || trips.are_beside(case.uploads)
             || grown_handshakes(case).is_some();
@@ -113,7 +113,7 @@ impl super::Rule for Rule {
                 ("least", &least),
                 (
                     "late_part",
-                    &percent(tally.affected as f64 / case.ledger.count.max(1) as f64),
+                    &percent(tally.affected as f64 / case.ledger.counts.count.max(1) as f64),
                 ),
                 ("saved", &median(&tally.saved)),
             ],

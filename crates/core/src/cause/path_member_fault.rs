@@ -80,14 +80,14 @@ struct Sorted {
 
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
-        let is_lossy = !exchange.recoveries.is_empty();
+        let is_lossy = !exchange.loss.recoveries.is_empty();
         // Many connections have a single exchange, and one exchange without loss shows nothing
         // about a path.
-        if exchange.ordinal == 0 && !is_lossy {
+        if exchange.id.ordinal == 0 && !is_lossy {
             return;
         }
-        if let Some(seen) = self.connections.of(exchange.client.place()) {
-            seen.exchanges = seen.exchanges.max(u64::from(exchange.ordinal) + 1);
+        if let Some(seen) = self.connections.of(exchange.id.client.place()) {
+            seen.exchanges = seen.exchanges.max(u64::from(exchange.id.ordinal) + 1);
             seen.lossy += u64::from(is_lossy);
         }
     }

@@ -74,17 +74,17 @@ impl super::Rule for Rule {
         }
         // A host that stalls once looks like a queue. A queue under load delays more exchanges, and
         // handshakes too.
-        let share = trips.tally.affected as f64 / case.ledger.count.max(1) as f64;
+        let share = trips.tally.affected as f64 / case.ledger.counts.count.max(1) as f64;
         if probed.is_none() && share < SHARE {
             return Conclusion::Nothing;
         }
         // Delays that come and go, or that begin at one time and stay, are not a queue.
-        let is_queue = trips.is_queue(case.ledger.count) || trips.are_beside(case.uploads);
+        let is_queue = trips.is_queue(case.ledger.counts.count) || trips.are_beside(case.uploads);
         let is_other = !is_queue || trips.step().is_some();
         if probed.is_none() && is_other {
             return Conclusion::Nothing;
         }
-        if !is_seen && trips.tally.affected * 2 < case.ledger.count {
+        if !is_seen && trips.tally.affected * 2 < case.ledger.counts.count {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(finding(case, probed)))
@@ -119,7 +119,7 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     let least = trips
         .least()
         .into_iter()
-        .chain(case.ledger.round_trip)
+        .chain(case.ledger.trips.handshake)
         .min()
         .unwrap_or_default();
     let queued = trips.queued();

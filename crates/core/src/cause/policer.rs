@@ -111,12 +111,12 @@ impl super::Rule for Rule {
     const CONCERNS: Features = Features::DROPS;
 
     fn observe(&mut self, exchange: &Exchange) {
-        if let Some(drops) = &exchange.drops {
+        if let Some(drops) = &exchange.loss.drops {
             let account = match drops.sender {
                 Side::Server => &mut self.server,
                 Side::Client => &mut self.client,
             };
-            account.take(exchange.point, drops);
+            account.add_drops(exchange.id.point, drops);
         }
     }
 
@@ -141,7 +141,7 @@ impl super::Rule for Rule {
 }
 
 impl Account {
-    fn take(&mut self, point: PointId, drops: &Drops) {
+    fn add_drops(&mut self, point: PointId, drops: &Drops) {
         for slot in &drops.slots {
             let sum = self.slots.entry((point, slot.number)).or_default();
             sum.0 += slot.passed;

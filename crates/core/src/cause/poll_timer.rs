@@ -51,7 +51,7 @@ impl super::Rule for Rule {
 
 fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::PollTimer, Owner::Server, case, tally);
-    finding.exemplars = case.ledger.slowest.exemplars();
+    finding.exemplars = case.ledger.latency.slowest.exemplars();
     let (fitting, of) = ticks.fitting;
     let gaps = if fitting == of {
         format!("all {of} gaps")

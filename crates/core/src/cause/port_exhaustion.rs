@@ -74,8 +74,8 @@ type Instants = Least<(Timestamp, u16), MAX_CONNECTIONS>;
 
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
-        let port = exchange.client.port;
-        if let Some(client) = self.client(exchange.client.addr, port) {
+        let port = exchange.id.client.port;
+        if let Some(client) = self.client(exchange.id.client.addr, port) {
             client.ended.add((exchange.end, port));
         }
     }
@@ -89,7 +89,7 @@ impl super::Rule for Rule {
         }
         if let Some(client) = self.client(from.addr, from.port) {
             client.begun.add((begin, from.port));
-            client.show(setup.first_packet);
+            client.show(setup.syns.packets.first);
         }
     }
 

@@ -66,7 +66,7 @@ impl super::Rule for Rule {
 
 fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool) -> Finding {
     let mut finding = evidence::finding(Id::ProxyBuffering, Owner::Proxy, case, tally);
-    finding.exemplars = case.ledger.slowest.exemplars();
+    finding.exemplars = case.ledger.latency.slowest.exemplars();
     if !is_upload {
         // Without buffering, only the first byte would arrive sooner, and not the last.
         finding.cost_low_ns = 0;

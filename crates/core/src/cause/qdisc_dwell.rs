@@ -16,6 +16,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
+use crate::observed::segment::INITIAL_TTLS;
 use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::{Cost, Tally};
 
@@ -64,8 +65,6 @@ const WATCHED: Wording = Wording {
 /// Maximum round trip from the capture point to the host, for a capture on the host or next to it.
 /// A kernel answers on its own host within microseconds; a switch and a cable take longer.
 const BESIDE: Duration = Duration::from_micros(200);
-/// The initial TTLs that hosts use. A router would have decremented the value.
-const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 /// Minimum delay that counts. A smaller delay may be a tick of either clock.
 const NOTABLE: Duration = Duration::from_millis(5);
 /// Minimum spread of the delays. A queue grows and shrinks. If a clock was changed, all later
@@ -79,7 +78,8 @@ pub(crate) struct Rule(Tally);
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let queued = exchange.path.queued.response;
-        let is_beside = exchange.least_trip.is_some_and(|trip| trip <= BESIDE);
+        let is_beside = exchange.path.to_server.is_some_and(|trip| trip <= BESIDE);
+        // Each router would have decremented an initial TTL.
         if queued >= NOTABLE && is_beside && INITIAL_TTLS.contains(&exchange.path.ttl) {
             self.0.add(exchange, Cost::exactly(queued), Duration::ZERO);
         }

@@ -88,7 +88,7 @@ pub(crate) struct Rule {
 
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
-        let (Some(reply), Some(least)) = (exchange.path.reply, exchange.least_trip) else {
+        let (Some(reply), Some(least)) = (exchange.path.reply, exchange.path.to_server) else {
             return;
         };
         // The client's timestamps show the delay before the capture point. The reply shows the
@@ -99,7 +99,7 @@ impl super::Rule for Rule {
             Duration::ZERO
         };
         let late = reply.saturating_sub(least) + asked;
-        let least = least + exchange.path.beyond;
+        let least = least + exchange.path.to_client;
         self.least = self.least.into_iter().chain([least]).min();
         // At the capture point, the pause before a request includes the request's own delay.
         let pause = exchange.path.idle.map(|idle| idle.saturating_sub(asked));
@@ -116,7 +116,7 @@ impl super::Rule for Rule {
     }
 
     fn observe_setup(&mut self, setup: &Setup) {
-        if setup.outcome == Some(SetupOutcome::Established) && setup.retransmissions == 0 {
+        if setup.outcome == Some(SetupOutcome::Established) && setup.syns.retransmissions == 0 {
             self.handshakes.record(setup.duration());
         }
     }

@@ -134,7 +134,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
 /// Returns a finding with the even intervals as evidence.
 fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, tally);
-    finding.exemplars = case.ledger.slowest.exemplars();
+    finding.exemplars = case.ledger.latency.slowest.exemplars();
     let answers = evidence::answers(&finding.exemplars);
     finding.evidence.push(gate.evidence(&answers));
     finding

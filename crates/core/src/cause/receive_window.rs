@@ -11,7 +11,7 @@ use super::limited::{Kind, Limited, beyond_slow_start, owner, read_late, standin
 use super::wording::Wording;
 use super::{Case, Id};
 use crate::exchange::Side;
-use crate::exchange::delivery::{Delivery, Limit};
+use crate::exchange::delivery::{Delivery, Limit, ReceiverWindows};
 use crate::exchange::wait::Owner;
 
 /// The evidence in the packets.
@@ -94,9 +94,9 @@ impl Kind for SmallWindow {
 }
 
 fn is_window(delivery: &Delivery) -> bool {
-    let [first, last] = delivery.windows;
+    let ReceiverWindows { first, last, zero } = delivery.windows;
     delivery.limit == Limit::ReceiveWindow
-        && delivery.zero_windows == 0
+        && zero == 0
         && delivery.stops >= LEAST_STOPS
         && last as f64 <= first as f64 * GROWING
         && standing(delivery).is_none()

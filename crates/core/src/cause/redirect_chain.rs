@@ -66,8 +66,8 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let chains = chains(case);
-        let is_repeated =
-            chains.count >= evidence::REPEATS || chains.redirects.affected * 2 >= case.ledger.count;
+        let is_repeated = chains.count >= evidence::REPEATS
+            || chains.redirects.affected * 2 >= case.ledger.counts.count;
         let is_material = evidence::betters(&chains.whole, &chains.direct);
         if chains.count == 0 || !is_repeated || !is_material {
             return Conclusion::Nothing;
@@ -78,20 +78,23 @@ impl super::Rule for Rule {
 
 fn chains(case: &Case<'_>) -> Chains {
     let moments = &case.rhythm.moments;
-    if moments.iter().all(|moment| moment.redirect.is_none()) {
+    if moments
+        .iter()
+        .all(|moment| moment.fingerprints.redirect.is_none())
+    {
         return Chains::default();
     }
     let mut asked: BTreeMap<(IpAddr, u64), Vec<usize>> = BTreeMap::new();
     for (index, moment) in moments.iter().enumerate() {
         asked
-            .entry((moment.client.addr, moment.target))
+            .entry((moment.client.addr, moment.fingerprints.target))
             .or_default()
             .push(index);
     }
     let mut followed: BTreeSet<usize> = BTreeSet::new();
     let mut chains = Chains::default();
     for (index, first) in moments.iter().enumerate() {
-        if first.redirect.is_none() || followed.contains(&index) {
+        if first.fingerprints.redirect.is_none() || followed.contains(&index) {
             continue;
         }
         let mut chain = vec![*first];
@@ -114,7 +117,7 @@ fn follower(
     followed: &BTreeSet<usize>,
     redirect: &Moment,
 ) -> Option<usize> {
-    let candidates = asked.get(&(redirect.client.addr, redirect.redirect?))?;
+    let candidates = asked.get(&(redirect.client.addr, redirect.fingerprints.redirect?))?;
     let begin = |index: &usize| moments.get(*index).map(|moment| moment.begin);
     let from = candidates.partition_point(|index| begin(index) < Some(redirect.end));
     candidates
@@ -130,7 +133,7 @@ impl Chains {
         let (Some(first), Some(last)) = (chain.first(), chain.last()) else {
             return;
         };
-        if last.redirect.is_some() || chain.len() <= CHAIN {
+        if last.fingerprints.redirect.is_some() || chain.len() <= CHAIN {
             return;
         }
         self.count += 1;
@@ -151,7 +154,7 @@ impl Chains {
     fn prediction(&self, case: &Case<'_>) -> Option<Prediction> {
         let mut prediction =
             evidence::prediction(case, Id::RedirectChain, &self.whole, &self.direct)?;
-        let each = self.count as f64 * case.rhythm.weight / case.ledger.count.max(1) as f64;
+        let each = self.count as f64 * case.rhythm.weight / case.ledger.counts.count.max(1) as f64;
         prediction.at_rate *= each;
         let scaled = |(low, high)| (low * each, high * each);
         prediction.closed_loop_rate = prediction.closed_loop_rate.map(scaled);
@@ -168,7 +171,7 @@ fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
     finding.share = (sum as f64 / whole.max(1) as f64).min(1.0);
     finding.wall_ns = nanos(Duration::from_nanos(sum));
     finding.predicted = chains.prediction(case);
-    finding.exemplars = case.ledger.slowest.exemplars();
+    finding.exemplars = case.ledger.latency.slowest.exemplars();
     let each = chains.turns.count() / chains.count.max(1);
     let text = format!(
         "{} a client followed {} (mean) one after the other, {} (median) each",

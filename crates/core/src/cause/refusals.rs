@@ -33,20 +33,20 @@ pub(super) struct Seen {
 }
 
 impl Refusals {
-    pub(super) fn take(&mut self, setup: &Setup) {
+    pub(super) fn add_setup(&mut self, setup: &Setup) {
         match (setup.outcome, setup.icmp_rejection) {
             (Some(SetupOutcome::Refused), _) => self
                 .resets
-                .entry(setup.answer_ttl.unwrap_or_default())
+                .entry(setup.answer.ttl.unwrap_or_default())
                 .or_default()
-                .add(&[setup.first_packet]),
+                .add(&[setup.syns.packets.first]),
             (Some(SetupOutcome::Unanswered), Some((kind, number))) => {
                 let seen = if is_prohibited(kind, setup) {
                     &mut self.prohibited
                 } else {
                     &mut self.unreachable
                 };
-                seen.add(&[setup.first_packet, number]);
+                seen.add(&[setup.syns.packets.first, number]);
             }
             _ => self.others += 1,
         }

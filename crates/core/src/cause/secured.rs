@@ -24,9 +24,10 @@ pub(crate) struct Bearing {
 impl Bearing {
     pub(super) fn observe(&mut self, exchange: &Exchange) {
         if matches!(exchange.outcome, Outcome::Complete(_)) {
-            let setup = exchange.setup.unwrap_or_default();
+            let setup = exchange.connecting.setup.unwrap_or_default();
             self.whole.record(exchange.latency() + setup);
-            let is_secured = exchange.handshake.is_some() && exchange.setup.is_some();
+            let is_secured =
+                exchange.connecting.handshake.is_some() && exchange.connecting.setup.is_some();
             self.handshakes += u64::from(is_secured);
         }
     }
@@ -54,7 +55,7 @@ impl Secured {
         if cost.likely == 0 || !matches!(exchange.outcome, Outcome::Complete(_)) {
             return;
         }
-        let setup = exchange.setup.unwrap_or_default();
+        let setup = exchange.connecting.setup.unwrap_or_default();
         let whole = exchange.latency() + setup;
         let saved = Duration::from_nanos(cost.likely).min(whole);
         self.before.record(whole);

@@ -252,6 +252,6 @@ pub(super) fn had_written(case: &Case<'_>, tally: &Tally) -> bool {
     ];
     let mean = |stage| turns.stage(stage).mean().unwrap_or_default();
     let program: Duration = inside.map(mean).iter().sum();
-    let paused = tally.cost.likely as f64 / case.ledger.count.max(1) as f64;
+    let paused = tally.cost.likely as f64 / case.ledger.counts.count.max(1) as f64;
     turns.staged >= REPEATS && (program.as_nanos() as f64) < paused * MOST
 }

@@ -112,7 +112,7 @@ impl super::Rule for Rule {
         }
         // If it is unknown which side owes a response, only an ACK that released the data is
         // evidence of a hold.
-        let held = if exchange.signs.is_unread {
+        let held = if exchange.signs.doubts.is_unread {
             Duration::ZERO
         } else {
             exchange.waited(WaitKind::ResponseHeld)
@@ -122,7 +122,7 @@ impl super::Rule for Rule {
         // it.
         let all = all.saturating_sub(exchange.particulars.close_wait.unwrap_or_default());
         let released = || {
-            let holds = exchange.holds.iter();
+            let holds = exchange.sending.holds.iter();
             holds.filter(|h| h.sender == Side::Server && may_be_released(h))
         };
         let at_once = released().filter(|hold| is_by_trip(hold));
@@ -133,7 +133,7 @@ impl super::Rule for Rule {
             self.pauses
                 .add(exchange, Cost::exactly(paused), Duration::ZERO);
         }
-        let mut holds = exchange.holds.iter();
+        let mut holds = exchange.sending.holds.iter();
         let is_written = holds.any(|hold| hold.release == HoldRelease::Written);
         self.written += u64::from(all >= NOTABLE && is_written);
         self.then_held += u64::from(all >= NOTABLE && is_then_held(exchange));
@@ -267,7 +267,7 @@ fn is_then_held(exchange: &Exchange) -> bool {
 
 /// Returns true if the parts of the response came at even intervals.
 fn has_rhythm(exchange: &Exchange) -> bool {
-    let deliveries = exchange.deliveries.iter();
+    let deliveries = exchange.sending.deliveries.iter();
     let mut served = deliveries.filter(|delivery| delivery.sender == Side::Server);
     served.any(|delivery| {
         let took = || delivery.pauses.iter().map(|pause| pause.took);

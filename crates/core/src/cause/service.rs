@@ -6,6 +6,7 @@ use super::Rules;
 use crate::connection::Setup;
 use crate::connection::dead_peer::DeadPeer;
 use crate::exchange::{Exchange, Side};
+use crate::observed::packet::PacketRange;
 use crate::report::Unit;
 use crate::service::kernel_join::Served;
 use crate::service::timeline::Timeline;
@@ -44,11 +45,11 @@ pub(crate) struct DeadPeers {
     /// Maximum number of retransmissions on one connection.
     pub(crate) repeats: u32,
     /// The duration of the longest series of retransmissions, with its first and last packet.
-    pub(crate) longest: Option<(Duration, [u64; 2])>,
+    pub(crate) longest: Option<(Duration, PacketRange)>,
 }
 
 impl DeadPeers {
-    fn take(&mut self, dead_peer: &DeadPeer) {
+    fn add_dead_peer(&mut self, dead_peer: &DeadPeer) {
         self.lasted.record(dead_peer.lasted);
         self.senders.add(dead_peer.sender, 1);
         self.repeats = self.repeats.max(dead_peer.repeats);
@@ -66,9 +67,9 @@ impl DeadPeers {
 }
 
 impl Outside {
-    fn take(&mut self, transfer: &Exchange) {
+    fn add_transfer(&mut self, transfer: &Exchange) {
         self.ledger.unit = Unit::Transfers;
-        self.ledger.take(transfer);
+        self.ledger.add_exchange(transfer);
         self.rules.observe(&[transfer]);
     }
 
@@ -81,12 +82,12 @@ impl Outside {
 
 impl Service {
     /// Records exchanges in the order in which they closed.
-    pub(crate) fn take(&mut self, batch: &[&Exchange]) {
+    pub(crate) fn add_exchanges(&mut self, batch: &[&Exchange]) {
         for exchange in batch {
-            self.ledger.take(exchange);
+            self.ledger.add_exchange(exchange);
         }
         for exchange in batch {
-            self.timeline.take(exchange);
+            self.timeline.add_exchange(exchange);
         }
         self.rules.observe(batch);
     }
@@ -94,7 +95,7 @@ impl Service {
     /// Records connection setups in the order in which they ended.
     pub(crate) fn take_setups(&mut self, batch: &[&Setup]) {
         for setup in batch {
-            self.ledger.take_setup(setup);
+            self.ledger.add_setup(setup);
         }
         self.rules.observe_setups(batch);
     }
@@ -107,7 +108,7 @@ impl Service {
 
     /// Records data outside exchanges.
     pub(crate) fn take_transfer(&mut self, transfer: &Exchange) {
-        self.outside.get_or_insert_default().take(transfer);
+        self.outside.get_or_insert_default().add_transfer(transfer);
     }
 
     /// Records the end of a connection with a dead peer.
@@ -115,7 +116,7 @@ impl Service {
         self.outside
             .get_or_insert_default()
             .dead_peers
-            .take(dead_peer);
+            .add_dead_peer(dead_peer);
     }
 
     pub(crate) fn merge(&mut self, other: Self) {

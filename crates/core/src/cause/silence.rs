@@ -127,8 +127,8 @@ impl Silences {
 /// Returns true if the server is on this host, with no path in between. An emulated path would have
 /// a delay or losses.
 fn is_near(case: &Case<'_>) -> bool {
-    let is_short = case.ledger.round_trip.is_some_and(|trip| trip <= NEAR);
-    is_short && !case.facts.listeners.is_empty() && case.ledger.recoveries.sum() == 0
+    let is_short = case.ledger.trips.handshake.is_some_and(|trip| trip <= NEAR);
+    is_short && !case.facts.kernel.listeners.is_empty() && case.ledger.losses.repaired.sum() == 0
 }
 
 /// Formats the median of the sorted `lengths` for a sentence.

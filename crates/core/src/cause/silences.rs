@@ -57,11 +57,11 @@ impl Silences {
             return;
         }
         self.silences.record(idle);
-        let trip = exchange.path.beyond + exchange.least_trip.unwrap_or_default();
+        let trip = exchange.path.to_client + exchange.path.to_server.unwrap_or_default();
         let timer = TCP_RTO_MIN + trip * 7 / 8..=TCP_RTO_MIN + trip * 2 + STRAY;
         if timer.contains(&idle) {
             self.tally.add(exchange, Cost::exactly(idle), idle);
-            self.clients.insert(exchange.client);
+            self.clients.insert(exchange.id.client);
             if self.clients.len() > MAX_CLIENTS {
                 self.clients.pop_last();
             }

@@ -62,7 +62,7 @@ impl Kind for Starting {
     const ID: Id = Id::SlowStart;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {
-        (congestion(delivery) == Some(Congestion::SlowStart)).then_some(delivery.stopped)
+        (congestion(delivery) == Some(Congestion::SlowStart)).then_some(delivery.stalled.stopped)
     }
 
     /// Returns true if slow start affects at least half of the exchanges. On a reused connection,
@@ -77,7 +77,7 @@ impl Kind for Starting {
     }
 
     fn complete(finding: &mut Finding, _: &Case<'_>, worst: &Delivery) {
-        let (first, most) = (worst.first_in_flight, worst.most_in_flight);
+        let (first, most) = (worst.in_flight.first, worst.in_flight.most);
         if most > first {
             let (first, most) = (bytes(first), bytes(most));
             let because = format!("the window began with {first} and grew to {most}");

@@ -54,8 +54,12 @@ impl Kind for StartingAnew {
     const REPEATS: u64 = evidence::OCCASIONS;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {
-        (congestion(delivery) == Some(Congestion::AfterIdle))
-            .then(|| delivery.stopped.saturating_sub(delivery.kept_spared))
+        (congestion(delivery) == Some(Congestion::AfterIdle)).then(|| {
+            delivery
+                .stalled
+                .stopped
+                .saturating_sub(delivery.stalled.kept_spared)
+        })
     }
 
     fn words(_: &Delivery) -> (&'static str, &'static Wording) {

@@ -76,7 +76,7 @@ impl super::Rule for Rule {
 impl Rule {
     fn finding(&self, case: &Case<'_>, tally: &Tally, watched: u64) -> Finding {
         let mut finding = evidence::finding(Id::SocketMemoryPressure, Owner::Server, case, tally);
-        finding.exemplars = case.ledger.slowest.exemplars();
+        finding.exemplars = case.ledger.latency.slowest.exemplars();
         let seen = format!(
             "its kernel dropped parts of {} of {} because their sockets had no memory, after its \
              device had received them; the requests were complete {} (median) after that",

@@ -54,7 +54,7 @@ impl super::Rule for Rule {
 
 fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::SplitConnectionProxy, Owner::Proxy, case, tally);
-    finding.exemplars = case.ledger.slowest.exemplars();
+    finding.exemplars = case.ledger.latency.slowest.exemplars();
     // Without the proxy, the distance would be the same.
     finding.cost_low_ns = 0;
     finding.predicted = None;

@@ -106,7 +106,7 @@ impl super::Rule for Rule {
         self.tally
             .add(exchange, Cost::exactly(lost), Duration::ZERO);
         if is_ignored {
-            let instant = (exchange.client.addr, exchange.begin);
+            let instant = (exchange.id.client.addr, exchange.begin);
             self.ignored.add(instant);
         }
     }
@@ -204,7 +204,7 @@ impl Rule {
         finding.predicted = None;
         finding.affected = Affected {
             exchanges: self.tally.affected,
-            of: case.ledger.count + case.ledger.errors + case.ledger.timeouts,
+            of: case.ledger.counts.count + case.ledger.counts.errors + case.ledger.counts.timeouts,
         };
         let lost = if self.forgotten * 2 > self.tally.affected {
             &patience

@@ -10,6 +10,7 @@ use super::wording::Wording;
 use super::{Case, Id};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
+use crate::observed::packet::PacketNumber;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
@@ -74,7 +75,7 @@ pub(crate) struct Starved {
 
 impl Starved {
     pub(crate) fn observe(&mut self, exchange: &Exchange) {
-        if exchange.ordinal > 0 {
+        if exchange.id.ordinal > 0 {
             if matches!(exchange.outcome, Outcome::Complete(_)) {
                 self.served.insert(stretch(exchange.end));
                 self.forget();
@@ -83,7 +84,8 @@ impl Starved {
             let is_cut = exchange.outcome == Outcome::Cut;
             self.waiting
                 .push((exchange.begin, (!is_cut).then_some(exchange.end)));
-            self.packets.push(exchange.first_packet);
+            self.packets
+                .extend(exchange.packets.first.map(PacketNumber::get));
         }
     }
 

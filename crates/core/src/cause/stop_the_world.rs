@@ -91,7 +91,7 @@ fn shown(stood: Stood) -> Evidence {
 
 fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::StopTheWorld, Owner::Server, case, tally);
-    finding.exemplars = case.ledger.slowest.exemplars();
+    finding.exemplars = case.ledger.latency.slowest.exemplars();
     let mut lengths: Vec<_> = stalls.iter().map(Stall::duration).collect();
     lengths.sort_unstable();
     let length = typical(&lengths);

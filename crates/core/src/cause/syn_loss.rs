@@ -78,7 +78,7 @@ impl super::Rule for Rule {
         let is_turned_down = setup.icmp_rejection.is_some();
         match setup.outcome {
             Some(SetupOutcome::Established) => self.established += 1,
-            Some(SetupOutcome::Unanswered) if setup.retransmissions > 0 && !is_turned_down => {
+            Some(SetupOutcome::Unanswered) if setup.syns.retransmissions > 0 && !is_turned_down => {
                 self.given_up.record(setup.repeated_for());
                 return self.show(setup);
             }
@@ -129,7 +129,7 @@ impl Rule {
     }
 
     fn show(&mut self, setup: &Setup) {
-        self.packets.push(setup.first_packet);
+        self.packets.push(setup.syns.packets.first);
         self.packets.sort_unstable();
         self.packets.truncate(5);
     }
@@ -234,7 +234,7 @@ fn probed(case: &Case<'_>) -> Option<Evidence> {
     let (mut repeated, mut open) = (0, 0);
     for (key, group) in &case.facts.probes {
         if key.target == target && key.endpoint == case.endpoint {
-            repeated += group.syn_retransmissions;
+            repeated += group.counts.syn_retransmissions;
             open += group
                 .answers
                 .get(&ProbeAnswer::Open)

@@ -46,7 +46,7 @@ impl Kind for TinyPieces {
     const ID: Id = Id::TinyWrites;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {
-        (congestion(delivery) == Some(Congestion::TinyWrites)).then_some(delivery.stopped)
+        (congestion(delivery) == Some(Congestion::TinyWrites)).then_some(delivery.stalled.stopped)
     }
 
     fn words(_: &Delivery) -> (&'static str, &'static Wording) {

@@ -7,7 +7,7 @@ use super::secured::Secured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
-use crate::exchange::tls_handshake::{Handshake, Leg};
+use crate::exchange::tls_handshake::{Handshake, Leg, LegPackets};
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding, count, counted};
@@ -60,7 +60,7 @@ const NOTABLE: Duration = Duration::from_millis(2);
 pub(crate) struct Rule {
     secured: Secured,
     bytes: Distribution,
-    packets: Option<[u64; 2]>,
+    packets: Option<LegPackets>,
 }
 
 impl super::Rule for Rule {
@@ -68,9 +68,10 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         let handshake = exchange
+            .connecting
             .handshake
             .as_ref()
-            .filter(|_| exchange.setup.is_some());
+            .filter(|_| exchange.connecting.setup.is_some());
         let leg = handshake.and_then(|handshake| stalled(handshake));
         let cost = leg.map_or(Cost::default(), |leg| Cost::exactly(leg.spread));
         self.secured.add(exchange, cost);
@@ -122,7 +123,7 @@ impl Rule {
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
-                .packets(&self.packets.unwrap_or_default()),
+                .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),
         );
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
         WORDING.tell(&mut finding, &[("bytes", &count(bytes)), ("stall", &stall)]);

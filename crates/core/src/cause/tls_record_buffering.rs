@@ -7,6 +7,7 @@ use super::secured::Secured;
 use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
+use crate::exchange::ExchangePackets;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, FirstRecord};
 use crate::report::{Evidence, EvidenceKind, Finding, counted};
@@ -45,7 +46,7 @@ const NOTABLE: Duration = Duration::from_millis(2);
 pub(crate) struct Rule {
     secured: Secured,
     longest: u64,
-    packets: Option<[u64; 2]>,
+    packets: Option<ExchangePackets>,
 }
 
 impl super::Rule for Rule {
@@ -53,13 +54,14 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         let record = exchange
+            .response
             .first_record
             .filter(|record| is_stalled(exchange, record));
         let cost = record.map_or(Cost::default(), |record| Cost::exactly(record.took));
         self.secured.add(exchange, cost);
         if let Some(record) = record {
             self.longest = self.longest.max(record.bytes);
-            let packets = [exchange.first_packet, exchange.last_packet];
+            let packets = exchange.packets;
             self.packets = Some(self.packets.map_or(packets, |p| p.min(packets)));
         }
     }
@@ -113,7 +115,12 @@ impl Rule {
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
-                .packets(&self.packets.unwrap_or_default()),
+                .packets(
+                    &self
+                        .packets
+                        .map(ExchangePackets::numbers)
+                        .unwrap_or_default(),
+                ),
         );
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
         WORDING.tell(&mut finding, &[("stall", &stall)]);

@@ -8,6 +8,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::Leg;
+use crate::exchange::tls_handshake::LegPackets;
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -51,7 +52,7 @@ const SHARE: f64 = 0.5;
 pub(crate) struct Rule {
     secured: Secured,
     pauses: Stretches,
-    packets: Option<[u64; 2]>,
+    packets: Option<LegPackets>,
 }
 
 impl super::Rule for Rule {
@@ -59,9 +60,10 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         let handshake = exchange
+            .connecting
             .handshake
             .as_ref()
-            .filter(|_| exchange.setup.is_some());
+            .filter(|_| exchange.connecting.setup.is_some());
         let legs = handshake
             .map(|handshake| handshake.legs.as_slice())
             .unwrap_or_default();
@@ -72,7 +74,7 @@ impl super::Rule for Rule {
         let cost = cost_of(exchange, leg);
         self.secured.add(exchange, cost);
         self.pauses.add(
-            exchange.client.addr,
+            exchange.id.client.addr,
             leg.begin - leg.client_think,
             leg.begin,
         );
@@ -102,6 +104,7 @@ impl super::Rule for Rule {
 fn cost_of(exchange: &Exchange, leg: &Leg) -> Cost {
     let pause = leg.client_think;
     let (end, trip) = exchange
+        .connecting
         .handshake
         .as_ref()
         .map_or((exchange.begin, None), |h| (h.end, h.round_trip));
@@ -132,7 +135,7 @@ impl Rule {
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(fetched)
                 .median(&tally.saved)
-                .packets(&self.packets.unwrap_or_default()),
+                .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),
         );
         finding.verdict = evidence::judge(&finding.evidence, fetched, false);
         WORDING.tell(&mut finding, &[("pause", &pause)]);

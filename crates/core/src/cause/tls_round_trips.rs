@@ -8,6 +8,7 @@ use super::settings::Measured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
+use crate::exchange::tls_handshake::LegPackets;
 use crate::exchange::tls_handshake::{Handshake, Leg};
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
@@ -96,7 +97,7 @@ pub(crate) struct Rule {
     /// Number of handshakes in which the client offered a session that was not resumed.
     refused: u64,
     version: Option<u16>,
-    packets: Option<[u64; 2]>,
+    packets: Option<LegPackets>,
 }
 
 impl super::Rule for Rule {
@@ -104,10 +105,15 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         let handshake = exchange
+            .connecting
             .handshake
             .as_ref()
-            .filter(|_| exchange.setup.is_some());
-        let version = exchange.handshake.as_ref().and_then(|h| h.version);
+            .filter(|_| exchange.connecting.setup.is_some());
+        let version = exchange
+            .connecting
+            .handshake
+            .as_ref()
+            .and_then(|h| h.version);
         self.newer += u64::from(version >= Some(TLS_1_3));
         let extra: Vec<(&Leg, Duration)> =
             handshake.into_iter().flat_map(|h| extra_legs(h)).collect();
@@ -239,7 +245,7 @@ impl Rule {
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
-                .packets(&self.packets.unwrap_or_default()),
+                .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),
         );
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, self.is_untold());
         for change in self.changes() {

@@ -7,6 +7,7 @@ use super::secured::Secured;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
+use crate::exchange::tls_handshake::LegPackets;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Cost;
@@ -62,7 +63,7 @@ pub(crate) struct Rule {
     secured: Secured,
     /// The server's think times for the requests after the handshakes.
     thinks: Distribution,
-    packets: Option<[u64; 2]>,
+    packets: Option<LegPackets>,
 }
 
 impl super::Rule for Rule {
@@ -70,9 +71,10 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         let handshake = exchange
+            .connecting
             .handshake
             .as_ref()
-            .filter(|_| exchange.setup.is_some());
+            .filter(|_| exchange.connecting.setup.is_some());
         let legs = handshake
             .map(|handshake| handshake.legs.as_slice())
             .unwrap_or_default();
@@ -110,7 +112,7 @@ impl super::Rule for Rule {
 
 /// Returns true if the path loses so many segments that it may have delayed a handshake.
 fn is_unsteady(case: &Case<'_>) -> bool {
-    case.ledger.recoveries.sum() * UNSTEADY >= case.ledger.count
+    case.ledger.losses.repaired.sum() * UNSTEADY >= case.ledger.counts.count
 }
 
 impl Rule {
@@ -131,7 +133,7 @@ impl Rule {
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(tally.affected)
                 .median(&tally.saved)
-                .packets(&self.packets.unwrap_or_default()),
+                .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),
         );
         // If a relay acknowledges in the server's place, the capture does not show the path from
         // the relay to the server.

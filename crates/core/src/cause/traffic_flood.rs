@@ -55,7 +55,7 @@ impl super::Rule for Rule {
             Some(SetupOutcome::Cut | SetupOutcome::Unanswered)
         );
         if is_left {
-            self.unfinished.push(setup.first_packet);
+            self.unfinished.push(setup.syns.packets.first);
             self.unfinished.sort_unstable();
             self.unfinished.truncate(PACKETS);
         }

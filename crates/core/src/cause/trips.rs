@@ -65,20 +65,8 @@ pub(crate) struct Trips {
     late_outside: Tally,
     /// Exchanges whose round trip is longer than the minimum by [`STEP_SHARE`].
     pub(super) beyond: Tally,
-    /// The minimum round trip of exchanges captured nearer to the client.
-    least_near: LeastTrip,
-    /// The minimum round trip of exchanges captured nearer to the server.
-    least_afar: LeastTrip,
-    /// For each late exchange, the minimum round trip of its connection.
-    own_least: Distribution,
-    /// The time of late exchanges before the request reached the capture point, and after the
-    /// response left it, in nanoseconds. The exchanges as captured do not include it.
-    outside: u64,
-    /// The part of `outside` after the response left the capture point, in nanoseconds.
-    heard_late: u64,
-    /// The time after the response left the capture point, in nanoseconds, for all exchanges that
-    /// are late by at least [`SLIGHT`].
-    heard_slightly: u64,
+    least: LeastTrips,
+    outside: OutsideTime,
     /// Number of exchanges for which the capture shows when the response arrived at the client.
     told: u64,
     /// Number of exchanges for which the capture does not show when the response arrived.
@@ -93,6 +81,29 @@ pub(crate) struct Trips {
     /// The earliest passages. They include those of exchanges for which the arrival of the response
     /// is not known.
     passages: Least<Passage, MAX_SAMPLES>,
+}
+
+/// Minimum round-trip times.
+#[derive(Clone, Debug, Default)]
+struct LeastTrips {
+    /// The minimum of exchanges captured nearer to the client.
+    near: LeastTrip,
+    /// The minimum of exchanges captured nearer to the server.
+    afar: LeastTrip,
+    /// For each late exchange, the minimum of its own connection.
+    own: Distribution,
+}
+
+/// Time in nanoseconds that is not part of the exchanges as seen at the observation point.
+#[derive(Clone, Copy, Debug, Default)]
+struct OutsideTime {
+    /// Time of late exchanges before the request reached the point and after the response left it.
+    all: u64,
+    /// The part of `all` after the response left.
+    heard_late: u64,
+    /// Time after the response left the point, over all exchanges with any delay attributed to the
+    /// path.
+    heard_slightly: u64,
 }
 
 /// The number of some exchanges, and their minimum round trip.
@@ -145,29 +156,34 @@ impl Trips {
         let seen = exchange.waited(WaitKind::RoundTrip);
         // The capture point is at the server, whose reply came within a tick of the capture's
         // clock.
-        if seen + exchange.path.beyond == Duration::ZERO {
+        if seen + exchange.path.to_client == Duration::ZERO {
             return;
         }
         // It is not known when the request reached the server. The known time covers only the
         // client's side of the path.
-        if seen.is_zero() && exchange.least_trip.is_some_and(|least| least >= NOTABLE) {
+        if seen.is_zero()
+            && exchange
+                .path
+                .to_server
+                .is_some_and(|least| least >= NOTABLE)
+        {
             return;
         }
         let (outside, is_whole) = outside(exchange);
-        let beyond = exchange.path.beyond;
+        let beyond = exchange.path.to_client;
         let trip = seen + beyond + outside;
         self.acked_first += u64::from(exchange.path.is_acked_first);
         self.told += u64::from(is_whole);
         self.untold += u64::from(!is_whole);
         // The minimum of the exchange's own connection is used. The service's minimum would depend
         // on which client came first.
-        let least = exchange.least_trip.unwrap_or(seen) + beyond;
+        let least = exchange.path.to_server.unwrap_or(seen) + beyond;
         self.note_least(exchange, trip, least);
         let late = trip.saturating_sub(least);
         let is_late = trip >= least * FACTOR && late >= NOTABLE;
         if is_late {
             self.tally.add(exchange, Cost::exactly(late), outside);
-            self.own_least.record(least);
+            self.least.own.record(least);
             let Queueing {
                 request: asked,
                 response: answered,
@@ -177,17 +193,17 @@ impl Trips {
             self.tally
                 .add_wall(exchange.begin - asked.min(outside), exchange.end + heard);
             let heard = nanos(exchange.path.heard_late.unwrap_or_default());
-            self.heard_late = self.heard_late.saturating_add(heard);
+            self.outside.heard_late = self.outside.heard_late.saturating_add(heard);
         }
         if late >= NOTABLE && late >= least.mul_f64(STEP_SHARE) {
             self.beyond.add(exchange, Cost::exactly(late), outside);
         }
         if outside >= SLIGHT {
-            self.outside = self.outside.saturating_add(nanos(outside));
+            self.outside.all = self.outside.all.saturating_add(nanos(outside));
         }
         if late >= SLIGHT {
             let heard = nanos(exchange.path.heard_late.unwrap_or_default());
-            self.heard_slightly = self.heard_slightly.saturating_add(heard);
+            self.outside.heard_slightly = self.outside.heard_slightly.saturating_add(heard);
         }
         self.note_both_ways(exchange, late, outside);
         self.passages.add(Passage {
@@ -204,7 +220,7 @@ impl Trips {
         self.samples.push(Sample {
             at: exchange.begin,
             trip: nanos(trip),
-            port: exchange.client.port,
+            port: exchange.id.client.port,
             ttl: exchange.path.ttl,
         });
         if self.samples.len() > MAX_SAMPLES * 2 {
@@ -224,9 +240,9 @@ impl Trips {
     pub(super) fn least_of_late(&self, case: &Case<'_>) -> Duration {
         // A handshake is a round trip too.
         let least = self.least();
-        let least = least.into_iter().chain(case.ledger.round_trip).min();
+        let least = least.into_iter().chain(case.ledger.trips.handshake).min();
         let least = least.unwrap_or_default();
-        let own = self.own_least.quantile(0.5).unwrap_or_default();
+        let own = self.least.own.quantile(0.5).unwrap_or_default();
         if own >= least * FACTOR { own } else { least }
     }
 
@@ -235,7 +251,7 @@ impl Trips {
     fn note_outside(&mut self, exchange: &Exchange, outside: Duration) {
         let asked = exchange.path.queued.request;
         let asked = asked.min(outside);
-        let heard = if exchange.response_bytes <= FIRST_FLIGHT {
+        let heard = if exchange.response.count <= FIRST_FLIGHT {
             outside - asked
         } else {
             Duration::ZERO
@@ -254,9 +270,9 @@ impl Trips {
     /// late, so the connection's known minimum is recorded instead.
     fn note_least(&mut self, exchange: &Exchange, trip: Duration, least: Duration) {
         let (known, trip) = if is_far(exchange) {
-            (&mut self.least_afar, least)
+            (&mut self.least.afar, least)
         } else {
-            (&mut self.least_near, trip)
+            (&mut self.least.near, trip)
         };
         known.count += 1;
         known.least = known.least.into_iter().chain([trip]).min();
@@ -266,10 +282,10 @@ impl Trips {
     /// captured. If a client was already connected when the capture began, its distance is not
     /// known before its first reply.
     pub(crate) fn least(&self) -> Option<Duration> {
-        if self.least_afar.count > self.least_near.count {
-            self.least_afar.least
+        if self.least.afar.count > self.least.near.count {
+            self.least.afar.least
         } else {
-            self.least_near.least
+            self.least.near.least
         }
     }
 
@@ -297,13 +313,19 @@ impl Trips {
         self.both_ways.merge(other.both_ways);
         self.late_outside.merge(other.late_outside);
         self.beyond.merge(other.beyond);
-        self.least_near.merge(other.least_near);
-        self.least_afar.merge(other.least_afar);
-        self.own_least.absorb(other.own_least);
-        self.outside = self.outside.saturating_add(other.outside);
+        self.least.near.merge(other.least.near);
+        self.least.afar.merge(other.least.afar);
+        self.least.own.absorb(other.least.own);
+        self.outside.all = self.outside.all.saturating_add(other.outside.all);
         self.clocked += other.clocked;
-        self.heard_late = self.heard_late.saturating_add(other.heard_late);
-        self.heard_slightly = self.heard_slightly.saturating_add(other.heard_slightly);
+        self.outside.heard_late = self
+            .outside
+            .heard_late
+            .saturating_add(other.outside.heard_late);
+        self.outside.heard_slightly = self
+            .outside
+            .heard_slightly
+            .saturating_add(other.outside.heard_slightly);
         self.told += other.told;
         self.untold += other.untold;
         self.acked_first += other.acked_first;
@@ -363,12 +385,12 @@ impl Trips {
         // A host that stalls once delays all packets in flight.
         let typical = self.tally.saved.quantile(0.5).unwrap_or_default();
         let recurs = self.tally.times(typical) >= OCCASIONS;
-        self.outside > 0 && recurs && matters_outside(case, tally, least)
+        self.outside.all > 0 && recurs && matters_outside(case, tally, least)
     }
 
     /// Returns true if most of the delay is outside the exchanges.
     pub(super) fn is_outside(&self) -> bool {
-        self.outside.saturating_mul(2) > self.both_ways.cost.likely
+        self.outside.all.saturating_mul(2) > self.both_ways.cost.likely
     }
 
     /// If the delay is mostly outside the exchanges, sets the finding's share of the requests' time
@@ -397,14 +419,14 @@ impl Trips {
     /// Returns the cost of a standing queue. The queue affects all exchanges, so exchanges with an
     /// unknown arrival of the response count like the others.
     pub(super) fn queued(&self) -> Tally {
-        self.with_untold(&self.tally, self.heard_late)
+        self.with_untold(&self.tally, self.outside.heard_late)
     }
 
     /// Returns the cost of jitter. Exchanges for which the arrival of the response is not known
     /// count only in the upper bound: the arrival is known more often if it was late.
     pub(super) fn jittered(&self) -> Tally {
         let likely = self.both_ways.cost.likely;
-        let mut tally = self.with_untold(&self.both_ways, self.heard_slightly);
+        let mut tally = self.with_untold(&self.both_ways, self.outside.heard_slightly);
         tally.cost.likely = likely;
         tally
     }
@@ -472,14 +494,14 @@ impl Trips {
 
 /// Returns true if the time in `tally`, which is outside the exchanges, matters to clients.
 pub(super) fn matters_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> bool {
-    let mean = Duration::from_nanos(tally.cost.likely / case.ledger.count.max(1));
+    let mean = Duration::from_nanos(tally.cost.likely / case.ledger.counts.count.max(1));
     mean >= MATERIAL_TIME && share_outside(case, tally, least) >= MATERIAL_SHARE
 }
 
 /// Returns `tally` as a share of the requests' time. This time includes the way from and to the
 /// client, which takes at least the round trip `least` for each request.
 pub(super) fn share_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> f64 {
-    let ways = nanos(least).saturating_mul(case.ledger.count);
+    let ways = nanos(least).saturating_mul(case.ledger.counts.count);
     let whole = case
         .ledger
         .total()
@@ -496,8 +518,9 @@ const CLOCKED_PART: u64 = 4;
 /// trip is then outside the exchange.
 pub(super) fn is_far(exchange: &Exchange) -> bool {
     exchange
-        .least_trip
-        .is_some_and(|least| exchange.path.beyond > least)
+        .path
+        .to_server
+        .is_some_and(|least| exchange.path.to_client > least)
 }
 
 /// Returns the delay outside the exchange as captured. It is the request's delay before the capture

@@ -54,7 +54,7 @@ impl super::Rule for Rule {
 
 fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::UpstreamConnectionChurn, Owner::Proxy, case, tally);
-    finding.exemplars = case.ledger.slowest.exemplars();
+    finding.exemplars = case.ledger.latency.slowest.exemplars();
     let behind = upstream.endpoint;
     let text = format!(
         "{} to {behind} used separate connections, while the client's requests to the proxy shared \

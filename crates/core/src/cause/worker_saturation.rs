@@ -125,7 +125,7 @@ fn several(case: &Case<'_>) -> Option<Finding> {
     let capacity = capacity::of(case).filter(|_| !is_of_others(case))?;
     let tally = capacity.tally(case)?;
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &tally);
-    finding.exemplars = case.ledger.slowest.exemplars();
+    finding.exemplars = case.ledger.latency.slowest.exemplars();
     let text = format!(
         "{} came at an even {:.0} per second while {:.0} requests were open at the server: each \
          took {} (median)",
@@ -193,7 +193,7 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
 /// Returns a finding with the even intervals as evidence.
 fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, tally);
-    finding.exemplars = case.ledger.slowest.exemplars();
+    finding.exemplars = case.ledger.latency.slowest.exemplars();
     let answers = evidence::answers(&finding.exemplars);
     finding.evidence.push(gate.evidence(&answers));
     finding

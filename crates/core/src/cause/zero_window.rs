@@ -70,5 +70,5 @@ impl Kind for ClosedWindow {
 }
 
 fn is_closed(delivery: &Delivery) -> bool {
-    delivery.limit == Limit::ReceiveWindow && delivery.zero_windows > 0
+    delivery.limit == Limit::ReceiveWindow && delivery.windows.zero > 0
 }

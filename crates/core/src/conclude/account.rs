@@ -52,8 +52,8 @@ impl<'a> Booked<'a> {
     ) -> Self {
         let ledger = &service.ledger;
         let mut setups = ledger.setups.waits.clone();
-        setups.merge(&ledger.secured);
-        setups.merge(&ledger.resolving);
+        setups.merge(&ledger.shares.secured);
+        setups.merge(&ledger.shares.resolving);
         setups.take_off(FALLBACK, elsewhere);
         let (waited, _) = service.rules.ipv6_fallback.waited();
         if waited > 0 {
@@ -62,9 +62,9 @@ impl<'a> Booked<'a> {
         let scaled = |count: u64| (count as f64 * weight).round() as u64;
         let account = Account {
             service: endpoint.to_string(),
-            requests: scaled(ledger.latency.count()),
+            requests: scaled(ledger.latency.all.count()),
             connections: scaled(ledger.setups.count),
-            exchanges: bookings(&ledger.waits, weight),
+            exchanges: bookings(&ledger.shares.exchanges, weight),
             setups: bookings(&setups, weight),
         };
         Self {
@@ -118,14 +118,14 @@ impl<'a> Booked<'a> {
         let account = &mut self.account;
         let exchanges = &mut account.exchanges;
         let lengthened = |booking: &Booking| finding.waits.contains(&booking.kind);
-        got += take(exchanges, finding, &mut want, lengthened);
+        got += claim(exchanges, finding, &mut want, lengthened);
         let place = Place::of(WaitKind::Unknown, finding.culprit);
         let is_near = |booking: &Booking| Place::of(booking.kind, booking.owner) == place;
-        got += take(exchanges, finding, &mut want, is_near);
+        got += claim(exchanges, finding, &mut want, is_near);
         let is_unknown = |booking: &Booking| booking.owner == Owner::Unknown;
-        got += take(exchanges, finding, &mut want, is_unknown);
-        got += take(&mut account.setups, finding, &mut want, |_| true);
-        got + take(exchanges, finding, &mut want, |_| true)
+        got += claim(exchanges, finding, &mut want, is_unknown);
+        got += claim(&mut account.setups, finding, &mut want, |_| true);
+        got + claim(exchanges, finding, &mut want, |_| true)
     }
 
     /// Claims the cost of a finding whose time lies before the exchanges.
@@ -137,13 +137,13 @@ impl<'a> Booked<'a> {
         }
         // A handshake's round trip is inherent, so the other waits are taken first.
         let is_own = |b: &Booking| b.owner == finding.culprit && b.kind != WaitKind::Connect;
-        let mut got = take(&mut account.setups, finding, want, is_own);
+        let mut got = claim(&mut account.setups, finding, want, is_own);
         // A consequence that was merged into the finding has its time in these waits.
         if finding.cost_ns > 0 {
             let merged = |booking: &Booking| finding.waits.contains(&booking.kind);
-            got += take(&mut account.exchanges, finding, want, merged);
+            got += claim(&mut account.exchanges, finding, want, merged);
         }
-        got + take(&mut account.setups, finding, want, |_| true)
+        got + claim(&mut account.setups, finding, want, |_| true)
     }
 
     /// Moves the time that no change removes from unclaimed to inherent.
@@ -151,7 +151,7 @@ impl<'a> Booked<'a> {
         let trips = self.least_trips();
         let handshakes = self
             .scaled(self.service.ledger.setups.latency.count())
-            .saturating_mul(nanos(self.service.ledger.round_trip));
+            .saturating_mul(nanos(self.service.ledger.trips.handshake));
         let mut slow_start = self.scaled(nanos(Some(self.service.ledger.slow_start)));
         for booking in &mut self.account.exchanges {
             let inherent = match booking.kind {
@@ -187,14 +187,15 @@ impl<'a> Booked<'a> {
     fn doubt_trips(&mut self) {
         let ledger = &self.service.ledger;
         let of_exchange = ledger.places.of(Place::Path).min();
-        let (None, Some(fin_trip), Some(least)) = (ledger.round_trip, ledger.fin_trip, of_exchange)
+        let (None, Some(fin_trip), Some(least)) =
+            (ledger.trips.handshake, ledger.trips.fin, of_exchange)
         else {
             return;
         };
         if self.service.rules.gathered.trips.are_on_way(fin_trip) {
             return;
         }
-        let count = self.scaled(ledger.latency.count());
+        let count = self.scaled(ledger.latency.all.count());
         let doubtful = count.saturating_mul(nanos(Some(least.saturating_sub(fin_trip))));
         let exchanges = &mut self.account.exchanges;
         let is_trip = |b: &Booking| (b.kind, b.owner) == (WaitKind::RoundTrip, Owner::Path);
@@ -209,7 +210,7 @@ impl<'a> Booked<'a> {
     /// Returns the minimum time that all exchanges spent on the path: one round trip for each.
     fn least_trips(&self) -> u64 {
         let ledger = &self.service.ledger;
-        self.scaled(ledger.latency.count())
+        self.scaled(ledger.latency.all.count())
             .saturating_mul(nanos(material::least_trip(ledger)))
     }
 
@@ -242,7 +243,7 @@ fn bookings(shares: &Shares, weight: f64) -> Vec<Booking> {
 
 /// Claims up to `want` of the unclaimed time from the bookings that `is_meant` selects, and returns
 /// the claimed time.
-fn take(
+fn claim(
     bookings: &mut [Booking],
     finding: &Finding,
     want: &mut u64,

@@ -24,7 +24,7 @@ impl Blank {
             endpoint,
             target: None,
             ledger: &self.ledger,
-            latency: Measures::of(&self.ledger.latency),
+            latency: Measures::of(&self.ledger.latency.all),
             gathered: &self.gathered,
             fetches: &self.fetches,
             uploads: &self.uploads,

@@ -9,8 +9,8 @@ use core::time::Duration;
 use crate::cause::stall_follows_ack;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
-    Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Packing, Particulars, PathTimes, Side,
-    Signs,
+    Connecting, Exchange, ExchangeId, ExchangePackets, Hold, HoldPackets, HoldRelease, Loss,
+    Outcome, Particulars, PathTimes, ResponseBytes, Sending, Side, Signs,
 };
 use crate::facts::Facts;
 use crate::observed::event::{PointId, RequestFailure, RequestSample, TargetId};
@@ -57,33 +57,35 @@ fn exchange(
     let waits = tile(sample, travel, stall);
     let holds = hold(sample, &waits).into_iter().collect();
     Exchange {
-        client,
-        server,
-        point: PointId::default(),
-        ordinal: sample.ordinal,
+        id: ExchangeId {
+            client,
+            server,
+            point: PointId::default(),
+            ordinal: sample.ordinal,
+        },
         begin: sample.sent,
         end: sample.ended.max(sample.sent),
         outcome,
         request: None,
         waits,
-        holds,
-        recoveries: Vec::new(),
-        deliveries: Vec::new(),
-        disorder: Disorder::default(),
-        path: PathTimes::default(),
-        mtu_loss: None,
-        drops: None,
-        packing: Packing::default(),
-        harmless_delay: None,
-        first_packet: 0,
-        last_packet: 0,
-        response_bytes: sample.received_bytes,
-        least_trip: travel,
-        handshake: None,
-        is_revocation: false,
-        first_record: None,
-        setup: sample.setup,
-        closing: Closing::default(),
+        sending: Sending {
+            holds,
+            ..Sending::default()
+        },
+        loss: Loss::default(),
+        response: ResponseBytes {
+            count: sample.received_bytes,
+            ..ResponseBytes::default()
+        },
+        path: PathTimes {
+            to_server: travel,
+            ..PathTimes::default()
+        },
+        packets: ExchangePackets::default(),
+        connecting: Connecting {
+            setup: sample.setup,
+            handshake: None,
+        },
         particulars: Particulars::default(),
         signs: Signs::default(),
         at_host: None,
@@ -145,6 +147,6 @@ fn hold(sample: &RequestSample, waits: &[Wait]) -> Option<Hold> {
         held: wait.duration(),
         ack_delay: sample.longest_gap,
         reaction_ns: 0,
-        packets: [0; 3],
+        packets: HoldPackets::default(),
     })
 }

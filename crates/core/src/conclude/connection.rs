@@ -1,7 +1,8 @@
 //! The record of a TCP connection in the report.
 
 use crate::attribution::rtt::RoundTrip;
-use crate::connection::facts::end::{End, Marks, Rare};
+use crate::connection;
+use crate::connection::facts::end::{EcnMarks, End, Rare};
 use crate::connection::facts::spell::Spell;
 use crate::connection::facts::{Facts, system};
 use crate::connection::{Parting, Watched};
@@ -19,7 +20,7 @@ pub(crate) fn connection_record(watched: &Watched) -> ConnectionRecord {
     let facts = &watched.facts;
     let client = watched.client.unwrap_or(Direction::Forward);
     let (asker, answerer) = (facts.end(client), facts.end(client.reverse()));
-    let has_both = asker.segments > 0 && answerer.segments > 0;
+    let has_both = asker.sent.segments > 0 && answerer.sent.segments > 0;
     ConnectionRecord {
         protocol: "tcp".to_owned(),
         point: watched.point.0,
@@ -37,7 +38,10 @@ pub(crate) fn connection_record(watched: &Watched) -> ConnectionRecord {
         end: end(watched, client),
         exchanges: has_both.then_some(u64::from(facts.exchanges)),
         lost: (facts.exchanges > 0).then(|| lost(facts)),
-        timestamps: asker.stamps().zip(answerer.stamps()).map(|(a, b)| a && b),
+        timestamps: asker
+            .carries_timestamps()
+            .zip(answerer.carries_timestamps())
+            .map(|(a, b)| a && b),
         sack: sack(asker, answerer),
         window_scaling: both_offer(asker, answerer, |end| {
             end.syn.map(|syn| syn.window_scale.is_some())
@@ -75,10 +79,10 @@ fn vantage(watched: &Watched, client: &End, server: &End) -> Vantage {
         known_by: Some(what.to_owned()),
     };
     match watched.vantage {
-        0 => by("client", "round-trips"),
-        1 => by("server", "round-trips"),
-        2 => by("between", "round-trips"),
-        _ => match (is_next_door(client), is_next_door(server)) {
+        connection::Vantage::Client => by("client", "round-trips"),
+        connection::Vantage::Server => by("server", "round-trips"),
+        connection::Vantage::Between => by("between", "round-trips"),
+        connection::Vantage::Unknown => match (is_next_door(client), is_next_door(server)) {
             (Some(true), Some(false)) => by("client", "ttl"),
             (Some(false), Some(true)) => by("server", "ttl"),
             (Some(false), Some(false)) => by("between", "ttl"),
@@ -125,27 +129,27 @@ fn end(watched: &Watched, client: Direction) -> ConnectionEnd {
 }
 
 fn lost(facts: &Facts) -> Lost {
-    let [client_ns, server_ns, path_ns, unknown_ns] = facts.lost_ns;
+    let lost = &facts.lost;
     Lost {
-        total_ns: facts.lost(),
-        client_ns,
-        server_ns,
-        path_ns,
-        unknown_ns,
+        total_ns: lost.total(),
+        client_ns: lost.client_ns,
+        server_ns: lost.server_ns,
+        path_ns: lost.path_ns,
+        unknown_ns: lost.unknown_ns,
     }
 }
 
 fn side(watched: &Watched, direction: Direction) -> ConnectionSide {
     let facts = &watched.facts;
     let (own, peer) = (facts.end(direction), facts.end(direction.reverse()));
-    let has_both = own.segments > 0 && peer.segments > 0;
+    let has_both = own.sent.segments > 0 && peer.sent.segments > 0;
     let last = watched.last_seen;
     let in_flight = own.most_in_flight.filter(|_| has_both).map(u64::from);
     ConnectionSide {
-        packets: u64::from(own.segments),
-        bytes: own.bytes,
-        data_packets: u64::from(own.data_segments),
-        unseen_bytes: (peer.segments > 0).then(|| watched.unseen(direction)),
+        packets: u64::from(own.sent.segments),
+        bytes: own.sent.bytes,
+        data_packets: u64::from(own.sent.data_segments),
+        unseen_bytes: (peer.sent.segments > 0).then(|| watched.unseen(direction)),
         mss: own.syn.and_then(|syn| syn.mss),
         window_scale: own.syn.and_then(|syn| syn.window_scale),
         in_flight_max: in_flight,
@@ -160,13 +164,13 @@ fn side(watched: &Watched, direction: Direction) -> ConnectionSide {
             .map(|_| spells(own, last, |rare| &rare.zero_window)),
         full_window: peer
             .window
-            .filter(|_| own.segments > 0)
+            .filter(|_| own.sent.segments > 0)
             .map(|_| spells(own, last, |rare| &rare.full_window)),
-        retransmissions: (own.segments > 0).then(|| retransmissions(own, facts)),
-        acknowledgements: (own.segments > 0).then(|| acknowledgements(own)),
-        congestion: Marks::are_meant([own.marks, peer.marks]).then(|| CongestionMarks {
-            marked: u64::from(own.marks.marked),
-            echoed: u64::from(own.marks.echoed),
+        retransmissions: (own.sent.segments > 0).then(|| retransmissions(own, facts)),
+        acknowledgements: (own.sent.segments > 0).then(|| acknowledgements(own)),
+        congestion: EcnMarks::are_meant([own.ecn_marks, peer.ecn_marks]).then(|| CongestionMarks {
+            marked: u64::from(own.ecn_marks.marked),
+            echoed: u64::from(own.ecn_marks.echoed),
         }),
         initial_window: initial_window(own, peer),
         system: system_facts(own),
@@ -206,12 +210,12 @@ fn retransmissions(end: &End, facts: &Facts) -> Retransmissions {
     // Packets show how a loss was detected only within exchanges.
     let told = |which: fn(&Rare) -> u32| (facts.exchanges > 0).then(|| count(which));
     Retransmissions {
-        repeated: u64::from(end.repeats),
-        repeated_bytes: end.repeated_bytes,
-        lost_before: u64::from(end.fills.resent),
-        overtaken: u64::from(end.fills.overtaken),
+        repeated: u64::from(end.sent.repeats),
+        repeated_bytes: end.sent.repeated_bytes,
+        lost_before: u64::from(end.sent.fills.resent),
+        overtaken: u64::from(end.sent.fills.overtaken),
         overtaken_by_bytes: rare.map(|rare| rare.reordering).filter(|&bytes| bytes > 0),
-        filled: u64::from(end.fills.untold),
+        filled: u64::from(end.sent.fills.untold),
         copies: count(|rare| rare.copies),
         spurious: count(|rare| rare.spurious),
         fast: told(|rare| rare.fast),
@@ -219,7 +223,7 @@ fn retransmissions(end: &End, facts: &Facts) -> Retransmissions {
         tail_loss_probe: told(|rare| rare.tail_loss_probes),
         lost_again: told(|rare| rare.lost_again),
         least_timeout_ns: rare.and_then(|rare| rare.least_timeout).map(nanos),
-        probes: u64::from(end.probes),
+        probes: u64::from(end.sent.probes),
     }
 }
 
@@ -231,7 +235,7 @@ fn acknowledgements(end: &End) -> Acknowledgements {
         median_ns: rare.and_then(|rare| rare.delayed_acks.median_ns()),
     });
     Acknowledgements {
-        bare: u64::from(end.bare_acks),
+        bare: u64::from(end.sent.bare_acks),
         duplicate: count(|rare| rare.duplicate_acks),
         sacks: count(|rare| rare.sacks),
         d_sacks: count(|rare| rare.d_sacks),
@@ -243,7 +247,7 @@ fn initial_window(own: &End, peer: &End) -> Option<InitialWindow> {
     let (bytes, is_least) = own.initial_window()?;
     let offered = |end: &End| end.syn.and_then(|syn| syn.mss).map(u64::from);
     let mss = offered(own).into_iter().chain(offered(peer)).min()?;
-    let stamps = match own.stamps() {
+    let stamps = match own.carries_timestamps() {
         Some(true) => crate::observed::tcp::TCPOLEN_TSTAMP_ALIGNED,
         _ => 0,
     };

@@ -73,7 +73,7 @@ fn finding(
     finding.evidence.push(
         Shown::mechanism(EvidenceKind::Wire, text)
             .count(count)
-            .packets(&packets),
+            .packets(&packets.numbers()),
     );
     finding.verdict = Verdict::Possible;
     finding.summary = format!(

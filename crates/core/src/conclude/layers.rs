@@ -176,7 +176,7 @@ fn name(facts: &Facts) -> Option<Layer> {
 }
 
 fn route(facts: &Facts) -> Option<Layer> {
-    let route = facts.routes.first()?;
+    let route = facts.kernel.routes.first()?;
     let via = route
         .gateway
         .map(|gateway| format!(" via {gateway}"))
@@ -234,7 +234,7 @@ fn firewall(facts: &Facts, ledger: &Ledger) -> Layer {
     let load = facts.loads.all(TargetId::Subject);
     let is_connected =
         load.connects > 0 || ledger.setups.outcomes.of(SetupOutcome::Established) > 0;
-    let Some(state) = &facts.firewall else {
+    let Some(state) = &facts.kernel.firewall else {
         let line = "packet filter rules were not read".to_owned();
         return layer("firewall", LayerState::NotMeasured, line, "not asked for");
     };
@@ -267,6 +267,7 @@ fn firewall(facts: &Facts, ledger: &Ledger) -> Layer {
 
 fn backlog(facts: &Facts) -> Layer {
     let fullest = facts
+        .kernel
         .listeners
         .iter()
         .max_by_key(|listener| listener.queued);
@@ -274,6 +275,7 @@ fn backlog(facts: &Facts) -> Layer {
         .iter()
         .flat_map(|name| {
             facts
+                .kernel
                 .counters
                 .iter()
                 .filter(move |change| change.name == *name)
@@ -416,7 +418,7 @@ fn is_more_than(odd: u64, all: u64) -> bool {
 }
 
 fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
-    let repaired: u64 = ledger.recoveries.sum();
+    let repaired: u64 = ledger.losses.repaired.sum();
     if evidence.capture.is_none() {
         let line = "packets were not captured".to_owned();
         let is_tried = !evidence.facts.loads.outcomes(TargetId::Subject).is_empty();
@@ -477,7 +479,7 @@ fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
     if let Some((state, line)) = super::outside::doubt(evidence, ledger) {
         return layer("transport", state, line, SEEN);
     }
-    if ledger.count == 0 {
+    if ledger.counts.count == 0 {
         return transport_of_data(evidence, part);
     }
     let (losses, waits) = match repaired {
@@ -498,7 +500,7 @@ fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
     };
     let line = format!(
         "{losses} in {}{but} {waits} took {}",
-        counted(ledger.count, "exchange", "exchanges"),
+        counted(ledger.counts.count, "exchange", "exchanges"),
         part.words()
     );
     layer("transport", state, line, SEEN)
@@ -548,14 +550,14 @@ fn repeated(tallied: Tallied) -> String {
 }
 
 fn server(ledger: &Ledger, part: &Part) -> Layer {
-    if ledger.count == 0 && ledger.broken_off.max().is_some_and(|most| most >= NOTABLE) {
+    if ledger.counts.count == 0 && ledger.broken_off.max().is_some_and(|most| most >= NOTABLE) {
         let line = format!(
             "the server took up to {} before a response whose end is not in the capture",
             human(ledger.broken_off.max().unwrap_or_default())
         );
         return layer("server", LayerState::Suspected, line, SEEN);
     }
-    if ledger.count == 0 {
+    if ledger.counts.count == 0 {
         let line = "no complete response was seen".to_owned();
         return layer(
             "server",
@@ -564,7 +566,7 @@ fn server(ledger: &Ledger, part: &Part) -> Layer {
             "from the waits within its exchanges",
         );
     }
-    if ledger.unread * 2 > ledger.count {
+    if ledger.doubtful.unread * 2 > ledger.counts.count {
         let line = "its protocol is not decoded, so it is not known which end waits for the other"
             .to_owned();
         return layer("server", LayerState::NotMeasured, line, SEEN);

@@ -114,7 +114,7 @@ const RULES: [Rule; 9] = [
 
 /// Returns the settings with their assessment, in the order in which they were read.
 pub(super) fn limits(facts: &Facts) -> Vec<Limit> {
-    let Some(limits) = &facts.limits else {
+    let Some(limits) = &facts.kernel.limits else {
         return Vec::new();
     };
     let settings = limits.settings.iter();
@@ -212,7 +212,7 @@ fn limit_of(setting: &KernelSetting, socket: &LiveSocket) -> Option<bool> {
     let receive = socket.buffers.map(|buffers| buffers.receive_limit);
     let receive = receive.filter(|_| socket.protocol == Protocol::Udp);
     match setting.name.as_str() {
-        ACCEPT => is_listener.then_some(socket.send_queue == value),
+        ACCEPT => is_listener.then_some(socket.queues.send == value),
         RECEIVE_DEFAULT => Some(receive? == value),
         // The kernel doubles the size that a program requests with `SO_RCVBUF`.
         RECEIVE_MOST => Some(receive? == value.saturating_mul(2)),
@@ -223,9 +223,10 @@ fn limit_of(setting: &KernelSetting, socket: &LiveSocket) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::KernelFacts;
     use crate::observed::event::{CounterChange, CounterScope};
     use crate::observed::flow::Endpoint;
-    use crate::observed::sockets::{Buffers, Ends};
+    use crate::observed::sockets::{Buffers, Ends, Queues, SocketOwner};
 
     fn facts(counter: Option<u64>) -> Facts {
         let setting = |name: &str, value: &str| KernelSetting {
@@ -239,16 +240,19 @@ mod tests {
             scope: CounterScope::Both,
         });
         Facts {
-            limits: Some(KernelLimits {
-                namespace: None,
-                settings: vec![
-                    setting("net.core.netdev_max_backlog", "1000"),
-                    setting(TRACKED, "262144"),
-                    setting(TRACKED_NOW, "262143"),
-                    setting("net.core.default_qdisc", "fq"),
-                ],
-            }),
-            counters: change.into_iter().collect(),
+            kernel: KernelFacts {
+                limits: Some(KernelLimits {
+                    namespace: None,
+                    settings: vec![
+                        setting("net.core.netdev_max_backlog", "1000"),
+                        setting(TRACKED, "262144"),
+                        setting(TRACKED_NOW, "262143"),
+                        setting("net.core.default_qdisc", "fq"),
+                    ],
+                }),
+                counters: change.into_iter().collect(),
+                ..KernelFacts::default()
+            },
             ..Facts::default()
         }
     }
@@ -288,12 +292,11 @@ mod tests {
                 local: address,
                 remote: address,
             },
-            holders: Vec::new(),
-            cgroup: None,
-            container: None,
-            uid: 0,
-            receive_queue: 4,
-            send_queue: 3,
+            owner: SocketOwner::default(),
+            queues: Queues {
+                receive: 4,
+                send: 3,
+            },
             timer: None,
             buffers: Some(Buffers {
                 drops,
@@ -310,13 +313,13 @@ mod tests {
     fn sockets_of_other_namespaces_lose_by_settings_of_their_own() {
         for (own, bearing) in [(None, Bearing::Evidence), (Some(7), Bearing::Shown)] {
             let mut facts = facts(None);
-            facts.counters.push(CounterChange {
+            facts.kernel.counters.push(CounterChange {
                 name: "TcpExt:ListenOverflows".to_owned(),
                 before: 0,
                 after: 5,
                 scope: CounterScope::Both,
             });
-            facts.limits = Some(KernelLimits {
+            facts.kernel.limits = Some(KernelLimits {
                 namespace: None,
                 settings: vec![KernelSetting {
                     name: ACCEPT.to_owned(),
@@ -324,7 +327,7 @@ mod tests {
                 }],
             });
             for drops in [0, 5] {
-                facts.live.take(losing(own, drops));
+                facts.live.add_socket(losing(own, drops));
             }
             assert_eq!(limits(&facts)[0].bearing, bearing, "{own:?}");
         }

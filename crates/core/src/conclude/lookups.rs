@@ -166,7 +166,7 @@ fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Fi
         let excess = waited.took.saturating_sub(nearest * waited.names);
         if excess >= SLOW {
             late.record(excess);
-            packets.extend(waited.packets);
+            packets.extend(waited.packets.numbers());
             let (sum, names) = domains.entry(waited.domain).or_default();
             *sum += excess;
             names.insert(waited.name);

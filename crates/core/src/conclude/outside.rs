@@ -51,7 +51,7 @@ fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Find
     let blank = Blank::default();
     let case = Case {
         ledger: &outside.ledger,
-        latency: Measures::of(&outside.ledger.latency),
+        latency: Measures::of(&outside.ledger.latency.all),
         gathered: &outside.rules.gathered,
         ..blank.case(endpoint, &evidence.facts)
     };
@@ -77,8 +77,8 @@ pub(super) fn doubt(evidence: &Evidence, within: &Ledger) -> Option<(LayerState,
     let is_much = |time: u64| time > 0 && time as f64 >= all * MATERIAL_SHARE;
     let human = |time: u64| human(Duration::from_nanos(time));
     let (full, repair) = (
-        sum.waits.of(WaitKind::WindowFull),
-        sum.waits.of(WaitKind::Recovery),
+        sum.shares.exchanges.of(WaitKind::WindowFull),
+        sum.shares.exchanges.of(WaitKind::Recovery),
     );
     if is_much(full.saturating_add(repair)) {
         let line = format!(
@@ -89,10 +89,10 @@ pub(super) fn doubt(evidence: &Evidence, within: &Ledger) -> Option<(LayerState,
         );
         return Some((LayerState::Suspected, line));
     }
-    let mut untold = sum.waits.of(WaitKind::Unknown);
+    let mut untold = sum.shares.exchanges.of(WaitKind::Unknown);
     // If the protocol cannot be parsed, the pauses within exchanges have no owner either.
-    if within.unread * 2 > within.count {
-        untold = untold.saturating_add(within.waits.of(WaitKind::Unknown));
+    if within.doubtful.unread * 2 > within.counts.count {
+        untold = untold.saturating_add(within.shares.exchanges.of(WaitKind::Unknown));
     }
     is_much(untold).then(|| {
         let line = format!(

@@ -14,16 +14,16 @@ pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
             method: method_name(key.method).to_owned(),
             target: key.target_name(),
             during: if key.is_loaded { "loaded" } else { "idle" }.to_owned(),
-            sent: group.sent,
+            sent: group.counts.sent,
             received: group.rtt.count(),
-            late: group.late,
+            late: group.counts.late,
             lost: group
                 .answers
                 .get(&ProbeAnswer::Silence)
                 .copied()
                 .unwrap_or_default(),
-            duplicates: group.duplicates,
-            reordered: group.reordered,
+            duplicates: group.counts.duplicates,
+            reordered: group.counts.reordered,
             ttl: group.ttl,
             answers: group
                 .answers
@@ -97,7 +97,7 @@ pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
                  second (net.ipv4.icmp_ratelimit), so the missing answers may not be losses. Probe \
                  once per second to find out.",
                 key.target_name(),
-                counted(group.sent, "datagram was", "datagrams were"),
+                counted(group.counts.sent, "datagram was", "datagrams were"),
             ),
         })
     };
@@ -133,7 +133,7 @@ mod tests {
                 is_loaded: false,
             };
             let group = facts.probes.entry(key).or_default();
-            group.sent = 6;
+            group.counts.sent = 6;
             group.answers.extend(answers.map(|answer| (answer, 3)));
             assert_eq!(remarks(&facts).len(), usize::from(is_said), "{answers:?}");
         }

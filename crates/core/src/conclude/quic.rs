@@ -2,21 +2,19 @@
 
 use core::time::Duration;
 
+use crate::connection;
+use crate::observed::side::PerSide;
 use crate::observed::time::nanos;
-use crate::protocol::quic::{Flow, Side};
+use crate::protocol::quic::{Flow, Sent};
 use crate::report::{
     ConnectionEnd, ConnectionRecord, ConnectionSide, Handshake, QuicFacts, RoundTripFigures,
     Vantage,
 };
 use crate::stats::sample::Sample;
 
-/// The capture point is at an end if the round trip to that end is at most the whole round trip
-/// divided by this number. The end's own kernel and program need less.
-const NEAR: u32 = 10;
-
 /// Returns the record of a QUIC flow.
 pub(crate) fn quic_record(flow: &Flow) -> ConnectionRecord {
-    let [client, server] = flow.sides;
+    let PerSide { client, server } = flow.sent;
     let [to_client, to_server] = flow.spin_trips();
     let spins = flow.spins();
     ConnectionRecord {
@@ -28,8 +26,8 @@ pub(crate) fn quic_record(flow: &Flow) -> ConnectionRecord {
         begin_seen: true,
         start_ns: flow.first.as_nanos(),
         duration_ns: nanos(flow.last.since(flow.first)),
-        first_packet: flow.first_packet,
-        last_packet: flow.last_packet,
+        first_packet: flow.packets.first,
+        last_packet: flow.packets.last,
         vantage: vantage(flow),
         handshake: Some(Handshake {
             took_ns: flow.handshake().map(nanos),
@@ -59,11 +57,10 @@ fn vantage(flow: &Flow) -> Vantage {
     let Some((server, client)) = flow.to_server().zip(flow.to_client()) else {
         return Vantage::default();
     };
-    let whole = server + client;
-    let place = match (client * NEAR <= whole, server * NEAR <= whole) {
-        (true, _) => "client",
-        (_, true) => "server",
-        _ => "between",
+    let place = match connection::Vantage::of_trips(client, server) {
+        connection::Vantage::Client => "client",
+        connection::Vantage::Server => "server",
+        connection::Vantage::Between | connection::Vantage::Unknown => "between",
     };
     Vantage {
         place: Some(place.to_owned()),
@@ -71,7 +68,7 @@ fn vantage(flow: &Flow) -> Vantage {
     }
 }
 
-fn side(seen: Side, round_trip: Option<RoundTripFigures>) -> ConnectionSide {
+fn side(seen: Sent, round_trip: Option<RoundTripFigures>) -> ConnectionSide {
     ConnectionSide {
         packets: seen.datagrams,
         bytes: seen.bytes,

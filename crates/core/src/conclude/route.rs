@@ -123,7 +123,7 @@ pub(super) fn path(facts: &Facts) -> Option<Layer> {
 fn echoes(facts: &Facts) -> Option<(u64, u64)> {
     let group = facts.probes_of(TargetId::Subject, ProbeMethod::Icmp, false)?;
     let silent = group.answers.get(&ProbeAnswer::Silence);
-    Some((silent.copied().unwrap_or_default(), group.sent))
+    Some((silent.copied().unwrap_or_default(), group.counts.sent))
 }
 
 /// Returns the state and the line of the path if probes to the target are lost. The target causes

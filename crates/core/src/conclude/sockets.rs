@@ -76,13 +76,13 @@ fn row(seen: &SeenSocket, peer: Option<&LiveSocket>) -> report::LiveSocket {
         state: socket.state.to_owned(),
         local: socket.ends.local(),
         remote: socket.ends.remote(),
-        holders: socket.holders.clone(),
-        peer: peer.map_or_else(Vec::new, |peer| peer.holders.clone()),
-        cgroup: socket.cgroup.clone(),
-        container: socket.container.clone(),
-        uid: socket.uid,
-        receive_queue: socket.receive_queue,
-        send_queue: socket.send_queue,
+        holders: socket.owner.holders.clone(),
+        peer: peer.map_or_else(Vec::new, |peer| peer.owner.holders.clone()),
+        cgroup: socket.owner.cgroup.clone(),
+        container: socket.owner.container.clone(),
+        uid: socket.owner.uid,
+        receive_queue: socket.queues.receive,
+        send_queue: socket.queues.send,
         timer: socket.timer.clone(),
         buffers: socket.buffers,
         congestion: socket.congestion.clone(),
@@ -102,7 +102,7 @@ fn row(seen: &SeenSocket, peer: Option<&LiveSocket>) -> report::LiveSocket {
 /// Returns the remark on connections in the accept queue. `of_further` says what happens to
 /// connections that do not fit into the queue.
 fn backlog(socket: &LiveSocket, of_further: &str) -> Option<String> {
-    let (waiting, most) = (socket.receive_queue, socket.send_queue);
+    let (waiting, most) = (socket.queues.receive, socket.queues.send);
     // The queue is full if it contains one connection more than its limit (`sk_acceptq_is_full()`,
     // `unix_recvq_full()`).
     let what = match waiting {
@@ -118,7 +118,7 @@ fn backlog(socket: &LiveSocket, of_further: &str) -> Option<String> {
 
 /// Returns the remark on bytes that the process has not read yet.
 fn unread(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
-    let bytes = socket.receive_queue;
+    let bytes = socket.queues.receive;
     (bytes > 0).then(|| {
         let of_peer = names(peer).map_or_else(String::new, |names| format!(", sent by {names}"));
         format!(
@@ -130,14 +130,16 @@ fn unread(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
 
 /// Returns the name and the process id of the socket's holder, such as `nginx[123]`.
 fn names(socket: Option<&LiveSocket>) -> Option<String> {
-    let Holder { pid, name, .. } = socket?.holders.first()?;
+    let Holder { pid, name, .. } = socket?.owner.holders.first()?;
     Some(format!("{name}[{pid}]"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observed::sockets::{self, Buffers, LiveOptions, Recovery, TcpInfo};
+    use crate::observed::sockets::{
+        self, Buffers, LiveOptions, Queues, Recovery, SocketOwner, TcpInfo,
+    };
 
     fn ends(local: &str, remote: &str) -> sockets::Ends {
         let [local, remote] = [local, remote].map(|text| {
@@ -145,6 +147,17 @@ mod tests {
             address.expect("an address").into()
         });
         sockets::Ends::Ip { local, remote }
+    }
+
+    fn held_by(pid: u32, name: &str, fd: u32) -> SocketOwner {
+        SocketOwner {
+            holders: vec![Holder {
+                pid,
+                name: name.to_owned(),
+                fd,
+            }],
+            ..SocketOwner::default()
+        }
     }
 
     /// Returns a connection whose own stack holds a small write back.
@@ -155,16 +168,11 @@ mod tests {
             cookie: 1,
             state: "ESTAB",
             ends: ends("10.0.0.1:80", "10.0.0.2:4000"),
-            holders: vec![Holder {
-                pid: 7,
-                name: "nginx".to_owned(),
-                fd: 3,
-            }],
-            cgroup: None,
-            container: None,
-            uid: 0,
-            receive_queue: 0,
-            send_queue: 300,
+            owner: held_by(7, "nginx", 3),
+            queues: Queues {
+                receive: 0,
+                send: 300,
+            },
             timer: None,
             buffers: None,
             congestion: None,
@@ -191,7 +199,7 @@ mod tests {
 
     fn rows(list: impl IntoIterator<Item = LiveSocket>) -> Vec<report::LiveSocket> {
         let mut facts = LiveSockets::default();
-        list.into_iter().for_each(|socket| facts.take(socket));
+        list.into_iter().for_each(|socket| facts.add_socket(socket));
         sockets(&facts)
     }
 
@@ -241,11 +249,7 @@ mod tests {
             namespace,
             cookie,
             ends: ends("10.0.0.2:4000", "10.0.0.1:80"),
-            holders: vec![Holder {
-                pid: 9,
-                name: "curl".to_owned(),
-                fd: 5,
-            }],
+            owner: held_by(9, "curl", 5),
             tcp: None,
             ..holding()
         };
@@ -266,7 +270,7 @@ mod tests {
             with(|socket| {
                 socket.state = "LISTEN";
                 socket.ends = ends("10.0.0.1:80", "0.0.0.0:0");
-                (socket.receive_queue, socket.send_queue, socket.tcp) = (waiting, 5, None);
+                (socket.queues.receive, socket.queues.send, socket.tcp) = (waiting, 5, None);
             })
         };
         assert!(told([listener(0)]).concat().is_empty());
@@ -294,7 +298,7 @@ mod tests {
         let listener = |waiting, drops| {
             with(|socket| {
                 socket.state = "LISTEN";
-                (socket.receive_queue, socket.send_queue, socket.tcp) = (waiting, 5, None);
+                (socket.queues.receive, socket.queues.send, socket.tcp) = (waiting, 5, None);
                 socket.buffers = Some(Buffers {
                     drops,
                     ..Buffers::default()
@@ -361,7 +365,7 @@ mod tests {
                 inode,
                 peer: Some(peer),
             };
-            socket.holders[0].pid = pid;
+            socket.owner.holders[0].pid = pid;
             socket.buffers = Some(Buffers {
                 send_limit: 1_000,
                 ..Buffers::default()
@@ -374,7 +378,7 @@ mod tests {
         let (mut writer, mut reader) = (unix(1, 2, 7), unix(2, 1, 8));
         assert!(told([writer.clone(), reader.clone()]).concat().is_empty());
         writer.buffers.as_mut().expect("it has").send_used = 1_200;
-        reader.receive_queue = 900;
+        reader.queues.receive = 900;
         let list = rows([writer, reader]);
         assert_eq!((list[0].peer[0].pid, list[1].peer[0].pid), (8, 7));
         assert!(list[0].remarks.concat().contains("nginx[8] has not read"));

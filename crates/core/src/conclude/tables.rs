@@ -269,6 +269,7 @@ pub(super) fn sockets(facts: &Facts) -> Vec<SocketGroup> {
 
 pub(super) fn counters(facts: &Facts) -> Vec<Counter> {
     let mut list: Vec<Counter> = facts
+        .kernel
         .counters
         .iter()
         .filter(|change| change.after > change.before)

@@ -13,7 +13,7 @@ impl Connection {
         if !segment.flags.contains(TcpFlags::ACK) {
             return (0, false);
         }
-        let before = self.half(peer).acked;
+        let before = self.half(peer).sequence.acked;
         if let Some(unseen) =
             self.half_mut(peer)
                 .acknowledge(segment.ack, segment.at, segment.payload_len == 0)
@@ -21,18 +21,14 @@ impl Connection {
         {
             self.pairing.torn(side, unseen, segment.at);
         }
-        let after = self.half(peer).acked;
+        let after = self.half(peer).sequence.acked;
         (after, after > before)
     }
 
     /// Records that the sender of `direction` allows its peer to send up to `edge`; returns true if
     /// that is further than before.
     pub(super) fn remember_window(&mut self, direction: Direction, edge: u64) -> bool {
-        let slot = usize::from(direction == Direction::Backward);
-        let before = self
-            .windows
-            .get_mut(slot)
-            .and_then(|slot| slot.replace(edge));
+        let before = self.windows.get_mut(direction).now.replace(edge);
         before.is_some_and(|before| edge > before)
     }
 
@@ -59,8 +55,8 @@ impl Connection {
         let mut spans = [empty_span(0); 4];
         for (slot, &(left, right)) in spans.iter_mut().zip(blocks) {
             *slot = Span {
-                start: half.offset(left),
-                end: half.offset(right),
+                start: half.sequence.offset(left),
+                end: half.sequence.offset(right),
             };
         }
         let spans = spans.get(..blocks.len().min(4)).unwrap_or_default();
@@ -75,10 +71,7 @@ impl Connection {
             is_after_gap: skipped > 0,
         };
         let pairing = &mut self.pairing;
-        let half = match segment.direction {
-            Direction::Forward => &mut self.backward,
-            Direction::Backward => &mut self.forward,
-        };
+        let half = self.halves.get_mut(segment.direction.reverse());
         let facts = &mut self.facts;
         half.repeats.resolve(&answer, |number, need| {
             pairing.resolve(number, need);

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::dead_peer::DeadPeer;
 use super::pairing::Scratch;
-use super::{Setup, Watched};
+use super::{Setup, Vantage, Watched};
 use crate::exchange::Exchange;
 use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;
@@ -21,9 +21,8 @@ pub(crate) struct Closed {
     pub(crate) transfers: Vec<Exchange>,
     /// Ends of connections on which one side never acknowledged what the other retransmitted.
     pub(crate) dead_peers: Vec<DeadPeer>,
-    /// Connections that ended or were dropped: observation point and vantage (0 at the client, 1 at
-    /// the server, 2 between, 3 unknown).
-    pub(crate) connections: Vec<(PointId, usize)>,
+    /// Connections that ended or were dropped: the observation point and its position.
+    pub(crate) connections: Vec<(PointId, Vantage)>,
     /// Round trips measured at the ends of connections, with the server of each.
     pub(crate) fin_trips: Vec<(Endpoint, Duration)>,
     /// Ended connections with their facts, if those are wanted.
@@ -61,7 +60,8 @@ impl Closed {
             || !self.dead_peers.is_empty()
     }
 
-    /// Drops what was reported; keeps what is still to be counted, and the memory.
+    /// Drops the items that were reported, except the exchanges and setups that are still to be
+    /// counted. Keeps the memory.
     pub(crate) fn forget_reported(&mut self) {
         self.reported = self.counts();
         for transfer in &mut self.transfers {

@@ -5,11 +5,10 @@ use core::time::Duration;
 
 use super::Connection;
 use super::half::carries_fin;
-use crate::attribution::mark::Data;
 use crate::attribution::packet::Need;
 use crate::attribution::packet::Order;
 use crate::attribution::packet::{Arrival, Span};
-use crate::observed::flow::Direction;
+use crate::attribution::packet_record::Data;
 use crate::observed::segment::Segment;
 
 impl Connection {
@@ -24,17 +23,14 @@ impl Connection {
         if segment.payload_len == 0 {
             return None;
         }
-        let peer_slot = usize::from(segment.direction == Direction::Forward);
-        let allowed = self.windows_before.get(peer_slot).copied().flatten();
-        let allowed_now = self.windows.get(peer_slot).copied().flatten();
-        if let Some(before) = self.windows_before.get_mut(peer_slot) {
-            *before = allowed_now;
-        }
+        let window = self.windows.get_mut(segment.direction.reverse());
+        let allowed_now = window.now;
+        let allowed = core::mem::replace(&mut window.when_used, allowed_now);
         let trip = self.whole_trip();
         let half = self.half_mut(segment.direction);
-        let acked = half.acked;
-        let in_flight = half.next.saturating_sub(acked);
-        let (span, arrival) = half.take(segment, order);
+        let acked = half.sequence.acked;
+        let in_flight = half.sequence.next.saturating_sub(acked);
+        let (span, arrival) = half.observe_data(segment, order);
         let after_cut = self.after_cut(segment, arrival, trip, in_flight == 0, skipped);
         let half = self.half(segment.direction);
         let was_too_big = arrival == Arrival::Repeat && half.was_too_big(span);
@@ -76,7 +72,7 @@ impl Connection {
             Arrival::Copy | Arrival::KeepAlive => false,
         };
         let after_cut = match arrival {
-            Arrival::InOrder | Arrival::PastHole => flight.take(segment.at, bytes, trip, idle),
+            Arrival::InOrder | Arrival::PastHole => flight.add_bytes(segment.at, bytes, trip, idle),
             _ => false,
         };
         if is_repair {

@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::{Closed, Connection};
 use crate::exchange::Side;
 use crate::observed::flow::{Direction, Endpoint};
+use crate::observed::packet::PacketRange;
 
 /// Minimum number of retransmissions of the same bytes: the first may be a probe, and a capture may
 /// end during the second.
@@ -24,23 +25,24 @@ pub(crate) struct DeadPeer {
     pub(crate) repeats: u32,
     /// The time from the first of these retransmissions to the last.
     pub(crate) lasted: Duration,
-    /// Numbers of the first and the last packet of these retransmissions.
-    pub(crate) packets: [u64; 2],
+    /// The first and the last packet of these retransmissions.
+    pub(crate) packets: PacketRange,
 }
 
 impl Connection {
-    /// Records the silence in which the connection ends. A side that has sent a FIN, or that has no
-    /// room, is not waited for.
+    /// Records that one side never acknowledged the other's data. A side that has sent a FIN or
+    /// closed its window does not count.
     pub(super) fn note_dead_peer(&self, closed: &mut Closed) {
         for direction in [Direction::Forward, Direction::Backward] {
             let (half, peer) = (self.half(direction), self.half(direction.reverse()));
-            if !half.has_repeats || peer.fin.is_some() || peer.has_no_window {
+            let has_ended = peer.sequence.fin.is_some() || peer.zero_window.is_now;
+            if !half.repeats.has_any() || has_ended {
                 continue;
             }
             let Some(sender) = self.side(direction) else {
                 continue;
             };
-            let Some(run) = half.repeats.longest_unanswered(half.acked) else {
+            let Some(run) = half.repeats.longest_unanswered(half.sequence.acked) else {
                 continue;
             };
             let lasted = run.last.since(run.first);

@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use super::half::Half;
 use super::{Closed, Connection, End, Parting, View, Watched};
-use crate::attribution::mark::Data;
+use crate::attribution::packet_record::Data;
 use crate::attribution::rtt::LEAST_ERROR;
 use crate::exchange::Side;
-use crate::observed::flow::{Direction, Endpoint};
+use crate::observed::flow::{Endpoint, PerDirection};
 use crate::observed::segment::{Segment, TcpFlags, hops};
 
 /// Maximum difference in hop count between packets of one host: paths of equal length may change,
@@ -44,25 +44,24 @@ impl Connection {
     }
 
     /// Returns true if a reset in the server's name was not sent by the server: its hop count
-    /// differs, or it came sooner than an answer to anything that the client sent since it last
-    /// heard from the server.
+    /// differs, or it came sooner than any answer of the server could.
     fn is_reset_on_way(&self, reset: &Segment) -> bool {
         if self.client != Some(reset.direction.reverse()) {
             return false;
         }
         let data = Some(self.server_ttl).filter(|&ttl| ttl > 0);
-        let known = || self.setup.answer_ttl.into_iter().chain(data);
+        let known = || self.setup.answer.ttl.into_iter().chain(data);
         let is_far = |ttl: u8| hops(ttl).abs_diff(hops(reset.ip.ttl)) > MOST_APART;
         let is_elsewhere = reset.ip.ttl > 0 && known().any(|_| true) && known().all(is_far);
         is_elsewhere || self.is_too_soon(reset)
     }
 
-    /// Returns true if a reset that answers a segment, as resets without ACK do (RFC 9293
-    /// §3.10.7.4), comes sooner after the first segment that it can answer than the round trip
-    /// allows.
+    /// Returns true if a reset came sooner than the round trip allows after the first segment that
+    /// it can answer. Only resets without ACK answer a segment (RFC 9293 §3.10.7.4).
     fn is_too_soon(&self, reset: &Segment) -> bool {
         let own = self.half(reset.direction);
-        let answers = !reset.flags.contains(TcpFlags::ACK) && own.base() == Some(reset.seq);
+        let answers =
+            !reset.flags.contains(TcpFlags::ACK) && own.sequence.base() == Some(reset.seq);
         let propagation = self.half(reset.direction.reverse()).to_peer.floor();
         let (Some(made), Some(propagation)) = (self.setup.end, propagation) else {
             return false;
@@ -75,21 +74,24 @@ impl Connection {
         let half = self.half_mut(segment.direction);
         let end = match data {
             Some(data) => data.span.end,
-            None => half.offset(segment.seq),
+            None => half.sequence.offset(segment.seq),
         };
         half.finish(end, segment.at);
         self.pairing.fin(by, segment.at, end);
-        if self.forward.fin.is_some() && self.backward.fin.is_some() {
+        if self.halves().iter().all(|half| half.sequence.fin.is_some()) {
             self.end = Some(End::Finished);
             self.pairing.end_once_acked((Some(by), segment.at, false));
         }
     }
 
-    /// Ends the directions that both sides have closed, once all their data is acknowledged: lost
-    /// data is retransmitted until then.
+    /// Finishes the exchanges when both sides have closed and all data is acknowledged. Until then,
+    /// lost data may be retransmitted.
     fn settle_fins(&mut self) {
-        let is_acked = |half: &Half| half.fin.is_some_and(|fin| half.acked >= fin);
-        if self.pairing.awaits_last_acks() && is_acked(&self.forward) && is_acked(&self.backward) {
+        let is_acked = |half: &&Half| {
+            let sequence = &half.sequence;
+            sequence.fin.is_some_and(|fin| sequence.acked >= fin)
+        };
+        if self.pairing.awaits_last_acks() && self.halves().iter().all(is_acked) {
             self.pairing.finish(None);
         }
     }
@@ -119,27 +121,23 @@ impl Connection {
     /// Returns the round trip, as the sum of both FINs' reply times, and its server, if no SYN was
     /// seen.
     fn fin_trip(&self) -> Option<(Endpoint, Duration)> {
-        let halves = [&self.forward, &self.backward];
+        let halves = self.halves();
         let [forward, backward] = halves.map(|half| half.to_peer.fin_trip());
         let trip = forward? + backward?;
-        let is_told = self.client.is_some() && halves.iter().all(|half| !half.has_start);
+        let is_told = self.client.is_some() && halves.iter().all(|half| !half.sequence.has_start());
         is_told.then(|| (self.endpoints().1, trip))
     }
 
     pub(super) fn watched(&mut self, parting: Parting) -> Option<Watched> {
         let facts = self.facts.take()?;
-        let by_direction = [&self.forward, &self.backward];
         Some(Watched {
             facts,
             point: self.point,
             client: self.client,
-            ends: [
-                self.flow.source(Direction::Forward),
-                self.flow.source(Direction::Backward),
-            ],
+            ends: PerDirection::of(|direction| self.flow.source(direction)),
             vantage: self.vantage(),
-            trips: by_direction.map(|half| half.to_peer),
-            unseen: by_direction.map(|half| half.unseen_bytes),
+            trips: PerDirection::of(|direction| self.half(direction).to_peer),
+            unseen: PerDirection::of(|direction| self.half(direction).sequence.unseen_bytes),
             last_seen: self.last_seen,
             parting,
         })
@@ -157,15 +155,14 @@ impl Connection {
         self.pairing.forget(&mut closed.scratch);
         if self.end.is_some() && !self.is_retired && self.pairing.is_idle() {
             self.is_retired = true;
-            self.forward.retire();
-            self.backward.retire();
+            self.halves.forward.retire();
+            self.halves.backward.retire();
             self.pairing.retire();
         }
     }
 
     fn hand_out(&mut self, closed: &mut Closed) {
-        let halves = [&self.forward, &self.backward];
-        let view = View::of(&self.flow, self.point, self.client, halves);
+        let view = View::of(&self.flow, self.point, self.client, &self.halves);
         let before = closed.exchanges.len();
         self.pairing.collect(&view, &mut self.setup, closed);
         if let (Some(facts), Some(client)) = (&mut self.facts, self.client) {

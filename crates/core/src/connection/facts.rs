@@ -14,12 +14,13 @@ use core::time::Duration;
 
 use end::End;
 
-use crate::attribution::mark::Data;
+use super::Vantage;
+use crate::attribution::packet_record::Data;
 use crate::attribution::rtt::RoundTrip;
-use crate::exchange::wait::{Owner, WaitKind};
+use crate::exchange::wait::{Owner, Wait, WaitKind};
 use crate::exchange::{Exchange, Side};
 use crate::observed::event::PointId;
-use crate::observed::flow::{Direction, Endpoint};
+use crate::observed::flow::{Direction, Endpoint, PerDirection};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
@@ -47,8 +48,8 @@ pub(crate) struct Step<'a> {
     pub(crate) floor: Option<Duration>,
     /// Minimum round trip between the ends.
     pub(crate) trip: Option<Duration>,
-    /// Number of its sender's bytes that passed the observation point before and come after the
-    /// segment's own in the stream.
+    /// Number of the sender's bytes after this segment in the stream that passed the observation
+    /// point before it.
     pub(crate) behind: u64,
     /// True if the segment carries the byte before its sender's next one (RFC 9293 §3.8.4): it
     /// probes whether the peer is alive, or has room.
@@ -68,11 +69,39 @@ pub(crate) struct Facts {
     /// The steps of the handshake.
     pub(crate) opening: Opening,
     pub(crate) exchanges: u32,
-    /// Time that the exchanges lost, by owner: client, server, path, unknown.
-    pub(crate) lost_ns: [u64; 4],
+    /// Time that the exchanges lost.
+    pub(crate) lost: LostTime,
     pub(crate) fin_by: Option<Direction>,
     pub(crate) reset_by: Option<Direction>,
-    ends: [End; 2],
+    ends: PerDirection<End>,
+}
+
+/// Time that exchanges lost, in nanoseconds, by its owner.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LostTime {
+    pub(crate) client_ns: u64,
+    pub(crate) server_ns: u64,
+    pub(crate) path_ns: u64,
+    pub(crate) unknown_ns: u64,
+}
+
+impl LostTime {
+    fn add(&mut self, wait: &Wait) {
+        let sum = match wait.owner {
+            Owner::Client => &mut self.client_ns,
+            Owner::Server => &mut self.server_ns,
+            Owner::Path => &mut self.path_ns,
+            Owner::Resolver | Owner::Proxy | Owner::Unknown => &mut self.unknown_ns,
+        };
+        *sum = sum.saturating_add(wait.nanos());
+    }
+
+    /// Returns the total, in nanoseconds.
+    pub(crate) fn total(&self) -> u64 {
+        let ends = self.client_ns.saturating_add(self.server_ns);
+        ends.saturating_add(self.path_ns)
+            .saturating_add(self.unknown_ns)
+    }
 }
 
 /// Times of a handshake's steps: first and latest SYN, first SYN/ACK, end.
@@ -107,13 +136,13 @@ pub(crate) struct Watched {
     /// The direction in which the client sends, as far as known.
     pub(crate) client: Option<Direction>,
     /// The sending endpoint of each direction.
-    pub(crate) ends: [Endpoint; 2],
-    /// The vantage point: 0 at the client, 1 at the server, 2 between, 3 unknown.
-    pub(crate) vantage: usize,
+    pub(crate) ends: PerDirection<Endpoint>,
+    /// The position of the observation point.
+    pub(crate) vantage: Vantage,
     /// Round trips by direction: from the observation point to the direction's destination.
-    pub(crate) trips: [RoundTrip; 2],
+    pub(crate) trips: PerDirection<RoundTrip>,
     /// Bytes by direction that were acknowledged but never seen.
-    pub(crate) unseen: [u64; 2],
+    pub(crate) unseen: PerDirection<u64>,
     pub(crate) last_seen: Timestamp,
     pub(crate) parting: Parting,
 }
@@ -121,30 +150,22 @@ pub(crate) struct Watched {
 impl Watched {
     /// Returns both ends' facts.
     pub(crate) fn both(&self) -> [&End; 2] {
-        [Direction::Forward, Direction::Backward].map(|direction| self.facts.end(direction))
+        self.facts.ends.each()
     }
 
     /// Returns the end that sends in `direction`.
     pub(crate) fn end(&self, direction: Direction) -> Endpoint {
-        of(self.ends, direction)
+        *self.ends.get(direction)
     }
 
     /// Returns the round trips from the observation point to the destination of `direction`.
     pub(crate) fn trip(&self, direction: Direction) -> RoundTrip {
-        of(self.trips, direction)
+        *self.trips.get(direction)
     }
 
     /// Returns the number of bytes in `direction` that were acknowledged but never seen.
     pub(crate) fn unseen(&self, direction: Direction) -> u64 {
-        of(self.unseen, direction)
-    }
-}
-
-/// Returns the item for a direction.
-pub(crate) fn of<T>([forward, backward]: [T; 2], direction: Direction) -> T {
-    match direction {
-        Direction::Forward => forward,
-        Direction::Backward => backward,
+        *self.unseen.get(direction)
     }
 }
 
@@ -157,10 +178,10 @@ impl Facts {
             last_packet: first.number,
             opening: Opening::default(),
             exchanges: 0,
-            lost_ns: [0; 4],
+            lost: LostTime::default(),
             fin_by: None,
             reset_by: None,
-            ends: [End::default(), End::default()],
+            ends: PerDirection::default(),
         }
     }
 
@@ -171,19 +192,11 @@ impl Facts {
 
     /// Returns the facts of the end that sends in `direction`.
     pub(crate) fn end(&self, direction: Direction) -> &End {
-        let [forward, backward] = &self.ends;
-        match direction {
-            Direction::Forward => forward,
-            Direction::Backward => backward,
-        }
+        self.ends.get(direction)
     }
 
     fn end_mut(&mut self, direction: Direction) -> &mut End {
-        let [forward, backward] = &mut self.ends;
-        match direction {
-            Direction::Forward => forward,
-            Direction::Backward => backward,
-        }
+        self.ends.get_mut(direction)
     }
 
     /// Counts a segment of any kind.
@@ -202,7 +215,7 @@ impl Facts {
     /// Takes in a SYN or SYN/ACK.
     pub(crate) fn open(&mut self, segment: &Segment) {
         self.end_mut(segment.direction).open(segment);
-        self.opening.take(segment);
+        self.opening.observe_segment(segment);
     }
 
     /// Takes in a reset.
@@ -212,7 +225,7 @@ impl Facts {
 
     /// Takes in any other segment.
     #[inline]
-    pub(crate) fn take(&mut self, step: &Step<'_>) {
+    pub(crate) fn observe_step(&mut self, step: &Step<'_>) {
         let segment = step.segment;
         let direction = segment.direction;
         if let Some(reply) = step.reply {
@@ -238,18 +251,9 @@ impl Facts {
     pub(crate) fn exchange(&mut self, exchange: &Exchange, client: Direction) {
         self.exchanges = self.exchanges.saturating_add(1);
         for wait in exchange.waits.iter().filter(|wait| is_lost(wait.kind)) {
-            let slot = match wait.owner {
-                Owner::Client => 0,
-                Owner::Server => 1,
-                Owner::Path => 2,
-                Owner::Resolver | Owner::Proxy | Owner::Unknown => 3,
-            };
-            if let Some(sum) = self.lost_ns.get_mut(slot) {
-                let took = u64::try_from(wait.duration().as_nanos()).unwrap_or(u64::MAX);
-                *sum = sum.saturating_add(took);
-            }
+            self.lost.add(wait);
         }
-        for recovery in &exchange.recoveries {
+        for recovery in &exchange.loss.recoveries {
             let direction = match recovery.sender {
                 Side::Client => client,
                 Side::Server => client.reverse(),
@@ -261,13 +265,6 @@ impl Facts {
     /// Records that a segment in `direction` was retransmitted although an earlier copy arrived.
     pub(crate) fn was_spurious(&mut self, direction: Direction) {
         self.end_mut(direction).was_spurious();
-    }
-
-    /// Returns the total time that the exchanges lost.
-    pub(crate) fn lost(&self) -> u64 {
-        self.lost_ns
-            .iter()
-            .fold(0, |sum: u64, &ns| sum.saturating_add(ns))
     }
 }
 
@@ -284,7 +281,7 @@ fn is_lost(kind: WaitKind) -> bool {
 }
 
 impl Opening {
-    fn take(&mut self, segment: &Segment) {
+    fn observe_segment(&mut self, segment: &Segment) {
         if segment.flags.contains(TcpFlags::ACK) {
             self.answer.get_or_insert(segment.at);
             self.answers = self.answers.saturating_add(1);

@@ -26,7 +26,13 @@ impl Flight {
     /// Takes in bytes that pass at `at`; `trip` is the whole round trip, and `idle` is true if
     /// everything sent before had been acknowledged. Returns true if these bytes are the first
     /// after a wait that only the reduced window explains.
-    pub(crate) fn take(&mut self, at: Timestamp, bytes: u64, trip: Duration, idle: bool) -> bool {
+    pub(crate) fn add_bytes(
+        &mut self,
+        at: Timestamp,
+        bytes: u64,
+        trip: Duration,
+        idle: bool,
+    ) -> bool {
         let gap = self
             .last
             .replace(at)
@@ -54,8 +60,8 @@ impl Flight {
         self.last.is_some_and(|last| at.since(last) < trip * 7 / 8)
     }
 
-    /// Records that bytes had to be retransmitted, or that what passes at `at` shows that they must
-    /// be.
+    /// Records a loss: the segment that passes at `at` is a retransmission, or shows that one is
+    /// needed.
     pub(crate) fn cut(&mut self, at: Timestamp) {
         self.last = Some(at);
         self.is_cut = true;
@@ -78,7 +84,7 @@ mod tests {
         let trip = Duration::from_millis(20);
         let mut flight = Flight::default();
         let take = |flight: &mut Flight, ms: i64, bytes, idle| {
-            flight.take(Timestamp::from_nanos(ms * 1_000_000), bytes, trip, idle)
+            flight.add_bytes(Timestamp::from_nanos(ms * 1_000_000), bytes, trip, idle)
         };
         assert!(!take(&mut flight, 0, 10_000, true));
         assert!(!take(&mut flight, 20, 1_000, false), "no loss yet");

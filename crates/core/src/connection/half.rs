@@ -5,48 +5,27 @@ use core::time::Duration;
 use crate::attribution::packet::Order;
 use crate::attribution::packet::{Arrival, Pipe, Span};
 use crate::attribution::rtt::RoundTrip;
-use crate::connection::facts::end::Marks;
+use crate::connection::facts::end::EcnMarks;
 use crate::connection::flight::Flight;
 use crate::connection::order::Numbering;
 use crate::connection::repeats::Repeats;
+use crate::connection::sequence::SequenceSpace;
 use crate::connection::timing::{Timed, Timing};
 use crate::connection::transit::{Reply, Transit};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::tcp::TCPOLEN_TSTAMP_ALIGNED;
 use crate::observed::time::Timestamp;
 
-/// Maximum number of holes remembered at a time; a capture with more has lost track of the stream.
-const MAX_HOLES: usize = 32;
-/// Maximum number of bytes revealed by one sequence number; a larger step is not a loss but a wrong
-/// sequence number.
-const MOST_REVEALED: u64 = 1 << 20;
 /// MSS assumed until the SYN or a larger segment shows it (Ethernet with timestamps).
 const DEFAULT_MSS: u32 = 1448;
 
 /// State of one direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Half {
-    /// Returns the sequence number of stream offset 0.
-    base: Option<u32>,
-    /// True if offset 0 is the stream's true beginning.
-    pub(crate) has_start: bool,
-    /// End of the furthest byte seen.
-    pub(crate) next: u64,
-    /// Furthest byte that the peer acknowledged.
-    pub(crate) acked: u64,
-    /// Stretches below `next` that were not seen.
-    holes: Vec<Span>,
-    /// Number of bytes that the peer acknowledged although they were never seen here.
-    pub(crate) unseen_bytes: u64,
-    /// MSS that this side offered.
-    pub(crate) offered_mss: Option<u16>,
-    /// Window scale that this side offered; `None`: not seen, or no scaling.
-    pub(crate) window_scale: Option<u8>,
-    /// Window scale in effect, if it is known from another source than the handshake.
-    pub(crate) told_shift: Option<u8>,
-    /// Largest payload seen.
-    largest: u32,
-    has_timestamps: bool,
+    /// The sequence numbers that were seen and acknowledged.
+    pub(crate) sequence: SequenceSpace,
+    /// The options that this side offered, and the largest segment that it sent.
+    pub(crate) offer: Offer,
     timing: Timing,
     /// Round trip from a segment of this side passing the observation point to the peer's reply
     /// passing back.
@@ -55,21 +34,15 @@ pub(crate) struct Half {
     pub(crate) reply: Option<Duration>,
     /// Segments with payload.
     pub(crate) data_segments: u64,
-    /// Offset of the FIN.
-    pub(crate) fin: Option<u64>,
-    numbering: Numbering,
-    /// Data that was retransmitted recently.
-    pub(crate) repeats: Repeats,
-    /// True if any of this side's data was retransmitted.
-    pub(crate) has_repeats: bool,
     /// Data segments that were retransmitted, or filled a gap out of order.
     pub(crate) repaired: u64,
-    /// True if this side ever advertised a zero window.
-    pub(crate) had_no_window: bool,
+    numbering: Numbering,
+    /// Data that was retransmitted.
+    pub(crate) repeats: Repeats,
+    /// The zero windows that this side advertised.
+    pub(crate) zero_window: ZeroWindow,
     /// Congestion marks (ECN) on this side's packets.
-    pub(crate) marks: Marks,
-    /// True if this side currently advertises a zero window.
-    pub(crate) has_no_window: bool,
+    pub(crate) ecn_marks: EcnMarks,
     /// Bytes that this side has in flight at a time.
     pub(crate) flight: Flight,
     /// Bytes of packets that a router reported as too big: it dropped the packets, and the bytes
@@ -79,30 +52,37 @@ pub(crate) struct Half {
     pub(crate) transit: Transit,
 }
 
+/// The options that one side offered, and the largest segment that it sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Offer {
+    /// The MSS that this side offered.
+    pub(crate) mss: Option<u16>,
+    /// The window scale that this side offered; `None` if the SYN was not seen or offered none.
+    pub(crate) window_scale: Option<u8>,
+    /// The window scale in effect, if the kernel of one end reported it.
+    pub(crate) kernel_shift: Option<u8>,
+    /// True if this side's segments carry timestamps.
+    has_timestamps: bool,
+    /// The largest payload seen.
+    largest: u32,
+}
+
+/// The zero windows that one side advertised.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ZeroWindow {
+    /// True if the latest segment advertised a zero window.
+    pub(crate) is_now: bool,
+    /// True if any segment advertised a zero window.
+    pub(crate) was_ever: bool,
+}
+
 impl Half {
-    /// Returns the stream offset of a sequence number: the one nearest to what was seen.
-    #[inline]
-    pub(crate) fn offset(&mut self, seq: u32) -> u64 {
-        let base = *self.base.get_or_insert(seq);
-        let near = base.wrapping_add(self.next as u32);
-        let delta = i64::from(seq.wrapping_sub(near) as i32);
-        // No capture has the 2^63 bytes at which this would overflow.
-        (self.next as i64 + delta).max(0) as u64
-    }
-
-    /// Returns true if an acknowledgement does not acknowledge the SYN, which is the only thing
-    /// that this side has sent, but something else.
-    pub(crate) fn is_alien_ack(&self, ack: u32) -> bool {
-        self.next == 0 && self.base.is_some_and(|base| base != ack)
-    }
-
     /// Records what a SYN of this side offers.
     pub(crate) fn open(&mut self, syn: &Segment) {
-        self.base = Some(syn.seq.wrapping_add(1));
-        self.has_start = true;
-        self.offered_mss = syn.options.mss;
-        self.window_scale = syn.options.window_scale;
-        self.has_timestamps = syn.options.timestamps.is_some();
+        self.sequence.open(syn.seq);
+        self.offer.mss = syn.options.mss;
+        self.offer.window_scale = syn.options.window_scale;
+        self.offer.has_timestamps = syn.options.timestamps.is_some();
         self.numbering.meet(syn);
     }
 
@@ -110,9 +90,9 @@ impl Half {
     /// it.
     #[inline]
     pub(crate) fn learn_terms(&mut self, segment: &Segment) {
-        if self.told_shift.is_none() && segment.options.window_scale.is_some() {
-            self.told_shift = segment.options.window_scale;
-            self.offered_mss = self.offered_mss.or(segment.options.mss);
+        if self.offer.kernel_shift.is_none() && segment.options.window_scale.is_some() {
+            self.offer.kernel_shift = segment.options.window_scale;
+            self.offer.mss = self.offer.mss.or(segment.options.mss);
         }
     }
 
@@ -120,14 +100,14 @@ impl Half {
     /// there on are in packets just as big, or are retransmitted with it (`tcp_simple_retransmit()`
     /// in `net/ipv4/tcp_input.c`).
     pub(crate) fn told_too_big(&mut self, seq: u32) {
-        if self.base.is_none() {
+        if self.sequence.base().is_none() {
             return;
         }
-        let start = self.offset(seq);
-        if start >= self.next || start < self.acked {
+        let start = self.sequence.offset(seq);
+        if start >= self.sequence.next || start < self.sequence.acked {
             return;
         }
-        let end = self.next;
+        let end = self.sequence.next;
         let told = match self.too_big.as_deref() {
             Some(told) if told.end > start => Span {
                 start: told.start.min(start),
@@ -145,61 +125,33 @@ impl Half {
             .is_some_and(|told| span.start < told.end && span.end > told.start)
     }
 
-    /// Returns the sequence number of stream offset 0.
-    pub(crate) fn base(&self) -> Option<u32> {
-        self.base
-    }
-
-    /// Returns true if an acknowledgement covers bytes of this side that were not seen.
-    #[inline]
-    pub(crate) fn is_beyond(&self, ack: u32) -> bool {
-        let end = self.next + u64::from(self.fin.is_some());
-        let seen = self.holes.first().map_or(end, |hole| hole.start);
-        let seen = self.base.map(|base| base.wrapping_add(seen as u32));
-        seen.is_some_and(|seen| ack.wrapping_sub(seen) as i32 > 0)
-    }
-
     /// Returns true if the peer's segment echoes a timestamp of this side that is newer than the
     /// last one seen.
     #[inline]
     pub(crate) fn is_echoed_early(&self, segment: &Segment) -> bool {
         let echoed = segment.options.timestamps.map(|(_, echo)| echo);
-        let last = self.transit.last_stamp();
+        let last = self.transit.last_timestamp();
         echoed
             .zip(last)
             .is_some_and(|(echo, last)| echo.wrapping_sub(last) as i32 > 0)
     }
 
-    /// Returns true if `seq` is the number of the last byte seen, as in keep-alive probes.
-    pub(crate) fn is_before_next(&self, seq: u32) -> bool {
-        let last = self
-            .base
-            .map(|base| base.wrapping_add(self.next as u32).wrapping_sub(1));
-        self.next > 0 && last == Some(seq)
-    }
-
-    /// Returns true if this SYN opens a different connection from the one seen so far.
-    pub(crate) fn is_other_syn(&self, syn: &Segment) -> bool {
-        self.base
-            .is_some_and(|base| base != syn.seq.wrapping_add(1))
-    }
-
     /// Returns the payload of a full segment from this side, given what its peer offered.
     #[inline]
     pub(crate) fn mss(&self, peer: &Self) -> u32 {
-        let offered = match (self.offered_mss, peer.offered_mss) {
+        let offered = match (self.offer.mss, peer.offer.mss) {
             (Some(own), Some(peer)) => Some(u32::from(own.min(peer))),
             (one, other) => one.or(other).map(u32::from),
         };
-        let options = if self.has_timestamps {
+        let options = if self.offer.has_timestamps {
             TCPOLEN_TSTAMP_ALIGNED
         } else {
             0
         };
         match offered {
             Some(mss) => mss.saturating_sub(options).max(1),
-            None if self.largest >= DEFAULT_MSS => DEFAULT_MSS,
-            None => DEFAULT_MSS.max(self.largest),
+            None if self.offer.largest >= DEFAULT_MSS => DEFAULT_MSS,
+            None => DEFAULT_MSS.max(self.offer.largest),
         }
     }
 
@@ -207,13 +159,13 @@ impl Half {
     /// scale was not seen (RFC 7323 §2.2: scaling applies only if both SYNs offer it).
     #[inline]
     pub(crate) fn window(&self, peer: &Self, segment: &Segment) -> Option<u64> {
-        if let Some(shift) = self.told_shift {
+        if let Some(shift) = self.offer.kernel_shift {
             return Some(u64::from(segment.window) << shift.min(14));
         }
-        if !self.has_start || !peer.has_start {
+        if !self.sequence.has_start() || !peer.sequence.has_start() {
             return None;
         }
-        let shift = match (self.window_scale, peer.window_scale) {
+        let shift = match (self.offer.window_scale, peer.offer.window_scale) {
             (Some(shift), Some(_)) => shift.min(14),
             _ => 0,
         };
@@ -224,10 +176,10 @@ impl Half {
     pub(crate) fn pipe(&self, peer: &Self) -> Pipe {
         Pipe {
             mss: self.mss(peer),
-            has_start: self.has_start,
+            has_start: self.sequence.has_start(),
             has_clock: self.transit.has_clock(),
             is_numbered: self.numbering.tells_losses(),
-            has_repeats: self.has_repeats,
+            has_repeats: self.repeats.has_any(),
             has_losses: self.repaired > 0,
         }
     }
@@ -241,21 +193,21 @@ impl Half {
     /// Returns the number of segments of this side that were lost before the observation point just
     /// before this one, and whether it was sent after all that arrived before it.
     pub(crate) fn place_in_order(&mut self, segment: &Segment, mss: u32) -> (u16, Order) {
-        let is_past_hole = self.offset(segment.seq) > self.next;
+        let is_past_hole = self.sequence.offset(segment.seq) > self.sequence.next;
         self.numbering.place(segment, mss, is_past_hole)
     }
 
     /// Takes in a data segment; returns the span of its payload and its relation to earlier bytes.
-    pub(crate) fn take(&mut self, segment: &Segment, order: Order) -> (Span, Arrival) {
-        let start = self.offset(segment.seq);
+    pub(crate) fn observe_data(&mut self, segment: &Segment, order: Order) -> (Span, Arrival) {
+        let start = self.sequence.offset(segment.seq);
         let span = Span {
             start,
             end: start + u64::from(segment.payload_len),
         };
         self.data_segments += 1;
-        self.largest = self.largest.max(segment.payload_len);
-        self.has_timestamps |= segment.options.timestamps.is_some();
-        let arrival = match self.place(span) {
+        self.offer.largest = self.offer.largest.max(segment.payload_len);
+        self.offer.has_timestamps |= segment.options.timestamps.is_some();
+        let arrival = match self.sequence.place(span) {
             Arrival::Repeat if order == Order::Older => Arrival::Copy,
             arrival => arrival,
         };
@@ -265,7 +217,6 @@ impl Half {
         match arrival {
             Arrival::Repeat => {
                 let tsval = segment.options.timestamps.map(|(tsval, _)| tsval);
-                self.has_repeats = true;
                 self.repeats.watch(segment.number, span, segment.at, tsval);
                 self.timing.spoil(span);
             }
@@ -279,32 +230,17 @@ impl Half {
         (span, arrival)
     }
 
-    /// Takes in the sequence number of a bare ACK, which is its sender's next one (RFC 9293 §3.4):
-    /// all bytes before it were sent, whether seen here or not.
-    pub(crate) fn reveal(&mut self, seq: u32) {
-        let is_known = self.has_start || self.next > 0;
-        let offset = self.offset(seq);
-        let end = self.fin.map_or(offset, |fin| offset.min(fin));
-        if is_known && end > self.next && end - self.next <= MOST_REVEALED {
-            self.remember_hole(Span {
-                start: self.next,
-                end,
-            });
-            self.next = end;
-        }
-    }
-
     /// Records a FIN after the payload that ends at `end`.
     pub(crate) fn finish(&mut self, end: u64, at: Timestamp) {
         let span = Span {
             start: end,
             end: end + 1,
         };
-        if self.fin.is_some() {
+        if self.sequence.fin.is_some() {
             self.timing.spoil(span);
             return;
         }
-        self.fin = Some(end);
+        self.sequence.fin = Some(end);
         self.timing.push(Timed {
             end: span.end,
             at,
@@ -312,114 +248,16 @@ impl Half {
         });
     }
 
-    fn place(&mut self, span: Span) -> Arrival {
-        if span.end > self.next {
-            let arrival = if span.start > self.next && (self.has_start || self.next > 0) {
-                self.remember_hole(Span {
-                    start: self.next,
-                    end: span.start,
-                });
-                Arrival::PastHole
-            } else {
-                Arrival::InOrder
-            };
-            self.next = span.end;
-            return arrival;
-        }
-        if self.fill(span) {
-            return Arrival::Fill;
-        }
-        if span.end - span.start <= 1 && span.end == self.next {
-            return Arrival::KeepAlive;
-        }
-        Arrival::Repeat
-    }
-
-    fn remember_hole(&mut self, hole: Span) {
-        if self.holes.len() == MAX_HOLES {
-            self.holes.remove(0);
-        }
-        self.holes.push(hole);
-    }
-
-    /// Removes `span` from the holes; returns true if it touched one.
-    fn fill(&mut self, span: Span) -> bool {
-        if self.holes.is_empty() {
-            return false;
-        }
-        let mut touched = false;
-        let mut left = Vec::with_capacity(self.holes.len());
-        for hole in self.holes.drain(..) {
-            if span.end <= hole.start || span.start >= hole.end {
-                left.push(hole);
-                continue;
-            }
-            touched = true;
-            if hole.start < span.start {
-                left.push(Span {
-                    start: hole.start,
-                    end: span.start,
-                });
-            }
-            if span.end < hole.end {
-                left.push(Span {
-                    start: span.end,
-                    end: hole.end,
-                });
-            }
-        }
-        self.holes = left;
-        touched
-    }
-
     /// Takes in the peer's acknowledgement; returns the acknowledged stretch that was never seen
     /// here because the capture missed it.
     pub(crate) fn acknowledge(&mut self, ack: u32, at: Timestamp, is_bare: bool) -> Option<Span> {
-        let offset = self.offset(ack);
-        if offset <= self.acked {
+        let offset = self.sequence.offset(ack);
+        if offset <= self.sequence.acked {
             return None;
         }
-        self.acked = offset;
+        self.sequence.acked = offset;
         self.measure(offset, at, is_bare);
-        let payload_end = self.fin.map_or(offset, |fin| offset.min(fin));
-        let unseen_tail = (payload_end > self.next).then_some(Span {
-            start: self.next,
-            end: payload_end,
-        });
-        let torn = self.drop_acknowledged_holes(offset);
-        if let Some(tail) = unseen_tail {
-            self.next = tail.end;
-        }
-        let unseen = match (torn, unseen_tail) {
-            (Some(hole), Some(tail)) => Some(Span {
-                start: hole.start,
-                end: tail.end,
-            }),
-            (one, other) => one.or(other),
-        };
-        if let Some(span) = unseen {
-            self.unseen_bytes += span.end - span.start;
-        }
-        unseen
-    }
-
-    /// Drops the holes that the peer has acknowledged: they will never be filled.
-    #[inline]
-    fn drop_acknowledged_holes(&mut self, offset: u64) -> Option<Span> {
-        if self.holes.is_empty() {
-            return None;
-        }
-        let mut torn: Option<Span> = None;
-        self.holes.retain(|hole| {
-            let is_acked = hole.end <= offset;
-            if is_acked {
-                let start = torn.map_or(hole.start, |t| t.start.min(hole.start));
-                let end = torn.map_or(hole.end, |t| t.end.max(hole.end));
-                torn = Some(Span { start, end });
-            }
-            !is_acked
-        });
-        torn
+        self.sequence.acknowledge(offset)
     }
 
     fn measure(&mut self, offset: u64, at: Timestamp, is_bare: bool) {
@@ -427,7 +265,7 @@ impl Half {
         let last = self.timing.take_until(offset);
         if let Some(timed) = last.filter(|timed| timed.end == offset && !timed.is_repeated) {
             let took = at.since(timed.at);
-            if self.fin.is_some_and(|fin| offset > fin) {
+            if self.sequence.fin.is_some_and(|fin| offset > fin) {
                 self.to_peer.sample_fin(took);
                 return;
             }
@@ -438,11 +276,6 @@ impl Half {
             }
             self.reply = Some(took);
         }
-    }
-
-    /// Returns the number of payload bytes that were seen.
-    pub(crate) fn seen_bytes(&self) -> u64 {
-        self.next.saturating_sub(self.unseen_bytes)
     }
 
     /// Returns the reply time of the latest acknowledgement of this side's data, with the minimum.
@@ -465,7 +298,7 @@ impl Half {
 
     /// Frees what only an open connection needs.
     pub(crate) fn retire(&mut self) {
-        self.holes = Vec::new();
+        self.sequence.retire();
         self.repeats.retire();
         self.timing.keep_last();
     }

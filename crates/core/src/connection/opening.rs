@@ -2,13 +2,14 @@
 
 use super::pairing::Pairing;
 use super::{Closed, Connection};
+use crate::exchange::Side;
 use crate::observed::flow::Direction;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::protocol::http;
 
 impl Connection {
-    /// Determines which end is the client: the SYN's sender, else the one that sends a request,
-    /// else the one with the higher port.
+    /// Determines which end is the client: the sender of the SYN, or else of a request, or else the
+    /// end with the higher port.
     #[inline]
     pub(super) fn learn_client(&mut self, segment: &Segment, payload: &[u8]) {
         if segment.flags.contains(TcpFlags::SYN) {
@@ -24,9 +25,9 @@ impl Connection {
         }
     }
 
-    /// Determines the client from data. A guess by ports holds until one side begins its turn with
-    /// a line that only the other role could send: whatever was paired until then took responses
-    /// for requests, and is dropped.
+    /// Determines the client from data. A guess by ports is dropped when one side begins its turn
+    /// with a line that only the other role can send. The exchanges paired until then took
+    /// responses for requests, and are dropped too.
     fn hear_client(&mut self, segment: &Segment, payload: &[u8]) {
         let begins_turn = self.last_spoke.replace(segment.direction) != Some(segment.direction);
         let is_first = self.client.is_none();
@@ -49,10 +50,10 @@ impl Connection {
     fn guess_by_ports(&self, segment: &Segment) -> Direction {
         let source = self.flow.source(segment.direction).port;
         let destination = self.flow.destination(segment.direction).port;
-        let is_from_client = match (serves(source), serves(destination)) {
-            (true, false) => false,
-            (false, true) => true,
-            _ => source >= destination,
+        let is_from_client = if serves(source) == serves(destination) {
+            source >= destination
+        } else {
+            serves(destination)
         };
         if is_from_client {
             segment.direction
@@ -81,8 +82,8 @@ impl Connection {
         }
     }
 
-    /// Returns true if this answers a SYN with an ACK of something else, as a server does that
-    /// still remembers an earlier connection (RFC 9293 §3.10.7.3).
+    /// Returns true if the segment answers a SYN with an ACK of other bytes. A server sends such an
+    /// ACK if it still has an earlier connection with these ports (RFC 9293 §3.10.7.3).
     pub(super) fn is_challenge(&mut self, segment: &Segment) -> bool {
         let is_bare =
             segment.payload_len == 0 && segment.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0;
@@ -91,6 +92,7 @@ impl Connection {
             && is_server
             && self
                 .half(segment.direction.reverse())
+                .sequence
                 .is_alien_ack(segment.ack)
     }
 
@@ -118,8 +120,12 @@ impl Connection {
         payload: &[u8],
         closed: &mut Closed,
     ) {
-        let is_client = self.client == Some(segment.direction);
-        if self.setup.is_followed() && self.setup.follow(segment, payload, is_client) {
+        let by = if self.client == Some(segment.direction) {
+            Side::Client
+        } else {
+            Side::Server
+        };
+        if self.setup.is_followed() && self.setup.follow(segment, payload, by) {
             let endpoints = self.endpoints();
             closed.setups.extend(self.setup.conclude(endpoints));
         }

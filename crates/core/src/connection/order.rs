@@ -12,14 +12,14 @@ use crate::attribution::packet::{Order, longest_repair};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
-/// Minimum number of steps of exactly one before a gap means anything: for hosts that answered a
-/// SYN as Linux does, and for others.
+/// Minimum number of increments of exactly one before a gap counts as a loss: for hosts that
+/// answered a SYN as Linux does, and for others.
 const REGULAR: u32 = 3;
 const REGULAR_OF_OTHERS: u32 = 5;
-/// Minimum number of steps of exactly one per gap that no loss explains: a counter shared by all
-/// connections of a host has gaps wherever another connection sends.
+/// Minimum number of increments of exactly one per gap that no loss explains: a counter shared by
+/// all connections of a host has gaps wherever another connection sends.
 const REGULAR_A_GAP: u32 = 4;
-/// Minimum time of a repair. After a gap that losses explain, the lost data comes again: the end of
+/// Minimum time of a repair. After a gap due to losses, the lost data is retransmitted: the end of
 /// a flight by a probe, two round trips later; a whole flight by a timer.
 const LEAST_REPAIR: Duration = Duration::from_millis(2);
 /// Initial TTL of Linux (`ip_default_ttl`); other systems start higher.
@@ -38,11 +38,11 @@ pub(crate) struct Numbering {
     count: Count,
     /// True if any segment may be numbered the way Linux does it.
     is_numbered: bool,
-    /// Number of steps of exactly one, or back into a gap.
+    /// Number of increments of exactly one, and of numbers that filled a gap.
     regular: u32,
-    /// Number of gaps after which no byte was missing and that were long enough for a repair.
+    /// Number of gaps without a missing byte that were long enough for a repair.
     repairs: u16,
-    /// Number of gaps after which no byte was missing and that were too short for a repair.
+    /// Number of gaps without a missing byte that were too short for a repair.
     riddles: u16,
     /// True if the sender answered a SYN with identification 0, as Linux does.
     is_linux: bool,
@@ -52,8 +52,8 @@ pub(crate) struct Numbering {
     last: Timestamp,
     /// The newest timestamp (TSval), and the newest echo of the peer's timestamp that came with it
     /// (TSecr).
-    newest_stamp: (u32, u32),
-    has_stamp: bool,
+    newest_timestamp: (u32, u32),
+    has_timestamp: bool,
 }
 
 impl Numbering {
@@ -79,21 +79,23 @@ impl Numbering {
         mss: u32,
         is_past_hole: bool,
     ) -> (u16, Order) {
-        let by_stamp = self.by_stamp(segment);
-        // A zero in both means none (RFC 6864 §4.1).
+        let by_timestamp = self.by_timestamp(segment);
+        // Two zeros in a row mean that the sender does not number its packets (RFC 6864 §4.1).
         let is_counted = |&id: &u16| id != 0 || self.count.expected == Some(0);
         let Some(id) = segment.ip.id.filter(is_counted) else {
-            return (0, by_stamp);
+            return (0, by_timestamp);
         };
         if segment.payload_len <= mss && self.count.goes_on_with(id) {
-            return self.next(segment, by_stamp);
+            return self.next(segment, by_timestamp);
         }
         let parts = if segment.payload_len > mss {
             u16::try_from(segment.payload_len.div_ceil(mss)).unwrap_or(1)
         } else {
             1
         };
-        let step = self.count.take(id, parts, by_stamp == Order::Newer);
+        let step = self
+            .count
+            .observe_id(id, parts, by_timestamp == Order::Newer);
         let placed = if may_be_linux(segment) {
             self.weigh(segment, step, is_past_hole)
         } else {
@@ -105,24 +107,25 @@ impl Numbering {
         }
         placed.unwrap_or(match step {
             Step::Late { is_certain: true } => (0, Order::Older),
-            _ => (0, by_stamp),
+            _ => (0, by_timestamp),
         })
     }
 
     /// Places a segment that has the next number while no earlier number is missing, as for most
     /// segments.
     #[inline]
-    fn next(&mut self, segment: &Segment, by_stamp: Order) -> (u16, Order) {
+    fn next(&mut self, segment: &Segment, by_timestamp: Order) -> (u16, Order) {
         if !may_be_linux(segment) {
-            return (0, by_stamp);
+            return (0, by_timestamp);
         }
         (self.last, self.is_numbered) = (segment.at, true);
         let is_told = self.is_own_counter();
         self.regular = self.regular.saturating_add(1);
-        (0, if is_told { Order::Newer } else { by_stamp })
+        (0, if is_told { Order::Newer } else { by_timestamp })
     }
 
-    /// Determines whether the counter is the connection's own; if so, returns what it shows.
+    /// Determines whether the counter is the connection's own; if so, returns the number of lost
+    /// segments and the segment's order.
     fn weigh(&mut self, segment: &Segment, step: Step, is_past_hole: bool) -> Option<(u16, Order)> {
         let last = core::mem::replace(&mut self.last, segment.at);
         let was_numbered = core::mem::replace(&mut self.is_numbered, true);
@@ -135,9 +138,9 @@ impl Numbering {
         };
         let is_told = self.is_own_counter();
         match step {
-            // Only a counter that counts upwards comes back to a number that it had skipped.
+            // Only an ascending counter yields a late segment with a number that was skipped.
             Step::On(0) | Step::Late { .. } => self.regular = self.regular.saturating_add(1),
-            // An older segment that came late: it teaches nothing.
+            // An older segment that came late shows nothing about the counter.
             Step::Away(skipped) if is_told && skipped > u16::MAX - MAX_SKIPPED => {
                 return Some((0, Order::Older));
             }
@@ -155,8 +158,8 @@ impl Numbering {
         }
     }
 
-    /// Returns true if segments are numbered by a counter of the connection's own: gaps are losses,
-    /// and without a gap nothing was lost.
+    /// Returns true if the connection has a counter of its own: a gap then means a loss, and
+    /// without a gap nothing was lost.
     pub(crate) fn tells_losses(&self) -> bool {
         self.is_numbered && self.is_own_counter()
     }
@@ -179,14 +182,14 @@ impl Numbering {
     /// Returns the order by timestamps. A timestamp equal to the newest one decides nothing,
     /// because it counts milliseconds; then the echoed timestamp of the peer does: neither goes
     /// back, and a sender that received something in between echoes its timestamp.
-    fn by_stamp(&mut self, segment: &Segment) -> Order {
+    fn by_timestamp(&mut self, segment: &Segment) -> Order {
         let Some(stamp @ (tsval, echo)) = segment.options.timestamps else {
             return Order::Untold;
         };
-        if !core::mem::replace(&mut self.has_stamp, true) {
-            self.newest_stamp = stamp;
+        if !core::mem::replace(&mut self.has_timestamp, true) {
+            self.newest_timestamp = stamp;
         }
-        let (newest, newest_echo) = self.newest_stamp;
+        let (newest, newest_echo) = self.newest_timestamp;
         let by_echo = match (echo, newest_echo) {
             // None (RFC 7323 §3.2).
             (0, _) | (_, 0) => 0,
@@ -196,7 +199,7 @@ impl Numbering {
             (0, 0) => Order::Untold,
             (..0, _) | (0, ..0) => Order::Older,
             _ => {
-                self.newest_stamp = stamp;
+                self.newest_timestamp = stamp;
                 Order::Newer
             }
         }
@@ -262,8 +265,8 @@ mod tests {
         assert_eq!(last, expected);
     }
 
-    /// Returns the orders of segments that may be fragmented: few senders with a counter of their
-    /// own omit the flag that forbids it.
+    /// Returns the orders of segments without the flag "don't fragment". Few senders with a counter
+    /// of their own omit this flag.
     fn orders_of_others(ids: &[u16]) -> Vec<Order> {
         let mut numbering = Numbering::default();
         let place = |&id| {
@@ -289,7 +292,8 @@ mod tests {
 
     #[test]
     fn what_fills_a_gap_was_sent_before_whosever_the_counter_is() {
-        // Others send in between; the late ones arrived ahead of those retransmitted as 40 and 41.
+        // Other connections send in between. The late segments arrived before the retransmissions
+        // 40 and 41.
         let ids = [1, 9, 10, 11, 13, 12, 14, 16, 18, 20, 15, 17, 19, 21, 40, 41];
         let orders = orders_of_others(&ids);
         let late: Vec<_> = (0..16).filter(|&n| orders[n] == Order::Older).collect();
@@ -328,7 +332,7 @@ mod tests {
         assert_eq!(order(8, 20), Order::Newer);
     }
 
-    /// Returns how many segments are taken as lost before each of these (milliseconds,
+    /// Returns the number of segments that count as lost before each of these (milliseconds,
     /// identification).
     fn skipped(stamps: &[(i64, u16)]) -> Vec<u16> {
         let mut numbering = Numbering::default();

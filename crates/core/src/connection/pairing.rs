@@ -18,27 +18,30 @@ mod turns;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use draft::Draft;
+use draft::{Beginning, Draft};
 use fins::Fins;
 use loose::Loose;
 use messages::Steps;
 
 use super::View;
 use super::stream::Stream;
-use crate::attribution::Spare;
-use crate::attribution::mark::{Brief, Data, Mark, Marks, SpareMarks};
 use crate::attribution::packet::Need;
 use crate::attribution::packet::{Arrival, Span};
+use crate::attribution::packet_record::{
+    Data, PacketKey, PacketRecord, PacketRecords, SpareRecords,
+};
+use crate::attribution::{Before, Spare};
 use crate::exchange::tls_handshake::Handshake;
 use crate::exchange::{Exchange, Outcome, Side};
+use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
 use crate::protocol::Protocol;
 use crate::protocol::http::Role;
 
 /// Maximum number of exchanges open at once on one connection (pipelining).
 const MAX_OPEN: usize = 1024;
-/// Maximum time from a client's last data to its FIN for which the client is taken not to wait for
-/// an answer.
+/// Maximum time from a client's last data to its FIN for the data to count as a farewell, to which
+/// the client expects no answer.
 const FAREWELL: Duration = Duration::from_millis(10);
 /// Number of bytes sufficient to recognize a protocol; fewer may be all that a capture kept.
 const LEAST_READ: usize = 8;
@@ -50,7 +53,7 @@ const MAX_TORN: usize = 64;
 pub(crate) struct Scratch {
     steps: Steps,
     spare: Spare,
-    marks: SpareMarks,
+    packets: SpareRecords,
 }
 
 impl Scratch {
@@ -61,56 +64,89 @@ impl Scratch {
 }
 
 /// The exchanges of one connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pairing {
-    mode: Mode,
-    requests: Stream,
-    responses: Stream,
-    marks: Marks,
+    protocol: ProtocolState,
+    streams: Streams,
+    packets: PacketRecords,
     open: VecDeque<Draft>,
     next_ordinal: u32,
     torn: Vec<(Side, Span)>,
     /// Number of retransmissions in closed exchanges that have since turned out to be unnecessary.
     taken_back: u32,
-    /// End of the last response.
-    last_end: Option<Timestamp>,
-    /// Maximum number of the server's bytes in flight, in responses large enough to show it.
-    most_in_flight: u64,
-    /// The congestion window that the server would have by now without idle periods.
-    kept_window: u64,
-    /// The end of the server's bytes that the client acknowledged.
-    response_acked: u64,
-    /// The end of the client's bytes that the server acknowledged.
-    request_acked: u64,
+    /// The state of the connection after its last exchange.
+    before: Before,
+    acked: AckedBytes,
     /// The FINs, once at least one was seen.
     fins: Option<Box<Fins>>,
-    /// True during a response whose request was not seen.
-    is_orphaned: bool,
     /// True if a device on the path reset the connection in the server's name.
     is_reset_on_way: bool,
+    turn: TurnState,
+    /// The connection's flow control, if it uses HTTP/2.
+    multiplex: Option<Box<http2::Multiplex>>,
+    tls: TlsState,
+    /// Bytes that belong to no exchange, if there were any.
+    loose: Option<Box<Loose>>,
+}
+
+/// The protocol of a connection, as far as it is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct ProtocolState {
+    mode: Mode,
     /// The protocol, if it is paired by turns.
-    spoken: Option<Protocol>,
-    /// True if the protocol is not known although its bytes were seen, or if it streams: then it is
-    /// unknown which side owes an answer.
+    identified: Option<Protocol>,
+    /// True if it is unknown which side owes an answer: the protocol was not recognized although
+    /// its bytes were seen, or it streams.
     is_unread: bool,
     /// True if too little of the client's first bytes was captured.
     is_unseen: bool,
+    /// Number of times that HTTP/2 frames were lost since an exchange was read.
+    frames_lost: u8,
+}
+
+/// The byte streams of both sides.
+#[derive(Debug)]
+struct Streams {
+    requests: Stream,
+    responses: Stream,
+}
+
+/// The end of the bytes that each side's peer acknowledged.
+#[derive(Clone, Copy, Debug, Default)]
+struct AckedBytes {
+    requests: u64,
+    responses: u64,
+}
+
+/// State of the current turn.
+#[derive(Clone, Copy, Debug, Default)]
+struct TurnState {
+    /// True during a response whose request was not seen.
+    is_orphaned: bool,
     /// True if the server sent data since the client's last bytes without having received the
     /// request.
     has_crossed: bool,
     /// Number of segments in this turn that continued after a pause, under TLS and for bytes that
     /// are not parsed.
     apart: u32,
-    /// Number of times that HTTP/2 frames were lost since an exchange was read.
-    frames_lost: u8,
-    /// The connection's flow control, if it uses HTTP/2.
-    multiplex: Option<Box<http2::Multiplex>>,
-    /// State of the connection's TLS, if it uses TLS.
-    tls: Option<Box<tls::Conversation>>,
+}
+
+/// State of a connection's TLS.
+#[derive(Debug, Default)]
+struct TlsState {
+    /// The records so far, if the connection uses TLS.
+    conversation: Option<Box<tls::Conversation>>,
     /// A TLS handshake that no exchange has been charged with yet.
     handshake: Option<Box<Handshake>>,
-    /// Bytes that belong to no exchange, if there were any.
-    loose: Option<Box<Loose>>,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self {
+            requests: Stream::new(Role::Request),
+            responses: Stream::new(Role::Response),
+        }
+    }
 }
 
 /// The way in which messages are delimited.
@@ -118,7 +154,7 @@ pub(crate) struct Pairing {
 enum Mode {
     #[default]
     Undecided,
-    /// By the parsers of requests and of responses, in the order in which they find messages.
+    /// By the parsers of requests and of responses, which find the ends of messages.
     Http,
     Http2,
     Tls,
@@ -128,78 +164,45 @@ enum Mode {
 /// The end of a connection: the side that ended it, the time, and whether it was a reset.
 pub(crate) type Ending = (Option<Side>, Timestamp, bool);
 
-impl Default for Pairing {
-    fn default() -> Self {
-        Self {
-            taken_back: 0,
-            mode: Mode::default(),
-            requests: Stream::new(Role::Request),
-            responses: Stream::new(Role::Response),
-            marks: Marks::default(),
-            open: VecDeque::new(),
-            next_ordinal: 0,
-            torn: Vec::new(),
-            last_end: None,
-            most_in_flight: 0,
-            kept_window: 0,
-            response_acked: 0,
-            request_acked: 0,
-            fins: None,
-            is_orphaned: false,
-            is_reset_on_way: false,
-            spoken: None,
-            is_unread: false,
-            is_unseen: false,
-            has_crossed: false,
-            apart: 0,
-            frames_lost: 0,
-            multiplex: None,
-            tls: None,
-            handshake: None,
-            loose: None,
-        }
-    }
-}
-
 impl Pairing {
     /// Returns true if segments without payload also belong to an open exchange.
     #[inline]
-    pub(crate) fn is_marking(&self) -> bool {
-        self.needs_marks_from().is_some()
+    pub(crate) fn keeps_packets(&self) -> bool {
+        self.needs_packets_from().is_some()
     }
 
-    /// Stores a segment's mark for tiling.
+    /// Stores a packet for tiling.
     #[inline(always)]
-    pub(crate) fn mark(&mut self, mark: Mark, scratch: &mut Scratch) {
-        self.marks.push(mark, &mut scratch.marks);
+    pub(crate) fn add_packet(&mut self, packet: PacketRecord, scratch: &mut Scratch) {
+        self.packets.push(packet, &mut scratch.packets);
     }
 
     /// Records whether packet `number` had to be sent.
     pub(crate) fn resolve(&mut self, number: u64, need: Need) {
-        let is_late = !self.marks.resolve(number, need);
+        let is_late = !self.packets.resolve(number, need);
         self.taken_back += u32::from(is_late && need == Need::Spurious);
     }
 
-    /// Takes in a data segment that was just marked.
+    /// Takes in a data segment.
     pub(crate) fn data(
         &mut self,
-        mark: &Brief,
+        packet: &PacketKey,
         data: Data,
         payload: &[u8],
         view: &View<'_>,
         scratch: &mut Scratch,
     ) {
-        self.pair(mark, data, payload, view, scratch);
-        self.take_loose(mark, data, view, scratch);
-        if self.fins.is_some() && mark.by == Side::Server {
-            self.data_behind_fin(mark.at, data.arrival);
+        self.pair(packet, data, payload, view, scratch);
+        self.take_loose(packet, data, view, scratch);
+        if self.fins.is_some() && packet.by == Side::Server {
+            self.data_behind_fin(packet.at, data.arrival);
         }
     }
 
     /// Finds the exchange to which the segment belongs.
     fn pair(
         &mut self,
-        mark: &Brief,
+        packet: &PacketKey,
         data: Data,
         payload: &[u8],
         view: &View<'_>,
@@ -209,22 +212,22 @@ impl Pairing {
             data.arrival,
             Arrival::KeepAlive | Arrival::Repeat | Arrival::Copy
         ) {
-            if mark.by == Side::Client && data.arrival == Arrival::Repeat {
+            if packet.by == Side::Client && data.arrival == Arrival::Repeat {
                 self.repeated(data.span);
             }
             return;
         }
-        if self.mode == Mode::Undecided && !self.decide(mark.by, data.span, payload) {
+        if self.protocol.mode == Mode::Undecided && !self.decide(packet.by, data.span, payload) {
             return;
         }
-        match self.mode {
-            Mode::Http => self.message_data(mark, data, payload, view, scratch),
-            Mode::Http2 => self.framed_data(mark, data, payload, view, scratch),
+        match self.protocol.mode {
+            Mode::Http => self.message_data(packet, data, payload, view, scratch),
+            Mode::Http2 => self.framed_data(packet, data, payload, view, scratch),
             Mode::Tls => {
-                self.veiled_turn(mark, data, view);
-                self.framed_data(mark, data, payload, view, scratch);
+                self.veiled_turn(packet, data, view);
+                self.framed_data(packet, data, payload, view, scratch);
             }
-            Mode::Undecided | Mode::Turns => self.spoken_turn(mark, data, payload, view),
+            Mode::Undecided | Mode::Turns => self.spoken_turn(packet, data, payload, view),
         }
     }
 
@@ -234,25 +237,25 @@ impl Pairing {
     fn decide(&mut self, by: Side, span: Span, payload: &[u8]) -> bool {
         if by == Side::Server {
             if let Some(protocol) = Protocol::of_server(payload) {
-                (self.mode, self.spoken) = (Mode::Turns, Some(protocol));
+                (self.protocol.mode, self.protocol.identified) = (Mode::Turns, Some(protocol));
             }
             return false;
         }
         match Protocol::of_client(payload) {
-            Some(Protocol::Http) => self.mode = Mode::Http,
+            Some(Protocol::Http) => self.protocol.mode = Mode::Http,
             Some(Protocol::Http2) => self.begin_http2(),
             Some(Protocol::Tls) => self.begin_tls(payload),
             Some(protocol @ (Protocol::Redis | Protocol::Postgres)) => {
-                self.mode = Mode::Http;
-                self.requests.speak(protocol, Role::Request);
-                self.responses.speak(protocol, Role::Response);
+                self.protocol.mode = Mode::Http;
+                self.streams.requests.speak(protocol, Role::Request);
+                self.streams.responses.speak(protocol, Role::Response);
             }
             spoken => {
-                (self.mode, self.spoken) = (Mode::Turns, spoken);
+                (self.protocol.mode, self.protocol.identified) = (Mode::Turns, spoken);
                 let is_whole = payload.len() as u64 == span.end - span.start;
                 let is_seen = is_whole || payload.len() >= LEAST_READ;
-                self.is_unread = spoken.is_none() && is_seen;
-                self.is_unseen = spoken.is_none() && !is_seen;
+                self.protocol.is_unread = spoken.is_none() && is_seen;
+                self.protocol.is_unseen = spoken.is_none() && !is_seen;
             }
         }
         true
@@ -272,7 +275,7 @@ impl Pairing {
             self.torn.remove(0);
         }
         self.torn.push((by, span));
-        match self.mode {
+        match self.protocol.mode {
             Mode::Http => {}
             Mode::Undecided => return,
             Mode::Turns => return self.turn_torn(by, span),
@@ -280,7 +283,7 @@ impl Pairing {
             Mode::Tls => return self.tls_torn(by, span),
         }
         for (offset, step) in self.skip(by, span) {
-            self.step(by, offset, step, at, 0, true);
+            self.step(by, offset, step, PacketTime { at, number: None }, true);
         }
     }
 
@@ -290,26 +293,26 @@ impl Pairing {
             self.heard_behind_fin();
         }
         let acked = match sender {
-            Side::Server => &mut self.response_acked,
-            Side::Client => &mut self.request_acked,
+            Side::Server => &mut self.acked.responses,
+            Side::Client => &mut self.acked.requests,
         };
         *acked = offset.max(*acked);
     }
 
-    /// Closes what is open when the capture ends: for a response in progress its beginning is
+    /// Closes the open exchanges when the capture ends. The beginning of a response in progress is
     /// known.
     ///
     /// A response paired by turns is complete when its turn ends. If the client has not even
     /// acknowledged it, it is unknown whether the server has more to send. A connection's only
-    /// exchange is accepted as it is.
+    /// exchange counts as complete.
     pub(crate) fn capture_ended(&mut self) {
         if self.fins.is_some() {
             return;
         }
-        match self.mode {
+        match self.protocol.mode {
             Mode::Http => self.break_off(),
             Mode::Turns | Mode::Tls => {
-                let acked = self.response_acked;
+                let acked = self.acked.responses;
                 let last = self.open.back_mut().filter(|draft| draft.is_awaited());
                 let is_in_doubt = |draft: &Draft| draft.ordinal > 0 && draft.response.end > acked;
                 if let Some(draft) = last.filter(|draft| is_in_doubt(draft)) {
@@ -322,19 +325,19 @@ impl Pairing {
 
     /// Ends the response in progress with the last segment.
     fn break_off(&mut self) {
-        let position = self.responses.position();
+        let position = self.streams.responses.position();
         let last = self
-            .marks
+            .packets
             .as_slice()
             .last()
-            .map(|mark| (mark.at, mark.number));
+            .map(|packet| PacketTime::of(packet.at, packet.number));
         let draft = self.open.iter_mut().find(|draft| draft.is_awaited());
-        if let Some((draft, (at, number))) = draft.zip(last)
+        if let Some((draft, last)) = draft.zip(last)
             && draft.signs.has_response
         {
-            draft.complete(position, at, number);
+            draft.complete(position, last);
             draft.cut();
-            draft.is_broken_off = true;
+            draft.torn.is_broken_off = true;
         }
     }
 
@@ -343,15 +346,15 @@ impl Pairing {
     pub(crate) fn finish(&mut self, ending: Option<Ending>) {
         let fins = self.fins.as_mut();
         let ending = fins.and_then(|fin| fin.ending.take()).or(ending);
-        if matches!(self.mode, Mode::Turns | Mode::Tls) {
+        if matches!(self.protocol.mode, Mode::Turns | Mode::Tls) {
             self.finish_turn();
         }
         self.fail_handshake();
         if let Some(loose) = &mut self.loose {
             loose.end();
         }
-        // A client that sends the first FIN has given up, whatever the server does afterwards; it
-        // may reset a connection that it has ended itself.
+        // A client that sends the first FIN has given up, whatever the server does afterwards. Such
+        // a client may also reset the connection.
         let left = self.fins.as_ref().and_then(|fin| fin.given_up());
         let left = left.map(|at| (Some(Side::Client), at, false));
         let ending = match ending {
@@ -362,10 +365,10 @@ impl Pairing {
         let is_reset = ending.is_some_and(|(_, _, is_reset)| is_reset);
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
             draft.signs.is_reset_on_way = self.is_reset_on_way;
-            // It is unknown whether it wanted an answer.
-            draft.give_up(ending.filter(|_| is_reset || !self.is_unread));
+            // It is unknown whether the client expected an answer.
+            draft.give_up(ending.filter(|_| is_reset || !self.protocol.is_unread));
         }
-        self.response_acked = u64::MAX;
+        self.acked.responses = u64::MAX;
     }
 
     /// Records that a device on the path resets the connection.
@@ -374,17 +377,19 @@ impl Pairing {
     }
 
     /// Drops what a client sends right before it ends the connection, if no parser reads it as a
-    /// request: it is a farewell that expects no answer.
+    /// request: such data expects no answer.
     fn drop_last_word(&mut self, ending: Option<Ending>) {
         let Some((Some(Side::Client), at, _)) = ending else {
             return;
         };
-        let marks = self.marks.as_slice().iter().rev();
-        let mut said = marks.filter(|mark| mark.by == Side::Client && mark.data.is_some());
-        let is_right_before = said.next().is_some_and(|mark| at.since(mark.at) < FAREWELL);
+        let packets = self.packets.as_slice().iter().rev();
+        let mut said = packets.filter(|packet| packet.by == Side::Client && packet.data.is_some());
+        let is_right_before = said
+            .next()
+            .is_some_and(|packet| at.since(packet.at) < FAREWELL);
         let is_farewell = |draft: &Draft| draft.is_awaited() && !draft.has_response();
-        let is_read = self.spoken == Some(Protocol::Http);
-        if matches!(self.mode, Mode::Tls | Mode::Turns)
+        let is_read = self.protocol.identified == Some(Protocol::Http);
+        if matches!(self.protocol.mode, Mode::Tls | Mode::Turns)
             && !is_read
             && is_right_before
             && self.open.back().is_some_and(is_farewell)
@@ -400,12 +405,12 @@ impl Pairing {
 
     /// Frees the memory.
     pub(crate) fn retire(&mut self) {
-        self.marks.retire();
-        self.requests.retire();
-        self.responses.retire();
+        self.packets.retire();
+        self.streams.requests.retire();
+        self.streams.responses.retire();
         self.torn = Vec::new();
         self.open = VecDeque::new();
-        self.tls = None;
+        self.tls.conversation = None;
         self.loose = None;
         self.fins = None;
     }
@@ -416,22 +421,22 @@ impl Pairing {
         }
     }
 
-    /// Returns time and packet number of the client's first segment with the byte at `offset`.
-    fn first_sent(&self, offset: u64) -> Option<(Timestamp, u64)> {
-        let covers = |mark: &&Mark| {
-            mark.by == Side::Client
-                && mark
+    /// Returns the packet with the client's first segment with the byte at `offset`.
+    fn first_sent(&self, offset: u64) -> Option<PacketTime> {
+        let covers = |packet: &&PacketRecord| {
+            packet.by == Side::Client
+                && packet
                     .data
                     .is_some_and(|d| d.span.start <= offset && d.span.end > offset)
         };
-        self.marks
+        self.packets
             .as_slice()
             .iter()
             .find(covers)
-            .map(|mark| (mark.at, mark.number))
+            .map(|packet| PacketTime::of(packet.at, packet.number))
     }
 
-    fn begin(&mut self, offset: u64, at: Timestamp, number: u64) {
+    fn begin(&mut self, offset: u64, first: PacketTime) {
         if self.open.len() >= MAX_OPEN {
             return;
         }
@@ -440,13 +445,12 @@ impl Pairing {
             // Most connections never have more than one at a time.
             self.open.reserve_exact(1);
         }
-        self.open.push_back(Draft::new(
-            self.next_ordinal,
-            offset,
-            at,
-            number,
+        let beginning = Beginning {
             was_behind,
-        ));
+            is_shut_out: false,
+        };
+        let draft = Draft::new(self.next_ordinal, offset, first, beginning);
+        self.open.push_back(draft);
         let has_fin = self.has_fin();
         if let Some(draft) = self.open.back_mut() {
             draft.signs.was_closing = has_fin;

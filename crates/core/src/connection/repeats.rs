@@ -11,6 +11,7 @@ use core::time::Duration;
 use crate::attribution::packet::Need;
 use crate::attribution::packet::Span;
 use crate::attribution::rtt::LEAST_ERROR;
+use crate::observed::packet::PacketRange;
 use crate::observed::time::Timestamp;
 
 /// Maximum number of retransmissions watched at a time; more of them have a common cause.
@@ -40,6 +41,8 @@ pub(crate) struct Answer<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Repeats {
     list: Vec<Repeat>,
+    /// True if any data was ever retransmitted.
+    has_any: bool,
     /// True if segments sent by the receiver went missing since the oldest pending retransmission.
     has_gap: bool,
 }
@@ -59,8 +62,8 @@ pub(crate) struct Run {
     pub(crate) count: u32,
     pub(crate) first: Timestamp,
     pub(crate) last: Timestamp,
-    /// Numbers of the first and the last packet.
-    pub(crate) packets: [u64; 2],
+    /// The first and the last packet.
+    pub(crate) packets: PacketRange,
 }
 
 impl Repeats {
@@ -80,10 +83,18 @@ impl Repeats {
                 count: u32::try_from(run.len()).unwrap_or(u32::MAX),
                 first: first.at,
                 last: last.at,
-                packets: [first.number, last.number],
+                packets: PacketRange {
+                    first: first.number,
+                    last: last.number,
+                },
             })
         });
         runs.max_by_key(|run| run.count)
+    }
+
+    /// Returns true if any data was ever retransmitted.
+    pub(crate) fn has_any(&self) -> bool {
+        self.has_any
     }
 
     /// Returns true if no retransmission is watched, so that an answer decides nothing.
@@ -93,6 +104,7 @@ impl Repeats {
 
     /// Watches a retransmission that was just sent as packet `number`.
     pub(crate) fn watch(&mut self, number: u64, span: Span, at: Timestamp, tsval: Option<u32>) {
+        self.has_any = true;
         if self.list.len() == MAX_WATCHED {
             self.list.remove(0);
         }
@@ -120,13 +132,14 @@ impl Repeats {
 
     /// Decides which copies arrived, for bytes that the receiver had not reported before.
     fn weigh(&mut self, answer: &Answer<'_>, tell: &mut impl FnMut(u64, Need)) {
-        let first_stamp = self
+        let first_timestamp = self
             .list
             .iter()
             .find(|repeat| repeat.need == Need::Pending)
             .and_then(|repeat| repeat.tsval);
-        // RFC 3522 §3.2: older than the first retransmission of this recovery.
-        let is_for_originals = match (answer.tsecr, first_stamp) {
+        // The echoed timestamp is older than the first retransmission of this recovery (RFC 3522
+        // §3.2).
+        let is_for_originals = match (answer.tsecr, first_timestamp) {
             (Some(echoed), Some(first)) => (echoed.wrapping_sub(first) as i32) < 0,
             _ => false,
         };
@@ -180,8 +193,8 @@ impl Answer<'_> {
             .any(|sacked| sacked.start <= span.start && sacked.end >= span.end)
     }
 
-    /// Returns true if the answer may be to what passed here at `sent`: paths are at times slightly
-    /// quicker than the minimum round trip seen, and timestamps have an error.
+    /// Returns true if the answer may be to the segment that passed here at `sent`: paths are at
+    /// times slightly quicker than the minimum round trip seen, and timestamps have an error.
     fn may_be_for(&self, sent: Timestamp) -> bool {
         let floor = self.floor.unwrap_or_default();
         self.at.since(sent) + LEAST_ERROR >= floor * 7 / 8

@@ -2,11 +2,13 @@
 
 use core::time::Duration;
 
+use crate::exchange::Side;
 use crate::exchange::tls_handshake::Handshake;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;
 use crate::observed::icmp::IcmpKind;
+use crate::observed::packet::PacketRange;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 use crate::preconnect::{Approach, Lookup};
@@ -34,45 +36,51 @@ pub(crate) struct Setup {
     pub(crate) ends: Option<(Endpoint, Endpoint)>,
     /// Time of the first SYN.
     pub(crate) begin: Option<Timestamp>,
-    /// Time of the last SYN before the end.
-    last_syn: Timestamp,
-    /// Time of the SYN/ACK or RST.
-    answered: Option<Timestamp>,
     /// Time of the handshake's end: the client's ACK, the RST, or the last SYN seen.
     pub(crate) end: Option<Timestamp>,
-    /// Number of retransmitted SYNs.
-    pub(crate) retransmissions: u32,
-    /// Number of SYN/ACKs retransmitted before the client's ACK.
-    pub(crate) answer_retransmissions: u32,
     /// Outcome of the handshake.
     pub(crate) outcome: Option<SetupOutcome>,
     /// Waits that tile the handshake.
     pub(crate) waits: Vec<Wait>,
-    /// Number of the first SYN's packet.
-    pub(crate) first_packet: u64,
-    /// Number of the last SYN's packet.
-    pub(crate) last_packet: u64,
-    /// Time to live of the answer.
-    pub(crate) answer_ttl: Option<u8>,
     pub(crate) syns: Syns,
+    pub(crate) answer: SynAnswer,
     pub(crate) opening: Opening,
     pub(crate) aftermath: Aftermath,
     /// The ICMP error sent in reply to the SYN: its kind and packet number.
     pub(crate) icmp_rejection: Option<(IcmpKind, u64)>,
     /// The steps before the SYN.
     pub(crate) approach: Option<Box<Approach>>,
-    /// True if a SYN came again after its answer: whatever follows may answer either.
+    /// True if a SYN was retransmitted after its answer: later segments may answer either SYN.
     is_blurred: bool,
     is_concluded: bool,
     /// True if an exchange has been charged with the setup's cost.
     is_charged: bool,
 }
 
-/// Times of the SYNs that are kept.
+/// The SYNs of a handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Syns {
+    /// Times of the first SYNs.
     at: [Timestamp; MAX_SYNS],
-    count: usize,
+    /// Number of valid entries in `at`.
+    count: u8,
+    /// Time of the last SYN before the handshake's end.
+    last: Timestamp,
+    /// Number of retransmitted SYNs.
+    pub(crate) retransmissions: u32,
+    /// The first and the last SYN.
+    pub(crate) packets: PacketRange,
+}
+
+/// The answer to a SYN: a SYN/ACK or a RST.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SynAnswer {
+    /// Time of the first answer.
+    at: Option<Timestamp>,
+    /// Number of SYN/ACKs retransmitted before the client's ACK.
+    retransmissions: u32,
+    /// Time to live of the first answer.
+    pub(crate) ttl: Option<u8>,
 }
 
 /// The options of the SYN and of its answer.
@@ -84,8 +92,8 @@ pub(crate) struct Opening {
     offers_options: bool,
     /// True if the SYN/ACK accepted neither SACK nor window scaling nor timestamps.
     is_bare_answer: bool,
-    /// True if the server answered the SYN with an ACK of something else (RFC 9293 §3.10.7.3), and
-    /// the client reset that connection.
+    /// True if the server answered the SYN with an ACK of other bytes (RFC 9293 §3.10.7.3), and the
+    /// client reset that connection.
     pub(crate) was_challenged: bool,
 }
 
@@ -128,14 +136,14 @@ pub(crate) enum SetupOutcome {
 
 impl Syns {
     fn push(&mut self, at: Timestamp) {
-        if let Some(slot) = self.at.get_mut(self.count) {
+        if let Some(slot) = self.at.get_mut(usize::from(self.count)) {
             *slot = at;
             self.count += 1;
         }
     }
 
     pub(crate) fn as_slice(&self) -> &[Timestamp] {
-        self.at.get(..self.count).unwrap_or_default()
+        self.at.get(..usize::from(self.count)).unwrap_or_default()
     }
 }
 
@@ -152,18 +160,18 @@ impl Setup {
     /// it: the path between the two is short, so the handshake's time is that of the path to the
     /// client.
     pub(crate) fn was_ignored(&self) -> bool {
-        let (Some(answered), Some(end)) = (self.answered, self.end) else {
+        let (Some(answered), Some(end)) = (self.answer.at, self.end) else {
             return false;
         };
-        let (near, far) = (answered.since(self.last_syn), end.since(answered));
+        let (near, far) = (answered.since(self.syns.last), end.since(answered));
         let is_beside = near <= BESIDE && far >= BESIDE && near.saturating_mul(NEARER) <= far;
-        self.retransmissions > 0 && !self.is_blurred && is_beside
+        self.syns.retransmissions > 0 && !self.is_blurred && is_beside
     }
 
     /// Returns true if the server sent its SYN/ACK more than once: its initial congestion window
     /// may then be one segment.
     pub(crate) fn is_answer_repeated(&self) -> bool {
-        self.answer_retransmissions > 0 || self.aftermath.is_answered_again
+        self.answer.retransmissions > 0 || self.aftermath.is_answered_again
     }
 
     /// Returns the lookup before the connection.
@@ -177,19 +185,19 @@ impl Setup {
         if self.begin.is_none() {
             self.begin = Some(at);
             self.point = syn.point;
-            self.first_packet = syn.number;
+            self.syns.packets.first = syn.number;
             self.opening.has_data = syn.payload_len > 0;
             self.opening.offers_options =
                 syn.options.window_scale.is_some() && syn.options.sack_permitted;
         } else if self.outcome.is_some() || !self.is_repeat(at) {
             return;
         } else if !self.opening.was_challenged {
-            self.retransmissions += 1;
+            self.syns.retransmissions += 1;
         }
-        self.is_blurred |= self.answered.is_some();
+        self.is_blurred |= self.answer.at.is_some();
         self.syns.push(at);
-        self.last_syn = at;
-        self.last_packet = syn.number;
+        self.syns.last = at;
+        self.syns.packets.last = syn.number;
     }
 
     /// Records the steps before the first SYN, which was seen at `at`.
@@ -201,9 +209,9 @@ impl Setup {
 
     /// Takes in a SYN/ACK.
     pub(crate) fn answer(&mut self, answer: &Segment) {
-        let Some(before) = self.answered else {
-            self.answered = Some(answer.at);
-            self.answer_ttl = Some(answer.ip.ttl);
+        let Some(before) = self.answer.at else {
+            self.answer.at = Some(answer.at);
+            self.answer.ttl = Some(answer.ip.ttl);
             let options = &answer.options;
             self.opening.is_bare_answer = options.window_scale.is_none()
                 && !options.sack_permitted
@@ -219,20 +227,20 @@ impl Setup {
         if self.outcome.is_some() {
             self.aftermath.answer_repeats += 1;
         } else {
-            self.answer_retransmissions += 1;
+            self.answer.retransmissions += 1;
         }
     }
 
-    /// Records that the server answers the SYN with an ACK of something else.
+    /// Records that the server answers the SYN with an ACK of other bytes.
     pub(crate) fn challenge(&mut self) {
         self.opening.was_challenged = true;
     }
 
     /// Takes in a reset instead of a SYN/ACK.
     pub(crate) fn refuse(&mut self, at: Timestamp, ttl: u8) {
-        if self.answered.is_none() {
-            self.answered = Some(at);
-            self.answer_ttl = Some(ttl);
+        if self.answer.at.is_none() {
+            self.answer.at = Some(at);
+            self.answer.ttl = Some(ttl);
             self.end = Some(at);
             self.outcome = Some(SetupOutcome::Refused);
         }
@@ -241,30 +249,30 @@ impl Setup {
     /// Records that a router or the host rejected the SYN with an ICMP error of this kind, in
     /// packet `number`.
     pub(crate) fn turn_down(&mut self, kind: IcmpKind, number: u64) {
-        if self.answered.is_none() && self.begin.is_some() {
+        if self.answer.at.is_none() && self.begin.is_some() {
             self.icmp_rejection.get_or_insert((kind, number));
         }
     }
 
     /// Returns the time from the SYN to the SYN/ACK, unless a retransmission makes it ambiguous.
     pub(crate) fn answered_within(&self) -> Option<Duration> {
-        let is_blurred = self.retransmissions > 0 || self.opening.was_challenged;
-        let answered = self.answered.filter(|_| !is_blurred)?;
+        let is_blurred = self.syns.retransmissions > 0 || self.opening.was_challenged;
+        let answered = self.answer.at.filter(|_| !is_blurred)?;
         Some(answered.since(self.begin?))
     }
 
     pub(crate) fn is_answered(&self) -> bool {
-        self.answered.is_some() && self.outcome.is_none()
+        self.answer.at.is_some() && self.outcome.is_none()
     }
 
     /// Returns true if the SYN is waiting for its answer.
     pub(crate) fn is_awaited(&self) -> bool {
-        self.begin.is_some() && self.answered.is_none() && self.outcome.is_none()
+        self.begin.is_some() && self.answer.at.is_none() && self.outcome.is_none()
     }
 
     /// Returns true if the handshake has begun but was not concluded.
     pub(crate) fn is_open(&self) -> bool {
-        (self.begin.is_some() || self.answered.is_some()) && !self.is_concluded
+        (self.begin.is_some() || self.answer.at.is_some()) && !self.is_concluded
     }
 
     /// Returns true if the handshake is done and the server has not sent anything since.
@@ -274,7 +282,7 @@ impl Setup {
 
     /// Returns true if both ends were seen to complete the handshake.
     pub(crate) fn is_made(&self) -> bool {
-        let is_asked = self.begin.is_some() && self.answered.is_some();
+        let is_asked = self.begin.is_some() && self.answer.at.is_some();
         is_asked && self.outcome == Some(SetupOutcome::Established)
     }
 
@@ -283,14 +291,14 @@ impl Setup {
     pub(crate) fn establish(&mut self, at: Timestamp) -> (Duration, bool) {
         self.end = Some(at);
         self.outcome = Some(SetupOutcome::Established);
-        let is_clean = self.answer_retransmissions == 0 && !self.is_blurred;
-        (at.since(self.answered.unwrap_or(at)), is_clean)
+        let is_clean = self.answer.retransmissions == 0 && !self.is_blurred;
+        (at.since(self.answer.at.unwrap_or(at)), is_clean)
     }
 
     /// Follows the segments right after the handshake; returns true when that phase is over.
-    pub(crate) fn follow(&mut self, segment: &Segment, payload: &[u8], is_client: bool) -> bool {
+    pub(crate) fn follow(&mut self, segment: &Segment, payload: &[u8], by: Side) -> bool {
         let after = &mut self.aftermath;
-        if !is_client {
+        if by == Side::Server {
             let greeting = Greeting::of(payload).filter(|_| after.request.is_none());
             after.greeting = greeting.map(|greeting| (greeting, segment.number));
             after.spoke = Some((segment.at, segment.payload_len > 0));
@@ -319,13 +327,13 @@ impl Setup {
         self.is_concluded = true;
         let begin = self.begin?;
         self.ends = Some(ends);
-        let outcome = match (self.outcome, self.answered) {
+        let outcome = match (self.outcome, self.answer.at) {
             (Some(outcome), _) => outcome,
             (None, Some(_)) => SetupOutcome::Cut,
             (None, None) => SetupOutcome::Unanswered,
         };
         self.outcome = Some(outcome);
-        let end = self.end.or(self.answered).unwrap_or(self.last_syn);
+        let end = self.end.or(self.answer.at).unwrap_or(self.syns.last);
         self.end = Some(end);
         let repeater = if self.was_ignored() {
             Owner::Server
@@ -345,9 +353,9 @@ impl Setup {
                 });
             }
         };
-        push(begin, self.last_syn.min(end), WaitKind::Recovery, repeater);
+        push(begin, self.syns.last.min(end), WaitKind::Recovery, repeater);
         push(
-            self.last_syn.max(begin),
+            self.syns.last.max(begin),
             end,
             WaitKind::Connect,
             Owner::Path,
@@ -373,26 +381,26 @@ impl Setup {
         let is_whole = self.begin.is_some() && self.outcome == Some(SetupOutcome::Established);
         let mut connected = self.end.filter(|_| !self.is_charged && is_whole);
         self.is_charged |= connected.is_some();
-        let trip = connected.map_or(Duration::ZERO, |end| end.since(self.last_syn));
+        let trip = connected.map_or(Duration::ZERO, |end| end.since(self.syns.last));
         let Some(handshake) = handshake else {
             return connected
                 .filter(|&end| is_prompt(end, begin, trip))
                 .map(|_| trip);
         };
         connected = connected.filter(|&end| is_prompt(end, handshake.begin, trip));
-        let from = connected.map_or(handshake.begin, |_| self.last_syn);
+        let from = connected.map_or(handshake.begin, |_| self.syns.last);
         // Nagle's algorithm may hold the request for the Finished's ACK.
         let trip = trip.max(handshake.round_trip.unwrap_or_default()) + PROMPT;
         is_prompt(handshake.end, begin, trip).then(|| begin.since(from))
     }
 
-    /// Returns the greeting that the server owed its client, the time beyond the round trip for
-    /// which the silent client waited for it once connected, and the number of its packet. `None`
-    /// also if a segment of the handshake was lost.
+    /// Returns the server's greeting, the time beyond the round trip for which the connected client
+    /// waited for it, and the number of its packet. `None` if there was no greeting, or if a
+    /// segment of the handshake was lost.
     pub(crate) fn greeted(&self) -> Option<(Greeting, Duration, u64)> {
         let (greeting, packet) = self.aftermath.greeting?;
         let (spoke, _) = self.aftermath.spoke?;
-        let is_clean = self.aftermath.answer_repeats == 0 && self.answer_retransmissions == 0;
+        let is_clean = self.aftermath.answer_repeats == 0 && self.answer.retransmissions == 0;
         let propagation = self.answered_within().filter(|_| is_clean)?;
         let waited = spoke.since(self.end?).saturating_sub(propagation);
         Some((greeting, waited, packet))
@@ -409,11 +417,11 @@ impl Setup {
     /// Returns the time from the first SYN to the last.
     pub(crate) fn repeated_for(&self) -> Duration {
         self.begin
-            .map_or(Duration::ZERO, |begin| self.last_syn.since(begin))
+            .map_or(Duration::ZERO, |begin| self.syns.last.since(begin))
     }
 
     /// Returns true if a SYN is a retransmission and not a duplicate of the previous one.
     fn is_repeat(&self, at: Timestamp) -> bool {
-        self.opening.was_challenged || at.since(self.last_syn) >= SOONEST_REPEAT
+        self.opening.was_challenged || at.since(self.syns.last) >= SOONEST_REPEAT
     }
 }

@@ -38,7 +38,7 @@ impl Stream {
     }
 
     /// Takes in a payload at `span`, of which `bytes` were captured.
-    pub(crate) fn take(
+    pub(crate) fn add_payload(
         &mut self,
         span: Span,
         bytes: &[u8],
@@ -76,7 +76,7 @@ impl Stream {
         let end = span.end;
         let delivered = *self.delivered.get_or_insert(span.start);
         if end > delivered {
-            // Up to the first stored stretch, if any; likewise after it.
+            // Skips the bytes before each stored stretch, and then passes the stretch on.
             while let Some(&start) = self.pending.keys().next().filter(|&&start| start < end) {
                 self.deliver(&[], start, &mut on);
                 self.drain(&mut on);
@@ -139,7 +139,8 @@ impl Stream {
         }
     }
 
-    /// Passes the stretch up to `end` to the parser: `bytes`, then unknown ones.
+    /// Passes the stretch up to `end` to the parser: first `bytes`, then the bytes that were not
+    /// captured.
     fn deliver(&mut self, bytes: &[u8], end: u64, on: &mut impl FnMut(&mut Parser, u64, Step)) {
         let length = end.saturating_sub(self.position());
         let captured = (bytes.len() as u64).min(length);
@@ -170,7 +171,7 @@ mod tests {
                 start,
                 end: start + bytes.len() as u64,
             };
-            stream.take(span, bytes, |_, at, step| steps.push((at, step)));
+            stream.add_payload(span, bytes, |_, at, step| steps.push((at, step)));
         }
         (steps, stream)
     }

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
 
-use crate::connection::facts::end::Marks;
+use crate::connection::facts::end::EcnMarks;
 use crate::connection::{Closed, Connection, Parting};
 use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, FlowKey};
@@ -56,7 +56,7 @@ pub(crate) struct Table {
     max: usize,
     /// Connections that ended, in order of their end.
     ended: VecDeque<Due>,
-    /// Graves, oldest first.
+    /// Tombstones, oldest first.
     buried: VecDeque<Due>,
     /// The time up to which nothing is due: for nearly every segment this is the only check.
     quiet_until: Timestamp,
@@ -93,7 +93,7 @@ pub(crate) struct Tallied {
     pub(crate) echoed: u64,
 }
 
-/// Facts about a segment that it does not contain itself.
+/// Facts about a segment that come from elsewhere.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     /// A number greater than that of any earlier segment; the first segment's number becomes the
@@ -142,18 +142,24 @@ impl Tallied {
 
     fn closed(&mut self, open: &Open) {
         self.connections += 1;
-        let [one, other] = open.seen;
+        let [one, other] = open.seen.each().map(|&count| count);
         self.one_sided += u64::from(one.min(other) == 0 && one.max(other) >= ONE_SIDED);
         let halves = open.connection.halves();
         self.data_segments += halves.map(|half| half.data_segments).iter().sum::<u64>();
         self.repaired += halves.map(|half| half.repaired).iter().sum::<u64>();
-        self.bytes += halves.map(|half| half.seen_bytes()).iter().sum::<u64>();
-        self.unseen_bytes += halves.map(|half| half.unseen_bytes).iter().sum::<u64>();
-        self.stopped += u64::from(halves.iter().any(|half| half.had_no_window));
-        let marks = halves.map(|half| half.marks);
+        self.bytes += halves
+            .map(|half| half.sequence.seen_bytes())
+            .iter()
+            .sum::<u64>();
+        self.unseen_bytes += halves
+            .map(|half| half.sequence.unseen_bytes)
+            .iter()
+            .sum::<u64>();
+        self.stopped += u64::from(halves.iter().any(|half| half.zero_window.was_ever));
+        let marks = halves.map(|half| half.ecn_marks);
         let marked: u64 = marks.iter().map(|marks| u64::from(marks.marked)).sum();
         let echoed: u64 = marks.iter().map(|marks| u64::from(marks.echoed)).sum();
-        if marked + echoed > 0 && Marks::are_meant(marks) {
+        if marked + echoed > 0 && EcnMarks::are_meant(marks) {
             self.congested += 1;
             self.marked += marked;
             self.echoed += echoed;
@@ -188,7 +194,7 @@ impl Table {
 
     /// Takes in one segment; adds what closed to `closed`.
     #[inline]
-    pub(crate) fn take(
+    pub(crate) fn observe_segment(
         &mut self,
         segment: &Segment,
         payload: &[u8],
@@ -216,7 +222,7 @@ impl Table {
         if let Some(tick_ns) = arrived.tick_ns {
             open.connection.may_tick(segment.direction, tick_ns);
         }
-        if open.take(segment, payload, closed) {
+        if open.observe_segment(segment, payload, closed) {
             self.tallied.copies += 1;
         }
         if let Some(approach) = arrived.approach {
@@ -287,10 +293,10 @@ impl Table {
         if self.open.len() >= self.max {
             self.evict(closed);
         }
-        // Built in its final place, because it is large to move.
+        // The connection is built in its final place, because moving it is expensive.
         let open = Open::new(arrived.id, hash, arrived.begin(segment));
         let mut open = Box::write(Box::new_uninit(), open);
-        open.take(segment, payload, closed);
+        open.observe_segment(segment, payload, closed);
         if let Some(approach) = arrived.approach {
             open.connection.follows(approach, segment.at);
         }

@@ -38,8 +38,8 @@ impl Timing {
         self.rest.push_back(timed);
     }
 
-    /// Removes a retransmitted segment from the timed ones: its reply time cannot be measured
-    /// (Karn; RFC 6298 §3).
+    /// Marks the segments from `span` on as retransmitted: their reply times cannot be measured
+    /// (Karn's algorithm, RFC 6298 §3).
     pub(super) fn spoil(&mut self, span: Span) {
         for timed in self.first.iter_mut().chain(&mut self.rest) {
             timed.is_repeated |= timed.end > span.start;

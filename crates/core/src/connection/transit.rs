@@ -72,7 +72,7 @@ pub(crate) struct Transit {
     /// its sign: a path that holds everything back for a moment makes the clock seem slow in one
     /// stretch and fast in the next.
     misfits: i8,
-    /// The tick found on other connections of the host, in nanoseconds; 0: none.
+    /// The tick found on other connections of the host, in nanoseconds; 0 if there is none.
     known_ns: u32,
     least_lag_ns: i64,
     /// The time when the minimum lag was seen, or was shown to be too small.
@@ -166,7 +166,7 @@ impl Transit {
 
     /// Returns the last segment's timestamp.
     #[inline]
-    pub(crate) fn last_stamp(&self) -> Option<u32> {
+    pub(crate) fn last_timestamp(&self) -> Option<u32> {
         self.has_begun.then_some(self.last.tsval)
     }
 
@@ -201,7 +201,7 @@ impl Transit {
         let tick_ns = self.tick.nanos();
         let lag_ns = passed_ns - ticks * tick_ns;
         let is_small = segment.payload_len < line::SMALL;
-        let is_on_line = self.line.take(at, lag_ns, is_small, tick_ns);
+        let is_on_line = self.line.observe_lag(at, lag_ns, is_small, tick_ns);
         if let Some(drift) = self.line.drift().filter(|_| is_on_line) {
             self.drift = drift;
             self.set_least_lag(lag_ns, at);
@@ -247,8 +247,8 @@ impl Transit {
         }
     }
 
-    /// Returns the lag that a slow clock may have by now: all of it, as long as every segment so
-    /// far was on one line.
+    /// Returns the lag that a slow clock may have by now: the whole lag, as long as all segments so
+    /// far were on one line.
     #[inline]
     fn may_be_slow_by(&self, at: Timestamp) -> i64 {
         match self.drift {
@@ -262,7 +262,7 @@ impl Transit {
     /// what it acknowledges passed the observation point.
     fn look_for_coarse(&mut self, passed_ns: i64, ticks: i64, reply: Option<Reply>) {
         let goes_on = ticks > self.coarse.ticks();
-        self.coarse.take(passed_ns, ticks, goes_on);
+        self.coarse.observe_segment(passed_ns, ticks, goes_on);
         let least = match self.known_ns {
             0 => coarse::LEAST_TICKS_DENIED,
             _ => coarse::LEAST_TICKS_KNOWN,
@@ -298,7 +298,7 @@ impl Transit {
             return lag_ns;
         }
         let tick_ns = self.tick.nanos();
-        // Late by no more than a tick: no reply can show more.
+        // The lag is at most a tick, which no reply can bound better.
         let Some(reply) = reply.filter(|_| lag_ns - tick_ns > expected) else {
             return expected;
         };
@@ -306,7 +306,7 @@ impl Transit {
             let most_ns = i64::try_from(most.as_nanos()).unwrap_or(i64::MAX);
             lag_ns.saturating_sub(most_ns).saturating_sub(tick_ns)
         };
-        // The minimum reply may itself have queued, but nothing else is known of a clock that
+        // The fastest reply may itself have queued, but it is the only bound for a clock that
         // drifts.
         let shown = match self.drift {
             0 => beyond(reply.took),

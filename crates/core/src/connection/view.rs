@@ -3,9 +3,9 @@
 use super::half::Half;
 use crate::attribution::packet::Pipe;
 use crate::attribution::rtt;
-use crate::exchange::Side;
+use crate::exchange::{PerSide, Side};
 use crate::observed::event::PointId;
-use crate::observed::flow::{Direction, Endpoint, FlowKey};
+use crate::observed::flow::{Direction, Endpoint, FlowKey, PerDirection};
 
 /// The facts about a connection that pairing needs.
 #[derive(Clone, Copy, Debug)]
@@ -18,25 +18,20 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The view of a connection with these directions, forward and backward.
+    /// Returns the view of a connection whose two directions are `halves`.
     pub(super) fn of(
         flow: &'a FlowKey,
         point: PointId,
         client: Option<Direction>,
-        halves: [&'a Half; 2],
+        halves: &'a PerDirection<Half>,
     ) -> Self {
-        let [forward, backward] = halves;
         let client = client.unwrap_or(Direction::Forward);
-        let (request, response) = match client {
-            Direction::Forward => (forward, backward),
-            Direction::Backward => (backward, forward),
-        };
         Self {
             flow,
             point,
             client,
-            request,
-            response,
+            request: halves.get(client),
+            response: halves.get(client.reverse()),
         }
     }
 
@@ -58,6 +53,14 @@ impl<'a> View<'a> {
         self.trip(self.response)
     }
 
+    /// Returns the round trip from the point to each side.
+    pub(crate) fn trips(self) -> PerSide<rtt::RoundTrip> {
+        PerSide {
+            client: self.to_client(),
+            server: self.to_server(),
+        }
+    }
+
     /// Returns the round trip to the sender of `half`. Within one host it is zero, unless replies
     /// show otherwise: there is no path to measure.
     fn trip(self, half: &Half) -> rtt::RoundTrip {
@@ -71,22 +74,22 @@ impl<'a> View<'a> {
 
     /// Returns true if the server's FIN was seen but none of the client.
     pub(crate) fn is_left_by_server(&self) -> bool {
-        self.response.fin.is_some() && self.request.fin.is_none()
+        self.response.sequence.fin.is_some() && self.request.sequence.fin.is_none()
     }
 
     /// Returns true if any of one side's data was retransmitted so far.
     pub(crate) fn has_repeats(&self, sender: Side) -> bool {
         match sender {
-            Side::Client => self.request.has_repeats,
-            Side::Server => self.response.has_repeats,
+            Side::Client => self.request.repeats.has_any(),
+            Side::Server => self.response.repeats.has_any(),
         }
     }
 
-    /// Returns the properties of the client as a sender, and those of the server.
-    pub(crate) fn pipes(&self) -> [Pipe; 2] {
-        [
-            self.request.pipe(self.response),
-            self.response.pipe(self.request),
-        ]
+    /// Returns the properties of each side as a sender.
+    pub(crate) fn pipes(&self) -> PerSide<Pipe> {
+        PerSide {
+            client: self.request.pipe(self.response),
+            server: self.response.pipe(self.request),
+        }
     }
 }

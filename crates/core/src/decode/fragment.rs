@@ -138,7 +138,7 @@ impl Whole {
 
 impl Fragments {
     /// Processes a fragment. `None` if it is malformed or does not match the others.
-    pub(super) fn take(
+    pub(super) fn add_fragment(
         &mut self,
         at: Timestamp,
         point: PointId,

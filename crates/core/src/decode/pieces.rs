@@ -45,7 +45,7 @@ impl OpenFlows {
     }
 
     /// Processes the file's next segment.
-    pub fn take(&mut self, segment: &Segment) {
+    pub fn observe_segment(&mut self, segment: &Segment) {
         let key = (segment.flow, segment.direction == Direction::Forward);
         if segment.flags.contains(TcpFlags::RST) {
             self.next.remove(&key);
@@ -115,8 +115,8 @@ mod tests {
     #[test]
     fn a_connection_goes_on_where_its_sequence_does() {
         let mut flows = OpenFlows::new(7);
-        flows.take(&segment(1000, u32::MAX - 20, TcpFlags::ACK));
-        flows.take(&segment(1001, 5000, TcpFlags::RST));
+        flows.observe_segment(&segment(1000, u32::MAX - 20, TcpFlags::ACK));
+        flows.observe_segment(&segment(1001, 5000, TcpFlags::RST));
         let goes_on = |port, seq, flags| flows.continue_with(&segment(port, seq, flags));
         assert!(goes_on(1000, 79, TcpFlags::ACK));
         assert!(goes_on(1000, u32::MAX - 20, TcpFlags::ACK));

@@ -3,11 +3,12 @@
 use core::time::Duration;
 
 use crate::exchange::Side;
+use crate::observed::packet::PacketNumber;
 
 /// A message that stalled while it was sent, and the limit that held it back most.
 ///
-/// Derived only from packets seen at one observation point; a stop is attributed to what ended it,
-/// as a wait is.
+/// Derived only from packets seen at one observation point. A stop is attributed to the event that
+/// ended it, as a wait is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
     /// The sender of the message.
@@ -16,9 +17,37 @@ pub struct Delivery {
     pub limit: Limit,
     /// Number of times that the message stalled because of that limit.
     pub stops: u32,
-    /// Time for which the message stalled because of that limit.
+    /// Times for which the message stalled.
+    pub stalled: StallTimes,
+    /// The sum of the round trips from the observation point to both ends.
+    pub round_trip: Duration,
+    /// Size of the message.
+    pub size: MessageSize,
+    /// Data in flight at the stops.
+    pub in_flight: InFlight,
+    /// The receiver's windows.
+    pub windows: ReceiverWindows,
+    /// Bytes per second, if they came at a constant rate.
+    pub rate: Option<f64>,
+    /// The time for which the connection had been idle before the exchange began; `None` for its
+    /// first exchange.
+    pub rested: Option<Duration>,
+    /// True if any of the sender's data was retransmitted so far.
+    pub has_losses: bool,
+    /// True if the message's segments waited in a queue on the path.
+    pub has_queue: bool,
+    /// The first few pauses of the program itself.
+    pub pauses: Vec<Pause>,
+    /// The packets around the longest stop.
+    pub packets: StopPackets,
+}
+
+/// Times for which a message stalled although its sender had more to send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StallTimes {
+    /// Time for which the limit that accounts for most of the stalls stopped the message.
     pub stopped: Duration,
-    /// Total time for which the message stalled although its sender had more to send.
+    /// Total time for which the message stalled.
     pub held: Duration,
     /// The part of `held` for which the last byte was in transit beyond the path's own time: it
     /// waited in a queue, as seen at the sender.
@@ -28,40 +57,63 @@ pub struct Delivery {
     /// The part of the stops for the congestion window that would have been avoided if the
     /// connection had kept its window from before the idle period.
     pub kept_spared: Duration,
-    /// The sum of the round trips from the observation point to both ends.
-    pub round_trip: Duration,
+}
+
+/// Size of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MessageSize {
     /// Length of the message, in bytes.
     pub bytes: u64,
     /// Number of segments in which the message was sent; super-segments count as their parts.
     pub segments: u64,
     /// Payload of a full segment.
     pub mss: u32,
+}
+
+/// Data in flight at the stops of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InFlight {
     /// Bytes in flight at the first stop.
-    pub first_in_flight: u64,
+    pub first: u64,
     /// Maximum number of bytes in flight at a stop.
-    pub most_in_flight: u64,
+    pub most: u64,
     /// Maximum number of segments in flight at a stop.
     pub most_segments: u64,
-    /// The receiver's window at the first and at the last stop caused by it.
-    pub windows: [u64; 2],
-    /// Number of times that the receiver closed its window completely.
-    pub zero_windows: u32,
-    /// Bytes per second, if they came at a constant rate.
-    pub rate: Option<f64>,
-    /// The time for which the connection had been idle before the exchange began; `None` for its
-    /// first exchange.
-    pub rested: Option<Duration>,
     /// Maximum number of bytes in flight in earlier responses.
-    pub earlier_in_flight: u64,
-    /// True if any of the sender's data was retransmitted so far.
-    pub has_losses: bool,
-    /// True if the message's segments waited in a queue on the path.
-    pub has_queue: bool,
-    /// The first few pauses of the program itself.
-    pub pauses: Vec<Pause>,
-    /// Packet numbers of the longest stop: the last packet before it, the one that released the
-    /// next (0: none), the next.
-    pub packets: [u64; 3],
+    pub earlier: u64,
+}
+
+/// The receiver's windows during a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverWindows {
+    /// The window at the first stop caused by it, in bytes.
+    pub first: u64,
+    /// The window at the last stop caused by it, in bytes.
+    pub last: u64,
+    /// Number of times that the receiver closed its window completely.
+    pub zero: u32,
+}
+
+/// Packet numbers around a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StopPackets {
+    /// The last packet before the stop.
+    pub before: u64,
+    /// The packet that ended the stop, if there was one.
+    pub release: Option<PacketNumber>,
+    /// The sender's next packet.
+    pub next: u64,
+}
+
+impl StopPackets {
+    /// Returns the numbers of the packets in time order.
+    pub(crate) fn numbers(self) -> Vec<u64> {
+        let release = self.release.map(PacketNumber::get);
+        [Some(self.before), release, Some(self.next)]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
 }
 
 /// The limit that held a message back.

@@ -30,6 +30,17 @@ pub(crate) struct Signs {
     pub(crate) is_reset_on_way: bool,
     /// The server's think time, if the capture ended within the response.
     pub(crate) thought: Option<Duration>,
+    /// Reasons why requests and responses may be paired wrongly.
+    pub(crate) doubts: PairingDoubts,
+    /// True if the connection's handshake was seen: both SYNs and the client's ACK.
+    pub(crate) is_made: bool,
+    /// True if a device on the path acknowledges for the server, which is farther away.
+    pub(crate) is_relayed: bool,
+}
+
+/// Reasons why a request and its response may be paired wrongly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PairingDoubts {
     /// True if the messages belong to no protocol that is parsed.
     pub(crate) is_unread: bool,
     /// True if too few of the connection's bytes were captured to recognize a protocol.
@@ -37,10 +48,6 @@ pub(crate) struct Signs {
     /// True if the server sent something after the request without acknowledging it, or continued
     /// after a long pause: both sides may send at any time.
     pub(crate) is_crossed: bool,
-    /// True if the connection's handshake was seen: both SYNs and the client's ACK.
-    pub(crate) is_made: bool,
-    /// True if a device on the path acknowledges for the server, which is farther away.
-    pub(crate) is_relayed: bool,
 }
 
 impl Signs {

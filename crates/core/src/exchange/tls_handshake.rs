@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::exchange::Recovery;
 use crate::exchange::wait::{Wait, WaitKind};
+use crate::observed::packet::PacketNumber;
 use crate::observed::time::Timestamp;
 
 /// A TLS handshake that was seen completely, tiled like an exchange.
@@ -60,10 +61,27 @@ pub struct Leg {
     pub longest_gap: Duration,
     /// Bytes of the answer; 0 if there was none.
     pub answer_bytes: u64,
-    /// Packet numbers: the client's first, the answer's last (0: none).
-    pub packets: [u64; 2],
+    /// The leg's first and last packet.
+    pub packets: LegPackets,
     /// True if the answer was a HelloRetryRequest.
     pub is_retry: bool,
+}
+
+/// Packet numbers of a leg.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LegPackets {
+    /// The packet with the client's first byte.
+    pub first: Option<PacketNumber>,
+    /// The packet with the answer's last byte, if there was an answer.
+    pub last: Option<PacketNumber>,
+}
+
+impl LegPackets {
+    /// Returns the numbers of the packets in time order.
+    pub(crate) fn numbers(self) -> Vec<u64> {
+        let packets = [self.first, self.last].into_iter();
+        packets.flatten().map(PacketNumber::get).collect()
+    }
 }
 
 impl Handshake {

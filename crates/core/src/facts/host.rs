@@ -29,12 +29,12 @@ pub(crate) struct Server {
 
 impl Hosts {
     /// Records the SYN/ACK of a handshake.
-    pub(crate) fn take(&mut self, setup: &Setup, server: Endpoint) {
+    pub(crate) fn add_setup(&mut self, setup: &Setup, server: Endpoint) {
         let is_answered = matches!(
             setup.outcome,
             Some(SetupOutcome::Established | SetupOutcome::Cut)
         );
-        let Some(ttl) = setup.answer_ttl.filter(|_| is_answered) else {
+        let Some(ttl) = setup.answer.ttl.filter(|_| is_answered) else {
             return;
         };
         if let Some(host) = self.take_ttl(server.addr, ttl) {

@@ -109,7 +109,7 @@ impl Words {
         }
         let key = (echo.point, echo.asker, echo.target);
         if self.pairs.len() < MAX_PAIRS || self.pairs.contains_key(&key) {
-            self.pairs.entry(key).or_default().take(echo);
+            self.pairs.entry(key).or_default().add_echo(echo);
         }
     }
 
@@ -179,7 +179,7 @@ impl Words {
 }
 
 impl Pair {
-    fn take(&mut self, echo: &Echo) {
+    fn add_echo(&mut self, echo: &Echo) {
         let key = (echo.id, echo.seq);
         match echo.step {
             EchoStep::Request => self.send(key, echo.at),

@@ -100,12 +100,12 @@ impl Turns {
             .map_or(1.0, |share| 1.0 / share.min(1.0))
     }
 
-    pub(crate) fn take(&mut self, turn: &RequestSpan) {
+    pub(crate) fn add_turn(&mut self, turn: &RequestSpan) {
         let is_known = self.services.contains_key(&turn.local);
         if !is_known && self.services.len() >= MAX_SERVICES {
             return;
         }
-        self.services.entry(turn.local).or_default().take(turn);
+        self.services.entry(turn.local).or_default().add_turn(turn);
     }
 }
 
@@ -135,7 +135,7 @@ impl ServiceTurns {
         sum.as_secs_f64().max(f64::EPSILON) / any.as_secs_f64().max(f64::EPSILON)
     }
 
-    fn take(&mut self, turn: &RequestSpan) {
+    fn add_turn(&mut self, turn: &RequestSpan) {
         self.turns += 1;
         self.latency.record(turn.duration());
         if let Some(stages) = turn.stages() {

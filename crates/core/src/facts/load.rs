@@ -131,7 +131,7 @@ impl Loads {
         let target = cluster.target;
         let (second, group) = (cluster.second, cluster.group);
         let sum = self.sums.entry((target, phase, is_observed)).or_default();
-        sum.take(slice, &cluster);
+        sum.add_cluster(slice, &cluster);
         let is_kept = phase == Phase::Baseline && !is_observed;
         if is_kept && self.clusters.len() < MAX_CLUSTERS {
             let latency = cluster.latency;
@@ -380,7 +380,7 @@ impl Loads {
 }
 
 impl LoadSum {
-    fn take(&mut self, slice: usize, cluster: &LoadCluster) {
+    fn add_cluster(&mut self, slice: usize, cluster: &LoadCluster) {
         self.latency.merge(&cluster.latency);
         self.service.merge(&cluster.service);
         self.first_byte.merge(&cluster.first_byte);

@@ -31,7 +31,7 @@ pub(crate) struct SocketFacts {
 }
 
 impl SocketFacts {
-    pub(crate) fn take(&mut self, sample: &SocketSample) {
+    pub(crate) fn add_sample(&mut self, sample: &SocketSample) {
         self.samples += 1;
         if self.sockets.len() < MAX_SOCKETS {
             self.sockets.insert((sample.local, sample.remote));

@@ -39,7 +39,7 @@ impl SeenSocket {
 }
 
 impl LiveSockets {
-    pub(crate) fn take(&mut self, socket: LiveSocket) {
+    pub(crate) fn add_socket(&mut self, socket: LiveSocket) {
         let key = (socket.namespace, socket.cookie);
         if self.list.len() >= MAX_SOCKETS && !self.list.contains_key(&key) {
             self.left_out += 1;

@@ -50,7 +50,7 @@ impl StepTally {
 
 impl Sweep {
     /// Records a probe, or a late answer to a probe that was counted as unanswered.
-    pub(crate) fn take(&mut self, sample: &ProbeSample) {
+    pub(crate) fn add_probe(&mut self, sample: &ProbeSample) {
         let Some(step) = sample.step else {
             return;
         };

@@ -198,7 +198,7 @@ impl Use {
 }
 
 impl Calls {
-    pub(crate) fn take(&mut self, call: &SocketCall) {
+    pub(crate) fn add_call(&mut self, call: &SocketCall) {
         let Some(socket) = &call.socket else { return };
         if socket.kind != SocketKind::Tcp || call.has_failed() {
             return;
@@ -210,7 +210,7 @@ impl Calls {
         self.sockets
             .entry(socket.inode)
             .or_default()
-            .take(call, socket);
+            .add_call(call, socket);
     }
 
     fn listening(&mut self, call: &SocketCall, socket: &CalledSocket) {
@@ -265,7 +265,7 @@ impl Calls {
 }
 
 impl CalledHistory {
-    fn take(&mut self, call: &SocketCall, socket: &CalledSocket) {
+    fn add_call(&mut self, call: &SocketCall, socket: &CalledSocket) {
         self.ends = socket.local.zip(socket.remote).or(self.ends);
         let begun = |accepted| Beginning {
             at: call.at,

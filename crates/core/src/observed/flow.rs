@@ -307,6 +307,56 @@ impl Direction {
     }
 }
 
+/// An item for each direction of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PerDirection<T> {
+    pub(crate) forward: T,
+    pub(crate) backward: T,
+}
+
+impl<T> PerDirection<T> {
+    /// Returns the items that `of` makes for each direction.
+    pub(crate) fn of(mut of: impl FnMut(Direction) -> T) -> Self {
+        Self {
+            forward: of(Direction::Forward),
+            backward: of(Direction::Backward),
+        }
+    }
+
+    /// Returns the item of a direction.
+    #[inline]
+    pub(crate) const fn get(&self, direction: Direction) -> &T {
+        match direction {
+            Direction::Forward => &self.forward,
+            Direction::Backward => &self.backward,
+        }
+    }
+
+    /// Returns the item of a direction.
+    #[inline]
+    pub(crate) const fn get_mut(&mut self, direction: Direction) -> &mut T {
+        match direction {
+            Direction::Forward => &mut self.forward,
+            Direction::Backward => &mut self.backward,
+        }
+    }
+
+    /// Returns the item of a direction and that of the opposite direction.
+    #[inline]
+    pub(crate) const fn both_mut(&mut self, direction: Direction) -> (&mut T, &mut T) {
+        match direction {
+            Direction::Forward => (&mut self.forward, &mut self.backward),
+            Direction::Backward => (&mut self.backward, &mut self.forward),
+        }
+    }
+
+    /// Returns both items.
+    #[inline]
+    pub(crate) const fn each(&self) -> [&T; 2] {
+        [&self.forward, &self.backward]
+    }
+}
+
 /// Returns the hasher for flows. It is seeded, because its keys come from the network.
 pub(crate) fn hasher(seed: u64) -> SeedableRandomState {
     SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed())

@@ -155,7 +155,7 @@ pub struct IpFacts {
 }
 
 /// The initial times to live of systems (Linux and others, Windows, some routers).
-const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
+pub(crate) const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
 /// Returns the number of routers that a packet passed. The initial time to live is assumed to be
 /// the nearest common value from `ttl` up.

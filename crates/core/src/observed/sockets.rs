@@ -70,20 +70,10 @@ pub struct LiveSocket {
     pub state: &'static str,
     /// Ends of the socket.
     pub ends: Ends,
-    /// Descriptors that refer to the socket, by process: several after a `fork`.
-    pub holders: Vec<Holder>,
-    /// The control group of the first of the `holders`.
-    pub cgroup: Option<String>,
-    /// The beginning of the container id of the first of the `holders`.
-    pub container: Option<String>,
-    /// User id of the process that created the socket.
-    pub uid: u32,
-    /// Bytes not yet read, for UDP including the kernel's overhead; for a listener, the number of
-    /// connections not yet accepted.
-    pub receive_queue: u32,
-    /// Bytes not yet acknowledged, not yet sent (UDP) or not yet read by the peer (Unix); for a
-    /// listener, the maximum number of connections that may wait.
-    pub send_queue: u32,
+    /// The processes and the user that the socket belongs to.
+    pub owner: SocketOwner,
+    /// Bytes or connections that wait in the socket's queues.
+    pub queues: Queues,
     /// The running timer, if any.
     pub timer: Option<Timer>,
     /// Buffers of the socket.
@@ -96,6 +86,30 @@ pub struct LiveSocket {
     pub options: Option<LiveOptions>,
     /// True if the socket was selected; false if it is the other end of a selected socket.
     pub is_chosen: bool,
+}
+
+/// The processes and the user that a socket belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SocketOwner {
+    /// Descriptors that refer to the socket, by process: several after a `fork`.
+    pub holders: Vec<Holder>,
+    /// The control group of the first of these processes.
+    pub cgroup: Option<String>,
+    /// The beginning of the id of its container.
+    pub container: Option<String>,
+    /// User id of its creator.
+    pub uid: u32,
+}
+
+/// The queues of a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queues {
+    /// Bytes not yet read, for UDP including the kernel's overhead; for a listener, the number of
+    /// connections not yet accepted.
+    pub receive: u32,
+    /// Bytes not yet acknowledged, not yet sent (UDP) or not yet read by the peer (Unix); for a
+    /// listener, the maximum number of connections that may wait.
+    pub send: u32,
 }
 
 /// A descriptor that refers to a socket.
@@ -349,7 +363,7 @@ impl LiveSocket {
     ///   then no longer reports the socket as writable (`unix_writable()`).
     pub fn is_full(&self) -> Option<bool> {
         if self.state == "LISTEN" {
-            return Some(self.receive_queue > self.send_queue);
+            return Some(self.queues.receive > self.queues.send);
         }
         let of = self.buffers?;
         let wide = u64::from;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::lookup::Place;
 use crate::observed::event::PointId;
+use crate::observed::packet::PacketRange;
 use crate::observed::time::Timestamp;
 use crate::protocol::dns::Message;
 
@@ -30,8 +31,8 @@ pub(crate) struct Chain {
     pub(crate) questions: u32,
     /// True if the queries were LLMNR, false if they were multicast DNS.
     pub(crate) is_llmnr: bool,
-    /// Numbers of the first and the last packet.
-    pub(crate) packets: [u64; 2],
+    /// The first and the last packet.
+    pub(crate) packets: PacketRange,
 }
 
 #[derive(Clone, Debug)]
@@ -40,7 +41,7 @@ struct Question {
     last: Timestamp,
     count: u32,
     is_llmnr: bool,
-    packets: [u64; 2],
+    packets: PacketRange,
 }
 
 /// Queries to the link, by host and name.
@@ -51,7 +52,7 @@ pub(super) struct Chains {
 
 impl Chains {
     /// Processes a query or an answer.
-    pub(super) fn take(&mut self, message: Message, place: Place) {
+    pub(super) fn observe_message(&mut self, message: Message, place: Place) {
         if message.is_answer {
             // The answer may be to any host's query for the name, so all of them count as answered.
             self.open
@@ -73,7 +74,7 @@ impl Chains {
             last: place.at,
             count: 0,
             is_llmnr: place.destination.port == LLMNR_PORT,
-            packets: [place.number; 2],
+            packets: PacketRange::of_one(place.number),
         };
         let question = self.open.entry(key).or_insert_with(|| fresh.clone());
         if place.at.since(question.last) > LONGEST {
@@ -81,7 +82,7 @@ impl Chains {
         }
         question.last = place.at;
         question.count += 1;
-        question.packets = [question.packets[0], place.number];
+        question.packets.last = place.number;
     }
 
     /// Removes and returns the queries that `client` sent to its link before it looked up `name` at

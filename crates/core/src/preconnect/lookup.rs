@@ -15,6 +15,7 @@ pub(crate) use resolver::{Kind as ResolvedKind, Resolved};
 use super::Search;
 use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;
+use crate::observed::packet::PacketRange;
 use crate::observed::time::Timestamp;
 use crate::protocol::dns::Message;
 
@@ -73,8 +74,8 @@ pub(crate) struct Lookup {
     /// The time spent waiting for answers, over all names, if each query was sent once; `None` if a
     /// query was retried or repeated over TCP.
     pub(crate) waited: Option<Duration>,
-    /// Numbers of the first and the last packet.
-    pub(crate) packets: [u64; 2],
+    /// The first and the last packet.
+    pub(crate) packets: PacketRange,
 }
 
 /// The queries of a lookup that were lost and had to be retried.
@@ -248,7 +249,7 @@ impl Lookups {
     pub(super) fn resolved(&self, shows_answers: bool) -> BTreeMap<IpAddr, Resolved> {
         let mut all = self.done.clone();
         for open in self.list.values() {
-            all.take(open);
+            all.add_lookup(open);
         }
         all.by_address(shows_answers)
     }
@@ -311,7 +312,7 @@ impl Lookups {
         if self.given_up.len() < MAX_GIVEN_UP {
             self.given_up.extend(open.unanswered());
         }
-        self.done.take(open);
+        self.done.add_lookup(open);
         let of_client = (open.point, open.client);
         unlist(&mut self.of_client, &of_client, id);
         for &address in &open.addresses {

@@ -8,6 +8,7 @@ use foldhash::fast::FixedState;
 
 use crate::observed::datagram::Neighbour;
 use crate::observed::event::PointId;
+use crate::observed::packet::PacketRange;
 use crate::observed::time::Timestamp;
 
 /// Maximum number of searches remembered. Beyond that, new ones are ignored, as during a scan of a
@@ -57,8 +58,7 @@ pub(crate) struct Silent {
     pub(crate) requests: u32,
     /// The time from the first request to the last.
     pub(crate) took: Duration,
-    pub(crate) first_packet: u64,
-    pub(crate) last_packet: u64,
+    pub(crate) packets: PacketRange,
 }
 
 /// The answer to a search.
@@ -73,8 +73,7 @@ struct Open {
     first: Timestamp,
     last: Timestamp,
     requests: u32,
-    first_packet: u64,
-    last_packet: u64,
+    packets: PacketRange,
     answer: Option<Answer>,
     has_ever_answered: bool,
 }
@@ -132,7 +131,7 @@ fn is_many(to: IpAddr) -> bool {
 }
 
 impl Searches {
-    pub(crate) fn take(&mut self, step: &Neighbour) {
+    pub(crate) fn observe_message(&mut self, step: &Neighbour) {
         let key = (step.point, step.asker, step.target);
         let has_room = self.open.len() < MAX_SEARCHES;
         match self.open.get_mut(&key) {
@@ -168,8 +167,8 @@ impl Searches {
             took: answer.at.since(open.first),
             requests: open.requests,
             packets: SearchPackets {
-                first_request: open.first_packet,
-                last_request: open.last_packet,
+                first_request: open.packets.first,
+                last_request: open.packets.last,
                 answer: answer.number,
             },
         })
@@ -200,8 +199,7 @@ impl Searches {
                     asker,
                     requests: open.requests,
                     took: open.last.since(open.first),
-                    first_packet: open.first_packet,
-                    last_packet: open.last_packet,
+                    packets: open.packets,
                 };
                 (point, silent)
             })
@@ -217,8 +215,7 @@ impl Open {
             first: step.at,
             last: step.at,
             requests: 1,
-            first_packet: step.number,
-            last_packet: step.number,
+            packets: PacketRange::of_one(step.number),
             answer: None,
             has_ever_answered: false,
         }
@@ -236,7 +233,7 @@ impl Open {
         } else if since >= REPEAT {
             self.requests += 1;
             self.last = step.at;
-            self.last_packet = step.number;
+            self.packets.last = step.number;
         }
     }
 
@@ -267,7 +264,7 @@ mod tests {
     /// Feeds in as many requests from `asker` for `target` as the kernel would send.
     fn ask(searches: &mut Searches, asker: u8, target: u8) {
         for second in 0..i64::from(GIVES_UP_AFTER) {
-            searches.take(&Neighbour {
+            searches.observe_message(&Neighbour {
                 at: Timestamp::from_nanos(second * 1_000_000_000),
                 number: 1,
                 point: POINT,

@@ -20,7 +20,7 @@ use core::time::Duration;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
-pub(crate) use flow::{Flow, Side};
+pub(crate) use flow::{Flow, Sent};
 
 use crate::observed::datagram::Datagram;
 use crate::observed::event::PointId;
@@ -50,7 +50,7 @@ impl Flows {
 
     /// Processes a datagram. If there is no room, flows that have been idle for long are moved to
     /// `closed`. If the datagram begins a QUIC flow, `stream` is the flow's number.
-    pub(crate) fn take(
+    pub(crate) fn observe_datagram(
         &mut self,
         datagram: &Datagram,
         payload: &[u8],
@@ -59,7 +59,7 @@ impl Flows {
     ) {
         let key = (datagram.point, datagram.flow);
         if let Some(flow) = self.open.get_mut(&key) {
-            flow.take(datagram, payload);
+            flow.observe_datagram(datagram, payload);
             return;
         }
         if let Some(flow) = Flow::begin(datagram, payload, stream) {
@@ -76,7 +76,7 @@ impl Flows {
     /// Returns all remaining flows, in the order in which they began.
     pub(crate) fn finish(&mut self) -> Vec<Box<Flow>> {
         let mut rest: Vec<Box<Flow>> = self.open.drain().map(|(_, flow)| flow).collect();
-        rest.sort_by_key(|flow| (flow.first, flow.point, flow.first_packet));
+        rest.sort_by_key(|flow| (flow.first, flow.point, flow.packets.first));
         rest
     }
 
@@ -89,7 +89,7 @@ impl Flows {
         self.begun_since_sweep = 0;
         let idle = self.open.extract_if(|_, flow| now.since(flow.last) > IDLE);
         let mut idle: Vec<Box<Flow>> = idle.map(|(_, flow)| flow).collect();
-        idle.sort_by_key(|flow| (flow.first, flow.point, flow.first_packet));
+        idle.sort_by_key(|flow| (flow.first, flow.point, flow.packets.first));
         closed.append(&mut idle);
     }
 }

@@ -4,9 +4,10 @@ use core::cmp::Reverse;
 use core::time::Duration;
 
 use crate::exchange::wait::{Bound, Wait};
-use crate::exchange::{Exchange, Outcome};
+use crate::exchange::{Exchange, ExchangePackets, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::RequestSpan;
+use crate::observed::packet::PacketNumber;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::{Exemplar, HostStage, WaitSpan};
@@ -23,7 +24,8 @@ pub(crate) struct Worst {
 impl Worst {
     pub(crate) fn offer(&mut self, weight: u64, exchange: &Exchange) {
         let is_full = self.list.len() >= EXEMPLARS;
-        // Of exchanges with equal weight the earliest stays, whichever closed first.
+        // Of exchanges with equal weight the earliest stays, so that the order of closing has no
+        // effect.
         let rank = (Reverse(weight), exchange.begin);
         let is_behind = |(least, last): &(u64, Example)| rank > (Reverse(*least), last.begin);
         if is_full && self.list.last().is_some_and(is_behind) {
@@ -53,8 +55,8 @@ impl Worst {
     }
 }
 
-/// The data kept of an exchange for showing it as an example. Its texts are made at the end,
-/// because only few of the kept exchanges are shown.
+/// The data of an exchange that is kept to show it as an example. Its texts are written only when
+/// the report is made, because few of the kept exchanges are shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Example {
     pub(crate) client: Endpoint,
@@ -63,8 +65,7 @@ pub(crate) struct Example {
     outcome: Outcome,
     pub(crate) begin: Timestamp,
     latency: Duration,
-    /// Numbers of the first packet and of the last packet; 0: unknown.
-    packets: [u64; 2],
+    packets: ExchangePackets,
     waits: Vec<Wait>,
     at_host: Option<Box<[Duration; RequestSpan::STAGES.len()]>>,
 }
@@ -72,13 +73,13 @@ pub(crate) struct Example {
 impl Example {
     pub(crate) fn of(exchange: &Exchange) -> Self {
         Self {
-            client: exchange.client,
-            server: exchange.server,
+            client: exchange.id.client,
+            server: exchange.id.server,
             request: exchange.request.clone(),
             outcome: exchange.outcome,
             begin: exchange.begin,
             latency: exchange.latency(),
-            packets: [exchange.first_packet, exchange.last_packet],
+            packets: exchange.packets,
             waits: exchange.waits.clone(),
             at_host: exchange.at_host.clone(),
         }
@@ -96,7 +97,6 @@ impl Example {
             },
             released_by_packet: wait.released_by,
         });
-        let [first, last] = self.packets.map(|number| Some(number).filter(|&n| n > 0));
         Exemplar {
             client: self.client.to_string(),
             server: self.server.to_string(),
@@ -104,8 +104,8 @@ impl Example {
             outcome: self.outcome.to_string(),
             start_ns: self.begin.as_nanos(),
             latency_ns: nanos(self.latency),
-            first_packet: first,
-            last_packet: last,
+            first_packet: self.packets.first.map(PacketNumber::get),
+            last_packet: self.packets.last.map(PacketNumber::get),
             waits: waits.collect(),
             at_host: self.at_host(),
         }

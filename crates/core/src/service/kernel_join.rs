@@ -5,7 +5,7 @@
 //! captured, and in the server's network stack. The time that packets assign to the server is
 //! between a request's arrival at the capture point and its response's departure from there. The
 //! kernel timestamps the same two events, so the two durations must agree; otherwise the difference
-//! passed between the two places. Only sums are kept.
+//! is time between the two places. Only sums are kept.
 
 mod rename;
 mod waiting;
@@ -35,8 +35,9 @@ const NOTABLE: Duration = Duration::from_millis(1);
 const LEAST_DISAGREEMENT: Duration = Duration::from_millis(1);
 /// Maximum difference between timestamps of one clock taken at different places in the network
 /// stack: a packet may be stamped this much earlier or later than its segment.
-const STAMPS: Duration = Duration::from_micros(200);
-/// Number of ends of the server's time that are inferred from the round trip: both.
+const TIMESTAMP_ERROR: Duration = Duration::from_micros(200);
+/// Number of ends of the server's time that are inferred from the round trip: its begin and its
+/// end.
 const INFERRED_ENDS: u32 = 2;
 
 /// The result of the join for one service.
@@ -88,7 +89,7 @@ impl Served {
     /// Records an exchange and, if it was seen, the turn within it. The turn renames the exchange's
     /// waits and gives the exchange its stages. An exchange without a whole response does not
     /// count.
-    pub(crate) fn take(&mut self, exchange: &mut Exchange, turn: Option<RequestSpan>) {
+    pub(crate) fn add_exchange(&mut self, exchange: &mut Exchange, turn: Option<RequestSpan>) {
         if !matches!(exchange.outcome, Outcome::Complete(_) | Outcome::Failed) {
             return;
         }

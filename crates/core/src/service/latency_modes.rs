@@ -49,18 +49,18 @@ pub(crate) struct Bands {
 struct Band {
     count: u64,
     waits: Shares,
-    /// The band's first exchange. Of exchanges that began simultaneously it is that of the lowest
-    /// client, whichever closed first.
+    /// The band's first exchange. Of exchanges that began simultaneously, the one of the lowest
+    /// client is kept, so that the order of closing has no effect.
     first: Option<Example>,
 }
 
 impl Bands {
-    pub(crate) fn take(&mut self, exchange: &Exchange) {
+    pub(crate) fn add_exchange(&mut self, exchange: &Exchange) {
         let number = index(exchange.latency()) as usize;
         let band = self.bands.get_or_insert_with(number, Band::default);
         band.count += 1;
         band.waits.add(&exchange.waits);
-        let rank = (exchange.begin, exchange.client);
+        let rank = (exchange.begin, exchange.id.client);
         let is_first = |first: &Example| rank < (first.begin, first.client);
         if band.first.as_ref().is_none_or(is_first) {
             band.first = Some(Example::of(exchange));
@@ -232,7 +232,8 @@ fn peaks(counts: &[f64]) -> Vec<Peak> {
     peaks
 }
 
-/// Returns the neighbouring peaks that are separated least, if not separated enough.
+/// Returns the index of the first of the two neighbouring peaks with the weakest separation; `None`
+/// if all peaks are separated enough.
 fn weakest(peaks: &[Peak], counts: &[f64], height: &impl Fn(u32) -> f64) -> Option<usize> {
     let around = |at: u32| {
         let at = at as usize;

@@ -7,7 +7,7 @@ use crate::exchange::wait::{Owner, Wait, WaitKind};
 use crate::observed::time::nanos;
 use crate::stats::histogram::Distribution;
 
-/// The places that the time of an exchange can be in.
+/// The places where an exchange can spend its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Server,
@@ -40,10 +40,14 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Books one exchange's waits.
-    pub(crate) fn take(&mut self, exchange: &Exchange) {
+    /// Adds the waits of one exchange.
+    pub(crate) fn add_exchange(&mut self, exchange: &Exchange) {
         let mut sums = [0_u64; Place::ALL.len()];
-        let spared = exchange.deliveries.iter().map(|delivery| delivery.spared);
+        let spared = exchange
+            .sending
+            .deliveries
+            .iter()
+            .map(|delivery| delivery.stalled.spared);
         let mut spared = nanos(spared.sum());
         for wait in &exchange.waits {
             if matches!(

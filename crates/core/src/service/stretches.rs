@@ -35,7 +35,8 @@ impl Stretches {
         self.list.iter().filter(is_shared).count() as u64
     }
 
-    /// Returns true if a stretch of this host (or of any host) overlaps this one.
+    /// Returns true if a stretch of this host (of any host if `None`) overlaps the time from
+    /// `begin` to `end`.
     pub(crate) fn meet(&self, host: Option<IpAddr>, begin: Timestamp, end: Timestamp) -> bool {
         let mut list = self.list.iter();
         list.any(|&(from, to, of)| host.is_none_or(|host| host == of) && from < end && to > begin)

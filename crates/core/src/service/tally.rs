@@ -21,7 +21,8 @@ const NEAR_END: usize = 16;
 pub(crate) struct Tally {
     pub(crate) cost: Cost,
     pub(crate) affected: u64,
-    /// The fraction of an exchange that moments represented and that is not yet counted.
+    /// The fraction of an exchange that is not yet counted: moments may represent 1.5 exchanges
+    /// each, but only whole exchanges are counted.
     carried: f64,
     /// Latencies of the exchanges affected.
     pub(crate) before: Distribution,
@@ -81,7 +82,8 @@ impl Tally {
         self.worst.offer(cost.likely, exchange);
     }
 
-    /// Adds an exchange that is affected but does not show the cause well.
+    /// Adds an affected exchange that is not kept as an example, because it does not show the cause
+    /// well.
     pub(crate) fn add_unclear(&mut self, exchange: &Exchange, cost: Cost) {
         let worst = core::mem::take(&mut self.worst);
         self.add(exchange, cost, Duration::ZERO);
@@ -91,7 +93,7 @@ impl Tally {
     /// Adds an affected `moment`, and the exchanges that it represents, which were not kept.
     pub(crate) fn add_moment(&mut self, moment: &Moment, saved: Duration, weight: f64) {
         let saved = saved.min(moment.latency());
-        // Only whole exchanges are added, with the right total.
+        // Only whole exchanges are added; the fraction is carried over to the next moment.
         let due = weight + self.carried;
         let count = (due.round() as u64).max(1);
         self.carried = due - count as f64;
@@ -200,8 +202,9 @@ impl Intervals {
         self.sorted.drain(from + 1..until);
     }
 
-    /// Returns the number of intervals that begin no later than `at`. Usually that is all but a
-    /// few, so a binary search through all would cause needless cache misses.
+    /// Returns the number of intervals that begin no later than `at`. Nearly all intervals usually
+    /// do, so the search starts at the end: a binary search through all would cause needless cache
+    /// misses.
     fn begun_by(&self, at: Timestamp) -> usize {
         let is_begun = |interval: &(Timestamp, Timestamp)| interval.0 <= at;
         let (early, late) = self

@@ -1,4 +1,4 @@
-//! All handshakes of one service: only together do they show why SYNs are retransmitted.
+//! All handshakes of one service. Together they show why SYNs are retransmitted.
 
 use core::time::Duration;
 
@@ -54,7 +54,7 @@ pub(crate) struct Handshakes {
     span: Option<(Timestamp, Timestamp)>,
 }
 
-/// A SYN, and the time until which its connection was half-open; `None`: the SYN was ignored.
+/// A SYN, and the time until which its connection was half-open; `None` if the SYN was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Try {
     at: Timestamp,
@@ -79,11 +79,13 @@ pub(crate) enum Why {
 }
 
 impl Handshakes {
-    pub(crate) fn take(&mut self, setup: &Setup) {
+    pub(crate) fn add_setup(&mut self, setup: &Setup) {
         let Some(begin) = setup.begin else { return };
         match setup.outcome {
             Some(SetupOutcome::Established) => self.established += 1,
-            Some(SetupOutcome::Cut | SetupOutcome::Unanswered) if setup.retransmissions == 0 => {
+            Some(SetupOutcome::Cut | SetupOutcome::Unanswered)
+                if setup.syns.retransmissions == 0 =>
+            {
                 self.unfinished += 1;
                 if setup.outcome == Some(SetupOutcome::Unanswered) && self.silent.len() < MAX_TRIES
                 {
@@ -114,8 +116,8 @@ impl Handshakes {
 
     /// Records an exchange: the first exchange of a connection shows whether a program accepted the
     /// connection.
-    pub(crate) fn take_exchange(&mut self, exchange: &Exchange) {
-        if exchange.ordinal == 0 && exchange.latency() >= STANDS {
+    pub(crate) fn add_exchange(&mut self, exchange: &Exchange) {
+        if exchange.id.ordinal == 0 && exchange.latency() >= STANDS {
             self.late.push((exchange.begin, exchange.end));
             if self.late.len() >= 2 * MAX_TRIES {
                 self.settle();
@@ -173,7 +175,11 @@ impl Handshakes {
         };
         let (unfinished, rate) = self.unfinished();
         // Losses on an open connection are due to the path, or to a host that responds late.
-        let losses = ledger.recoveries.of(Side::Server).max(ledger.later_losses);
+        let losses = ledger
+            .losses
+            .repaired
+            .of(Side::Server)
+            .max(ledger.losses.later);
         if unfinished >= FLOOD && unfinished >= self.established * FLOOD_RATIO && rate >= FLOOD_RATE
         {
             Why::Flood
@@ -194,7 +200,7 @@ impl Handshakes {
         if tries.is_empty() {
             return false;
         }
-        let median = ledger.latency.quantile(0.5).unwrap_or_default();
+        let median = ledger.latency.all.quantile(0.5).unwrap_or_default();
         let long = STANDS.max(median * STANDS_RATIO);
         let mut stands = earliest(&self.late);
         stands.retain(|(begin, end)| end.since(*begin) >= long);
@@ -263,14 +269,15 @@ pub(crate) fn is_unread(setup: &Setup) -> bool {
 }
 
 /// Returns true if the first data may have arrived the first time: it was retransmitted once,
-/// sooner than a kernel has to acknowledge it (RFC 9293 §3.8.6.3), and acknowledged as a copy is.
-/// Linux acknowledges the first data immediately (`tcp_enter_quickack_mode()`).
+/// sooner than a kernel has to acknowledge it (RFC 9293 §3.8.6.3), and then acknowledged
+/// immediately, as a duplicate is. Linux acknowledges the first data immediately
+/// (`tcp_enter_quickack_mode()`).
 fn is_late_ack(setup: &Setup) -> bool {
     let after = &setup.aftermath;
     let waited = after
         .request
         .map_or(Duration::ZERO, |first| after.last_request.since(first));
-    let may_delay = setup.answer_ttl.is_none_or(|ttl| ttl > LINUX_TTL);
+    let may_delay = setup.answer.ttl.is_none_or(|ttl| ttl > LINUX_TTL);
     let is_once = after.request_repeats == 1 && after.answer_repeats == 0;
     may_delay && is_once && waited < LONGEST_DELAYED_ACK
 }
@@ -285,7 +292,7 @@ fn is_unheard(setup: &Setup) -> bool {
 /// itself.
 pub(crate) fn is_repeated(setup: &Setup) -> bool {
     setup.outcome == Some(SetupOutcome::Established)
-        && setup.retransmissions > 0
+        && setup.syns.retransmissions > 0
         && !setup.opening.has_data
         && !setup.opening.was_challenged
 }

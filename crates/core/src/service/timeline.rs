@@ -41,10 +41,7 @@ pub(crate) struct Moment {
     pub(crate) end: Timestamp,
     /// Setup time of the exchange's connection, if the connection was made for this exchange.
     pub(crate) setup: Option<Duration>,
-    pub(crate) target: u64,
-    pub(crate) redirect: Option<u64>,
-    /// Fingerprint of the server name that was requested; 0 where the name could not be parsed.
-    pub(crate) origin: u64,
+    pub(crate) fingerprints: Fingerprints,
     /// Minimum round trip from the observation point to the server.
     pub(crate) to_server: Duration,
     /// True if the response was compressed while it was sent.
@@ -54,6 +51,17 @@ pub(crate) struct Moment {
     /// True if no part of the exchange was lost, missed by the capture or queued after another: its
     /// times are those of the server and the path alone.
     pub(crate) is_clear: bool,
+}
+
+/// Fingerprints of names in an exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Fingerprints {
+    /// The request's target; 0 if the protocol is not HTTP.
+    pub(crate) target: u64,
+    /// The target that a redirect leads to.
+    pub(crate) redirect: Option<u64>,
+    /// The server name that was requested; 0 if the name could not be parsed.
+    pub(crate) origin: u64,
 }
 
 /// The server's part of an exchange: the instants of a [`Moment`] that are evaluated for every
@@ -107,19 +115,21 @@ impl Moment {
         } = served;
         Self {
             begin: exchange.begin,
-            client: exchange.client,
-            point: exchange.point,
-            ordinal: exchange.ordinal,
+            client: exchange.id.client,
+            point: exchange.id.point,
+            ordinal: exchange.id.ordinal,
             sent,
             asked,
             answered,
             resumed: resumed(exchange),
             end: exchange.end,
-            setup: exchange.setup,
-            target: exchange.particulars.target,
-            redirect: exchange.particulars.redirect,
-            origin: origin(exchange),
-            to_server: exchange.least_trip.unwrap_or_default(),
+            setup: exchange.connecting.setup,
+            fingerprints: Fingerprints {
+                target: exchange.particulars.target,
+                redirect: exchange.particulars.redirect,
+                origin: origin(exchange),
+            },
+            to_server: exchange.path.to_server.unwrap_or_default(),
             is_encoded: exchange.particulars.is_encoded_on_the_fly,
             is_acked_first: exchange.path.is_acked_first,
             is_clear,
@@ -139,7 +149,7 @@ impl Moment {
 
 /// Returns the fingerprint of the server name in the exchange, or in the handshake before it.
 fn origin(exchange: &Exchange) -> u64 {
-    let handshake = exchange.handshake.as_ref();
+    let handshake = exchange.connecting.handshake.as_ref();
     let named = handshake.and_then(|handshake| handshake.server_name.as_ref());
     match exchange.particulars.origin {
         0 => named.map_or(0, |name| http::origin(name.as_bytes())),
@@ -162,7 +172,7 @@ fn sent(exchange: &Exchange) -> Timestamp {
 /// Returns the time at which the server continued after its longest own wait in `exchange`,
 /// corrected for the propagation time from the server where that time is known.
 fn resumed(exchange: &Exchange) -> Timestamp {
-    let propagation = exchange.least_trip.unwrap_or_default() / 2;
+    let propagation = exchange.path.to_server.unwrap_or_default() / 2;
     let own = exchange
         .waits
         .iter()
@@ -180,14 +190,14 @@ pub(crate) struct Timeline {
     moments: Vec<Moment>,
     /// Number of whole exchanges, kept or not.
     count: u64,
-    /// Begin of the last exchange kept; exchanges that begin later are not kept. `None`: there is
-    /// room.
+    /// Begin of the last exchange kept; exchanges that begin later are not kept. `None` while there
+    /// is room.
     until: Option<Timestamp>,
     late: Late,
 }
 
 impl Timeline {
-    pub(crate) fn take(&mut self, exchange: &Exchange) {
+    pub(crate) fn add_exchange(&mut self, exchange: &Exchange) {
         // An exchange that took no longer than a tick of the capture's clock has no waits.
         let is_tiled = !exchange.waits.is_empty() || exchange.begin == exchange.end;
         if !matches!(exchange.outcome, Outcome::Complete(_)) || !is_tiled {
@@ -196,7 +206,7 @@ impl Timeline {
         self.count += 1;
         let served = Served::of(exchange);
         let moment = || Moment::of(exchange, served);
-        self.late.take(served, moment);
+        self.late.add_exchange(served, moment);
         if self.until.is_some_and(|until| exchange.begin > until) {
             return;
         }
@@ -223,14 +233,14 @@ impl Timeline {
         if let Some(point) = busiest_point(&moments) {
             moments.retain(|moment| moment.point == point);
         }
-        // Of exchanges that began simultaneously the smallest is first, whichever was recorded
-        // first.
+        // Exchanges that began simultaneously are sorted by their other fields, so that the order
+        // of recording has no effect.
         put_in_order(&mut moments, |moment| moment.begin);
         moments
     }
 
     /// Returns the number of all exchanges, and those that the server took longest to answer;
-    /// `None` if the earliest are all there are.
+    /// `None` if all exchanges are kept.
     pub(crate) fn late(&self) -> Option<(u64, &Late)> {
         (self.count > MAX_MOMENTS as u64).then_some((self.count, &self.late))
     }
@@ -374,9 +384,7 @@ mod tests {
                 resumed: end,
                 end,
                 setup: None,
-                target: 0,
-                redirect: None,
-                origin: 0,
+                fingerprints: Fingerprints::default(),
                 to_server: Duration::ZERO,
                 is_encoded: false,
                 is_acked_first: false,

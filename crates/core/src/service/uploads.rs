@@ -18,7 +18,7 @@ pub(crate) struct Uploads {
 
 impl Uploads {
     pub(crate) fn add(&mut self, exchange: &Exchange, drain: Duration) {
-        let client = exchange.client.addr;
+        let client = exchange.id.client.addr;
         self.when.add(client, exchange.begin, exchange.end);
         self.queue = self.queue.max(drain);
     }

@@ -33,6 +33,7 @@ use crate::observed::event::PointId;
 use crate::observed::flow::{FlowKey, Transport};
 use crate::observed::icmp::IcmpError;
 use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::side::PerSide;
 use crate::observed::time::nanos;
 use crate::protocol::quic;
 use crate::report::{ConnectionRecord, Connections};
@@ -201,7 +202,7 @@ impl Collected {
     }
 
     /// Records a connection that is no longer followed.
-    pub(crate) fn take(&mut self, watched: Watched) {
+    pub(crate) fn add_connection(&mut self, watched: Watched) {
         self.keep(Ended::Tcp(watched));
     }
 
@@ -221,7 +222,8 @@ impl Collected {
         if self.is_wanted() {
             let [_, udp] = self.file(datagram.point);
             let stream = udp.number(datagram.flow, None);
-            self.quic.take(datagram, payload, stream, &mut closed);
+            self.quic
+                .observe_datagram(datagram, payload, stream, &mut closed);
         }
         closed.into_iter()
     }
@@ -277,7 +279,7 @@ impl Ended {
                 let facts = &watched.facts;
                 (facts.first, watched.point, facts.first_packet)
             }
-            Self::Quic(flow) => (flow.first, flow.point, flow.first_packet),
+            Self::Quic(flow) => (flow.first, flow.point, flow.packets.first),
         };
         (first.as_nanos(), point.0, packet)
     }
@@ -301,14 +303,15 @@ fn of_tcp(watched: &Watched, key: Key) -> u64 {
     let facts = &watched.facts;
     let ends = watched.both();
     match key {
-        Key::Lost | Key::Start => facts.lost(),
-        Key::Packets => ends.iter().map(|end| u64::from(end.segments)).sum(),
-        Key::Bytes => ends.iter().map(|end| end.bytes).sum(),
+        Key::Lost | Key::Start => facts.lost.total(),
+        Key::Packets => ends.iter().map(|end| u64::from(end.sent.segments)).sum(),
+        Key::Bytes => ends.iter().map(|end| end.sent.bytes).sum(),
         Key::Duration => nanos(watched.last_seen.since(facts.first)),
         Key::Handshake => facts.opening.whole().map_or(0, nanos),
         Key::RoundTrip => watched
             .trips
-            .iter()
+            .each()
+            .into_iter()
             .filter_map(|trip| trip.floor().map(nanos))
             .fold(0, u64::saturating_add),
         Key::Retransmissions => ends.iter().map(|end| u64::from(end.resent())).sum(),
@@ -322,7 +325,7 @@ fn of_tcp(watched: &Watched, key: Key) -> u64 {
 }
 
 fn of_quic(flow: &quic::Flow, key: Key) -> u64 {
-    let [client, server] = flow.sides;
+    let PerSide { client, server } = flow.sent;
     match key {
         Key::Packets => client.datagrams + server.datagrams,
         Key::Bytes => client.bytes + server.bytes,

@@ -8,29 +8,33 @@ use crate::service::example::Example;
 impl ExchangeRecord {
     /// Returns the record of an exchange seen in the file called `capture`.
     pub fn new(exchange: &Exchange, capture: &str, stream: Option<u64>) -> Self {
-        let recoveries = exchange.recoveries.iter().map(|recovery| RecoveryRecord {
-            sender: recovery.sender.owner(),
-            mechanism: match recovery.mechanism {
-                RecoveryMechanism::Timeout => "timeout",
-                RecoveryMechanism::Probe => "probe",
-                RecoveryMechanism::Fast => "fast",
-            }
-            .to_owned(),
-            took_ns: nanos(recovery.took),
-            packet: Some(recovery.packet),
-        });
+        let recoveries = exchange
+            .loss
+            .recoveries
+            .iter()
+            .map(|recovery| RecoveryRecord {
+                sender: recovery.sender.owner(),
+                mechanism: match recovery.mechanism {
+                    RecoveryMechanism::Timeout => "timeout",
+                    RecoveryMechanism::Probe => "probe",
+                    RecoveryMechanism::Fast => "fast",
+                }
+                .to_owned(),
+                took_ns: nanos(recovery.took),
+                packet: Some(recovery.packet),
+            });
         Self {
             r#type: "exchange".to_owned(),
             capture: capture.to_owned(),
             stream,
-            ordinal: exchange.ordinal,
+            ordinal: exchange.id.ordinal,
             status: match exchange.outcome {
                 Outcome::Complete(status) => status,
                 _ => None,
             },
             cost_ns: nanos(exchange.cost()),
-            setup_ns: exchange.setup.map(nanos),
-            response_bytes: exchange.response_bytes,
+            setup_ns: exchange.connecting.setup.map(nanos),
+            response_bytes: exchange.response.count,
             recoveries: recoveries.collect(),
             exchange: Example::of(exchange).exemplar(),
         }

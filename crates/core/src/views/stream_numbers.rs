@@ -4,7 +4,7 @@ use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
 use crate::observed::flow;
-use crate::observed::flow::{Direction, FlowKey};
+use crate::observed::flow::{Direction, FlowKey, PerDirection};
 use crate::observed::icmp::IcmpError;
 use crate::observed::segment::{Segment, TcpFlags};
 
@@ -26,7 +26,7 @@ pub struct StreamNumbers {
 struct Numbered {
     stream: u64,
     /// The sequence number with which each direction began.
-    base: [Option<u32>; 2],
+    base: PerDirection<Option<u32>>,
 }
 
 /// The facts of a TCP header that distinguish connections with the same ports.
@@ -36,7 +36,7 @@ struct Seen {
     opens: bool,
     /// The sequence number with which the segment's direction begins, if this is its first segment.
     base: u32,
-    way: usize,
+    direction: Direction,
 }
 
 impl Seen {
@@ -45,7 +45,7 @@ impl Seen {
         Self {
             opens: is_syn && !flags.contains(TcpFlags::ACK),
             base: seq.wrapping_sub(u32::from(!is_syn)),
-            way: usize::from(direction == Direction::Backward),
+            direction,
         }
     }
 }
@@ -61,12 +61,13 @@ impl StreamNumbers {
 
     /// Processes the file's next segment, and returns the stream number of its connection; `None`
     /// if the file has too many flows to number.
-    pub fn take(&mut self, segment: &Segment) -> Option<u64> {
+    pub fn number_segment(&mut self, segment: &Segment) -> Option<u64> {
         let seen = Seen::new(segment.direction, segment.seq, segment.flags);
         let numbered = self.enter(segment.flow, seen)?;
-        if let Some(slot) = numbered.base.get_mut(seen.way) {
-            slot.get_or_insert(seen.base);
-        }
+        numbered
+            .base
+            .get_mut(seen.direction)
+            .get_or_insert(seen.base);
         Some(numbered.stream)
     }
 
@@ -84,7 +85,7 @@ impl StreamNumbers {
         let next = self.next;
         let fresh = || Numbered {
             stream: next,
-            base: [None; 2],
+            base: PerDirection::default(),
         };
         let numbered = match self.flows.entry(flow) {
             hashbrown::hash_map::Entry::Occupied(entry) => entry.into_mut(),
@@ -94,7 +95,7 @@ impl StreamNumbers {
                 entry.insert(fresh())
             }
         };
-        let began = numbered.base.get(seen.way).copied().flatten();
+        let began = *numbered.base.get(seen.direction);
         if seen.opens && began.is_some_and(|began| began != seen.base) {
             *numbered = fresh();
             self.next += 1;
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn a_reused_port_is_another_stream_and_a_repeated_syn_is_not() {
         let mut numbers = StreamNumbers::new(7);
-        let mut take = |port, seq, flags| numbers.take(&segment(port, seq, flags));
+        let mut take = |port, seq, flags| numbers.number_segment(&segment(port, seq, flags));
         assert_eq!(take(4000, 100, TcpFlags::SYN), Some(0));
         assert_eq!(take(4001, 100, TcpFlags::SYN), Some(1));
         assert_eq!(take(4000, 100, TcpFlags::SYN), Some(0), "sent again");
@@ -183,14 +184,26 @@ mod tests {
             "too short"
         );
         assert_eq!(numbers.take_quoted(&quoted(3000, 5, syn)), Some(0));
-        assert_eq!(numbers.take(&segment(3000, 6, TcpFlags::SYN)), Some(0));
+        assert_eq!(
+            numbers.number_segment(&segment(3000, 6, TcpFlags::SYN)),
+            Some(0)
+        );
         assert_eq!(numbers.take_quoted(&quoted(3000, 6, syn)), Some(0));
         assert_eq!(numbers.take_quoted(&quoted(3000, 7, syn)), Some(1));
-        assert_eq!(numbers.take(&segment(3000, 8, TcpFlags::ACK)), Some(1));
-        assert_eq!(numbers.take(&segment(3000, 9, TcpFlags::SYN)), Some(2));
+        assert_eq!(
+            numbers.number_segment(&segment(3000, 8, TcpFlags::ACK)),
+            Some(1)
+        );
+        assert_eq!(
+            numbers.number_segment(&segment(3000, 9, TcpFlags::SYN)),
+            Some(2)
+        );
         let ack = Some(TcpFlags::ACK);
         assert_eq!(numbers.take_quoted(&quoted(3001, 50, ack)), Some(3));
-        assert_eq!(numbers.take(&segment(3001, 50, TcpFlags::SYN)), Some(3));
+        assert_eq!(
+            numbers.number_segment(&segment(3001, 50, TcpFlags::SYN)),
+            Some(3)
+        );
         assert_eq!(numbers.count(), 4);
     }
 }

@@ -9,13 +9,3 @@ mod samples;
 
 pub use bytes::{Bytes, Turn};
 pub use samples::{Samples, WaySamples};
-
-use crate::observed::flow::Direction;
-
-/// Returns the index of a direction in an array with one entry per direction.
-const fn way(direction: Direction) -> usize {
-    match direction {
-        Direction::Forward => 0,
-        Direction::Backward => 1,
-    }
-}

@@ -73,10 +73,10 @@ impl Joining {
 
     /// Processes the next segment of the first capture (0) or the second (1). Returns `false` if
     /// that capture has reached its maximum number of packets.
-    pub fn take(&mut self, capture: usize, segment: &Segment) -> bool {
+    pub fn observe_segment(&mut self, capture: usize, segment: &Segment) -> bool {
         self.views
             .get_mut(capture)
-            .is_some_and(|view| view.take(segment))
+            .is_some_and(|view| view.observe_segment(segment))
     }
 
     /// Matches the connections that are in both captures. `None` if they are fewer than half of the
@@ -159,7 +159,7 @@ impl Recognised {
 }
 
 impl View {
-    fn take(&mut self, segment: &Segment) -> bool {
+    fn observe_segment(&mut self, segment: &Segment) -> bool {
         if self.sightings.len() >= MAX_SIGHTINGS {
             self.is_partial = true;
             return false;
@@ -170,7 +170,7 @@ impl View {
             self.flows.push(Flow::new(segment));
         }
         if let Some(known) = self.flows.get_mut(flow as usize) {
-            let position = known.take(segment);
+            let position = known.observe_segment(segment);
             self.sightings.push(Sighting::new(segment, flow, position));
         }
         true

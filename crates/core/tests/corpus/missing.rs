@@ -22,9 +22,9 @@ const PACKETS: usize = 60;
 fn timeline(exchanges: &[Exchange], client: Endpoint) -> Vec<Wait> {
     let mut waits: Vec<Wait> = exchanges
         .iter()
-        .filter(|exchange| exchange.client == client)
+        .filter(|exchange| exchange.id.client == client)
         .flat_map(|exchange| {
-            let handshake = exchange.handshake.as_ref();
+            let handshake = exchange.connecting.handshake.as_ref();
             let before = handshake.into_iter().flat_map(|handshake| &handshake.waits);
             before.chain(&exchange.waits).copied()
         })
@@ -124,7 +124,7 @@ fn first_connection(name: &str) -> Vec<Captured> {
 fn leave_out_each(mut one: Vec<Captured>, slack: Duration) -> Vec<String> {
     one.truncate(PACKETS);
     let whole = analyse(&one);
-    let client = whole.exchanges.first().expect("an exchange").client;
+    let client = whole.exchanges.first().expect("an exchange").id.client;
     let before = timeline(&whole.exchanges, client);
     let mut faults = Vec::new();
     for left_out in 0..one.len() {
@@ -148,7 +148,7 @@ fn leave_out_each(mut one: Vec<Captured>, slack: Duration) -> Vec<String> {
 fn of_streams(name: &str) -> Vec<String> {
     let one: Vec<Captured> = segments(&recording(&format!("../../protocols/{name}")));
     let whole = analyse(&one).exchanges;
-    let client = whole.first().expect("an exchange").client;
+    let client = whole.first().expect("an exchange").id.client;
     let of = |exchanges: &[Exchange], request: &Option<String>| {
         let mut exchanges = exchanges.to_vec();
         exchanges.retain(|exchange| exchange.request == *request);
@@ -174,7 +174,7 @@ fn late(name: &str) -> Vec<String> {
     let slack = Duration::from_millis(1);
     let one = first_connection(name);
     let whole = analyse(&one);
-    let client = whole.exchanges.first().expect("an exchange").client;
+    let client = whole.exchanges.first().expect("an exchange").id.client;
     let before = timeline(&whole.exchanges, client);
     let mut faults = Vec::new();
     for late in 1..one.len().min(12) {

@@ -83,7 +83,7 @@ pub(crate) fn analyse_seeded(segments: &[Captured], hash_seed: u64) -> Outcome {
 /// Returns the reason why the waits of an exchange do not tile it; `None` if they do.
 #[allow(dead_code, reason = "not every test file needs all of it")]
 pub(crate) fn tiling_fault(exchange: &Exchange) -> Option<String> {
-    if let Some(handshake) = &exchange.handshake {
+    if let Some(handshake) = &exchange.connecting.handshake {
         let sum: core::time::Duration = handshake.waits.iter().map(|wait| wait.duration()).sum();
         if sum != handshake.latency() {
             return Some(format!(

@@ -52,7 +52,7 @@ fn strays(name: &str, kind: WaitKind, account: Account) -> Vec<[i64; 2]> {
     let outcome = analyse(&segments(&recording(&format!("{name}-server"))));
     let of = |exchange: &Exchange| {
         let stamp = stamps.iter().find(|stamp| {
-            exchange.client == stamp.peer.into() && exchange.ordinal + 1 == stamp.number
+            exchange.id.client == stamp.peer.into() && exchange.id.ordinal + 1 == stamp.number
         })?;
         let wait = exchange.waits.iter().find(|wait| wait.kind == kind)?;
         let (start, end) = account(stamp);

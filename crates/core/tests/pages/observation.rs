@@ -8,6 +8,7 @@ use lagtrace_core::analyzer::{Analyzer, Options};
 use lagtrace_core::exchange::wait::WaitKind;
 use lagtrace_core::exchange::{Exchange, Outcome};
 use lagtrace_core::observed::event::TargetId;
+use lagtrace_core::observed::packet::PacketNumber;
 use lagtrace_core::report::Report;
 
 use crate::block::Run;
@@ -72,11 +73,11 @@ impl Observation {
 fn name(exchange: &Exchange) -> String {
     format!(
         "exchange {} of {} ({}, packets {} to {})",
-        exchange.ordinal,
-        exchange.client,
+        exchange.id.ordinal,
+        exchange.id.client,
         exchange.outcome,
-        exchange.first_packet,
-        exchange.last_packet
+        exchange.packets.first.map_or(0, PacketNumber::get),
+        exchange.packets.last.map_or(0, PacketNumber::get)
     )
 }
 
@@ -96,7 +97,7 @@ fn misfit(exchange: &Exchange) -> Option<String> {
     if cursor != exchange.end {
         return Some(format!("{}: waits do not reach its end", name(exchange)));
     }
-    let handshake = exchange.handshake.as_ref()?;
+    let handshake = exchange.connecting.handshake.as_ref()?;
     let tiled: Duration = handshake.waits.iter().map(|wait| wait.duration()).sum();
     (tiled != handshake.latency())
         .then(|| format!("{}: its handshake is not tiled", name(exchange)))

@@ -30,28 +30,53 @@ pub(crate) struct SegmentLine {
     pub(crate) by: End,
     pub(crate) flags: TcpFlags,
     pub(crate) payload: Vec<u8>,
-    pub(crate) again: Option<String>,
-    /// True if the packet is a copy made by the path or the capture, and not a retransmission.
-    pub(crate) is_copy: bool,
-    /// The number of bytes that `again` repeats.
-    pub(crate) part: Option<usize>,
-    /// The label of a segment that is reported as received after missing data (`sack`), or as
-    /// received twice (`dsack`).
-    pub(crate) sack: Option<String>,
-    pub(crate) dsack: Option<String>,
+    pub(crate) repetition: Repetition,
     pub(crate) late: Option<Sum>,
     pub(crate) queued: Option<Sum>,
     pub(crate) fate: Fate,
-    pub(crate) ack: Option<String>,
+    pub(crate) acknowledges: Acknowledges,
     pub(crate) window: Option<u32>,
-    pub(crate) ttl: u8,
-    pub(crate) has_id: bool,
+    pub(crate) ip: IpHeader,
     pub(crate) unless: Option<String>,
+    pub(crate) ports: Ports,
+}
+
+/// The ports of a segment, if they are not the usual ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ports {
+    pub(crate) at: Option<u16>,
+    pub(crate) from: Option<u16>,
+}
+
+/// The earlier segment that a segment repeats.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Repetition {
+    /// Label of the earlier segment.
+    pub(crate) again: Option<String>,
+    /// True if the repetition is a copy that the path or the capture made.
+    pub(crate) is_copy: bool,
+    /// The number of bytes of the earlier segment that are repeated.
+    pub(crate) part: Option<usize>,
+}
+
+/// The segments that a segment acknowledges, by their labels.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Acknowledges {
+    pub(crate) ack: Option<String>,
+    /// A segment that is reported as arrived beyond missing data.
+    pub(crate) sack: Option<String>,
+    /// A segment that is reported as arrived twice.
+    pub(crate) dsack: Option<String>,
     /// True if the segment acknowledges a number that was never sent.
     pub(crate) is_alien: bool,
+}
+
+/// The IP header of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IpHeader {
+    pub(crate) ttl: u8,
+    pub(crate) has_id: bool,
     pub(crate) is_ipv6: bool,
-    pub(crate) at_port: Option<u16>,
-    pub(crate) from_port: Option<u16>,
 }
 
 /// The time at which a segment passes the capture point.
@@ -162,23 +187,19 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
         by,
         flags: flags_of(flags)?,
         payload: Vec::new(),
-        again: None,
-        is_copy: false,
-        part: None,
-        sack: None,
-        dsack: None,
+        repetition: Repetition::default(),
         late: None,
         queued: None,
         fate: Fate::default(),
-        ack: None,
+        acknowledges: Acknowledges::default(),
         window: None,
-        ttl: 64,
-        has_id: true,
+        ip: IpHeader {
+            ttl: 64,
+            has_id: true,
+            is_ipv6: false,
+        },
         unless: None,
-        is_alien: false,
-        is_ipv6: false,
-        at_port: None,
-        from_port: None,
+        ports: Ports::default(),
     };
     let mut rest = rest.iter().copied().peekable();
     while let Some(word) = rest.next() {
@@ -187,25 +208,27 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
             "lost" => line.fate = Fate::Lost,
             "lost-behind" => line.fate = Fate::LostBehind,
             "unseen" => line.fate = Fate::Unseen,
-            "no-id" => line.has_id = false,
-            "alien" => line.is_alien = true,
-            "ipv6" => line.is_ipv6 = true,
-            "at-port" => line.at_port = Some(port_of(operand()?)?),
-            "from-port" => line.from_port = Some(port_of(operand()?)?),
-            "again" => line.again = Some(operand()?.to_owned()),
+            "no-id" => line.ip.has_id = false,
+            "alien" => line.acknowledges.is_alien = true,
+            "ipv6" => line.ip.is_ipv6 = true,
+            "at-port" => line.ports.at = Some(port_of(operand()?)?),
+            "from-port" => line.ports.from = Some(port_of(operand()?)?),
+            "again" => line.repetition.again = Some(operand()?.to_owned()),
             "copy" => {
-                line.again = Some(operand()?.to_owned());
-                line.is_copy = true;
+                line.repetition.again = Some(operand()?.to_owned());
+                line.repetition.is_copy = true;
             }
-            "part" => line.part = Some(number_of(operand()?)? as usize),
-            "sack" => line.sack = Some(operand()?.to_owned()),
-            "dsack" => line.dsack = Some(operand()?.to_owned()),
-            "ack" => line.ack = Some(operand()?.to_owned()),
+            "part" => line.repetition.part = Some(number_of(operand()?)? as usize),
+            "sack" => line.acknowledges.sack = Some(operand()?.to_owned()),
+            "dsack" => line.acknowledges.dsack = Some(operand()?.to_owned()),
+            "ack" => line.acknowledges.ack = Some(operand()?.to_owned()),
             "unless" => line.unless = Some(operand()?.to_owned()),
             "late" => line.late = Some(Sum::parse(operand()?)?),
             "queued" => line.queued = Some(Sum::parse(operand()?)?),
             "win" => line.window = Some(number_of(operand()?)?),
-            "ttl" => line.ttl = u8::try_from(number_of(operand()?)?).map_err(|e| e.to_string())?,
+            "ttl" => {
+                line.ip.ttl = u8::try_from(number_of(operand()?)?).map_err(|e| e.to_string())?
+            }
             "data" => line.payload = vec![b'x'; number_of(operand()?)? as usize],
             "http2" => line.payload = http2::frames(operand()?)?,
             "tls" => line.payload = tls::records(operand()?)?,

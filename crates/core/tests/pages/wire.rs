@@ -244,8 +244,14 @@ impl Player<'_> {
             Some(label) => self.label(label).map(|(_, index)| index),
             None => Ok(None),
         };
-        let (again, acks) = (index(&line.again)?, index(&line.ack)?);
-        let (sacks, dsacks) = (index(&line.sack)?, index(&line.dsack)?);
+        let (again, acks) = (
+            index(&line.repetition.again)?,
+            index(&line.acknowledges.ack)?,
+        );
+        let (sacks, dsacks) = (
+            index(&line.acknowledges.sack)?,
+            index(&line.acknowledges.dsack)?,
+        );
         self.now = at;
         if let Some(label) = &line.label {
             self.labels
@@ -298,7 +304,11 @@ fn number(sent: &mut [Sent], mss: u16) {
         let span = match segment.again {
             Some(original) => {
                 let (start, end) = sent[original].span;
-                let part = segment.line.part.map_or(end - start, |part| part as u32);
+                let part = segment
+                    .line
+                    .repetition
+                    .part
+                    .map_or(end - start, |part| part as u32);
                 (start, end.min(start + part))
             }
             // A repeated SYN has the same sequence number.
@@ -310,7 +320,7 @@ fn number(sent: &mut [Sent], mss: u16) {
         };
         seq = seq.max(span.1);
         let is_answer = flags.contains(TcpFlags::SYN) && !is_client;
-        let copied = segment.again.filter(|_| segment.line.is_copy);
+        let copied = segment.again.filter(|_| segment.line.repetition.is_copy);
         let own_id = match copied {
             Some(original) => sent[original].id,
             None if is_answer => 0,
@@ -399,17 +409,21 @@ fn arrived(run: &Run, order: &[&Sent], segment: &Sent) -> u32 {
 fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
     let line = &sent.line;
     let (mut client, mut server) = (client(sent.connection), server_of(sent.connection));
-    client.port = line.from_port.unwrap_or(client.port);
-    server.port = line.at_port.unwrap_or(server.port);
-    if line.is_ipv6 {
+    client.port = line.ports.from.unwrap_or(client.port);
+    server.port = line.ports.at.unwrap_or(server.port);
+    if line.ip.is_ipv6 {
         (client, server) = (aside::over_ipv6(client), aside::over_ipv6(server));
     }
     // A client that uses another port begins with other sequence numbers.
-    let anew = match line.from_port {
+    let anew = match line.ports.from {
         Some(_) => u32::from(sent.connection) * 1_000_003,
         None => 0,
     };
-    let other = if line.is_alien { 12_345_678 } else { 0 };
+    let other = if line.acknowledges.is_alien {
+        12_345_678
+    } else {
+        0
+    };
     let (source, destination) = match line.by {
         End::Client => (client, server),
         End::Server => (server, client),
@@ -444,8 +458,8 @@ fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
             ..TcpOptions::default()
         },
         ip: IpFacts {
-            ttl: line.ttl,
-            id: line.has_id.then_some(sent.id),
+            ttl: line.ip.ttl,
+            id: line.ip.has_id.then_some(sent.id),
             dont_fragment: true,
             congestion_marked: false,
             is_own: false,

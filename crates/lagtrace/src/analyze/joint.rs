@@ -42,7 +42,9 @@ impl Joint {
         let mut joining = Joining::new(conclusion::seed());
         let mut captures = open(files, progress, interrupt)?;
         for (at, capture) in captures.iter_mut().enumerate() {
-            next_while(capture, limit, interrupt, |s| joining.take(at, s));
+            next_while(capture, limit, interrupt, |s| {
+                joining.observe_segment(at, s)
+            });
         }
         let Some(recognised) = joining.recognise() else {
             return Ok(None);

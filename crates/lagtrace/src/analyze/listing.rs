@@ -158,7 +158,7 @@ impl Listing {
                 return;
             };
             match packet {
-                Packet::Tcp(segment, _) => numbers.take(segment),
+                Packet::Tcp(segment, _) => numbers.number_segment(segment),
                 Packet::Icmp(error) => numbers.take_quoted(error),
                 Packet::Udp(..) | Packet::Echo(_) | Packet::Neighbour(_) | Packet::Other => None,
             };
@@ -199,8 +199,8 @@ impl State {
     }
 
     fn take(&mut self, exchange: &Exchange) {
-        let file = usize::from(exchange.point.0) / self.points;
-        let (flow, _) = FlowKey::new(Transport::Tcp, exchange.client, exchange.server);
+        let file = usize::from(exchange.id.point.0) / self.points;
+        let (flow, _) = FlowKey::new(Transport::Tcp, exchange.id.client, exchange.id.server);
         let Some((name, numbers)) = self.files.get(file) else {
             return;
         };

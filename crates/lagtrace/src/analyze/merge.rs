@@ -210,7 +210,7 @@ impl<'a> Lane<'a> {
             return;
         };
         if let (Packet::Tcp(segment, _), true) = (packet, keeps_flows) {
-            self.flows.take(segment);
+            self.flows.observe_segment(segment);
         }
         self.next += 1;
         self.last = self.last.max(packet.at().unwrap_or(self.last));

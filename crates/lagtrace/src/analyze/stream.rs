@@ -143,7 +143,7 @@ fn read(
         if interrupt.is_requested() {
             break;
         }
-        if numbers.take(&segment) != Some(number) {
+        if numbers.number_segment(&segment) != Some(number) {
             continue;
         }
         if segments.len() == MAX_SEGMENTS {
@@ -151,8 +151,8 @@ fn read(
             break;
         }
         analyzer.segment(&segment, payload);
-        bytes.take(&segment, payload);
-        samples.take(&segment);
+        bytes.observe_segment(&segment, payload);
+        samples.observe_segment(&segment);
         segments.push(segment);
     }
     let Some(flow) = segments.first().map(|segment| segment.flow) else {
@@ -177,9 +177,9 @@ fn assemble(
     mut exchanges: Vec<Exchange>,
     is_cut: bool,
 ) -> Stream {
-    exchanges.sort_by_key(|exchange| (exchange.begin, exchange.ordinal));
+    exchanges.sort_by_key(|exchange| (exchange.begin, exchange.id.ordinal));
     // If there are exchanges, they show reliably which end is the client.
-    let asking = exchanges.first().map(|exchange| exchange.client);
+    let asking = exchanges.first().map(|exchange| exchange.id.client);
     let up = match asking {
         Some(client) if client == flow.ends().0 => {
             lagtrace_core::observed::flow::Direction::Forward

@@ -34,7 +34,7 @@ pub(super) fn remarks(
 
 /// Returns a remark if the server may have treated HTTP/2 requests as HTTP/1.
 fn no_http2(plan: &Plan, summary: &Summary) -> Option<Remark> {
-    let is_clear = plan.http2 && plan.lanes.iter().all(|lane| !lane.target.url.is_tls());
+    let is_clear = plan.protocol.http2 && plan.lanes.iter().all(|lane| !lane.target.url.is_tls());
     let is_strange = |lane: &LaneSummary| {
         let is_meant = |failure| {
             matches!(

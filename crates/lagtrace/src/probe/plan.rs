@@ -208,7 +208,7 @@ impl Options {
             experiment: None,
             connections: self.queueing.connections,
         }]);
-        plan.tls = tls;
+        plan.protocol.tls = tls;
         plan.timeout = self.timeout;
         plan.warm_up = Duration::from_millis(200);
         plan.duration = LONGEST;

@@ -163,7 +163,7 @@ fn ladder(text: &mut String, stream: &Stream, exchange: &Exchange, width: usize)
     writeln!(
         text,
         "\nExchange {}: {request} · {} · {latency}\n",
-        exchange.ordinal, exchange.outcome
+        exchange.id.ordinal, exchange.outcome
     )
     .expect("memory takes all");
     let arrow = width.saturating_sub(MARGIN + 2).min(72);

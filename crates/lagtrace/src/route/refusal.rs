@@ -159,13 +159,14 @@ pub(super) fn check(options: &Options, port: Option<u16>) -> Result<()> {
         method,
         Method::TcpConnect | Method::InConnection | Method::Icmp
     );
-    if probes.source_port.is_some() && has_own_port {
+    if probes.packets.source_port.is_some() && has_own_port {
         return refuse(
             "the source port cannot be set with this method",
             "--source-port works with tcp, udp, paris and dublin",
         );
     }
-    if probes.size.is_some() && matches!(method, Method::InConnection | Method::TcpConnect) {
+    if probes.packets.size.is_some() && matches!(method, Method::InConnection | Method::TcpConnect)
+    {
         return refuse(
             "the packet size cannot be set with this method",
             "leave out --size, or use --method tcp",

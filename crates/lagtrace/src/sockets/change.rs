@@ -78,7 +78,12 @@ fn details(old: &LiveSocket, new: &LiveSocket) -> Vec<(&'static str, String, Str
         note(&mut list, "drops", &old.drops, &new.drops);
     }
     if new.state == "LISTEN" {
-        note(&mut list, "backlog", &old.receive_queue, &new.receive_queue);
+        note(
+            &mut list,
+            "backlog",
+            &old.queues.receive,
+            &new.queues.receive,
+        );
     }
     if let (Some(old), Some(new)) = (old.tcp, new.tcp) {
         note(
@@ -169,7 +174,7 @@ fn written(value: &impl Debug) -> String {
 }
 
 fn holders(socket: &LiveSocket) -> String {
-    let list = socket.holders.iter();
+    let list = socket.owner.holders.iter();
     let list = list.map(|holder| format!("{}[{}]", harmless(&holder.name), holder.pid));
     list.collect::<Vec<_>>().join(" ")
 }
@@ -216,7 +221,7 @@ impl Change<'_> {
             "protocol": self.socket.protocol,
             "local": self.socket.ends.local(),
             "remote": self.socket.ends.remote(),
-            "holders": self.socket.holders,
+            "holders": self.socket.owner.holders,
             "changes": details,
         })
         .to_string()

@@ -32,7 +32,7 @@ impl Kernel {
             let id = lagtrace_sources::privilege::namespace_id(*pid);
             id.is_ok_and(|id| Some(id) == other)
         };
-        let holders = chosen().flat_map(|socket| &socket.holders);
+        let holders = chosen().flat_map(|socket| &socket.owner.holders);
         let pid = holders.map(|holder| holder.pid).find(is_there);
         Self {
             pid,

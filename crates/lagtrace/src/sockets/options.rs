@@ -73,15 +73,8 @@ pub(crate) struct Options {
     /// or @name of a Unix socket
     #[arg(value_name = "END")]
     ends: Vec<String>,
-    /// TCP sockets, in addition to -u or -x
-    #[arg(short, long)]
-    tcp: bool,
-    /// UDP sockets
-    #[arg(short, long)]
-    udp: bool,
-    /// Unix sockets
-    #[arg(short = 'x', long)]
-    unix: bool,
+    #[command(flatten)]
+    kinds: Kinds,
     /// Only sockets with one of these ports, local or remote: 80,443,8000-8010
     #[arg(short, long, value_name = "PORTS", value_parser = parse_ports)]
     port: Option<Ports>,
@@ -105,12 +98,8 @@ pub(crate) struct Options {
     /// Also closed connections in TIME-WAIT
     #[arg(short, long)]
     all: bool,
-    /// IPv4 only
-    #[arg(short = '4', conflicts_with = "six")]
-    four: bool,
-    /// IPv6 only
-    #[arg(short = '6')]
-    six: bool,
+    #[command(flatten)]
+    family: Family,
     /// Repeat, show changes, and print a summary on Ctrl-C
     #[arg(short, long, group = "lasting")]
     follow: bool,
@@ -123,6 +112,31 @@ pub(crate) struct Options {
     /// End after this long
     #[arg(short, long, value_name = "TIME", value_parser = duration::parse_positive, requires = "lasting")]
     pub(super) duration: Option<Duration>,
+}
+
+/// The kinds of sockets.
+#[derive(Debug, Args)]
+struct Kinds {
+    /// TCP sockets, in addition to -u or -x
+    #[arg(short, long)]
+    tcp: bool,
+    /// UDP sockets
+    #[arg(short, long)]
+    udp: bool,
+    /// Unix sockets
+    #[arg(short = 'x', long)]
+    unix: bool,
+}
+
+/// The address family.
+#[derive(Debug, Args)]
+struct Family {
+    /// IPv4 only
+    #[arg(short = '4', conflicts_with = "six")]
+    four: bool,
+    /// IPv6 only
+    #[arg(short = '6')]
+    six: bool,
 }
 
 impl Options {
@@ -144,7 +158,7 @@ impl Options {
         }
         Ok(CallOptions {
             choice: self.choice()?,
-            is_any_kind: !(self.tcp || self.udp || self.unix),
+            is_any_kind: !(self.kinds.tcp || self.kinds.udp || self.kinds.unix),
             has_accepts: false,
         })
     }
@@ -169,22 +183,18 @@ impl Options {
             groups: self.groups()?,
             listening: self.listening,
             all_states: self.all,
-            is_v6: match (self.four, self.six) {
-                (true, _) => Some(false),
-                (_, true) => Some(true),
-                _ => None,
-            },
+            is_v6: (self.family.four || self.family.six).then_some(self.family.six),
         })
     }
 
     /// Returns the requested protocols. A path selects Unix sockets even without -x.
     fn protocols(&self) -> Protocols {
-        let unix = self.unix || self.ends.iter().any(|text| is_path(text));
+        let unix = self.kinds.unix || self.ends.iter().any(|text| is_path(text));
         let is_end = |text: &String| !is_path(text);
-        let others = self.udp || unix && !self.ends.iter().any(is_end);
+        let others = self.kinds.udp || unix && !self.ends.iter().any(is_end);
         Protocols {
-            tcp: self.tcp || !others,
-            udp: self.udp,
+            tcp: self.kinds.tcp || !others,
+            udp: self.kinds.udp,
             unix,
         }
     }

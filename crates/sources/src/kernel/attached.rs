@@ -50,19 +50,10 @@ const BATCH: usize = 16_384;
 pub struct Watch {
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Inbox>>,
-    object: Object,
-    /// Links of the programs. A program is detached when its link is dropped.
-    links: Vec<Link>,
-    /// Links of the programs that report segments and threads. They exist only during sampling
-    /// periods.
-    of_look: Vec<Link>,
-    /// The times at which reading and writing are observed.
-    wanted: Wanted,
-    /// A socket with timestamping enabled. While it exists, the kernel stamps arriving segments.
+    programs: Programs,
+    /// A socket with timestamping enabled: while such a socket exists, the kernel stamps arriving
+    /// segments.
     stamps: Option<UdpSocket>,
-    /// Tracepoints that are not used, and a description of the data that is missing without each.
-    lacking: Vec<String>,
-    missing: Vec<String>,
     clock: Clock,
     decoder: Decoder,
     number: u64,
@@ -77,6 +68,21 @@ pub struct Watch {
     sampling: Sampling,
     quotas: Quotas,
     steal: Steal,
+}
+
+/// The attached programs.
+struct Programs {
+    object: Object,
+    /// Links of the programs, which detach when they are dropped.
+    links: Vec<Link>,
+    /// Links of the programs that report segments and threads while the sample is looked at.
+    of_look: Vec<Link>,
+    /// The times at which reading and writing are observed.
+    wanted: Wanted,
+    /// Tracepoints that are not used.
+    lacking: Vec<String>,
+    /// Descriptions of the data that is missing without these tracepoints.
+    missing: Vec<String>,
 }
 
 /// Records in order of arrival, concatenated, with their lengths.
@@ -101,7 +107,7 @@ impl Inbox {
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watch")
-            .field("missing", &self.missing)
+            .field("missing", &self.programs.missing)
             .finish_non_exhaustive()
     }
 }
@@ -152,13 +158,15 @@ impl Watch {
         let mut watch = Self {
             ring,
             inbox,
-            of_look: Vec::new(),
-            wanted,
+            programs: Programs {
+                object,
+                links,
+                of_look: Vec::new(),
+                wanted,
+                lacking,
+                missing,
+            },
             stamps: None,
-            object,
-            links,
-            lacking,
-            missing,
             clock: Clock::new(),
             decoder: Decoder::new(),
             number: 0,
@@ -175,7 +183,7 @@ impl Watch {
 
     /// Returns descriptions of the data that is missing because this kernel lacks tracepoints.
     pub fn missing(&self) -> &[String] {
-        &self.missing
+        &self.programs.missing
     }
 
     /// Processes the available records, exchanges first. The caller pauses between two calls.
@@ -245,9 +253,9 @@ impl Watch {
     /// Detaches the programs and processes the remaining records.
     pub fn finish(mut self, mut visit: impl FnMut(Sighting<'_>)) -> Standing {
         self.ended = Some(self.clock.now());
-        self.links.clear();
-        self.of_look.clear();
-        close_open_turns(&self.object);
+        self.programs.links.clear();
+        self.programs.of_look.clear();
+        close_open_turns(&self.programs.object);
         let mut before = self.number;
         loop {
             self.take(&mut visit);
@@ -260,7 +268,7 @@ impl Watch {
 
     /// Adjusts the sample to the number of records that can be processed.
     fn adjust(&mut self) {
-        let object = &self.object;
+        let object = &self.programs.object;
         let slow = || tally(object).latency.quantile(0.99).unwrap_or_default();
         if self.sampling.judge(self.number, Instant::now(), slow) {
             // If the kernel refuses, the programs keep their old settings.
@@ -270,15 +278,19 @@ impl Watch {
 
     /// Applies the current sample to the programs.
     fn apply(&mut self) -> Result<(), KernelError> {
-        if self.sampling.is_on && self.of_look.is_empty() {
-            self.of_look = of_look(&self.object, &self.lacking, self.wanted)?;
+        if self.sampling.is_on && self.programs.of_look.is_empty() {
+            self.programs.of_look = of_look(
+                &self.programs.object,
+                &self.programs.lacking,
+                self.programs.wanted,
+            )?;
             self.stamps = stamping().ok();
         }
         // The sampling period begins after all programs are attached and ends before they are
         // detached.
         self.control()?;
         if !self.sampling.is_on {
-            self.of_look.clear();
+            self.programs.of_look.clear();
             self.stamps = None;
         }
         Ok(())
@@ -294,7 +306,12 @@ impl Watch {
         value.extend(sampling.mask.to_ne_bytes());
         value.extend(look.to_ne_bytes());
         value.extend(monotonic.to_ne_bytes());
-        let Some(map) = self.object.maps().find(|map| map.name() == "control") else {
+        let Some(map) = self
+            .programs
+            .object
+            .maps()
+            .find(|map| map.name() == "control")
+        else {
             return Ok(());
         };
         map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
@@ -303,7 +320,7 @@ impl Watch {
 
     /// Returns the state so far.
     pub fn standing(&self) -> Standing {
-        let tally = tally(&self.object);
+        let tally = tally(&self.programs.object);
         let all = tally.latency.count().max(1);
         Standing {
             records: self.number,

@@ -40,12 +40,7 @@ pub(super) struct Collector<'a, S> {
     sampler: Sampler,
     silences: Silences,
     lanes: Vec<LaneSummary>,
-    /// Number of requests that ended, including those in the warm-up.
-    requests: u64,
-    failures: u64,
-    opened: u64,
-    failed_connects: u64,
-    last_failed_connect: Option<RequestFailure>,
+    counts: Counts,
     /// Number of failures during the warm-up, by lane and kind.
     early_failures: BTreeMap<(usize, RequestFailure), u64>,
     tls_fault: Option<TlsFault>,
@@ -53,6 +48,20 @@ pub(super) struct Collector<'a, S> {
     stages: Vec<LoadStages>,
     recent: RecentRequests,
     next_flush: Timestamp,
+}
+
+/// Numbers of requests and connections, warm-up included.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    /// Requests that ended.
+    requests: u64,
+    /// Requests that failed.
+    failures: u64,
+    /// Connections that opened.
+    opened: u64,
+    /// Connections that could not be opened.
+    failed_connects: u64,
+    last_failed_connect: Option<RequestFailure>,
 }
 
 impl<'a, S: FnMut(Event)> Collector<'a, S> {
@@ -65,18 +74,14 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             counted_from,
             sink,
             tallies: BTreeMap::new(),
-            sampler: Sampler::new(plan.samples_per_second),
+            sampler: Sampler::new(plan.reporting.samples_per_second),
             silences: Silences::new(plan),
             lanes: plan
                 .lanes
                 .iter()
                 .map(|lane| LaneSummary::new(plan, lane))
                 .collect(),
-            requests: 0,
-            failures: 0,
-            opened: 0,
-            failed_connects: 0,
-            last_failed_connect: None,
+            counts: Counts::default(),
             early_failures: BTreeMap::new(),
             tls_fault: None,
             by_url: ByUrl::new(plan),
@@ -95,12 +100,12 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
 
     /// Returns the number of requests that ended, and the number of these that failed.
     pub(super) fn counts(&self) -> (u64, u64) {
-        (self.requests, self.failures)
+        (self.counts.requests, self.counts.failures)
     }
 
     /// Returns the number of connections that opened.
     pub(super) fn opened(&self) -> u64 {
-        self.opened
+        self.counts.opened
     }
 
     /// Returns the first error in TLS.
@@ -116,7 +121,10 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
     /// Returns the failure for which the run should be abandoned, if no connection could be opened;
     /// otherwise `None`.
     pub(super) fn hopeless(&self, now: Timestamp) -> Option<RequestFailure> {
-        let failure = self.last_failed_connect.filter(|_| self.opened == 0)?;
+        let failure = self
+            .counts
+            .last_failed_connect
+            .filter(|_| self.counts.opened == 0)?;
         let connections = u64::from(self.plan.connections());
         let is_slow = matches!(
             failure,
@@ -128,7 +136,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             connections.max(MIN_FAILED_CONNECTS)
         };
         let has_waited = is_slow || now.since(self.start) >= Duration::from_millis(100);
-        (self.failed_connects >= tries && has_waited).then_some(failure)
+        (self.counts.failed_connects >= tries && has_waited).then_some(failure)
     }
 
     /// Processes a batch from a worker.
@@ -149,8 +157,8 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             self.tls_fault.clone_from(&batch.tls_fault);
         }
         if let Some((count, failure)) = batch.failed_connects {
-            self.failed_connects += count;
-            self.last_failed_connect = Some(failure);
+            self.counts.failed_connects += count;
+            self.counts.last_failed_connect = Some(failure);
         }
     }
 
@@ -204,7 +212,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             .iter()
             .zip(core::mem::take(&mut self.stages))
         {
-            if self.plan.stamps {
+            if self.plan.reporting.stamps {
                 (self.sink)(Event::here(ended, lane.phase, EventBody::Stages(stages)));
             }
         }
@@ -219,7 +227,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
     }
 
     fn take_opened(&mut self, opened: &Opened) {
-        self.opened += 1;
+        self.counts.opened += 1;
         let Some(lane) = self.plan.lanes.get(opened.lane) else {
             return;
         };
@@ -239,10 +247,10 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
     }
 
     fn take_record(&mut self, record: &Record) {
-        self.requests += record.count;
+        self.counts.requests += record.count;
         self.recent.take(record);
         if let Err(failure) = record.outcome {
-            self.failures += record.count;
+            self.counts.failures += record.count;
             if record.due < self.counted_from && failure != RequestFailure::Cut {
                 let early = (record.lane, failure);
                 *self.early_failures.entry(early).or_default() += record.count;
@@ -261,7 +269,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
     /// Counts the failures of the warm-up if no connection could be opened. Such a run usually ends
     /// during its warm-up and has no other failures to report.
     fn count_early_failures(&mut self) {
-        if self.opened > 0 || !self.tallies.is_empty() {
+        if self.counts.opened > 0 || !self.tallies.is_empty() {
             return;
         }
         for ((lane, failure), count) in core::mem::take(&mut self.early_failures) {

@@ -90,7 +90,7 @@ impl Driver {
                 numbers.start,
                 mix,
             ));
-            let dialect = if plan.http2 {
+            let dialect = if plan.protocol.http2 {
                 Dialect::Http2(Request::all_of(plan, lane))
             } else {
                 Dialect::Http1 {
@@ -98,7 +98,7 @@ impl Driver {
                     jar: plan.jar(lane),
                 }
             };
-            let at_once = plan.at_once as usize;
+            let at_once = plan.protocol.at_once as usize;
             connections.extend(numbers.map(|n| {
                 let group = group_of(n, lane.connections);
                 Connection::new(number, group, dialect.clone(), at_once)

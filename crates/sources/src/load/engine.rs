@@ -134,8 +134,8 @@ impl LaneSockets {
                 plan: SocketPlan::new(plan, lane, driver.connections_before(number)),
                 requests: plan.requests(lane),
                 peer: plan.peer(lane)?,
-                is_http2: plan.http2,
-                has_stamps: plan.stamps,
+                is_http2: plan.protocol.http2,
+                has_stamps: plan.reporting.stamps,
             })
         });
         lanes.collect()

@@ -48,24 +48,38 @@ pub struct Plan {
     pub threads: usize,
     /// Maximum number of requests of each lane, answered or not; `None`: limited only by time.
     pub requests: Option<u64>,
-    /// True for HTTP/2, with prior knowledge or negotiated within TLS (ALPN).
-    pub http2: bool,
-    /// Maximum number of requests in flight on a connection, by pipelining or as HTTP/2 streams.
-    pub at_once: u32,
+    /// The protocol of the requests.
+    pub protocol: LoadProtocol,
     /// Options of the client sockets.
     pub sockets: SocketOptions,
     /// True to set `TCP_NODELAY` on the client sockets. `Experiment::ClientNagle` leaves it off.
     pub nodelay: bool,
-    /// The client's TLS settings, for lanes with `https` URLs.
+    /// The reports on the run.
+    pub reporting: LoadReporting,
+}
+
+/// The protocol of a run's requests.
+#[derive(Clone, Debug)]
+pub struct LoadProtocol {
+    /// True for HTTP/2, with prior knowledge or negotiated within TLS (ALPN).
+    pub http2: bool,
+    /// Maximum number of requests in flight on a connection: pipelined, or as streams of HTTP/2.
+    pub at_once: u32,
+    /// The client's side of TLS, for lanes whose URLs ask for it.
     pub tls: Option<TlsClient>,
+    /// True if each connection keeps the cookies that the server sets and sends them back. A
+    /// connection starts with the cookies in the `Cookie` field of its lane.
+    pub keeps_cookies: bool,
+}
+
+/// The reports on a run.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadReporting {
     /// Maximum number of requests per second that are reported individually. They are evenly
     /// selected. The slowest requests are reported in addition.
     pub samples_per_second: usize,
     /// True if packets are captured during the run. The events say so; there is no other effect.
     pub is_observed: bool,
-    /// True if each connection keeps the cookies that the server sets, and sends them back. At
-    /// first, a connection has the cookies in the `Cookie` field of its lane.
-    pub keeps_cookies: bool,
     /// True if the kernel stamps requests, to split their time into stages. At most a thousand
     /// requests per second are stamped on each thread.
     pub stamps: bool,
@@ -84,22 +98,26 @@ impl Plan {
             timeout: Duration::from_secs(2),
             threads: 0,
             requests: None,
-            http2: false,
-            at_once: 1,
+            protocol: LoadProtocol {
+                http2: false,
+                at_once: 1,
+                tls: None,
+                keeps_cookies: false,
+            },
             sockets: SocketOptions::default(),
             nodelay: true,
-            tls: None,
-            samples_per_second: 2_000,
-            is_observed: false,
-            keeps_cookies: false,
-            stamps: false,
+            reporting: LoadReporting {
+                samples_per_second: 2_000,
+                is_observed: false,
+                stamps: false,
+            },
         }
     }
 
     /// Returns the TLS peer of a lane; `None` if its URL does not require TLS.
     pub(super) fn peer(&self, lane: &Lane) -> Result<Option<TlsPeer>, TlsError> {
         let url = &lane.target.url;
-        let client = self.tls.as_ref().filter(|_| url.is_tls());
+        let client = self.protocol.tls.as_ref().filter(|_| url.is_tls());
         client.map(|client| client.to(url.host())).transpose()
     }
 
@@ -179,19 +197,22 @@ impl Plan {
         if let Some(lane) = self.lanes.iter().position(|lane| lane.connections == 0) {
             return Err(LoadError::NoConnections { lane });
         }
-        if self.tls.is_none() && self.lanes.iter().any(|lane| lane.target.url.is_tls()) {
+        if self.protocol.tls.is_none() && self.lanes.iter().any(|lane| lane.target.url.is_tls()) {
             return Err(LoadError::NoTls);
         }
-        if self.at_once == 0 || self.at_once > MAX_AT_ONCE {
+        if self.protocol.at_once == 0 || self.protocol.at_once > MAX_AT_ONCE {
             return Err(LoadError::AtOnce { most: MAX_AT_ONCE });
         }
         self.check_urls()?;
-        if self.keeps_cookies && self.http2 {
+        if self.protocol.keeps_cookies && self.protocol.http2 {
             return Err(LoadError::Jar);
         }
         let is_tls = self.lanes.iter().any(|lane| lane.target.url.is_tls());
-        let is_other = is_tls || self.http2 || self.at_once > 1 || self.sockets.unix.is_some();
-        if self.stamps && is_other {
+        let is_other = is_tls
+            || self.protocol.http2
+            || self.protocol.at_once > 1
+            || self.sockets.unix.is_some();
+        if self.reporting.stamps && is_other {
             return Err(LoadError::Stamps);
         }
         self.sockets

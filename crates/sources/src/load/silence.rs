@@ -49,7 +49,11 @@ impl Silences {
         let told = lanes.flat_map(|(number, (waits, lane))| {
             // With several requests in flight on a connection, one connection would count several
             // times, so no silences are reported.
-            let waits = if plan.at_once > 1 { Vec::new() } else { waits };
+            let waits = if plan.protocol.at_once > 1 {
+                Vec::new()
+            } else {
+                waits
+            };
             let stretches = covered(waits, lane.connections).into_iter();
             stretches.take(MOST_TOLD).map(move |(begin, end)| {
                 let silence = Silence {

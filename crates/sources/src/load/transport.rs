@@ -27,8 +27,13 @@ pub(super) fn of(plan: &Plan, lane: &Lane) -> LoadTransport {
     ];
     LoadTransport {
         target: lane.target.id,
-        protocol: if plan.http2 { "HTTP/2" } else { "HTTP/1.1" }.to_owned(),
-        at_once: plan.at_once,
+        protocol: if plan.protocol.http2 {
+            "HTTP/2"
+        } else {
+            "HTTP/1.1"
+        }
+        .to_owned(),
+        at_once: plan.protocol.at_once,
         unix_socket: unix.as_ref().map(|path| path.display().to_string()),
         options: options.into_iter().flatten().collect(),
         sources: sources.clone(),

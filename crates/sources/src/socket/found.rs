@@ -1,6 +1,6 @@
 //! Conversion of the kernel's socket records to the core's types.
 
-use lagtrace_core::observed::sockets::{Ends, LiveSocket, Protocol, Timer};
+use lagtrace_core::observed::sockets::{Ends, LiveSocket, Protocol, Queues, SocketOwner, Timer};
 
 use super::record::SocketRecord;
 use super::unix::UnixRecord;
@@ -23,9 +23,11 @@ impl Found {
             remote: record.remote,
         };
         let socket = LiveSocket {
-            uid: record.uid,
-            receive_queue: record.receive_queue,
-            send_queue: record.send_queue,
+            owner: owned_by(record.uid),
+            queues: Queues {
+                receive: record.receive_queue,
+                send: record.send_queue,
+            },
             timer: timer.name().map(|name| Timer {
                 name: name.to_owned(),
                 expires_ns: u64::try_from(expires.as_nanos()).unwrap_or(u64::MAX),
@@ -56,9 +58,11 @@ impl Found {
             peer: record.peer,
         };
         let socket = LiveSocket {
-            uid: record.uid.unwrap_or_default(),
-            receive_queue: record.receive_queue,
-            send_queue: record.send_queue,
+            owner: owned_by(record.uid.unwrap_or_default()),
+            queues: Queues {
+                receive: record.receive_queue,
+                send: record.send_queue,
+            },
             buffers: record.memory,
             ..plain(
                 namespace,
@@ -76,6 +80,13 @@ impl Found {
     }
 }
 
+fn owned_by(uid: u32) -> SocketOwner {
+    SocketOwner {
+        uid,
+        ..SocketOwner::default()
+    }
+}
+
 /// Returns a socket in which only the given fields are set.
 fn plain(
     namespace: Option<u64>,
@@ -90,12 +101,8 @@ fn plain(
         cookie,
         state,
         ends,
-        holders: Vec::new(),
-        cgroup: None,
-        container: None,
-        uid: 0,
-        receive_queue: 0,
-        send_queue: 0,
+        owner: SocketOwner::default(),
+        queues: Queues::default(),
         timer: None,
         buffers: None,
         congestion: None,

@@ -107,14 +107,14 @@ impl Survey {
             mut socket, inode, ..
         } in found
         {
-            socket.holders = self.holders_of(inode).to_vec();
+            socket.owner.holders = self.holders_of(inode).to_vec();
             if socket.is_chosen && self.options.len() < MOST_OPTIONS {
                 socket.options = self.options(&last, &mut processes, &socket);
             }
             self.lacks |= socket.is_chosen && inode != 0 && socket.options.is_none();
-            if let Some(holder) = socket.holders.first() {
+            if let Some(holder) = socket.owner.holders.first() {
                 let group = processes.group(holder.pid);
-                (socket.cgroup, socket.container) = (group.path(), group.container());
+                (socket.owner.cgroup, socket.owner.container) = (group.path(), group.container());
             }
             sockets.push(socket);
         }
@@ -255,7 +255,7 @@ impl Survey {
             self.options.insert(socket.cookie, known);
             return Some(known.1);
         }
-        match processes.duplicate(socket.holders.first()?) {
+        match processes.duplicate(socket.owner.holders.first()?) {
             Ok(duplicate) => {
                 let options = options::read(&duplicate, socket.cookie)?;
                 self.options

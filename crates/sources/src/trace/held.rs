@@ -36,7 +36,7 @@ const REPEATED: Duration = Duration::from_millis(900);
 /// Maximum time for the target to close its end.
 const CLOSING: Duration = Duration::from_millis(100);
 /// Maximum number of a connection's probes that can still be answered.
-const UNDER_WAY: usize = 1_024;
+const MAX_PENDING_PROBES: usize = 1_024;
 /// Maximum number of connections that are kept after the target closed them, to receive late
 /// answers.
 const CLOSED: usize = 16;
@@ -209,7 +209,7 @@ impl Lane {
             stamp,
         };
         self.under_way.insert(probe.number, waiting);
-        if self.under_way.len() > UNDER_WAY {
+        if self.under_way.len() > MAX_PENDING_PROBES {
             self.under_way.pop_first();
         }
         self.raw.send(probe.number, &bytes, None)

@@ -154,7 +154,7 @@ fn a_unix_socket_reads_as_ss_prints_it() {
     let Ends::Unix { inode, peer, .. } = &found.ends else {
         panic!("{found:?}");
     };
-    let queues = [found.receive_queue, found.send_queue].map(|n| n.to_string());
+    let queues = [found.queues.receive, found.queues.send].map(|n| n.to_string());
     assert_eq!(fields[2..4], queues.each_ref().map(String::as_str));
     assert_eq!(queues[0], "1");
     assert_eq!(fields[4..6], [path.as_str(), &inode.to_string()], "{line}");
@@ -355,7 +355,7 @@ fn a_survey_finds_both_ends_and_their_options() {
         };
         let found = chosen.iter().find(is_it).expect("it is there");
         assert!(found.is_chosen && found.namespace.is_none());
-        assert!(found.holders.iter().any(|holder| holder.pid == own));
+        assert!(found.owner.holders.iter().any(|holder| holder.pid == own));
         found.clone()
     };
     let here: Endpoint = client.local_addr().expect("bound").into();
@@ -373,7 +373,7 @@ fn a_survey_finds_both_ends_and_their_options() {
     }
     let tcp = ours.tcp.expect("a connection");
     assert!(tcp.snd_mss > 0 && tcp.pmtu > 0 && tcp.rto_ns > 0);
-    assert_eq!(find(server, true).send_queue, 128);
+    assert_eq!(find(server, true).queues.send, 128);
     let others = look(Choice {
         ports: vec![server.port],
         names: vec!["no such program".to_owned()],

@@ -19,7 +19,7 @@ fn exchanges_between(
     let mut analyzer = Analyzer::new(options).with_sink(Box::new(move |exchange| {
         let request = exchange.request.clone().unwrap_or_default();
         let mut told = sink.lock().expect("whole");
-        told.push((exchange.server.port, request));
+        told.push((exchange.id.server.port, request));
     }));
     let ends = ports.map(|port| Endpoint::new([10, 0, 0, 1].into(), port));
     let lengths = script

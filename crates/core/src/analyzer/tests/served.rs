@@ -343,12 +343,15 @@ fn turns_that_share_an_exchange_are_not_joined() {
     let mut waiting = Waiting::default();
     waiting.put(thought(WAY, 10_000));
     waiting.put(thought(WAY + 20_000, 10_000));
-    assert_eq!(waiting.take(&exchange), None);
+    assert_eq!(waiting.take_turn_within(&exchange), None);
     let mut waiting = Waiting::default();
     waiting.put(thought(WAY, 10_000));
     waiting.put(thought(WAY + APART, 10_000));
-    assert_eq!(waiting.take(&exchange), Some(thought(WAY, 10_000)));
-    assert_eq!(waiting.take(&exchange), None);
+    assert_eq!(
+        waiting.take_turn_within(&exchange),
+        Some(thought(WAY, 10_000))
+    );
+    assert_eq!(waiting.take_turn_within(&exchange), None);
 }
 
 /// The server's device comes after its network stack. Time in the device's queue is the server's
@@ -359,7 +362,7 @@ fn what_a_device_keeps_is_not_taken_back() {
     let mut finding = only(&thinking).clone();
     let mut served = Served::default();
     for _ in 0..EXCHANGES {
-        served.take(&mut exchange(40_000), Some(thought(WAY, 100)));
+        served.add_exchange(&mut exchange(40_000), Some(thought(WAY, 100)));
     }
     assert!(weigh(finding.clone(), &served).is_err());
     finding.waits.push(WaitKind::RoundTrip);

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::{PIECE, PIECES, Piece};
 use crate::attribution::Trace;
-use crate::attribution::mark::Mark;
 use crate::attribution::packet::Arrival;
+use crate::attribution::packet_record::PacketRecord;
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 
@@ -22,9 +22,9 @@ const CLOCKED: Duration = Duration::from_micros(150);
 /// Minimum share of pieces that coincide with an ACK this closely if ACKs clock them; with a sender
 /// that paces, few do.
 const CLOCKED_SHARE: f64 = 0.7;
-/// Number of pieces in flight from which each is acknowledged at the pieces' own rate: whether ACKs
-/// and pieces coincide is then a matter of phase, and shows nothing.
-const UNDER_WAY: u32 = 8;
+/// Number of pieces in flight from which ACKs arrive at the pieces' own rate. Whether an ACK
+/// coincides with a piece is then chance, and shows nothing.
+const UNPHASED_PIECES: u32 = 8;
 /// Minimum share of a kernel's pieces that end with a full segment.
 const FULL_SHARE: f64 = 0.8;
 /// Minimum share of a queue's bytes that comes in full segments.
@@ -59,9 +59,14 @@ pub(in crate::attribution) enum Keeper {
 /// it, and the ACKs come at the rate of the queue.
 pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<Even> {
     let is_near = trace.is_near(sender);
-    // A rate is visible in pieces, in a queue's ACKs, or in the segments after it.
+    // A rate is visible in pieces, in the ACKs of a queue's segments, or in the segments after a
+    // queue.
     let by = if is_near { sender.peer() } else { sender };
-    let told = trace.marks.iter().filter(|mark| mark.by == by).count();
+    let told = trace
+        .packets
+        .iter()
+        .filter(|packet| packet.by == by)
+        .count();
     if pieces.len() <= PIECES && told <= PIECES {
         return None;
     }
@@ -89,10 +94,10 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
     let full = pieces.iter().filter(|piece| !piece.ends_small).count();
     let is_kernel = full as f64 >= pieces.len() as f64 * FULL_SHARE;
     let can_tell = is_near || trace.pipe(sender).has_clock;
-    let may_be_clocked = longest * UNDER_WAY > trace.whole_trip();
-    // Data that lags at the sender is in its own device's queue, which is not on the path; paced
-    // data has the timestamp of the time from which it may leave (`tcp_update_skb_after_send()` in
-    // `net/ipv4/tcp_output.c`).
+    let may_be_clocked = longest * UNPHASED_PIECES > trace.whole_trip();
+    // Data with a late timestamp at the sender waited in the queue of the sender's own device,
+    // which is not on the path. The timestamp of paced data is the time from which it may leave
+    // (`tcp_update_skb_after_send()` in `net/ipv4/tcp_output.c`).
     let keeper = if lags || !can_tell || (may_be_clocked && is_clocked(trace, sender, pieces)) {
         Keeper::Untold
     } else if is_kernel {
@@ -107,8 +112,8 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
     })
 }
 
-/// Returns true if most bytes came in full segments: a program that writes a little at a time,
-/// however evenly, has a rate of its own, which is not a queue's.
+/// Returns true if most bytes came in full segments: a program that writes small amounts evenly has
+/// a rate of its own, which is not that of a queue.
 fn fills(pieces: &[Piece]) -> bool {
     let all: u64 = pieces.iter().map(|piece| piece.bytes).sum();
     let short: u64 = pieces.iter().map(|piece| piece.short).sum();
@@ -125,17 +130,17 @@ fn steps(pieces: &[Piece]) -> Vec<(Duration, u64)> {
         .collect()
 }
 
-/// Returns the time from each new segment to the first that by its own time belongs to another
-/// piece, and the bytes between.
+/// Returns the time from each piece's first new segment to that of the next piece, and the bytes in
+/// between. A piece ends where the time since its first segment exceeds [`PIECE`].
 fn data_steps(trace: &Trace<'_>, sender: Side) -> Vec<(Duration, u64)> {
     let span = trace.span(sender);
     let mut steps = Vec::new();
     let mut open: Option<(Timestamp, u64)> = None;
     let own = trace
-        .marks
+        .packets
         .iter()
-        .filter(|mark| mark.by == sender && mark.at <= trace.end);
-    for (at, data) in own.filter_map(|mark| Some((mark.at, mark.data?))) {
+        .filter(|packet| packet.by == sender && packet.at <= trace.end);
+    for (at, data) in own.filter_map(|packet| Some((packet.at, packet.data?))) {
         let is_new = matches!(data.arrival, Arrival::InOrder | Arrival::PastHole);
         if !is_new || data.span.start >= span.end || data.span.end <= span.start {
             continue;
@@ -159,16 +164,16 @@ fn ack_steps(trace: &Trace<'_>, sender: Side) -> Vec<(Duration, u64)> {
     let mut steps = Vec::new();
     let mut last: Option<(Timestamp, u64)> = None;
     let acks = trace
-        .marks
+        .packets
         .iter()
-        .filter(|mark| mark.by == sender.peer() && mark.ack > span.start);
-    for mark in acks {
+        .filter(|packet| packet.by == sender.peer() && packet.ack > span.start);
+    for packet in acks {
         match last {
-            Some((at, ack)) if mark.ack > ack && mark.at.since(at) > PIECE => {
-                steps.push((mark.at.since(at), mark.ack - ack));
-                last = Some((mark.at, mark.ack));
+            Some((at, ack)) if packet.ack > ack && packet.at.since(at) > PIECE => {
+                steps.push((packet.at.since(at), packet.ack - ack));
+                last = Some((packet.at, packet.ack));
             }
-            None => last = Some((mark.at, mark.ack)),
+            None => last = Some((packet.at, packet.ack)),
             _ => {}
         }
     }
@@ -209,26 +214,28 @@ fn rate_of(trace: &Trace<'_>, steps: &[(Duration, u64)]) -> Option<(f64, Duratio
     (!is_round).then_some((rate, longest))
 }
 
-/// Returns true if most pieces leave with an ACK, to the microsecond.
+/// Returns true if most pieces leave at the same time as an ACK arrives.
 fn is_clocked(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
     let trip = trace.round_trip(sender);
     let propagation = trip.floor().unwrap_or_default();
     let slack = CLOCKED + trip.error();
     let met = pieces.iter().filter(|piece| {
         let target = piece.start - propagation;
-        let from = trace.marks.partition_point(|mark| mark.at < target - slack);
+        let from = trace
+            .packets
+            .partition_point(|packet| packet.at < target - slack);
         let before = trace
-            .marks
+            .packets
             .get(from..piece.index)
             .unwrap_or_default()
             .iter();
-        let mut near = before.take_while(|mark| mark.at <= target + slack);
-        near.any(|mark| mark.by == sender.peer() && mark.is_news)
+        let mut near = before.take_while(|packet| packet.at <= target + slack);
+        near.any(|packet| packet.by == sender.peer() && packet.is_news)
     });
     met.count() as f64 >= pieces.len() as f64 * CLOCKED_SHARE
 }
 
-/// Returns true if what `sender` sends waits in a queue on the path to its receiver.
+/// Returns true if data of `sender` waits in a queue on the path to its receiver.
 pub(in crate::attribution) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool {
     if trace.is_near(sender) {
         let floor = trace.round_trip(sender.peer()).floor().unwrap_or_default();
@@ -243,11 +250,11 @@ pub(in crate::attribution) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool
 fn lags(trace: &Trace<'_>, sender: Side) -> bool {
     let span = trace.span(sender);
     let own = trace
-        .marks
+        .packets
         .iter()
-        .filter(|mark| mark.by == sender && mark.at <= trace.end);
-    let new = own.filter(|mark| {
-        mark.data.is_some_and(|data| {
+        .filter(|packet| packet.by == sender && packet.at <= trace.end);
+    let new = own.filter(|packet| {
+        packet.data.is_some_and(|data| {
             matches!(data.arrival, Arrival::InOrder | Arrival::PastHole)
                 && data.span.start < span.end
                 && data.span.end > span.start
@@ -256,11 +263,11 @@ fn lags(trace: &Trace<'_>, sender: Side) -> bool {
     // Timestamps in units other than milliseconds may stay constant for longer than any queue
     // lasts.
     let has_clock = trace.pipe(sender).has_clock;
-    let queued = |mark: &Mark| {
+    let queued = |packet: &PacketRecord| {
         if has_clock {
-            mark.queued.possible()
+            packet.queued.possible()
         } else {
-            mark.queued.known()
+            packet.queued.known()
         }
     };
     is_median_at_least(QUEUE, new.map(queued))
@@ -270,23 +277,24 @@ fn lags(trace: &Trace<'_>, sender: Side) -> bool {
 /// segment that the ACK covers.
 fn trips<'t>(trace: &'t Trace<'_>, sender: Side) -> impl Iterator<Item = Duration> + 't {
     let span = trace.span(sender);
-    let sent = move |mark: &Mark| {
-        let data = mark.data.filter(|data| data.arrival == Arrival::InOrder);
-        data.filter(|_| mark.by == sender).map(|data| data.span.end)
+    let sent = move |packet: &PacketRecord| {
+        let data = packet.data.filter(|data| data.arrival == Arrival::InOrder);
+        data.filter(|_| packet.by == sender)
+            .map(|data| data.span.end)
     };
-    // Marks that were already passed are not examined again.
+    // Packets that were already passed are not examined again.
     let mut next = 0;
-    let marks = trace.marks.iter().enumerate();
-    marks.filter_map(move |(at, ack)| {
+    let packets = trace.packets.iter().enumerate();
+    packets.filter_map(move |(at, ack)| {
         let is_ack = ack.data.is_none() && ack.by == sender.peer() && ack.is_news;
         if !is_ack || ack.ack <= span.start {
             return None;
         }
         let mut last = None;
-        for mark in trace.marks.get(next..at).unwrap_or_default() {
-            match sent(mark) {
+        for packet in trace.packets.get(next..at).unwrap_or_default() {
+            match sent(packet) {
                 Some(end) if end > ack.ack => break,
-                Some(_) => last = Some(mark.at),
+                Some(_) => last = Some(packet.at),
                 None => {}
             }
             next += 1;

@@ -71,9 +71,9 @@ fn held(exchange: &Exchange, features: Features) -> String {
 fn shape(exchange: &Exchange) -> impl Ord + use<> {
     let kinds: Vec<_> = exchange.waits.iter().map(|wait| wait.kind).collect();
     let lists = [
-        exchange.recoveries.len(),
-        exchange.holds.len(),
-        exchange.deliveries.len(),
+        exchange.loss.recoveries.len(),
+        exchange.sending.holds.len(),
+        exchange.sending.deliveries.len(),
     ];
     (exchange.outcome, kinds, lists)
 }
@@ -97,7 +97,7 @@ fn rules_are_asked_about_all_that_concerns_them() {
             if shapes.insert(shape(&exchange)) {
                 let asked = held(&exchange, Features::of(&exchange));
                 let all = held(&exchange, ALL);
-                let place = format!("{}, packet {}", path.display(), exchange.first_packet);
+                let place = format!("{}, packets {:?}", path.display(), exchange.packets);
                 assert_eq!(differing(&asked, &all), None, "{place}");
                 shown += 1;
             }

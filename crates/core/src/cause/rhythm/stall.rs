@@ -242,7 +242,7 @@ fn are_usually_quick(stalls: &[Stall], course: &Course<'_>, clear: &[Moment]) ->
 fn by_target<'a>(moments: impl Iterator<Item = &'a Moment>) -> BTreeMap<u64, usize> {
     let mut counts = BTreeMap::new();
     for moment in moments {
-        *counts.entry(moment.target).or_default() += 1;
+        *counts.entry(moment.fingerprints.target).or_default() += 1;
     }
     counts
 }

@@ -527,7 +527,7 @@ fn has_uneven_queues(seen: &Seen<'_>) -> bool {
 }
 
 fn listeners<'a>(seen: &Seen<'a>) -> impl Iterator<Item = &'a ListenerSample> {
-    let (port, listeners) = (seen.endpoint.port, &seen.facts.listeners);
+    let (port, listeners) = (seen.endpoint.port, &seen.facts.kernel.listeners);
     listeners
         .iter()
         .filter(move |listener| listener.local.port == port)

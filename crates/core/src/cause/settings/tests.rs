@@ -519,7 +519,7 @@ fn facts_of(lines: &[(&str, &str)]) -> Facts {
             somaxconn: None,
         }
     };
-    facts.listeners = limits.map(listener).collect();
+    facts.kernel.listeners = limits.map(listener).collect();
     facts
 }
 

@@ -40,7 +40,7 @@ pub(super) fn backlog(case: &Case<'_>) -> Option<Statement> {
 
 /// Returns the samples of the service's listeners.
 fn samples<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a ListenerSample> {
-    let (port, samples) = (case.endpoint.port, case.facts.listeners.iter());
+    let (port, samples) = (case.endpoint.port, case.facts.kernel.listeners.iter());
     samples.filter(move |sample| sample.local.port == port)
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::cause::evidence::blank;
 use crate::cause::settings::tests::{Empty, subject};
 use crate::facts::Facts;
+use crate::facts::KernelFacts;
 use crate::observed::event::{ListenerSample, TargetId};
 use crate::observed::flow::Endpoint;
 use crate::observed::syscall::{
@@ -49,7 +50,7 @@ fn facts(accepted: Accepted, options: &[(i32, i32, &[i32], u64)]) -> Facts {
     let mut facts = Facts::default();
     for inode in 1..=ALL {
         let accept = call(inode, Request::Accept(accepted), 0);
-        facts.calls.take(&accept);
+        facts.calls.add_call(&accept);
         for &(level, option, words, sent) in options {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
             let value = Argument {
@@ -62,7 +63,7 @@ fn facts(accepted: Accepted, options: &[(i32, i32, &[i32], u64)]) -> Facts {
                 option,
                 value,
             };
-            facts.calls.take(&call(inode, request, sent));
+            facts.calls.add_call(&call(inode, request, sent));
         }
     }
     facts
@@ -205,7 +206,10 @@ fn the_limit_of_an_accept_queue_is_the_programs_or_the_kernels() {
         compared(Id::AcceptQueueOverflow, facts, 9, &general)
     };
     let sampled = |sample| Facts {
-        listeners: vec![sample],
+        kernel: KernelFacts {
+            listeners: vec![sample],
+            ..KernelFacts::default()
+        },
         ..Facts::default()
     };
     let short = of(&sampled(listening(6, 5, 4096)));
@@ -225,7 +229,7 @@ fn the_limit_of_an_accept_queue_is_the_programs_or_the_kernels() {
     let mut listened = sampled(listening(0, 128, 128));
     let mut listen = call(9, Request::Listen(511), 0);
     listen.after = Some(128);
-    listened.calls.take(&listen);
+    listened.calls.add_call(&listen);
     let named = of(&listened);
     let text = &named.evidence[1].text;
     assert!(text.contains("nginx[12] asked listen() for 511"), "{text}");

@@ -48,7 +48,7 @@ impl Beyond {
         // Findings on the server claim time within the exchanges.
         let claims = own.filter(|finding| finding.culprit != Owner::Server);
         let claimed = claims.fold(0, |sum: u64, finding| sum.saturating_add(finding.cost_ns));
-        let count = case.ledger.count.max(1);
+        let count = case.ledger.counts.count.max(1);
         let least = case.round_trip().unwrap_or_default();
         let ways = nanos(least).saturating_mul(count);
         let late = case.weigh(tally.cost.likely);

@@ -49,13 +49,13 @@ fn witness(
         let because = "it changed with an experiment".to_owned();
         return (Verdict::Proven, because);
     }
-    if service.ledger.unread * 2 > service.ledger.count {
+    if service.ledger.doubtful.unread * 2 > service.ledger.counts.count {
         let because = "its protocol is not decoded, so it is not known which end waits for the \
                        other"
             .to_owned();
         return (Verdict::Possible, because);
     }
-    match (is_from_packets, service.ledger.round_trip) {
+    match (is_from_packets, service.ledger.trips.handshake) {
         (true, Some(_)) => (
             Verdict::Strong,
             "the packets show it, and handshakes show the round trip".to_owned(),

@@ -133,7 +133,7 @@ fn finding(
         finding.candidates = candidates::of_server(case);
     }
     if spot.place.is_some() {
-        finding.exemplars = ledger.slowest.exemplars();
+        finding.exemplars = ledger.latency.slowest.exemplars();
     }
     finding.next = next(spot, case);
     finding
@@ -250,7 +250,7 @@ fn of_sender(booking: &Booking) -> &'static str {
 fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Evidence> {
     spot.place?;
     let ledger = &booked.service.ledger;
-    let count = booked.scaled(ledger.latency.count()).max(1);
+    let count = booked.scaled(ledger.latency.all.count()).max(1);
     let others = SPOTS
         .iter()
         .filter(|other| other.place.is_some() && other.id != spot.id);

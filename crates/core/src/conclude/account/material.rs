@@ -69,11 +69,11 @@ fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
 /// 99th percentile of the latency would fall by a material share and time. At least `REPEATS` × 100
 /// requests are needed for a tail.
 fn is_tail(ledger: &Ledger, times: &Distribution, least: Duration, unclaimed: f64) -> bool {
-    let count = ledger.latency.count();
+    let count = ledger.latency.all.count();
     if count < REPEATS * 100 {
         return false;
     }
-    let p99 = ledger.latency.quantile(0.99).unwrap_or_default();
+    let p99 = ledger.latency.all.quantile(0.99).unwrap_or_default();
     let rank = 1.0 - (count as f64 * 0.01) / times.count().max(1) as f64;
     if rank <= 0.0 {
         return false;
@@ -105,8 +105,8 @@ fn weighted(times: &Distribution, least: Duration) -> Duration {
 /// the exchanges and the FINs.
 pub(super) fn least_trip(ledger: &Ledger) -> Option<Duration> {
     let of_exchange = ledger.places.of(Place::Path).min();
-    let least = || of_exchange.into_iter().chain(ledger.fin_trip).min();
-    ledger.round_trip.or_else(least)
+    let least = || of_exchange.into_iter().chain(ledger.trips.fin).min();
+    ledger.trips.handshake.or_else(least)
 }
 
 #[cfg(test)]
@@ -126,13 +126,14 @@ mod tests {
         let ms = Duration::from_millis;
         for request in 0..36 {
             let start = if request < 6 { slow_start } else { 0 };
-            ledger.latency.record(ms(start + 1));
+            ledger.latency.all.record(ms(start + 1));
             ledger.places.note(Place::Path, Duration::from_micros(7));
         }
         ledger.places.note(Place::Path, ms(stop));
-        ledger.round_trip = Some(ms(25));
+        ledger.trips.handshake = Some(ms(25));
         ledger.slow_start = ms(6 * slow_start);
-        let mut book = |kind, owner, ms: u64| ledger.waits.count((kind, owner), ms * 1_000_000);
+        let mut book =
+            |kind, owner, ms: u64| ledger.shares.exchanges.count((kind, owner), ms * 1_000_000);
         book(WaitKind::CongestionWindow, Owner::Server, 6 * slow_start);
         book(WaitKind::Recovery, Owner::Path, stop);
         book(WaitKind::ServerThink, Owner::Server, thinking);

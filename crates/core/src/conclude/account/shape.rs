@@ -26,7 +26,7 @@ const PERIODS: usize = 4;
 
 /// Returns the shape of the unexplained time at `place`; `None` for fewer than [`LEAST`] requests.
 pub(super) fn shape(case: &Case<'_>, ledger: &Ledger, place: Place) -> Option<Shape> {
-    let count = ledger.latency.count();
+    let count = ledger.latency.all.count();
     if count < LEAST as u64 {
         return None;
     }
@@ -99,7 +99,7 @@ fn special(seen: &[(&Moment, Duration)]) -> Option<Shape> {
     if is_periodic(seen) {
         return Some(Shape::Periodic);
     }
-    if is_of_few(seen, |moment| moment.target) {
+    if is_of_few(seen, |moment| moment.fingerprints.target) {
         return Some(Shape::ByRequest);
     }
     // If each connection carries a single request, a shape by connection means nothing.

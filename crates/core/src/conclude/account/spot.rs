@@ -78,7 +78,7 @@ impl Spot {
     /// connections.
     pub(super) fn count(&self, ledger: &Ledger) -> u64 {
         match self.place {
-            Some(_) => ledger.latency.count(),
+            Some(_) => ledger.latency.all.count(),
             None => ledger.setups.count,
         }
     }

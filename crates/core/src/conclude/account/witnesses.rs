@@ -55,7 +55,7 @@ fn is_available(kind: EvidenceKind, facts: &Facts, has_packets: bool) -> bool {
         EvidenceKind::ForeignSocket => !facts.sockets.is_empty() || facts.calls.tally.is_some(),
         EvidenceKind::KernelTrace => facts.turns.tally.is_some(),
         EvidenceKind::Configuration => !facts.configuration.is_empty(),
-        EvidenceKind::Counter => !facts.counters.is_empty(),
+        EvidenceKind::Counter => !facts.kernel.counters.is_empty(),
         EvidenceKind::Intervention => !facts.loads.outcomes(TargetId::Subject).is_empty(),
     }
 }

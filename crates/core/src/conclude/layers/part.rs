@@ -46,12 +46,12 @@ impl Part {
             }
             let own = account.exchanges.iter();
             let own = own.filter(|b| kinds.contains(&b.kind) || b.kind == WaitKind::Unknown);
-            own.for_each(|booking| part.take(booking, layer));
+            own.for_each(|booking| part.add_booking(booking, layer));
         }
         part
     }
 
-    fn take(&mut self, booking: &Booking, layer: LayerId) {
+    fn add_booking(&mut self, booking: &Booking, layer: LayerId) {
         add(&mut self.inherent, booking.inherent_ns);
         let avoidable = match booking.kind {
             WaitKind::Unknown => &mut self.unknown,

@@ -42,7 +42,7 @@ pub(super) fn remarks(seen: &SeenSocket, peer: Option<&LiveSocket>) -> Vec<Strin
 fn refused(seen: &SeenSocket) -> Option<String> {
     let loss = Loss {
         names: ["attempt to connect", "attempts to connect"],
-        room: &format!("its accept queue of {}", seen.socket.send_queue),
+        room: &format!("its accept queue of {}", seen.socket.queues.send),
         slow: "the process accepts more slowly than they arrive",
         otherwise: "bursts between the samples, or a full SYN queue",
     };

@@ -6,9 +6,9 @@ use super::Step;
 use super::flight::{FirstFlight, Piece};
 use super::spell::Spell;
 use crate::attribution::LEAST_DELAYED_ACK;
-use crate::attribution::mark::Data;
 use crate::attribution::packet::Arrival;
 use crate::attribution::packet::Order;
+use crate::attribution::packet_record::Data;
 use crate::exchange::{Recovery, RecoveryMechanism};
 use crate::observed::segment::{Segment, TcpFlags, TcpOptions};
 use crate::observed::time::Timestamp;
@@ -27,17 +27,7 @@ const DELAYED_SEGMENTS: u64 = 2;
 /// Facts of one end.
 #[derive(Debug, Default)]
 pub(crate) struct End {
-    pub(crate) segments: u32,
-    pub(crate) data_segments: u32,
-    pub(crate) bytes: u64,
-    pub(crate) bare_acks: u32,
-    /// Number of data segments whose bytes had passed the observation point before.
-    pub(crate) repeats: u32,
-    pub(crate) repeated_bytes: u64,
-    /// Number of data segments that filled a hole.
-    pub(crate) fills: Fills,
-    /// Keep-alive and zero-window probes (RFC 9293 §3.8.4, §3.8.6.1).
-    pub(crate) probes: u32,
+    pub(crate) sent: SentCounts,
     has_fin: bool,
     pub(crate) most_in_flight: Option<u32>,
     /// The minimum and maximum of the end's window, in bytes.
@@ -56,14 +46,30 @@ pub(crate) struct End {
     /// True if segments after the end's SYN carry timestamps; `None` before any segment came.
     pub(crate) has_timestamps: Option<bool>,
     /// Congestion marks (ECN).
-    pub(crate) marks: Marks,
+    pub(crate) ecn_marks: EcnMarks,
     /// Facts that most connections never have.
     rare: Option<Box<Rare>>,
 }
 
+/// Counts of what one end sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SentCounts {
+    pub(crate) segments: u32,
+    pub(crate) data_segments: u32,
+    pub(crate) bytes: u64,
+    pub(crate) bare_acks: u32,
+    /// Number of data segments whose bytes had passed the observation point before.
+    pub(crate) repeats: u32,
+    pub(crate) repeated_bytes: u64,
+    /// Number of data segments that filled a hole.
+    pub(crate) fills: Fills,
+    /// Keep-alive and zero-window probes (RFC 9293 §3.8.4, §3.8.6.1).
+    pub(crate) probes: u32,
+}
+
 /// Congestion marks (ECN, RFC 3168) on one end's packets.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Marks {
+pub(crate) struct EcnMarks {
     /// True if the end's SYN or SYN/ACK declares support for ECN.
     pub(crate) is_able: bool,
     /// Number of packets that the path marked.
@@ -72,10 +78,10 @@ pub(crate) struct Marks {
     pub(crate) echoed: u32,
 }
 
-impl Marks {
+impl EcnMarks {
     /// Takes in a packet of that end.
     #[inline]
-    pub(crate) fn take(&mut self, segment: &Segment) {
+    pub(crate) fn observe_segment(&mut self, segment: &Segment) {
         let flags = segment.flags;
         if flags.contains(TcpFlags::SYN) {
             // A SYN requests ECN with both flags, its answer accepts with one (RFC 3168 §6.1.1).
@@ -91,7 +97,7 @@ impl Marks {
     }
 
     /// Returns true if the two ends agreed on ECN. If the handshake was not seen, echoed marks show
-    /// it; unechoed bits may have their older meaning.
+    /// the agreement. Without an echo, the bits may have their older meaning (type of service).
     pub(crate) fn are_meant(ends: [Self; 2]) -> bool {
         let [one, other] = ends;
         let is_echoed = one.marked.max(other.marked) > 0 && one.echoed.max(other.echoed) > 0;
@@ -158,7 +164,7 @@ pub(crate) struct Rare {
 
 impl End {
     /// Returns true if the end's segments carry timestamps; `None` before any segment showed it.
-    pub(crate) fn stamps(&self) -> Option<bool> {
+    pub(crate) fn carries_timestamps(&self) -> Option<bool> {
         self.has_timestamps
             .or(self.syn.map(|syn| syn.has_timestamps))
     }
@@ -174,9 +180,9 @@ impl End {
             resent,
             overtaken,
             untold,
-        } = self.fills;
+        } = self.sent.fills;
         let fills = resent.saturating_add(overtaken).saturating_add(untold);
-        self.repeats.saturating_add(fills)
+        self.sent.repeats.saturating_add(fills)
     }
 
     pub(crate) fn rare(&self) -> Option<&Rare> {
@@ -190,9 +196,9 @@ impl End {
     /// Counts a segment of any kind.
     #[inline]
     pub(super) fn count(&mut self, segment: &Segment) {
-        self.segments = self.segments.saturating_add(1);
-        self.marks.take(segment);
-        self.bytes += u64::from(segment.payload_len);
+        self.sent.segments = self.sent.segments.saturating_add(1);
+        self.ecn_marks.observe_segment(segment);
+        self.sent.bytes += u64::from(segment.payload_len);
         let ttl = segment.ip.ttl;
         if self.ttl != Some((ttl, ttl)) {
             let (least, most) = self.ttl.unwrap_or((ttl, ttl));
@@ -253,12 +259,12 @@ impl End {
 
     fn send_data(&mut self, step: &Step<'_>, data: &Data) {
         let segment = step.segment;
-        self.data_segments = self.data_segments.saturating_add(1);
+        self.sent.data_segments = self.sent.data_segments.saturating_add(1);
         match data.arrival {
             Arrival::Repeat => self.repeat(segment),
             Arrival::Fill => self.fill(data.order, step.behind),
             Arrival::Copy => self.copy(),
-            Arrival::KeepAlive => self.probes = self.probes.saturating_add(1),
+            Arrival::KeepAlive => self.sent.probes = self.sent.probes.saturating_add(1),
             Arrival::InOrder | Arrival::PastHole => {}
         }
         if let Some(in_flight) = step.in_flight {
@@ -271,7 +277,7 @@ impl End {
             is_small: data.is_small,
             is_next: data.arrival == Arrival::InOrder,
         };
-        self.flight.take(piece, step.trip);
+        self.flight.add_piece(piece, step.trip);
         self.last_data = Some(segment.at);
         if step.room.is_some_and(|room| room < u64::from(step.mss)) {
             self.rare_mut().full_window.set(true, segment.at);
@@ -286,12 +292,12 @@ impl End {
     /// Counts a duplicate of one of the end's segments.
     pub(super) fn doubled(&mut self, segment: &Segment) {
         let has_data = segment.payload_len > 0;
-        self.data_segments = self.data_segments.saturating_add(u32::from(has_data));
+        self.sent.data_segments = self.sent.data_segments.saturating_add(u32::from(has_data));
         self.copy();
     }
 
     fn fill(&mut self, order: Order, behind: u64) {
-        let fills = &mut self.fills;
+        let fills = &mut self.sent.fills;
         match order {
             Order::Newer => fills.resent = fills.resent.saturating_add(1),
             Order::Untold => fills.untold = fills.untold.saturating_add(1),
@@ -310,8 +316,8 @@ impl End {
     }
 
     fn repeat(&mut self, segment: &Segment) {
-        self.repeats = self.repeats.saturating_add(1);
-        self.repeated_bytes += u64::from(segment.payload_len);
+        self.sent.repeats = self.sent.repeats.saturating_add(1);
+        self.sent.repeated_bytes += u64::from(segment.payload_len);
         let Some(last) = self.last_data else { return };
         let gap = (segment.number, segment.at.since(last));
         let gaps = &mut self.rare_mut().gaps;
@@ -325,17 +331,17 @@ impl End {
         const BARE: u8 = TcpFlags::ACK.0;
         let segment = step.segment;
         if segment.flags.contains(TcpFlags::FIN) {
-            self.repeats = self.repeats.saturating_add(u32::from(self.has_fin));
+            self.sent.repeats = self.sent.repeats.saturating_add(u32::from(self.has_fin));
             self.has_fin = true;
         }
         if segment.flags.0 & !(TcpFlags::PSH.0 | TcpFlags::ECE.0 | TcpFlags::CWR.0) != BARE {
             return;
         }
         if step.is_probe {
-            self.probes = self.probes.saturating_add(1);
+            self.sent.probes = self.sent.probes.saturating_add(1);
             return;
         }
-        self.bare_acks = self.bare_acks.saturating_add(1);
+        self.sent.bare_acks = self.sent.bare_acks.saturating_add(1);
         if step.newly_acked == 0 {
             // RFC 5681 §2, which also requires the window to be the same.
             if step.is_awaited && self.last_window == Some(segment.window) {

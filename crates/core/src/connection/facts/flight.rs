@@ -48,7 +48,7 @@ enum State {
 impl FirstFlight {
     /// Takes in a passing piece of data; `trip` is the whole round trip.
     #[inline]
-    pub(super) fn take(&mut self, piece: Piece, trip: Option<Duration>) {
+    pub(super) fn add_piece(&mut self, piece: Piece, trip: Option<Duration>) {
         if self.state == State::Growing {
             self.grow(piece, trip);
         }
@@ -114,7 +114,7 @@ mod tests {
                 is_small: small == Some(index),
                 is_next: true,
             };
-            flight.take(piece, Some(Duration::from_millis(20)));
+            flight.add_piece(piece, Some(Duration::from_millis(20)));
         }
         flight.window()
     }

@@ -1,14 +1,15 @@
 //! Properties of an end's operating system in its packets: timers, counters and habits that differ
 //! between kernels.
 //!
-//! Never a guess: a name requires two kinds of evidence that agree, and both are reported.
-//! Middleboxes may have rewritten any of it.
+//! A name requires two kinds of evidence that agree, and both are reported. Middleboxes may have
+//! rewritten the fields.
 
+use crate::observed::segment::INITIAL_TTLS;
 use core::time::Duration;
 
 use super::end::{Clock, End};
 
-/// A system's habit: the options of its SYN and its initial TTL.
+/// The SYN options and the initial TTL of an operating system.
 struct Habit {
     name: &'static str,
     /// SYN and SYN/ACK options in order. Linux: `tcp_options_write()` in
@@ -46,8 +47,6 @@ const HABITS: [Habit; 4] = [
     },
 ];
 
-/// Initial TTLs of kernels (Linux and BSD, Windows, routers).
-const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 /// Maximum number of routers on a path: a TTL that implies more was set on purpose.
 const MOST_HOPS: u8 = 40;
 

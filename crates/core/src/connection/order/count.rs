@@ -1,16 +1,17 @@
 //! A counter with which a sender numbers its packets, and the numbers skipped so far.
 
-/// Maximum jump that is taken for segments that did not arrive.
+/// Maximum jump that counts as segments that did not arrive.
 pub(super) const MAX_SKIPPED: u16 = 64;
-/// Minimum run of closely following numbers before a late one for distinguishing a counter from
-/// random numbers: of random numbers two in a thousand are as close.
+/// Minimum number of consecutive close numbers before a late one that distinguishes a counter from
+/// random numbers: two in a thousand random numbers are as close.
 const RISING: u8 = 5;
 
 /// The numbers of a sender, from its own counter or from one shared with others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Count {
     pub(super) expected: Option<u16>,
-    /// The skipped numbers among the last 32, with the one before `expected` in the lowest bit.
+    /// The skipped numbers among the last 32, one bit for each; the lowest bit is the number before
+    /// `expected`.
     missing: u32,
     /// Length of the current run of numbers that followed closely or filled a gap.
     rising: u8,
@@ -30,10 +31,10 @@ pub(super) enum Step {
 }
 
 impl Count {
-    /// Takes in the number of a segment that stands for `parts` segments. `is_newer`: other
-    /// evidence shows that it was sent after all before it.
+    /// Takes in the identification of a segment that consists of `parts` segments. `is_newer` is
+    /// true if other evidence shows that it was sent after all earlier ones.
     #[inline]
-    pub(super) fn take(&mut self, id: u16, parts: u16, is_newer: bool) -> Step {
+    pub(super) fn observe_id(&mut self, id: u16, parts: u16, is_newer: bool) -> Step {
         let is_certain = self.rising >= RISING;
         if !is_newer && self.fills_gap(id, parts) {
             self.rising = self.rising.saturating_add(1);

@@ -1,8 +1,8 @@
 //! The state of a connection when an exchange is closed.
 
 use crate::attribution::Before;
-use crate::attribution::mark::Mark;
 use crate::attribution::packet::Span;
+use crate::attribution::packet_record::PacketRecord;
 use crate::connection::View;
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
@@ -11,7 +11,7 @@ use crate::observed::time::Timestamp;
 #[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
     pub(super) view: &'a View<'a>,
-    pub(super) marks: &'a [Mark],
+    pub(super) packets: &'a [PacketRecord],
     pub(super) torn: &'a [(Side, Span)],
     /// End of the response for which the exchange had to wait.
     pub(super) behind: Option<Timestamp>,
@@ -23,14 +23,14 @@ pub(super) struct Around<'a> {
 }
 
 impl<'a> Around<'a> {
-    pub(super) fn marks_from(&self, begin: Timestamp) -> &'a [Mark] {
-        let is_before = |mark: &Mark| mark.at < begin;
-        // Usually they begin with its own: nothing open is older.
-        let first = if self.marks.first().is_some_and(is_before) {
-            self.marks.partition_point(is_before)
+    pub(super) fn packets_from(&self, begin: Timestamp) -> &'a [PacketRecord] {
+        let is_before = |packet: &PacketRecord| packet.at < begin;
+        // Usually the first packet is the exchange's own, because no older exchange is open.
+        let first = if self.packets.first().is_some_and(is_before) {
+            self.packets.partition_point(is_before)
         } else {
             0
         };
-        self.marks.get(first..).unwrap_or_default()
+        self.packets.get(first..).unwrap_or_default()
     }
 }

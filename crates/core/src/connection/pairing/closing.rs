@@ -2,19 +2,23 @@
 
 use super::around::Around;
 use super::{Draft, Mode, Pairing, Scratch, loose};
-use crate::attribution::mark::{Mark, Pace, serialization};
 use crate::attribution::packet::Need;
 use crate::attribution::packet::{Arrival, Span};
-use crate::attribution::{Before, Spare, Tiling, Trace, tile, tile_message};
+use crate::attribution::packet_record::{Pace, PacketRecord, serialization};
+use crate::attribution::{Spare, Tiling, Trace, tile, tile_message};
 use crate::connection::setup::Setup;
 use crate::connection::{Closed, View};
 use crate::exchange::tls_handshake::Handshake;
 use crate::exchange::wait::WaitKind;
-use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side, Signs};
+use crate::exchange::{
+    Closing, Connecting, Exchange, ExchangeId, ExchangePackets, FirstRecord, Outcome,
+    PairingDoubts, Particulars, PathTimes, PerSide, ResponseBytes, Side, Signs,
+};
+use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
 
 impl Pairing {
-    /// Returns true if a finished exchange was not handed out yet.
+    /// Returns true if a finished exchange still has to be handed out.
     #[inline]
     pub(crate) fn has_closed(&self) -> bool {
         self.first_closed().is_some() || self.loose.as_ref().is_some_and(|loose| loose.is_due())
@@ -26,25 +30,20 @@ impl Pairing {
             let Some(draft) = self.open.get_mut(at) else {
                 return;
             };
-            let before = Before {
-                ended: self.last_end,
-                flight: self.most_in_flight,
-                kept: self.kept_window,
-            };
             let around = Around {
                 view,
-                marks: self.marks.as_slice(),
+                packets: self.packets.as_slice(),
                 torn: &self.torn,
-                behind: self.last_end.filter(|_| draft.was_behind),
-                before,
-                request_acked: self.request_acked,
-                is_unread: self.is_unread,
+                behind: self.before.ended.filter(|_| draft.beginning.was_behind),
+                before: self.before,
+                request_acked: self.acked.requests,
+                is_unread: self.protocol.is_unread,
             };
             let spare = &mut closed.scratch.spare;
-            let mut exchange = draft.close(around, setup, self.handshake.take(), spare);
-            exchange.signs.is_unseen = self.is_unseen;
-            exchange.disorder.taken_back = core::mem::take(&mut self.taken_back);
-            if exchange.outcome == Outcome::Cut && self.mode != Mode::Http2 {
+            let mut exchange = draft.close(around, setup, self.tls.handshake.take(), spare);
+            exchange.signs.doubts.is_unseen = self.protocol.is_unseen;
+            exchange.loss.disorder.taken_back = core::mem::take(&mut self.taken_back);
+            if exchange.outcome == Outcome::Cut && self.protocol.mode != Mode::Http2 {
                 let is_followed = self.loose.is_some();
                 closed
                     .transfers
@@ -52,17 +51,17 @@ impl Pairing {
             }
             let waiting = self.loose.as_mut().map(|loose| loose.settle(&exchange));
             closed.transfers.extend(waiting.into_iter().flatten());
-            self.last_end = Some(exchange.end);
-            for delivery in &exchange.deliveries {
+            self.before.ended = Some(exchange.end);
+            for delivery in &exchange.sending.deliveries {
                 if delivery.sender == Side::Server {
-                    self.most_in_flight = self.most_in_flight.max(delivery.most_in_flight);
+                    self.before.flight = self.before.flight.max(delivery.in_flight.most);
                     // A window in use doubles each round trip (RFC 5681 §3.1), until it is twice
                     // what was in flight (`tcp_is_cwnd_limited()`).
-                    let grown = self.kept_window.saturating_mul(2);
-                    let mss = u64::from(delivery.mss.max(1));
-                    let segments = delivery.most_in_flight.div_ceil(mss);
+                    let grown = self.before.kept.saturating_mul(2);
+                    let mss = u64::from(delivery.size.mss.max(1));
+                    let segments = delivery.in_flight.most.div_ceil(mss);
                     let under_way = segments.saturating_mul(mss);
-                    self.kept_window = if delivery.has_losses {
+                    self.before.kept = if delivery.has_losses {
                         grown.max(under_way)
                     } else {
                         grown.max(under_way.saturating_mul(2))
@@ -83,22 +82,22 @@ impl Pairing {
         }
     }
 
-    /// Drops the marks that no open exchange needs.
+    /// Drops the packets that no open exchange needs.
     #[inline]
     pub(crate) fn forget(&mut self, scratch: &mut Scratch) {
-        match self.needs_marks_from() {
-            Some(begin) => self.marks.forget_before(begin),
+        match self.needs_packets_from() {
+            Some(begin) => self.packets.forget_before(begin),
             None => {
-                self.marks.clear(&mut scratch.marks);
+                self.packets.clear(&mut scratch.packets);
                 self.torn.clear();
             }
         }
     }
 
-    /// Returns the earliest time for which an open exchange needs marks.
+    /// Returns the earliest time for which an open exchange needs packets.
     #[inline]
-    pub(super) fn needs_marks_from(&self) -> Option<Timestamp> {
-        let first = self.open.front().map(|front| front.begin);
+    pub(super) fn needs_packets_from(&self) -> Option<Timestamp> {
+        let first = self.open.front().map(|front| front.first.at);
         let first = first.or_else(|| self.handshake_begin());
         match &self.loose {
             None => first,
@@ -110,7 +109,7 @@ impl Pairing {
     /// one.
     #[inline]
     fn first_closed(&self) -> Option<usize> {
-        match self.mode {
+        match self.protocol.mode {
             Mode::Http2 => self.open.iter().position(|draft| self.is_over(draft)),
             _ => {
                 let first = self.open.front();
@@ -122,14 +121,15 @@ impl Pairing {
     #[inline]
     fn is_over(&self, draft: &Draft) -> bool {
         !draft.is_awaited()
-            && (draft.is_cut() || self.response_acked >= draft.response.end || self.open.len() > 1)
+            && (draft.is_cut() || self.acked.responses >= draft.response.end || self.open.len() > 1)
     }
 }
 
 impl Draft {
     /// Extends the response to the last transmission of its bytes that was necessary, if the
-    /// sender's retransmissions are visible: the copy before was lost after the observation point.
-    fn extend_by_repeats(&mut self, view: &View<'_>, marks: &[Mark]) {
+    /// sender's retransmissions are visible: the previous copy was lost after the observation
+    /// point.
+    fn extend_by_repeats(&mut self, view: &View<'_>, packets: &[PacketRecord]) {
         let is_near_server = matches!(
             (view.to_server().floor(), view.to_client().floor()),
             (Some(server), Some(client)) if server <= client
@@ -138,16 +138,15 @@ impl Draft {
         if !is_near_server || !is_complete || !view.has_repeats(Side::Server) {
             return;
         }
-        for mark in marks.iter().filter(|mark| mark.by == Side::Server) {
-            let is_ours = mark.data.is_some_and(|data| {
+        for packet in packets.iter().filter(|packet| packet.by == Side::Server) {
+            let is_ours = packet.data.is_some_and(|data| {
                 data.arrival == Arrival::Repeat
                     && data.need != Need::Spurious
                     && data.span.start < self.response.end
                     && data.span.end > self.response.start
             });
-            if is_ours && mark.at > self.end {
-                self.end = mark.at;
-                self.last_number = mark.number;
+            if is_ours && packet.at > self.last.at {
+                self.last = PacketTime::of(packet.at, packet.number);
             }
         }
     }
@@ -162,15 +161,15 @@ impl Draft {
     ) -> Exchange {
         let view = around.view;
         let outcome = match self.outcome.unwrap_or(Outcome::Cut) {
-            Outcome::Complete(None) if self.is_error => Outcome::Failed,
+            Outcome::Complete(None) if self.response_head.is_error => Outcome::Failed,
             outcome => outcome,
         };
-        let marks = around.marks_from(self.begin);
-        self.extend_by_repeats(view, marks);
-        let trace = self.trace(&around, marks, setup.is_answer_repeated());
+        let packets = around.packets_from(self.first.at);
+        self.extend_by_repeats(view, packets);
+        let trace = self.trace(&around, packets, setup.is_answer_repeated());
         let mut thought = None;
         let mut tiling = match outcome {
-            Outcome::Cut if self.is_broken_off => {
+            Outcome::Cut if self.torn.is_broken_off => {
                 let tiling = tile(&trace, spare);
                 thought = Some(tiling.took(WaitKind::ServerThink));
                 Tiling::default()
@@ -181,14 +180,17 @@ impl Draft {
         if let Some(multiplexed) = &self.multiplexed {
             tiling.hold_back(&multiplexed.held);
         }
-        let charged = setup.charge(self.begin, handshake.as_deref());
-        let first_record = self.first_record.map(|span| first_record(&trace, span));
+        let charged = setup.charge(self.first.at, handshake.as_deref());
+        let first_record = self.records.first.map(|span| first_record(&trace, span));
         let mut exchange = self.exchange(&around, (trace.begin, trace.end), tiling, outcome);
-        (exchange.setup, exchange.handshake) = (charged, handshake);
-        exchange.first_record = first_record;
+        exchange.connecting = Connecting {
+            setup: charged,
+            handshake,
+        };
+        exchange.response.first_record = first_record;
         exchange.signs.thought = thought;
         exchange.signs.is_made = setup.is_made();
-        exchange.request = self.line.take().map(|line| line.text);
+        exchange.request = self.request_head.line.take().map(|line| line.text);
         exchange
     }
 
@@ -199,8 +201,8 @@ impl Draft {
         sender: Side,
         spare: &mut Spare,
     ) -> Exchange {
-        let marks = around.marks_from(self.begin);
-        let trace = self.trace(&around, marks, false);
+        let packets = around.packets_from(self.first.at);
+        let trace = self.trace(&around, packets, false);
         let (begin, end) = loose::bounds(&trace, sender);
         let trace = Trace {
             begin,
@@ -208,7 +210,7 @@ impl Draft {
             is_unread: true,
             ..trace
         };
-        let (tiling, end) = tile_message(trace, sender, self.begins_shut_out, spare);
+        let (tiling, end) = tile_message(trace, sender, self.beginning.is_shut_out, spare);
         self.exchange(&around, (begin, end), tiling, Outcome::Complete(None))
     }
 
@@ -221,78 +223,93 @@ impl Draft {
     ) -> Exchange {
         let view = around.view;
         Exchange {
-            client: view.client(),
-            server: view.server(),
-            point: view.point,
-            ordinal: self.ordinal,
+            id: ExchangeId {
+                client: view.client(),
+                server: view.server(),
+                point: view.point,
+                ordinal: self.ordinal,
+            },
             begin,
             end,
             outcome,
+            request: None,
             waits: tiling.waits,
-            holds: tiling.holds,
-            recoveries: tiling.recoveries,
-            deliveries: tiling.deliveries,
-            disorder: tiling.disorder,
-            path: tiling.path,
-            mtu_loss: tiling.mtu_loss,
-            drops: tiling.drops,
-            packing: tiling.packing,
-            harmless_delay: tiling.harmless_delay,
-            first_packet: self.first_number,
-            last_packet: self.last_number,
-            response_bytes: self.response.end - self.response.start,
-            least_trip: view.to_server().floor(),
-            setup: None,
-            is_revocation: self.is_revocation,
-            first_record: None,
-            handshake: None,
-            closing: Closing {
-                client_asked: self.client_asked,
-                server_asked: self.server_asked || view.is_left_by_server(),
+            sending: tiling.sending,
+            loss: tiling.loss,
+            response: ResponseBytes {
+                count: self.response.end - self.response.start,
+                first_record: None,
+                packing: tiling.packing,
             },
+            path: PathTimes {
+                to_server: view.to_server().floor(),
+                ..tiling.path
+            },
+            packets: ExchangePackets {
+                first: self.first.number,
+                last: self.last.number,
+            },
+            connecting: Connecting::default(),
             at_host: None,
             signs: Signs {
                 idle: around.before.ended.map(|ended| begin.since(ended)),
                 is_request_acked: around.request_acked >= self.request.end,
-                is_unread: around.is_unread,
+                doubts: PairingDoubts {
+                    is_unread: around.is_unread,
+                    ..self.signs.doubts
+                },
                 is_relayed: view.to_server().is_relayed(),
                 ..self.signs
             },
             particulars: Particulars {
                 expectation: tiling.expectation,
                 close_wait: tiling.close_wait,
-                missing_bytes: self.cut_short.map_or(0, |(_, missing)| missing),
-                target: self.line.as_ref().map_or(0, |line| line.fingerprint),
-                origin: self.line.as_ref().map_or(0, |line| line.origin),
-                redirect: self.fields.location.filter(|_| self.is_redirect()),
-                is_encoded_on_the_fly: self.fields.is_encoded_on_the_fly,
-                is_stream: self.fields.is_stream,
+                missing_bytes: self.fin.cut_short.map_or(0, |(_, missing)| missing),
+                target: self
+                    .request_head
+                    .line
+                    .as_ref()
+                    .map_or(0, |line| line.fingerprint),
+                origin: self
+                    .request_head
+                    .line
+                    .as_ref()
+                    .map_or(0, |line| line.origin),
+                redirect: self
+                    .response_head
+                    .fields
+                    .location
+                    .filter(|_| self.is_redirect()),
+                is_encoded_on_the_fly: self.response_head.fields.is_encoded_on_the_fly,
+                is_stream: self.response_head.fields.is_stream,
+                is_revocation: self.response_head.is_revocation,
+                closing: Closing {
+                    server_asked: self.closing.server_asked || view.is_left_by_server(),
+                    ..self.closing
+                },
             },
-            request: None,
         }
     }
 
     fn trace<'a>(
         &self,
         around: &Around<'a>,
-        marks: &'a [Mark],
+        packets: &'a [PacketRecord],
         is_answer_repeated: bool,
     ) -> Trace<'a> {
         Trace {
-            marks,
-            begin: self.begin,
-            end: self.end.max(self.begin),
+            packets,
+            begin: self.first.at,
+            end: self.last.at.max(self.first.at),
             request: self.request,
             response: self.response,
             torn: around.torn,
             behind: around.behind,
-            ends_with_fin: self.ends_with_fin,
-            expects_at: self.expects_at,
-            interim: self.interim,
-            to_server: around.view.to_server(),
-            to_client: around.view.to_client(),
+            ends_with_fin: self.fin.is_end,
+            permission: self.request_head.permission,
+            trips: around.view.trips(),
             pipes: around.view.pipes(),
-            serialization: [Side::Client, Side::Server].map(|by| serialization(marks, by)),
+            serialization: PerSide::of(|by| serialization(packets, by)),
             before: around.before,
             is_answer_repeated,
             is_unread: around.is_unread,
@@ -302,7 +319,7 @@ impl Draft {
 
 /// Returns size and timing of the response's first record.
 fn first_record(trace: &Trace<'_>, span: Span) -> FirstRecord {
-    let pace = Pace::of(trace.marks, Side::Server, span, trace.end);
+    let pace = Pace::of(trace.packets, Side::Server, span, trace.end);
     FirstRecord {
         bytes: span.end - span.start,
         took: pace.took,

@@ -2,8 +2,11 @@
 
 use super::Ending;
 use super::http2::Multiplexed;
+use crate::attribution::Permission;
 use crate::attribution::packet::Span;
-use crate::exchange::{Outcome, Side, Signs};
+use crate::connection::empty_span;
+use crate::exchange::{Closing, Outcome, Side, Signs};
+use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
 use crate::protocol::http::{Fields, RequestLine};
 
@@ -11,139 +14,149 @@ use crate::protocol::http::{Fields, RequestLine};
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) ordinal: u32,
-    pub(super) begin: Timestamp,
-    pub(super) first_number: u64,
+    /// The packet with which the exchange began.
+    pub(super) first: PacketTime,
+    /// The packet with which the exchange ends, so far.
+    pub(super) last: PacketTime,
     pub(super) request: Span,
     pub(super) response: Span,
-    pub(super) end: Timestamp,
-    pub(super) last_number: u64,
     pub(super) outcome: Option<Outcome>,
-    pub(super) line: Option<RequestLine>,
-    pub(super) status: Option<u16>,
-    pub(super) client_asked: bool,
-    pub(super) server_asked: bool,
-    /// True if the response lasts until the end of the connection.
-    pub(super) ends_with_fin: bool,
-    /// True if an earlier response was still outstanding when the request began.
-    pub(super) was_behind: bool,
-    /// True if the capture missed a part of the request.
-    pub(super) is_request_torn: bool,
-    /// True if the response reports that the request failed.
-    pub(super) is_error: bool,
-    /// The end of the response bytes that the capture missed, until later ones come (paired by
-    /// turns).
-    pub(super) torn_until: Option<u64>,
-    /// True if the capture ended within the response.
-    pub(super) is_broken_off: bool,
+    pub(super) request_head: RequestHead,
+    pub(super) response_head: ResponseHead,
+    /// The sides whose message asked to close the connection.
+    pub(super) closing: Closing,
+    pub(super) fin: ResponseFin,
+    pub(super) torn: TornResponse,
     /// The exchange's HTTP/2 state, if it is an HTTP/2 stream.
     pub(super) multiplexed: Option<Box<Multiplexed>>,
     pub(super) signs: Signs,
-    /// End of the request's head, if it announced its body with `Expect: 100-continue`.
-    pub(super) expects_at: Option<u64>,
-    /// Time and packet number of the first interim response.
-    pub(super) interim: Option<(Timestamp, u64)>,
+    pub(super) records: ResponseRecords,
+    pub(super) beginning: Beginning,
+}
+
+/// The head of a request.
+#[derive(Debug, Default)]
+pub(super) struct RequestHead {
+    pub(super) line: Option<RequestLine>,
+    pub(super) permission: Permission,
+}
+
+/// The head of a response.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ResponseHead {
+    pub(super) status: Option<u16>,
+    /// True if the response reports that the request failed.
+    pub(super) is_error: bool,
+    /// True if a certificate's validity depends on the response.
+    pub(super) is_revocation: bool,
+    /// The fields other than framing.
+    pub(super) fields: Fields,
+}
+
+/// The server's FIN as the end of a response.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ResponseFin {
+    /// True if the response lasts until the end of the connection.
+    pub(super) is_end: bool,
     /// The time at which the server ended the connection, and the number of bytes by which the
     /// response fell short of its announced length.
     pub(super) cut_short: Option<(Timestamp, u64)>,
-    /// The fields of the response's head other than framing.
-    pub(super) fields: Fields,
-    /// True if a certificate's validity depends on the response.
-    pub(super) is_revocation: bool,
-    /// Records of the server that do not seem to be a response: their span, and the time and packet
-    /// of the last one's end.
-    aside: Option<(Span, Timestamp, u64)>,
-    /// The first TLS record of the response, if TLS is used.
-    pub(super) first_record: Option<Span>,
-    /// True if the first segment was sent to a closed window.
-    pub(super) begins_shut_out: bool,
+}
+
+/// The parts of a response that the capture missed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TornResponse {
+    /// The end of the bytes that the capture missed, until later ones come (paired by turns).
+    pub(super) until: Option<u64>,
+    /// True if the capture ended within the response.
+    pub(super) is_broken_off: bool,
+}
+
+/// TLS records of the server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ResponseRecords {
+    /// Records that do not seem to be a response: their span, and the packet with the last one's
+    /// end.
+    aside: Option<(Span, PacketTime)>,
+    /// The first record of the response.
+    pub(super) first: Option<Span>,
+}
+
+/// The circumstances in which the first segment was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Beginning {
+    /// True if an earlier response was still outstanding.
+    pub(super) was_behind: bool,
+    /// True if the receiver's window was closed.
+    pub(super) is_shut_out: bool,
 }
 
 impl Draft {
-    pub(super) fn new(
-        ordinal: u32,
-        offset: u64,
-        begin: Timestamp,
-        number: u64,
-        was_behind: bool,
-    ) -> Self {
+    pub(super) fn new(ordinal: u32, offset: u64, first: PacketTime, beginning: Beginning) -> Self {
         Self {
             ordinal,
-            begin,
-            first_number: number,
-            request: Span {
-                start: offset,
-                end: offset,
-            },
-            response: Span { start: 0, end: 0 },
-            end: begin,
-            last_number: number,
+            first,
+            last: first,
+            request: empty_span(offset),
+            response: empty_span(0),
             outcome: None,
-            line: None,
-            status: None,
-            client_asked: false,
-            server_asked: false,
-            ends_with_fin: false,
-            was_behind,
-            is_request_torn: false,
-            is_error: false,
-            torn_until: None,
-            is_broken_off: false,
+            request_head: RequestHead::default(),
+            response_head: ResponseHead::default(),
+            closing: Closing::default(),
+            fin: ResponseFin::default(),
+            torn: TornResponse::default(),
             multiplexed: None,
             signs: Signs::default(),
-            expects_at: None,
-            interim: None,
-            cut_short: None,
-            fields: Fields::default(),
-            is_revocation: false,
-            aside: None,
-            first_record: None,
-            begins_shut_out: false,
+            records: ResponseRecords::default(),
+            beginning,
         }
     }
 
     /// Sets the server's bytes up to `end` aside: they are not a response, unless nothing else
     /// comes.
-    pub(super) fn put_aside(&mut self, start: u64, end: u64, at: Timestamp, number: u64) {
-        let start = match (self.aside, self.response.end > self.response.start) {
-            (Some((span, ..)), _) => span.start,
+    pub(super) fn put_aside(&mut self, start: u64, end: u64, packet: PacketTime) {
+        let start = match (self.records.aside, self.response.end > self.response.start) {
+            (Some((span, _)), _) => span.start,
             (None, true) => self.response.start.min(start),
             (None, false) => start,
         };
-        self.aside = Some((Span { start, end }, at, number));
-        self.response = Span { start: end, end };
-        self.first_record = None;
+        self.records.aside = Some((Span { start, end }, packet));
+        self.response = empty_span(end);
+        self.records.first = None;
     }
 
     /// Sets the beginning of the response, up to `end`, aside, because it belongs to no response.
     pub(super) fn put_begin_aside(&mut self, end: u64) {
-        self.put_aside(self.response.start, end, self.end, self.last_number);
+        self.put_aside(self.response.start, end, self.last);
     }
 
     /// Returns true if the record that ends at `end` was set aside.
     pub(super) fn is_aside(&self, end: u64) -> bool {
-        self.aside.is_some_and(|(span, ..)| end <= span.end)
+        self.records.aside.is_some_and(|(span, _)| end <= span.end)
     }
 
     pub(super) fn is_head_request(&self) -> bool {
-        self.line.as_ref().is_some_and(|line| line.is_head)
+        self.request_head
+            .line
+            .as_ref()
+            .is_some_and(|line| line.is_head)
     }
 
     /// Returns true for a 1xx response, which the final one follows (RFC 9110 §15.2).
     pub(super) fn is_interim(&self) -> bool {
-        matches!(self.status, Some(100 | 102..200))
+        matches!(self.response_head.status, Some(100 | 102..200))
     }
 
     /// Returns true for a status that redirects the client (RFC 9110 §15.4).
     pub(super) fn is_redirect(&self) -> bool {
-        matches!(self.status, Some(301 | 302 | 303 | 307 | 308))
+        matches!(self.response_head.status, Some(301 | 302 | 303 | 307 | 308))
     }
 
     /// Starts the request over at these bytes.
-    pub(super) fn begin_again(&mut self, offset: u64, at: Timestamp, number: u64) {
+    pub(super) fn begin_again(&mut self, offset: u64, packet: PacketTime) {
         let end = offset.max(self.request.end);
         self.request = Span { start: offset, end };
-        (self.begin, self.end) = (at, at);
-        (self.first_number, self.last_number) = (number, number);
+        (self.first, self.last) = (packet, packet);
         self.signs.request_repeats = 0;
     }
 
@@ -153,36 +166,34 @@ impl Draft {
     }
 
     /// Completes the response with its last byte.
-    pub(super) fn complete(&mut self, offset: u64, at: Timestamp, number: u64) {
+    pub(super) fn complete(&mut self, offset: u64, packet: PacketTime) {
         self.response.end = offset.max(self.response.start);
-        self.end = at;
-        self.last_number = number;
-        self.outcome = Some(Outcome::Complete(self.status));
+        self.last = packet;
+        self.outcome = Some(Outcome::Complete(self.response_head.status));
     }
 
     /// Takes in more response bytes, when pairing by turns.
-    pub(super) fn extend_turn(&mut self, span: Span, at: Timestamp, number: u64) {
+    pub(super) fn extend_turn(&mut self, span: Span, packet: PacketTime) {
         if self.response.end == self.response.start {
             self.response = span;
         }
         self.signs.has_response = true;
         self.response.start = self.response.start.min(span.start);
         self.response.end = self.response.end.max(span.end);
-        self.torn_until = self.torn_until.filter(|&until| span.end <= until);
-        self.end = at;
-        self.last_number = number;
+        self.torn.until = self.torn.until.filter(|&until| span.end <= until);
+        self.last = packet;
     }
 
     /// Completes the response at the end of its turn, when pairing by turns.
     pub(super) fn complete_turn(&mut self) {
-        if let Some((span, at, number)) = self.aside.filter(|_| !self.has_response()) {
-            self.extend_turn(span, at, number);
+        if let Some((span, packet)) = self.records.aside.filter(|_| !self.has_response()) {
+            self.extend_turn(span, packet);
         }
-        if self.torn_until.is_some() {
+        if self.torn.until.is_some() {
             // The capture missed its end.
             self.cut();
         } else if self.response.end > self.response.start {
-            self.outcome = Some(Outcome::Complete(self.status));
+            self.outcome = Some(Outcome::Complete(self.response_head.status));
         }
     }
 
@@ -198,14 +209,12 @@ impl Draft {
             self.cut();
             return;
         };
-        self.end = self
-            .cut_short
-            .map_or(at, |(finished, _)| finished)
-            .max(self.begin);
-        self.ends_with_fin |= self.cut_short.is_some();
+        let finished = self.fin.cut_short.map(|(finished, _)| finished);
+        self.last.at = finished.unwrap_or(at).max(self.first.at);
+        self.fin.is_end |= self.fin.cut_short.is_some();
         self.signs.ended_by = by;
         self.outcome = Some(match (by, is_reset) {
-            (Some(Side::Client), _) if !self.server_asked => Outcome::TimedOut,
+            (Some(Side::Client), _) if !self.closing.server_asked => Outcome::TimedOut,
             (_, true) => Outcome::Reset,
             _ => Outcome::Closed,
         });

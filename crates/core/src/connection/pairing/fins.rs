@@ -7,6 +7,7 @@ use super::{Ending, Mode, Pairing};
 use crate::attribution::packet::Arrival;
 use crate::connection::is_progress;
 use crate::exchange::Side;
+use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
 
 /// The FINs of a connection.
@@ -44,10 +45,10 @@ impl Pairing {
             return;
         }
         fins.end.get_or_insert(end);
-        fins.last_word = Some(at).filter(|_| self.mode == Mode::Http);
-        let (request_acked, left) = (self.request_acked, fins.left);
+        fins.last_word = Some(at).filter(|_| self.protocol.mode == Mode::Http);
+        let (request_acked, left) = (self.acked.requests, fins.left);
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
-            draft.server_asked |= left.is_none();
+            draft.closing.server_asked |= left.is_none();
             // The FIN was sent before the request arrived.
             draft.signs.was_closing |= request_acked < draft.request.end;
         }
@@ -101,16 +102,16 @@ impl Pairing {
 
     /// Ends a response with the server's FIN, if all bytes before the FIN have arrived.
     fn end_body(&mut self) {
-        let position = self.responses.position();
+        let position = self.streams.responses.position();
         let Some(fins) = &mut self.fins else {
             return;
         };
-        // A client that closes first has given up: the server's end shows nothing after that.
+        // If the client closes first, it has given up: the server's FIN shows nothing more.
         let is_whole = fins.end.is_some_and(|end| position >= end) && fins.given_up().is_none();
         let Some(at) = fins.last_word.take_if(|_| is_whole) else {
             return;
         };
-        let messages = &self.responses.messages;
+        let messages = &self.streams.responses.messages;
         // Bytes are missing only if the capture has everything that was sent.
         let missing = messages.awaited_bytes();
         let missing = missing.filter(|_| fins.end == Some(position));
@@ -119,12 +120,13 @@ impl Pairing {
             return;
         };
         if let Some(missing) = missing {
-            draft.cut_short = Some((at, missing));
+            draft.fin.cut_short = Some((at, missing));
             draft.response.end = position.max(draft.response.start);
         }
         if is_close_delimited {
-            draft.complete(position, at, draft.last_number);
-            draft.ends_with_fin = true;
+            let number = draft.last.number;
+            draft.complete(position, PacketTime { at, number });
+            draft.fin.is_end = true;
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use core::time::Duration;
 
-use crate::attribution::mark::{Brief, Mark, Pace, serialization};
 use crate::attribution::packet::Span;
-use crate::attribution::{Before, Spare, Tiling, Trace, tile};
+use crate::attribution::packet_record::{Pace, PacketKey, PacketRecord, serialization};
+use crate::attribution::{Before, Permission, Spare, Tiling, Trace, tile};
 use crate::connection::View;
-use crate::exchange::tls_handshake::{Handshake, Leg};
+use crate::exchange::tls_handshake::{Handshake, Leg, LegPackets};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
-use crate::exchange::{Recovery, Side};
+use crate::exchange::{PerSide, Recovery, Side};
+use crate::observed::packet::{PacketNumber, PacketTime};
 use crate::observed::time::Timestamp;
 use crate::protocol::tls::{
     CERTIFICATE, CLIENT_HELLO, Content, Hello, Message, SERVER_HELLO, TLS_1_3,
@@ -32,9 +33,10 @@ pub(super) struct Flights {
     client: Option<Box<Hello>>,
     server: Option<Box<Hello>>,
     has_certificate: bool,
-    /// Per side, true once its ChangeCipherSpec and Finished were seen (up to TLS 1.2).
-    changed: [bool; 2],
-    finished: [bool; 2],
+    /// For each side, true once its ChangeCipherSpec was seen (up to TLS 1.2).
+    changed: PerSide<bool>,
+    /// For each side, true once its Finished was seen (up to TLS 1.2).
+    finished: PerSide<bool>,
     /// True if the client has sent encrypted records whose length is not that of a Finished.
     is_unfinished: bool,
 }
@@ -42,24 +44,25 @@ pub(super) struct Flights {
 /// A flight of the client and its answer.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
-    begin: Timestamp,
-    first_number: u64,
+    /// The packet with the client's first byte.
+    first: PacketTime,
     request: Span,
     response: Span,
     end: Timestamp,
-    last_number: u64,
+    /// The packet with the answer's last byte so far.
+    last_number: Option<PacketNumber>,
     is_retry: bool,
 }
 
 impl Flights {
     pub(super) fn begin(&self) -> Option<Timestamp> {
-        self.legs.first().map(|leg| leg.begin)
+        self.legs.first().map(|leg| leg.first.at)
     }
 
-    /// Returns span and start time of the first flight, and the packet in which it began.
-    pub(super) fn first(&self) -> Option<(Span, Timestamp, u64)> {
+    /// Returns the span of the first flight, and the packet in which it began.
+    pub(super) fn first(&self) -> Option<(Span, PacketTime)> {
         let leg = self.legs.first()?;
-        Some((leg.request, leg.begin, leg.first_number))
+        Some((leg.request, leg.first))
     }
 
     pub(super) fn server_name(&self) -> Option<&str> {
@@ -77,11 +80,11 @@ impl Flights {
 
     /// Returns true if both sides have sent their Finished (up to TLS 1.2).
     pub(super) fn is_done(&self) -> bool {
-        self.finished == [true, true]
+        self.finished.client && self.finished.server
     }
 
     /// Records that a record began.
-    pub(super) fn began(&mut self, by: Side, start: u64, at: Timestamp, number: u64) {
+    pub(super) fn began(&mut self, by: Side, start: u64, first: PacketTime) {
         let is_new = self
             .legs
             .last()
@@ -89,12 +92,11 @@ impl Flights {
         if by == Side::Client && is_new && self.legs.len() < MAX_LEGS {
             let empty = Span { start, end: start };
             self.legs.push(Flight {
-                begin: at,
-                first_number: number,
+                first,
                 request: empty,
                 response: Span { start: 0, end: 0 },
-                end: at,
-                last_number: 0,
+                end: first.at,
+                last_number: None,
                 is_retry: false,
             });
         }
@@ -102,7 +104,7 @@ impl Flights {
             return;
         };
         if leg.response.end == leg.response.start {
-            // Its header has already arrived.
+            // The record's header has already arrived.
             leg.response = Span {
                 start,
                 end: start + 1,
@@ -111,12 +113,11 @@ impl Flights {
     }
 
     /// Records that a record ended.
-    pub(super) fn ended(&mut self, by: Side, content: Content, end: u64, mark: &Brief) {
-        let side = usize::from(by == Side::Server);
-        let has_changed = self.changed.get(side).copied().unwrap_or_default();
+    pub(super) fn ended(&mut self, by: Side, content: Content, end: u64, packet: &PacketKey) {
+        let has_changed = *self.changed.get(by);
         match content {
-            Content::ChangeCipherSpec => self.changed[side] = true,
-            Content::Handshake if has_changed => self.finished[side] = true,
+            Content::ChangeCipherSpec => *self.changed.get_mut(by) = true,
+            Content::Handshake if has_changed => *self.finished.get_mut(by) = true,
             Content::ApplicationData if by == Side::Client => self.is_unfinished = true,
             _ => {}
         }
@@ -126,14 +127,14 @@ impl Flights {
         match by {
             Side::Client => {
                 leg.request.end = leg.request.end.max(end);
-                if leg.last_number == 0 {
-                    leg.end = leg.end.max(mark.at);
+                if leg.last_number.is_none() {
+                    leg.end = leg.end.max(packet.at);
                 }
             }
             Side::Server => {
                 leg.response.end = leg.response.end.max(end);
-                leg.end = leg.end.max(mark.at);
-                leg.last_number = mark.number;
+                leg.end = leg.end.max(packet.at);
+                leg.last_number = PacketNumber::new(packet.number);
             }
         }
     }
@@ -156,13 +157,13 @@ impl Flights {
     pub(super) fn close(
         &self,
         view: &View<'_>,
-        marks: &[Mark],
+        packets: &[PacketRecord],
         torn: &[(Side, Span)],
     ) -> Option<Handshake> {
         let begin = self.begin()?;
         let mut whole = Tiled {
             view,
-            marks,
+            packets,
             torn,
             cursor: begin,
             waits: Vec::new(),
@@ -203,7 +204,7 @@ impl Flights {
 /// The handshake's waits so far.
 struct Tiled<'a> {
     view: &'a View<'a>,
-    marks: &'a [Mark],
+    packets: &'a [PacketRecord],
     torn: &'a [(Side, Span)],
     cursor: Timestamp,
     waits: Vec<Wait>,
@@ -212,7 +213,7 @@ struct Tiled<'a> {
 
 impl Tiled<'_> {
     fn leg(&mut self, leg: &Flight) -> Leg {
-        let client_think = self.client(leg.begin);
+        let client_think = self.client(leg.first.at);
         let (begin, end) = (self.cursor, leg.end.max(self.cursor));
         let tiling = if leg.response.end > leg.response.start {
             self.tile(leg, begin, end)
@@ -230,13 +231,16 @@ impl Tiled<'_> {
             server_think: of_kind(WaitKind::ServerThink) + self.paused(&tiling),
             to_client: self.view.to_client().floor().unwrap_or_default(),
             spread: SPREAD.into_iter().map(of_kind).sum(),
-            longest_gap: Pace::of(self.marks, Side::Server, leg.response, end).longest_gap,
+            longest_gap: Pace::of(self.packets, Side::Server, leg.response, end).longest_gap,
             answer_bytes: leg.response.end - leg.response.start,
-            packets: [leg.first_number, leg.last_number],
+            packets: LegPackets {
+                first: leg.first.number,
+                last: leg.last_number,
+            },
             is_retry: leg.is_retry,
         };
         self.waits.extend(tiling.waits);
-        self.recoveries.extend(tiling.recoveries);
+        self.recoveries.extend(tiling.loss.recoveries);
         if made.answer_bytes > 0 {
             self.cursor = end;
         }
@@ -245,9 +249,9 @@ impl Tiled<'_> {
         made
     }
 
-    /// Returns the time for which the server's program paused within its answer. What followed a
-    /// round trip later waited for the client's ACK, like data that does not fit into the initial
-    /// window.
+    /// Returns the time for which the server's program paused within its answer. A pause of one
+    /// round trip is not the program's: the data waited for the client's ACK, because it did not
+    /// fit into the initial window.
     fn paused(&self, tiling: &Tiling) -> Duration {
         let floors = [self.view.to_server().floor(), self.view.to_client().floor()];
         let trip: Duration = floors.into_iter().flatten().sum();
@@ -261,10 +265,10 @@ impl Tiled<'_> {
     }
 
     fn tile(&self, leg: &Flight, begin: Timestamp, end: Timestamp) -> Tiling {
-        let first = self.marks.partition_point(|mark| mark.at < begin);
-        let marks = self.marks.get(first..).unwrap_or_default();
+        let first = self.packets.partition_point(|packet| packet.at < begin);
+        let packets = self.packets.get(first..).unwrap_or_default();
         let trace = Trace {
-            marks,
+            packets,
             begin,
             end,
             request: leg.request,
@@ -272,12 +276,10 @@ impl Tiled<'_> {
             torn: self.torn,
             behind: None,
             ends_with_fin: false,
-            expects_at: None,
-            interim: None,
-            to_server: self.view.to_server(),
-            to_client: self.view.to_client(),
+            permission: Permission::default(),
+            trips: self.view.trips(),
             pipes: self.view.pipes(),
-            serialization: [Side::Client, Side::Server].map(|by| serialization(marks, by)),
+            serialization: PerSide::of(|by| serialization(packets, by)),
             before: Before::default(),
             is_answer_repeated: false,
             is_unread: false,

@@ -1,11 +1,11 @@
-//! HTTP/2: a stream is an exchange; several may be open at once, and each is tiled separately.
-//! Stretches held back by flow-control windows are recorded with it.
+//! HTTP/2: a stream is an exchange; several may be open at once, and each is tiled separately. A
+//! stretch that a flow-control window held back is recorded with its exchange.
 
 mod flow_control;
 
 use super::{Draft, Mode, Pairing};
-use crate::attribution::mark::Brief;
 use crate::attribution::packet::Span;
+use crate::attribution::packet_record::PacketKey;
 use crate::connection::View;
 use crate::exchange::Side;
 use crate::protocol::http::{RequestLine, Role, fingerprint};
@@ -16,17 +16,19 @@ pub(super) use flow_control::{Multiplex, Multiplexed};
 impl Pairing {
     /// Starts parsing HTTP/2, which the client is about to send.
     pub(super) fn begin_http2(&mut self) {
-        self.mode = Mode::Http2;
-        self.requests.speak(Protocol::Http2, Role::Request);
-        self.responses.speak(Protocol::Http2, Role::Response);
+        self.protocol.mode = Mode::Http2;
+        self.streams.requests.speak(Protocol::Http2, Role::Request);
+        self.streams
+            .responses
+            .speak(Protocol::Http2, Role::Response);
         self.multiplex = Some(Box::new(Multiplex::new()));
     }
 
     /// Changes from HTTP/1.1 to HTTP/2: the request that asked for the upgrade is stream 1 (RFC
     /// 7540 §3.2). The responses' parser was changed at the end of the 101 response.
     pub(super) fn upgrade_to_http2(&mut self) {
-        self.mode = Mode::Http2;
-        self.requests.speak(Protocol::Http2, Role::Request);
+        self.protocol.mode = Mode::Http2;
+        self.streams.requests.speak(Protocol::Http2, Role::Request);
         self.multiplex = Some(Box::new(Multiplex::new()));
         if let Some(draft) = self.open.back_mut() {
             draft.multiplexed = Multiplexed::of(1);
@@ -49,16 +51,22 @@ impl Pairing {
         }
     }
 
-    pub(super) fn http2_step(&mut self, offset: u64, step: Step, mark: &Brief, view: &View<'_>) {
-        let by = mark.by;
+    pub(super) fn http2_step(
+        &mut self,
+        offset: u64,
+        step: Step,
+        packet: &PacketKey,
+        view: &View<'_>,
+    ) {
+        let by = packet.by;
         match step {
             Step::Lost => self.lose_streams(),
             Step::Http2(Event::Began(frame)) => {
                 let start = offset.saturating_sub(HEADER);
-                self.frame_began(by, frame, start, mark);
+                self.frame_began(by, frame, start, packet);
             }
             Step::Http2(Event::Ended(frame, meaning)) => {
-                self.frame_ended(by, frame, meaning, offset, mark, view);
+                self.frame_ended(by, frame, meaning, offset, packet, view);
             }
             _ => {}
         }
@@ -69,15 +77,15 @@ impl Pairing {
         open.find(|draft| draft.is_of(id) && draft.is_awaited())
     }
 
-    fn frame_began(&mut self, by: Side, frame: Frame, start: u64, mark: &Brief) {
+    fn frame_began(&mut self, by: Side, frame: Frame, start: u64, packet: &PacketKey) {
         // Streams opened by a client have odd numbers (RFC 9113 §5.1.1).
         let opens = by == Side::Client && frame.is_headers() && frame.stream % 2 == 1;
         if opens && self.stream(frame.stream).is_none() {
-            let (at, number) = self.first_sent(start).unwrap_or((mark.at, mark.number));
-            self.begin(start, at, number);
+            let first = self.first_sent(start).unwrap_or(packet.time());
+            self.begin(start, first);
             if let Some(draft) = self.open.back_mut() {
                 draft.multiplexed = Multiplexed::of(frame.stream);
-                draft.was_behind = false;
+                draft.beginning.was_behind = false;
             }
         }
         let end = start + HEADER + u64::from(frame.length);
@@ -90,13 +98,12 @@ impl Pairing {
                         start,
                         end: start + 1,
                     },
-                    mark.at,
-                    mark.number,
+                    packet.time(),
                 ),
             }
         }
         if frame.is_data() && frame.length > 0 {
-            self.data_began(by, frame, mark);
+            self.data_began(by, frame, packet);
         }
     }
 
@@ -106,25 +113,25 @@ impl Pairing {
         frame: Frame,
         meaning: Meaning,
         offset: u64,
-        mark: &Brief,
+        packet: &PacketKey,
         view: &View<'_>,
     ) {
         match meaning {
             Meaning::Headers(fields) => {
                 let is_interim = self.field_section(by, frame, fields);
                 if !is_interim {
-                    self.message_went_on(by, frame, offset, mark);
+                    self.message_went_on(by, frame, offset, packet);
                 }
             }
             Meaning::Data => {
-                self.data_ended(by, frame, offset, mark);
-                self.message_went_on(by, frame, offset, mark);
+                self.data_ended(by, frame, offset, packet);
+                self.message_went_on(by, frame, offset, packet);
             }
             Meaning::InitialWindow(bytes) => self.initial_window(by.peer(), bytes),
-            Meaning::WindowUpdate(bytes) => self.window_update(by, frame, bytes, mark, view),
+            Meaning::WindowUpdate(bytes) => self.window_update(by, frame, bytes, packet, view),
             Meaning::Reset => {
                 if let Some(draft) = self.stream(frame.stream) {
-                    draft.give_up(Some((Some(by), mark.at, true)));
+                    draft.give_up(Some((Some(by), packet.at, true)));
                 }
             }
             Meaning::Other => {}
@@ -141,10 +148,10 @@ impl Pairing {
             return false;
         };
         match by {
-            Side::Client if draft.line.is_none() => {
+            Side::Client if draft.request_head.line.is_none() => {
                 let Fields { method, path, .. } = *fields;
                 let target = path.unwrap_or_default();
-                draft.line = method.map(|method| RequestLine {
+                draft.request_head.line = method.map(|method| RequestLine {
                     fingerprint: fingerprint(target.as_bytes()),
                     ..RequestLine::new(&method, &target)
                 });
@@ -154,7 +161,7 @@ impl Pairing {
                 let is_interim = matches!(fields.status, Some(100..200));
                 if !is_interim {
                     // Trailers have no status.
-                    draft.status = fields.status.or(draft.status);
+                    draft.response_head.status = fields.status.or(draft.response_head.status);
                 }
                 is_interim
             }
@@ -163,20 +170,20 @@ impl Pairing {
     }
 
     /// Records how far the stream's message has come.
-    fn message_went_on(&mut self, by: Side, frame: Frame, offset: u64, mark: &Brief) {
+    fn message_went_on(&mut self, by: Side, frame: Frame, offset: u64, packet: &PacketKey) {
         let Some(draft) = self.stream(frame.stream).filter(|_| by == Side::Server) else {
             return;
         };
-        draft.last_number = mark.number;
+        draft.last.number = packet.time().number;
         if frame.ends_stream() {
-            draft.complete(offset, mark.at, mark.number);
-            self.frames_lost = 0;
+            draft.complete(offset, packet.time());
+            self.protocol.frames_lost = 0;
         } else {
             let end = Span {
                 start: offset,
                 end: offset,
             };
-            draft.extend_turn(end, mark.at, mark.number);
+            draft.extend_turn(end, packet.time());
         }
     }
 }

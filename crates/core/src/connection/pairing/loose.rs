@@ -8,17 +8,18 @@
 use core::mem::take;
 
 use super::around::Around;
+use super::draft::Beginning;
 use super::turns::is_apart;
 use super::{Draft, Mode, Pairing, Scratch};
-use crate::attribution::mark::{Brief, Data};
 use crate::attribution::packet::Need;
 use crate::attribution::packet::{Arrival, Span};
+use crate::attribution::packet_record::{Data, PacketKey};
 use crate::attribution::{Before, Spare, Trace};
 use crate::connection::{Closed, View, is_progress};
-use crate::exchange::{Exchange, Outcome, Side};
+use crate::exchange::{Exchange, Outcome, PerSide, Side};
 use crate::observed::time::Timestamp;
 
-/// Maximum number of segments of one transfer; what follows is another transfer, so that old marks
+/// Maximum number of segments of one transfer; what follows is another transfer, so that old packets
 /// need not be kept. A window of a megabyte fits.
 const MOST_SEGMENTS: u32 = 1024;
 /// Maximum number of transfers kept for a request that may still be answered; the first ones are
@@ -28,8 +29,8 @@ const MAX_WAITING: usize = 64;
 /// The bytes of a connection that belong to no exchange.
 #[derive(Debug, Default)]
 pub(super) struct Loose {
-    /// The bytes of the client, and of the server.
-    ways: [Way; 2],
+    /// The open transfer of each side.
+    ways: PerSide<Way>,
     /// Transfers to be handed out.
     done: Vec<Exchange>,
     /// Transfers of a request that has not been answered yet.
@@ -41,7 +42,7 @@ pub(super) struct Loose {
 /// Bytes of one side.
 #[derive(Debug, Default)]
 struct Way {
-    /// True if a segment came that a later one may continue.
+    /// True if a segment was seen that a later one may continue.
     has_begun: bool,
     /// The transfer, from its second segment on: most messages have only one segment.
     draft: Option<Box<Draft>>,
@@ -60,13 +61,17 @@ impl Loose {
     }
 
     fn is_open(&self) -> bool {
-        self.ways.iter().any(|way| way.draft.is_some())
+        self.ways.each().into_iter().any(|way| way.draft.is_some())
     }
 
-    /// Returns the earliest time from which marks are needed.
+    /// Returns the earliest time from which packets are needed.
     pub(super) fn begin(&self) -> Option<Timestamp> {
-        let drafts = self.ways.iter().filter_map(|way| way.draft.as_ref());
-        drafts.map(|draft| draft.begin).min()
+        let drafts = self
+            .ways
+            .each()
+            .into_iter()
+            .filter_map(|way| way.draft.as_ref());
+        drafts.map(|draft| draft.first.at).min()
     }
 
     /// Settles the transfers that waited for the outcome of a request: if it was answered, their
@@ -82,21 +87,21 @@ impl Loose {
 
     /// Records that the other side answers: what `asked` sent was a request.
     fn answered(&mut self, asked: Side) {
-        if let Some(way) = self.ways.get_mut(slot(asked)) {
-            *way = Way::default();
-        }
+        *self.ways.get_mut(asked) = Way::default();
     }
 }
 
 impl Way {
     /// Takes in a segment that continues the preceding one.
-    fn go_on(&mut self, mark: &Brief, span: Span) {
+    fn go_on(&mut self, packet: &PacketKey, span: Span) {
         let draft = self.draft.get_or_insert_with(|| {
-            let mut draft = Draft::new(0, span.start, mark.at, mark.number, false);
-            draft.begins_shut_out = mark.is_shut_out;
-            Box::new(draft)
+            let beginning = Beginning {
+                was_behind: false,
+                is_shut_out: packet.is_shut_out,
+            };
+            Box::new(Draft::new(0, span.start, packet.time(), beginning))
         });
-        let own = match mark.by {
+        let own = match packet.by {
             Side::Client => &mut draft.request,
             Side::Server => &mut draft.response,
         };
@@ -107,13 +112,9 @@ impl Way {
                 end: own.end.max(span.end),
             },
         };
-        (draft.end, draft.last_number) = (mark.at, mark.number);
+        draft.last = packet.time();
         self.segments += 1;
     }
-}
-
-fn slot(side: Side) -> usize {
-    usize::from(side == Side::Server)
 }
 
 impl Pairing {
@@ -125,7 +126,7 @@ impl Pairing {
     /// Takes in data that belongs to no exchange, or to a request without an answer.
     pub(super) fn take_loose(
         &mut self,
-        mark: &Brief,
+        packet: &PacketKey,
         data: Data,
         view: &View<'_>,
         scratch: &mut Scratch,
@@ -133,8 +134,8 @@ impl Pairing {
         if !is_progress(data.arrival) {
             return;
         }
-        if !self.may_be_loose(mark.by, data.span) {
-            if mark.by == Side::Server
+        if !self.may_be_loose(packet.by, data.span) {
+            if packet.by == Side::Server
                 && let Some(loose) = &mut self.loose
             {
                 loose.answered(Side::Client);
@@ -143,21 +144,16 @@ impl Pairing {
             return;
         }
         // A sender stopped by a closed window did not pause.
-        let is_apart = is_apart(mark, data, view) && !mark.is_shut_out;
-        let way = self.loose.get_or_insert_default();
-        let Some(way) = way.ways.get_mut(slot(mark.by)) else {
-            return;
-        };
+        let is_apart = is_apart(packet, data, view) && !packet.is_shut_out;
+        let loose = self.loose.get_or_insert_default();
+        let way = loose.ways.get_mut(packet.by);
         let goes_on = way.has_begun && !is_apart;
         way.has_begun = true;
         if !goes_on || way.segments >= MOST_SEGMENTS {
-            self.close_way(mark.by, view, &mut scratch.spare);
+            self.close_way(packet.by, view, &mut scratch.spare);
         }
-        if goes_on
-            && let Some(loose) = &mut self.loose
-            && let Some(way) = loose.ways.get_mut(slot(mark.by))
-        {
-            way.go_on(mark, data.span);
+        if goes_on && let Some(loose) = &mut self.loose {
+            loose.ways.get_mut(packet.by).go_on(packet, data.span);
         }
     }
 
@@ -165,12 +161,12 @@ impl Pairing {
     fn may_be_loose(&self, by: Side, span: Span) -> bool {
         let holds =
             |draft: &Draft| draft.response.start <= span.start && draft.response.end >= span.end;
-        match (self.mode, by) {
+        match (self.protocol.mode, by) {
             (Mode::Undecided, _) => true,
             (Mode::Turns, Side::Client) => self.open.back().is_none_or(|last| !last.has_response()),
             (Mode::Turns, Side::Server) => !self.open.iter().any(holds),
-            (Mode::Http, Side::Server) => self.is_orphaned,
-            // The rest of a request that was answered early.
+            (Mode::Http, Side::Server) => self.turn.is_orphaned,
+            // The bytes are the rest of a request that was answered early.
             (Mode::Http, Side::Client) => !self.open.iter().any(Draft::is_awaited),
             (Mode::Http2 | Mode::Tls, _) => false,
         }
@@ -179,20 +175,18 @@ impl Pairing {
     /// Closes the transfer of one side, if it has one.
     fn close_way(&mut self, by: Side, view: &View<'_>, spare: &mut Spare) {
         let Some(loose) = &mut self.loose else { return };
-        let Some(way) = loose.ways.get_mut(slot(by)) else {
-            return;
-        };
+        let way = loose.ways.get_mut(by);
         way.segments = 0;
         let Some(draft) = way.draft.take() else {
             return;
         };
         let around = Around {
             view,
-            marks: self.marks.as_slice(),
+            packets: self.packets.as_slice(),
             torn: &self.torn,
             behind: None,
             before: Before::default(),
-            request_acked: self.request_acked,
+            request_acked: self.acked.requests,
             is_unread: true,
         };
         let transfer = draft.close_loose(around, by, spare);
@@ -247,20 +241,21 @@ impl Draft {
     }
 }
 
-/// Returns the times of one side's first segment that was kept, and of its last necessary one.
+/// Returns the times of one side's first kept segment and of its last segment that was not sent
+/// needlessly.
 pub(super) fn bounds(trace: &Trace<'_>, sender: Side) -> (Timestamp, Timestamp) {
     let span = match sender {
         Side::Client => trace.request,
         Side::Server => trace.response,
     };
-    let own = trace.marks.iter().filter_map(|mark| {
-        let data = mark.data.filter(|_| mark.by == sender)?;
+    let own = trace.packets.iter().filter_map(|packet| {
+        let data = packet.data.filter(|_| packet.by == sender)?;
         let is_ours = data.span.start < span.end && data.span.end > span.start;
         let is_needed = match data.arrival {
             Arrival::Repeat => data.need == Need::Needed,
             arrival => is_progress(arrival),
         };
-        (is_ours && is_needed).then_some(mark.at)
+        (is_ours && is_needed).then_some(packet.at)
     });
     own.fold(None, |ends: Option<(Timestamp, Timestamp)>, at| {
         let (first, last) = ends.unwrap_or((at, at));

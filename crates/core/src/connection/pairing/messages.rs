@@ -1,11 +1,12 @@
 //! Messages of both directions, which are combined into exchanges.
 
 use super::{Draft, Mode, Pairing, Scratch};
-use crate::attribution::mark::{Brief, Data};
 use crate::attribution::packet::{Arrival, Span};
+use crate::attribution::packet_record::{Data, PacketKey};
 use crate::connection::stream::Stream;
 use crate::connection::{View, empty_span};
 use crate::exchange::{Foreign, Side};
+use crate::observed::packet::{PacketNumber, PacketTime};
 use crate::observed::time::Timestamp;
 use crate::protocol::http::{self, Role};
 use crate::protocol::{Parser, Protocol, Step, http2, tls};
@@ -23,80 +24,86 @@ impl Pairing {
     /// ones.
     pub(super) fn message_data(
         &mut self,
-        mark: &Brief,
+        packet: &PacketKey,
         data: Data,
         payload: &[u8],
         view: &View<'_>,
         scratch: &mut Scratch,
     ) {
-        let has_lost_thread = self.requests.messages.is_lost() || self.responses.messages.is_lost();
-        if has_lost_thread && mark.by == Side::Client && self.requests.messages.may_resume(payload)
+        let has_lost_thread =
+            self.streams.requests.messages.is_lost() || self.streams.responses.messages.is_lost();
+        if has_lost_thread
+            && packet.by == Side::Client
+            && self.streams.requests.messages.may_resume(payload)
         {
-            self.resynchronise(data.span.start, mark.ack);
+            self.resynchronise(data.span.start, packet.ack);
         }
-        let is_read = self.direction(mark.by).pass(data.span)
-            || self.read_on(mark, data, payload, view, scratch);
+        let is_read = self.direction(packet.by).pass(data.span)
+            || self.read_on(packet, data, payload, view, scratch);
         if is_read
-            && mark.by == Side::Server
+            && packet.by == Side::Server
             && let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited())
         {
-            draft.last_number = mark.number;
+            draft.last.number = PacketNumber::new(packet.number);
         }
     }
 
     /// Takes in data in frames or records that state their length.
     pub(super) fn framed_data(
         &mut self,
-        mark: &Brief,
+        packet: &PacketKey,
         data: Data,
         payload: &[u8],
         view: &View<'_>,
         scratch: &mut Scratch,
     ) {
         let is_next = matches!(data.arrival, Arrival::InOrder | Arrival::PastHole);
-        let begins_one = match self.mode {
+        let begins_one = match self.protocol.mode {
             Mode::Tls => tls::begins_record,
             _ => http2::begins_frame,
         };
-        let stream = self.direction(mark.by);
+        let stream = self.direction(packet.by);
         if stream.messages.is_lost() && is_next && begins_one(payload) {
             stream.restart(data.span.start);
         }
-        self.read_on(mark, data, payload, view, scratch);
+        self.read_on(packet, data, payload, view, scratch);
     }
 
     /// Takes the parsing steps of a segment. Returns true if messages can still be delimited: the
     /// part of its payload that was not captured may have contained their heads.
     fn read_on(
         &mut self,
-        mark: &Brief,
+        packet: &PacketKey,
         data: Data,
         payload: &[u8],
         view: &View<'_>,
         scratch: &mut Scratch,
     ) -> bool {
-        let by = mark.by;
+        let by = packet.by;
         let steps = &mut scratch.steps;
         steps.clear();
-        self.read(by, steps, |stream, on| stream.take(data.span, payload, on));
+        self.read(by, steps, |stream, on| {
+            stream.add_payload(data.span, payload, on)
+        });
         let is_lost = has_lost(steps);
         let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
         if is_lost && is_cut && !self.goes_on_with_frames() {
             self.fall_back_to_turns(!payload.is_empty());
-            self.spoken_turn(mark, data, payload, view);
+            self.spoken_turn(packet, data, payload, view);
             return false;
         }
-        let is_answer = by == Side::Server && self.mode == Mode::Http;
-        // After what the client had received comes a response head that the capture missed.
+        let is_answer = by == Side::Server && self.protocol.mode == Mode::Http;
+        // Data after the bytes that the client has acknowledged may follow a response head that the
+        // capture missed.
         let is_begin = data.arrival == Arrival::InOrder && data.span.start <= data.acked;
         if is_lost && is_answer && is_begin {
             self.look_for_foreign(payload);
         }
         for (offset, step) in steps.drain(..) {
-            match self.mode {
-                Mode::Http2 => self.http2_step(offset, step, mark, view),
-                Mode::Tls => self.tls_step(offset, step, mark, view),
-                _ => self.step(by, offset, step, mark.at, mark.number, false),
+            match self.protocol.mode {
+                Mode::Http2 => self.http2_step(offset, step, packet, view),
+                Mode::Tls => self.tls_step(offset, step, packet, view),
+                _ => self.step(by, offset, step, packet.time(), false),
             }
         }
         true
@@ -105,20 +112,20 @@ impl Pairing {
     /// Returns true if the capture cut off frame boundaries, but the next frame that begins with a
     /// segment is likely to be found: it was found before, or was not tried yet.
     fn goes_on_with_frames(&mut self) -> bool {
-        self.frames_lost = self.frames_lost.saturating_add(1);
-        self.mode == Mode::Http2 && self.frames_lost <= MAX_FRAMES_LOST
+        self.protocol.frames_lost = self.protocol.frames_lost.saturating_add(1);
+        self.protocol.mode == Mode::Http2 && self.protocol.frames_lost <= MAX_FRAMES_LOST
     }
 
     /// Falls back to pairing by turns from here on; if any HTTP was parsed before, the first bytes
     /// of heads are still read.
     fn fall_back_to_turns(&mut self, was_read: bool) {
-        let is_http = matches!(self.requests.messages, Parser::Http(_));
-        if is_http && self.mode == Mode::Http {
-            self.spoken = was_read.then_some(Protocol::Http);
-            self.is_unseen = !was_read;
+        let is_http = matches!(self.streams.requests.messages, Parser::Http(_));
+        if is_http && self.protocol.mode == Mode::Http {
+            self.protocol.identified = was_read.then_some(Protocol::Http);
+            self.protocol.is_unseen = !was_read;
         }
-        self.mode = Mode::Turns;
-        (self.multiplex, self.tls) = (None, None);
+        self.protocol.mode = Mode::Turns;
+        (self.multiplex, self.tls.conversation) = (None, None);
     }
 
     /// Skips the bytes of `span`, which the capture missed.
@@ -130,9 +137,9 @@ impl Pairing {
 
     /// Looks for another protocol in a response that does not begin like one.
     fn look_for_foreign(&mut self, payload: &[u8]) {
-        let is_http = matches!(self.responses.messages, Parser::Http(_));
+        let is_http = matches!(self.streams.responses.messages, Parser::Http(_));
         let is_response = !is_http || http::begins_message(Role::Response, payload);
-        if is_response || self.is_orphaned {
+        if is_response || self.turn.is_orphaned {
             return;
         }
         let is_tls = matches!(payload, [20..=23, 3, 0..=4, ..]);
@@ -141,7 +148,8 @@ impl Pairing {
         } else {
             Foreign::Unknown
         };
-        let is_due = |draft: &&mut Draft| draft.is_awaited() && draft.status.is_none();
+        let is_due =
+            |draft: &&mut Draft| draft.is_awaited() && draft.response_head.status.is_none();
         if let Some(draft) = self.open.iter_mut().find(is_due) {
             draft.signs.foreign = Some(foreign);
         }
@@ -150,15 +158,15 @@ impl Pairing {
     /// Starts over where a request begins and nothing before it can be delimited.
     fn resynchronise(&mut self, request: u64, response: u64) {
         self.cut_awaited();
-        self.is_orphaned = false;
-        self.requests.restart(request);
-        self.responses.restart(response);
+        self.turn.is_orphaned = false;
+        self.streams.requests.restart(request);
+        self.streams.responses.restart(response);
     }
 
     fn direction(&mut self, by: Side) -> &mut Stream {
         match by {
-            Side::Client => &mut self.requests,
-            Side::Server => &mut self.responses,
+            Side::Client => &mut self.streams.requests,
+            Side::Server => &mut self.streams.responses,
         }
     }
 
@@ -171,7 +179,7 @@ impl Pairing {
     ) {
         if by == Side::Client {
             let on = &mut |_: &mut Parser, offset, step| steps.push((offset, step));
-            return run(&mut self.requests, on);
+            return run(&mut self.streams.requests, on);
         }
         let mut awaited = self
             .open
@@ -196,7 +204,7 @@ impl Pairing {
             }
             steps.push((offset, step));
         };
-        run(&mut self.responses, on);
+        run(&mut self.streams.responses, on);
     }
 
     pub(super) fn step(
@@ -204,33 +212,32 @@ impl Pairing {
         by: Side,
         offset: u64,
         step: Step,
-        at: Timestamp,
-        number: u64,
+        packet: PacketTime,
         torn: bool,
     ) {
         match by {
-            Side::Client => self.request_step(offset, step, at, torn),
-            Side::Server => self.response_step(offset, step, at, number, torn),
+            Side::Client => self.request_step(offset, step, packet.at),
+            Side::Server => self.response_step(offset, step, packet, torn),
         }
     }
 
-    fn request_step(&mut self, offset: u64, step: Step, at: Timestamp, torn: bool) {
+    fn request_step(&mut self, offset: u64, step: Step, at: Timestamp) {
         match step {
             Step::Began => {
-                let (begin, number) = self.first_sent(offset).unwrap_or((at, 0));
-                self.begin(offset, begin, number);
+                let first = self.first_sent(offset);
+                self.begin(offset, first.unwrap_or(PacketTime { at, number: None }));
             }
             Step::Head(head) => {
                 if let Some(draft) = self.open.back_mut() {
-                    draft.client_asked = head.asks_to_close;
-                    draft.expects_at = head.fields.expects_continue.then_some(offset);
-                    draft.line = head.request;
+                    draft.closing.client_asked = head.asks_to_close;
+                    draft.request_head.permission.expects_at =
+                        head.fields.expects_continue.then_some(offset);
+                    draft.request_head.line = head.request;
                 }
             }
             Step::Ended => {
                 if let Some(draft) = self.open.back_mut() {
                     draft.request.end = offset;
-                    draft.is_request_torn |= torn;
                 }
             }
             Step::Lost => self.cut_awaited(),
@@ -238,11 +245,11 @@ impl Pairing {
         }
     }
 
-    fn response_step(&mut self, offset: u64, step: Step, at: Timestamp, number: u64, torn: bool) {
+    fn response_step(&mut self, offset: u64, step: Step, packet: PacketTime, torn: bool) {
         if matches!(step, Step::Began) {
-            self.is_orphaned = !self.open.iter().any(Draft::is_awaited);
+            self.turn.is_orphaned = !self.open.iter().any(Draft::is_awaited);
         }
-        if self.is_orphaned {
+        if self.turn.is_orphaned {
             return;
         }
         let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) else {
@@ -257,18 +264,19 @@ impl Pairing {
                 self.upgrade_to_http2();
             }
             Step::Head(head) => {
-                draft.status = head.status;
-                draft.is_error |= head.is_error;
-                draft.fields = head.fields;
-                draft.server_asked |= head.asks_to_close;
-                draft.is_revocation |= head.is_revocation;
+                draft.response_head.status = head.status;
+                draft.response_head.is_error |= head.is_error;
+                draft.response_head.fields = head.fields;
+                draft.closing.server_asked |= head.asks_to_close;
+                draft.response_head.is_revocation |= head.is_revocation;
             }
             Step::Ended if torn => draft.cut(),
             Step::Ended if draft.is_interim() => {
-                draft.status = None;
-                draft.interim = draft.interim.or(Some((at, number)));
+                draft.response_head.status = None;
+                draft.request_head.permission.interim =
+                    draft.request_head.permission.interim.or(Some(packet));
             }
-            Step::Ended => draft.complete(offset, at, number),
+            Step::Ended => draft.complete(offset, packet),
             Step::Lost => draft.cut(),
             Step::NeedMore | Step::Http2(_) | Step::Tls(_) => {}
         }

@@ -6,10 +6,11 @@
 use super::flights::Flights;
 use super::turns::{LULL, PUSHED};
 use super::{Draft, Mode, Pairing};
-use crate::attribution::mark::Brief;
 use crate::attribution::packet::Span;
+use crate::attribution::packet_record::PacketKey;
 use crate::connection::View;
 use crate::exchange::Side;
+use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
 use crate::protocol::http::{RequestLine, Role};
 use crate::protocol::tls::{self, Content, Event, HEADER, SERVER_HELLO};
@@ -127,18 +128,18 @@ impl Conversation {
 impl Pairing {
     /// Starts parsing TLS, with the client's bytes that are read next.
     pub(super) fn begin_tls(&mut self, payload: &[u8]) {
-        self.mode = Mode::Tls;
-        self.requests.speak(Protocol::Tls, Role::Request);
-        self.responses.speak(Protocol::Tls, Role::Response);
+        self.protocol.mode = Mode::Tls;
+        self.streams.requests.speak(Protocol::Tls, Role::Request);
+        self.streams.responses.speak(Protocol::Tls, Role::Response);
         let begins_with_hello = payload.first() == Some(&22)
             && payload.get(HEADER as usize) == Some(&tls::CLIENT_HELLO);
-        self.tls = Some(Box::new(Conversation::new(begins_with_hello)));
+        self.tls.conversation = Some(Box::new(Conversation::new(begins_with_hello)));
     }
 
     /// Takes in a hole: bytes that the capture missed.
     pub(super) fn tls_torn(&mut self, by: Side, span: Span) {
         let is_torn = !self.skip(by, span).is_empty();
-        if let Some(tls) = &mut self.tls {
+        if let Some(tls) = &mut self.tls.conversation {
             tls.lose();
         }
         if is_torn {
@@ -146,9 +147,15 @@ impl Pairing {
         }
     }
 
-    pub(super) fn tls_step(&mut self, offset: u64, step: Step, mark: &Brief, view: &View<'_>) {
-        let by = mark.by;
-        let Some(mut tls) = self.tls.take() else {
+    pub(super) fn tls_step(
+        &mut self,
+        offset: u64,
+        step: Step,
+        packet: &PacketKey,
+        view: &View<'_>,
+    ) {
+        let by = packet.by;
+        let Some(mut tls) = self.tls.conversation.take() else {
             return;
         };
         match step {
@@ -165,7 +172,7 @@ impl Pairing {
                     start,
                     end,
                 };
-                self.record_began(&mut tls, by, record, mark, view);
+                self.record_began(&mut tls, by, record, packet, view);
             }
             Step::Tls(Event::Message(message)) => {
                 if let Phase::Handshake(flights) = &mut tls.phase {
@@ -187,11 +194,11 @@ impl Pairing {
                     start,
                     end: offset,
                 };
-                self.record_ended(&mut tls, by, record, mark, view);
+                self.record_ended(&mut tls, by, record, packet, view);
             }
             _ => {}
         }
-        self.tls = Some(tls);
+        self.tls.conversation = Some(tls);
     }
 
     fn record_began(
@@ -199,37 +206,38 @@ impl Pairing {
         tls: &mut Conversation,
         by: Side,
         record: Record,
-        mark: &Brief,
+        packet: &PacketKey,
         view: &View<'_>,
     ) {
         let begin = match by {
             Side::Client => self.first_sent(record.start),
             Side::Server => None,
         };
-        let (at, number) = begin.unwrap_or((mark.at, mark.number));
+        let begin = begin.unwrap_or(packet.time());
         let is_encrypted = record.content == Content::ApplicationData;
         match &mut tls.phase {
             Phase::Handshake(flights) => {
                 if by == Side::Client && is_encrypted && !flights.is_answered() {
-                    // Early data: the server's response to it is hidden in its handshake flight
-                    // (RFC 8446 §2.3).
+                    // This is early data: the server's response to it is hidden in the server's
+                    // handshake flight (RFC 8446 §2.3).
                     (tls.phase, tls.is_early) = (Phase::Torn, true);
                     return;
                 }
                 if by == Side::Client && is_encrypted && !tls.is_1_3 {
-                    // After its own Finished (False Start).
+                    // The client sends this after its own Finished (False Start).
                     self.close_handshake(tls, view);
-                    return self.record_began(tls, by, record, mark, view);
+                    return self.record_began(tls, by, record, packet, view);
                 }
                 if by == Side::Server && is_encrypted && flights.is_unfinished() {
                     // None of the client's records could be identified as its Finished.
                     tls.phase = Phase::Application;
                     return;
                 }
-                // Middlebox compatibility: it may come long before the rest.
+                // A ChangeCipherSpec for middlebox compatibility may come long before the other
+                // records.
                 let means_nothing = record.content == Content::ChangeCipherSpec && tls.is_1_3;
                 if !means_nothing {
-                    flights.began(by, record.start, at, number);
+                    flights.began(by, record.start, begin);
                 }
             }
             Phase::Torn => {
@@ -240,14 +248,14 @@ impl Pairing {
                 let is_request = tls.is_request(record) && !is_finished && !tls.is_early;
                 if by == Side::Client && is_request {
                     tls.phase = Phase::Application;
-                    self.request_record(tls, record, (at, number), mark);
+                    self.request_record(tls, record, begin, packet);
                 }
             }
             Phase::Application => match by {
                 Side::Client if tls.is_request(record) => {
-                    self.request_record(tls, record, (at, number), mark)
+                    self.request_record(tls, record, begin, packet)
                 }
-                Side::Server if is_encrypted => self.response_began(tls, record, mark, view),
+                Side::Server if is_encrypted => self.response_began(tls, record, packet, view),
                 _ => {}
             },
         }
@@ -258,13 +266,13 @@ impl Pairing {
         tls: &mut Conversation,
         by: Side,
         record: Record,
-        mark: &Brief,
+        packet: &PacketKey,
         view: &View<'_>,
     ) {
         match &mut tls.phase {
             Phase::Handshake(flights) => {
                 if record.content != Content::ChangeCipherSpec || !tls.is_1_3 {
-                    flights.ended(by, record.content, record.end, mark);
+                    flights.ended(by, record.content, record.end, packet);
                 }
                 let is_finished = by == Side::Client
                     && tls.is_1_3
@@ -278,7 +286,7 @@ impl Pairing {
             Phase::Application => {
                 let is_answer = by == Side::Server && record.end > tls.unasked;
                 if is_answer && record.content == Content::ApplicationData {
-                    self.response_ended(record, mark);
+                    self.response_ended(record, packet);
                 }
             }
         }
@@ -288,8 +296,8 @@ impl Pairing {
     fn close_handshake(&mut self, tls: &mut Conversation, view: &View<'_>) {
         let before = core::mem::replace(&mut tls.phase, Phase::Application);
         if let Phase::Handshake(flights) = before {
-            let handshake = flights.close(view, self.marks.as_slice(), &self.torn);
-            self.handshake = handshake.map(Box::new);
+            let handshake = flights.close(view, self.packets.as_slice(), &self.torn);
+            self.tls.handshake = handshake.map(Box::new);
         }
     }
 
@@ -297,21 +305,21 @@ impl Pairing {
         &mut self,
         tls: &mut Conversation,
         record: Record,
-        (at, number): (Timestamp, u64),
-        mark: &Brief,
+        first: PacketTime,
+        packet: &PacketKey,
     ) {
         let may_be_control = record.length <= MOST_CONTROL;
-        let is_late = at.since(tls.last_request) > LULL;
-        let has_crossed = core::mem::take(&mut self.has_crossed);
-        tls.last_request = at;
+        let is_late = first.at.since(tls.last_request) > LULL;
+        let has_crossed = core::mem::take(&mut self.turn.has_crossed);
+        tls.last_request = first.at;
         tls.has_messages |= !may_be_control;
         if self.open.back().is_none_or(Draft::has_response) {
             // Tickets come before the first response only.
             tls.ticket = None;
             tls.is_control = may_be_control;
             self.finish_turn();
-            let is_early = !may_be_control && self.is_early(mark);
-            self.begin(record.start, at, number);
+            let is_early = !may_be_control && self.is_early(packet);
+            self.begin(record.start, first);
             self.note_crossing(is_early);
         } else if is_late && may_be_control && !tls.is_control {
             return;
@@ -319,7 +327,7 @@ impl Pairing {
             && is_late
             && (tls.is_control || has_crossed)
         {
-            draft.begin_again(record.start, at, number);
+            draft.begin_again(record.start, first);
             tls.is_control = may_be_control;
         } else {
             tls.is_control &= may_be_control;
@@ -332,19 +340,24 @@ impl Pairing {
     /// Returns true if a server record that may be control data comes too long after a response to
     /// be a part of it: a keep-alive check, or the close of an idle connection. A record as short
     /// as an alert may also be a message, such as an empty line.
-    fn is_late_control(&self, record: Record, may_be_alert: bool, mark: &Brief) -> bool {
+    fn is_late_control(&self, record: Record, may_be_alert: bool, packet: &PacketKey) -> bool {
         let longest = if may_be_alert { LULL } else { PUSHED };
         let answered = self.open.back().filter(|draft| draft.has_response());
-        let is_late = answered.is_some_and(|draft| mark.at.since(draft.end) > longest);
+        let is_late = answered.is_some_and(|draft| packet.at.since(draft.last.at) > longest);
         record.length <= MOST_CONTROL && is_late
     }
 
     /// Returns true if the open request is only a control record on a connection that carries
     /// messages, and the server's data comes too late to be its response.
-    fn is_unanswered_control(&self, tls: &Conversation, mark: &Brief, view: &View<'_>) -> bool {
+    fn is_unanswered_control(
+        &self,
+        tls: &Conversation,
+        packet: &PacketKey,
+        view: &View<'_>,
+    ) -> bool {
         let is_open = self.open.back().is_some_and(|draft| !draft.has_response());
         let propagation = view.to_server().floor().unwrap_or_default();
-        let is_late = mark.at.since(tls.last_request) > propagation * 2 + LULL;
+        let is_late = packet.at.since(tls.last_request) > propagation * 2 + LULL;
         is_open && tls.is_control && tls.has_messages && is_late
     }
 
@@ -352,17 +365,17 @@ impl Pairing {
         &mut self,
         tls: &mut Conversation,
         record: Record,
-        mark: &Brief,
+        packet: &PacketKey,
         view: &View<'_>,
     ) {
         let plain = tls.plain_length(record.length);
         let index = tls.server_records;
         tls.server_records = index.saturating_add(1).min(MOST_TICKETS);
         let is_alert = tls.is_1_3 && record.length == ALERT_RECORD;
-        if self.is_unanswered_control(tls, mark, view) {
+        if self.is_unanswered_control(tls, packet, view) {
             self.open.pop_back();
         }
-        if self.is_late_control(record, is_alert, mark) || self.crosses(mark) {
+        if self.is_late_control(record, is_alert, packet) || self.crosses(packet) {
             tls.unasked = record.end;
             return;
         }
@@ -372,9 +385,9 @@ impl Pairing {
         if is_alert {
             return;
         }
-        let is_rest_late = mark.at.since(draft.end) > LULL;
+        let is_rest_late = packet.at.since(draft.last.at) > LULL;
         if index == 1 && tls.ticket.is_some_and(|length| length != record.length) && is_rest_late {
-            // Alone and long before anything else, it was not the beginning of a response.
+            // A single record long before all others was not the beginning of a response.
             draft.put_begin_aside(record.start);
         }
         let is_preface = tls.has_http2 && index < 2 && plain <= HTTP2_PREFACE;
@@ -382,17 +395,17 @@ impl Pairing {
         let may_be_ticket = tls.is_1_3 && index == 0 && TICKET_RECORDS.contains(&record.length);
         tls.ticket = (may_be_ticket || is_ticket).then_some(record.length);
         if is_preface || is_ticket {
-            draft.put_aside(record.start, record.end, mark.at, mark.number);
+            draft.put_aside(record.start, record.end, packet.time());
             return;
         }
         let span = Span {
             start: record.start,
             end: record.start + HEADER,
         };
-        draft.extend_turn(span, mark.at, mark.number);
+        draft.extend_turn(span, packet.time());
     }
 
-    fn response_ended(&mut self, record: Record, mark: &Brief) {
+    fn response_ended(&mut self, record: Record, packet: &PacketKey) {
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
             return;
         };
@@ -401,12 +414,12 @@ impl Pairing {
             end: record.end,
         };
         if draft.is_aside(record.end) {
-            draft.put_aside(record.start, record.end, mark.at, mark.number);
+            draft.put_aside(record.start, record.end, packet.time());
             return;
         }
-        draft.extend_turn(span, mark.at, mark.number);
+        draft.extend_turn(span, packet.time());
         if record.start == draft.response.start {
-            draft.first_record = Some(span);
+            draft.records.first = Some(span);
         }
     }
 }
@@ -414,24 +427,24 @@ impl Pairing {
 impl Pairing {
     /// Returns the start time of the handshake in progress.
     pub(super) fn handshake_begin(&self) -> Option<Timestamp> {
-        self.tls.as_ref()?.flights()?.begin()
+        self.tls.conversation.as_ref()?.flights()?.begin()
     }
 
     /// Fails a handshake in progress because no more will come: it becomes an exchange that failed.
     pub(super) fn fail_handshake(&mut self) {
-        let Some(flights) = self.tls.as_ref().and_then(|tls| tls.flights()) else {
+        let Some(flights) = self.tls.conversation.as_ref().and_then(|tls| tls.flights()) else {
             return;
         };
         let name = flights.server_name().unwrap_or_default().to_owned();
-        let Some((request, begin, number)) = flights.first() else {
+        let Some((request, first)) = flights.first() else {
             return;
         };
         let has_hello = flights.is_answered();
-        self.tls = None;
-        self.begin(request.start, begin, number);
+        self.tls.conversation = None;
+        self.begin(request.start, first);
         if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
             draft.request = request;
-            draft.line = Some(RequestLine::new("TLS", &name));
+            draft.request_head.line = Some(RequestLine::new("TLS", &name));
             draft.signs.has_hello = has_hello;
         }
     }

@@ -3,17 +3,17 @@
 use core::time::Duration;
 
 use super::{Draft, LEAST_READ, Pairing};
-use crate::attribution::mark::{Brief, Data};
 use crate::attribution::packet::{Arrival, Span};
+use crate::attribution::packet_record::{Data, PacketKey};
 use crate::connection::{View, is_progress};
 use crate::exchange::Side;
 use crate::protocol::Protocol;
 use crate::protocol::http::{self, Role};
 
-/// Maximum time in which a program or a kernel continues once it is released.
+/// Maximum time in which a program or a kernel continues once it may send.
 pub(super) const LULL: Duration = Duration::from_millis(3);
-/// Pause of a server after which what it sends next is as likely a new message as the rest of the
-/// previous one: a program that pushes events pauses for as long as there are none.
+/// Pause of a server after which its next data is as likely a new message as the rest of the
+/// previous one: a program that pushes events pauses until the next event.
 pub(super) const PUSHED: Duration = Duration::from_secs(1);
 /// Maximum number of parts of one message that come after pauses; any more are separate messages.
 const MOST_PARTS: u32 = 8;
@@ -26,42 +26,44 @@ impl Pairing {
         }
     }
 
-    /// Takes in data paired by turns, including what its first bytes show if the protocol is known.
+    /// Takes in data paired by turns, and reads its first bytes if the protocol is known.
     pub(super) fn spoken_turn(
         &mut self,
-        mark: &Brief,
+        packet: &PacketKey,
         data: Data,
         payload: &[u8],
         view: &View<'_>,
     ) {
-        if self.is_unread {
-            self.read_late(mark.by, payload);
+        if self.protocol.is_unread {
+            self.read_late(packet.by, payload);
         }
         // A protocol that is parsed shows which bytes belong together.
         let is_read = self
-            .spoken
+            .protocol
+            .identified
             .is_some_and(|spoken| spoken != Protocol::Answered);
-        let is_apart = !is_read && is_apart(mark, data, view);
-        let Some(protocol) = self.spoken else {
-            self.count_apart(mark.by, is_apart);
-            return self.turn_data(mark, data, is_apart && self.is_unread);
+        let is_apart = !is_read && is_apart(packet, data, view);
+        let Some(protocol) = self.protocol.identified else {
+            self.count_apart(packet.by, is_apart);
+            return self.turn_data(packet, data, is_apart && self.protocol.is_unread);
         };
         let begins = self.open.back().is_none_or(Draft::has_response);
         let line = protocol.asks(payload);
         let says_nothing = protocol.has_silent_requests() && line.is_none() && !payload.is_empty();
         let is_unanswered = says_nothing || protocol.waits_for_news(payload);
-        if mark.by == Side::Client && begins && is_unanswered {
+        if packet.by == Side::Client && begins && is_unanswered {
             return self.finish_turn();
         }
-        self.turn_data(mark, data, is_apart);
+        self.turn_data(packet, data, is_apart);
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
             return;
         };
-        match mark.by {
-            Side::Client if begins => draft.line = line,
+        match packet.by {
+            Side::Client if begins => draft.request_head.line = line,
             Side::Server if draft.response.start == data.span.start => {
-                draft.is_error |= protocol.is_error(payload);
-                draft.status = draft.status.or(protocol.status(payload));
+                draft.response_head.is_error |= protocol.is_error(payload);
+                draft.response_head.status =
+                    draft.response_head.status.or(protocol.status(payload));
             }
             _ => {}
         }
@@ -72,7 +74,7 @@ impl Pairing {
     pub(super) fn turn_torn(&mut self, by: Side, span: Span) {
         let last = self.open.back_mut().filter(|draft| draft.is_awaited());
         match last.filter(|draft| by == Side::Server && draft.has_response()) {
-            Some(draft) => draft.torn_until = Some(span.end),
+            Some(draft) => draft.torn.until = Some(span.end),
             None => self.cut_awaited(),
         }
     }
@@ -84,27 +86,27 @@ impl Pairing {
             Side::Server => Role::Response,
         };
         if payload.len() >= LEAST_READ && http::begins_message(role, payload) {
-            (self.spoken, self.is_unread) = (Some(Protocol::Http), false);
+            (self.protocol.identified, self.protocol.is_unread) = (Some(Protocol::Http), false);
         }
     }
 
     /// Follows turns under TLS, if nothing else shows the protocol.
-    pub(super) fn veiled_turn(&mut self, mark: &Brief, data: Data, view: &View<'_>) {
+    pub(super) fn veiled_turn(&mut self, packet: &PacketKey, data: Data, view: &View<'_>) {
         if !is_progress(data.arrival) {
             return;
         }
-        let is_apart = is_apart(mark, data, view);
-        self.count_apart(mark.by, is_apart);
+        let is_apart = is_apart(packet, data, view);
+        self.count_apart(packet.by, is_apart);
         let has_response = self.open.back().is_some_and(Draft::has_response);
-        if !is_apart || mark.by != Side::Server || !has_response {
+        if !is_apart || packet.by != Side::Server || !has_response {
             return;
         }
-        if self.is_unread {
+        if self.protocol.is_unread {
             self.finish_turn();
-        } else if mark.idle > PUSHED
+        } else if packet.idle > PUSHED
             && let Some(draft) = self.open.back_mut()
         {
-            draft.signs.is_crossed = true;
+            draft.signs.doubts.is_crossed = true;
         }
     }
 
@@ -114,45 +116,45 @@ impl Pairing {
     fn count_apart(&mut self, by: Side, is_apart: bool) {
         let has_response = self.open.back().is_none_or(Draft::has_response);
         match (by, has_response) {
-            (Side::Client, true) => self.apart = 0,
+            (Side::Client, true) => self.turn.apart = 0,
             (Side::Client, false) | (Side::Server, true) => {
-                self.apart = self.apart.saturating_add(u32::from(is_apart));
+                self.turn.apart = self.turn.apart.saturating_add(u32::from(is_apart));
             }
             // A response may come slowly.
             (Side::Server, false) => {}
         }
-        self.is_unread |= self.apart >= MOST_PARTS;
+        self.protocol.is_unread |= self.turn.apart >= MOST_PARTS;
     }
 
-    /// Takes in data paired by turns; `is_apart`: it belongs to nothing before it. It is unknown
-    /// whether a message without an answer expected one, and data that follows a response after a
-    /// pause answers nothing.
-    fn turn_data(&mut self, mark: &Brief, data: Data, is_apart: bool) {
+    /// Takes in data paired by turns; `is_apart` is true if the data does not continue the data
+    /// before it. It is unknown whether a message without an answer expected one, and data that
+    /// follows a response after a pause answers nothing.
+    fn turn_data(&mut self, packet: &PacketKey, data: Data, is_apart: bool) {
         if !is_progress(data.arrival) {
             return;
         }
         let has_response = self.open.back().is_none_or(Draft::has_response);
-        match mark.by {
+        match packet.by {
             Side::Client => {
-                let has_crossed = core::mem::take(&mut self.has_crossed);
+                let has_crossed = core::mem::take(&mut self.turn.has_crossed);
                 if has_response {
                     self.finish_turn();
-                    let is_early = self.is_early(mark);
-                    self.begin(data.span.start, mark.at, mark.number);
+                    let is_early = self.is_early(packet);
+                    self.begin(data.span.start, packet.time());
                     self.note_crossing(is_early);
                 }
                 if let Some(draft) = self.open.back_mut() {
                     if (is_apart || has_crossed) && !has_response {
-                        draft.begin_again(data.span.start, mark.at, mark.number);
+                        draft.begin_again(data.span.start, packet.time());
                     }
                     draft.request.end = draft.request.end.max(data.span.end);
                 }
             }
-            Side::Server if self.crosses(mark) => {}
+            Side::Server if self.crosses(packet) => {}
             Side::Server if is_apart && has_response => self.finish_turn(),
             Side::Server => {
                 if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
-                    draft.extend_turn(data.span, mark.at, mark.number);
+                    draft.extend_turn(data.span, packet.time());
                 }
             }
         }
@@ -161,38 +163,38 @@ impl Pairing {
     /// Returns true if the server sent this before it had received the open request. Such data is
     /// not a response, because a response acknowledges the request it answers. If it happens more
     /// often than a server's greeting explains, both sides send independently.
-    pub(super) fn crosses(&mut self, mark: &Brief) -> bool {
+    pub(super) fn crosses(&mut self, packet: &PacketKey) -> bool {
         let last = self.open.back_mut().filter(|draft| draft.is_awaited());
         let Some(draft) = last.filter(|draft| !draft.has_response()) else {
             return false;
         };
-        let crosses = mark.ack <= draft.request.start;
+        let crosses = packet.ack <= draft.request.start;
         if draft.ordinal > 0 {
             // A segment that does not acknowledge the whole request does not answer it either.
-            draft.signs.is_crossed |= mark.ack < draft.request.end;
-            self.has_crossed |= crosses;
+            draft.signs.doubts.is_crossed |= packet.ack < draft.request.end;
+            self.turn.has_crossed |= crosses;
         }
         crosses
     }
 
     /// Returns true if the client sent this before it had received the whole previous response.
-    pub(super) fn is_early(&self, mark: &Brief) -> bool {
+    pub(super) fn is_early(&self, packet: &PacketKey) -> bool {
         let before = self.open.back();
-        before.is_some_and(|draft| draft.has_response() && mark.ack < draft.response.end)
+        before.is_some_and(|draft| draft.has_response() && packet.ack < draft.response.end)
     }
 
     pub(super) fn note_crossing(&mut self, is_crossed: bool) {
         if let Some(draft) = self.open.back_mut() {
-            draft.signs.is_crossed |= is_crossed;
+            draft.signs.doubts.is_crossed |= is_crossed;
         }
     }
 }
 
-/// Returns true if `mark` comes too long after the preceding segment to have been released by the
+/// Returns true if `packet` comes too long after the preceding segment to have been released by the
 /// peer: an acknowledgement or a window update would have passed here at most a round trip earlier.
 /// A segment that repairs a loss has waited for the repair.
-pub(super) fn is_apart(mark: &Brief, data: Data, view: &View<'_>) -> bool {
+pub(super) fn is_apart(packet: &PacketKey, data: Data, view: &View<'_>) -> bool {
     let trips = [view.to_client().floor(), view.to_server().floor()];
     let limit = LULL + trips.into_iter().flatten().sum::<Duration>() * 2;
-    data.arrival == Arrival::InOrder && !mark.is_after_gap && mark.idle > limit
+    data.arrival == Arrival::InOrder && !packet.is_after_gap && packet.idle > limit
 }

@@ -70,8 +70,8 @@ impl Early {
         self.passed = self.passed.max(segment.at);
     }
 
-    /// Returns the next waiting segment, if it no longer waits for anything, or if waiting is over;
-    /// its time is never earlier than that of the segment it answers.
+    /// Returns the next waiting segment if the segment that it answers has come, or if `is_over`.
+    /// Its time is never earlier than that of the segment it answers.
     pub(super) fn next(
         &mut self,
         connection: &Connection,

@@ -3,7 +3,7 @@
 use super::copies::Copies;
 use super::early::{Early, Place};
 use crate::connection::{Closed, Connection, Parting};
-use crate::observed::flow::Direction;
+use crate::observed::flow::PerDirection;
 use crate::observed::segment::{Segment, TcpFlags};
 
 /// A connection, with the data for finding it.
@@ -14,7 +14,7 @@ pub(crate) struct Open {
     pub(super) is_due: bool,
     copies: Copies,
     /// Number of segments without SYN by direction.
-    pub(super) seen: [u32; 2],
+    pub(super) seen: PerDirection<u32>,
     pub(super) connection: Connection,
     /// Segments that came before the segment that they answer.
     early: Option<Box<Early>>,
@@ -31,7 +31,7 @@ impl Open {
             hash,
             is_due: false,
             copies: Copies::default(),
-            seen: [0; 2],
+            seen: PerDirection::default(),
             connection,
             early: None,
         }
@@ -39,16 +39,19 @@ impl Open {
 
     /// Takes in a segment; returns true if it was a copy.
     #[inline]
-    pub(super) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) -> bool {
+    pub(super) fn observe_segment(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        closed: &mut Closed,
+    ) -> bool {
         if self.copies.is_copy(segment) {
             self.connection.doubled(segment);
             return true;
         }
-        let slot = usize::from(segment.direction == Direction::Backward);
-        if let Some(count) = self.seen.get_mut(slot) {
-            let counts = !segment.flags.contains(TcpFlags::SYN);
-            *count = count.saturating_add(u32::from(counts));
-        }
+        let counts = !segment.flags.contains(TcpFlags::SYN);
+        let seen = self.seen.get_mut(segment.direction);
+        *seen = seen.saturating_add(u32::from(counts));
         if self.early.is_some() {
             self.take_beside_early(segment, payload, closed);
         } else {
@@ -63,7 +66,7 @@ impl Open {
         if self.connection.is_early(segment) {
             self.early = Some(Box::new(Early::new(segment, payload)));
         } else {
-            self.connection.take(segment, payload, closed);
+            self.connection.observe_segment(segment, payload, closed);
         }
     }
 
@@ -80,7 +83,7 @@ impl Open {
                 if segment.flags.contains(TcpFlags::SYN) {
                     self.connection.begins_with(segment);
                 }
-                self.connection.take(segment, payload, closed);
+                self.connection.observe_segment(segment, payload, closed);
                 self.release(false, closed);
             }
             Place::After => {
@@ -97,7 +100,7 @@ impl Open {
             return;
         };
         while let Some((segment, payload)) = early.next(&self.connection, is_over) {
-            self.connection.take(&segment, &payload, closed);
+            self.connection.observe_segment(&segment, &payload, closed);
         }
         if early.is_empty() {
             self.early = None;

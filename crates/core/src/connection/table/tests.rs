@@ -75,7 +75,7 @@ fn followed(segments: &[Segment], max: usize, is_restless: bool) -> Vec<String> 
             shares_counter: false,
             tick_ns: None,
         };
-        table.take(segment, &[], arrived, &mut closed);
+        table.observe_segment(segment, &[], arrived, &mut closed);
         let mut open: Vec<u64> = table.open.iter().map(|open| open.id).collect();
         open.sort_unstable();
         let waiting = (table.ended.len(), table.buried.len(), table.next_sweep);
@@ -131,7 +131,7 @@ fn closed_of(passed: &[Passed]) -> Closed {
             shares_counter: false,
             tick_ns: None,
         };
-        table.take(&segment, payload, arrived, &mut closed);
+        table.observe_segment(&segment, payload, arrived, &mut closed);
     }
     for open in table.drain() {
         table.close(open, &mut closed);
@@ -219,6 +219,6 @@ fn an_answer_to_another_syn_begins_another_connection() {
     ];
     passed.extend(later);
     let closed = closed_of(&passed);
-    let ordinals: Vec<_> = closed.exchanges.iter().map(|e| e.ordinal).collect();
+    let ordinals: Vec<_> = closed.exchanges.iter().map(|e| e.id.ordinal).collect();
     assert_eq!(ordinals, [0, 0], "{:?}", closed.exchanges);
 }

@@ -2,7 +2,7 @@
 
 use crate::connection::Connection;
 use crate::observed::event::PointId;
-use crate::observed::flow::{Direction, FlowKey};
+use crate::observed::flow::{FlowKey, PerDirection};
 use crate::observed::segment::{Segment, TcpFlags};
 
 /// The facts that distinguish a late segment of an ended connection from a new connection.
@@ -12,20 +12,19 @@ pub(super) struct Tombstone {
     pub(super) hash: u64,
     point: PointId,
     flow: FlowKey,
-    /// Initial sequence numbers, forward and backward.
-    begins: [Option<u32>; 2],
+    /// Initial sequence number of each direction.
+    begins: PerDirection<Option<u32>>,
 }
 
 impl Tombstone {
     pub(super) fn new(id: u64, hash: u64, connection: &Connection) -> Self {
         let (point, flow) = connection.key();
-        let begins = [Direction::Forward, Direction::Backward];
         Self {
             id,
             hash,
             point,
             flow,
-            begins: begins.map(|direction| connection.begin_of(direction)),
+            begins: PerDirection::of(|direction| connection.begin_of(direction)),
         }
     }
 
@@ -36,12 +35,11 @@ impl Tombstone {
     /// Returns true if this SYN opens another connection with the same 5-tuple; another answer to
     /// the connection's own SYN does not.
     pub(super) fn is_succeeded_by(&self, segment: &Segment) -> bool {
-        let slot = usize::from(segment.direction == Direction::Backward);
-        let begin = |slot: usize| self.begins.get(slot).copied().flatten();
+        let begin = |direction| *self.begins.get(direction);
         let is_answer = segment.flags.contains(TcpFlags::SYN.with(TcpFlags::ACK))
-            && begin(1 - slot) == Some(segment.ack);
+            && begin(segment.direction.reverse()) == Some(segment.ack);
         segment.flags.contains(TcpFlags::SYN)
-            && begin(slot) != Some(segment.seq.wrapping_add(1))
+            && begin(segment.direction) != Some(segment.seq.wrapping_add(1))
             && !is_answer
     }
 }

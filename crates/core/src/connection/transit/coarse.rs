@@ -13,7 +13,7 @@ const COARSE_NS: [u32; 6] = [
 /// The time after the first segment within which every tick fits: one and a half times the shortest
 /// of them.
 const ALL_FIT_NS: i64 = 4_999_999;
-/// Minimum tick that is so long that it could explain any queue.
+/// Minimum tick that is long enough to explain any queue.
 const LONG_TICK_NS: i64 = 500_000_000;
 /// Minimum number of segments, each some ticks after the one before, for determining a tick.
 const LEAST_FITS: u32 = 3;
@@ -52,7 +52,7 @@ impl Coarse {
     /// Takes in a segment that came `passed_ns` and `ticks` after the first of its connection;
     /// `goes_on`: it has more ticks than any earlier segment.
     #[inline]
-    pub(crate) fn take(&mut self, passed_ns: i64, ticks: i64, goes_on: bool) {
+    pub(crate) fn observe_segment(&mut self, passed_ns: i64, ticks: i64, goes_on: bool) {
         // Within a moment of the last segment and with the same timestamp, it fits as well as that
         // one.
         let since_ns = passed_ns.abs_diff(self.last.1);
@@ -182,7 +182,7 @@ mod tests {
     /// first.
     fn told(passed_ns: i64, ticks: i64) -> Option<u32> {
         let mut coarse = Coarse::default();
-        coarse.take(passed_ns, ticks, true);
+        coarse.observe_segment(passed_ns, ticks, true);
         coarse.tick(false)
     }
 

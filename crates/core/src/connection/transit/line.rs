@@ -20,7 +20,7 @@ const STRAY_NS: u64 = 500_000;
 pub(super) struct Line {
     /// The time of the first segment, meaningless before it was seen.
     begin: Timestamp,
-    /// The lag of the first segment, likewise.
+    /// The lag of the first segment, meaningless before it was seen.
     first_ns: i64,
     /// Minimum and maximum growth of the small segments' lag per nanosecond.
     slopes: (f64, f64),
@@ -55,7 +55,7 @@ impl Line {
     /// any line that is still possible. Of small segments that follow each other within a tick,
     /// only the first is informative.
     #[inline]
-    pub(super) fn take(
+    pub(super) fn observe_lag(
         &mut self,
         at: Timestamp,
         lag_ns: i64,
@@ -72,7 +72,7 @@ impl Line {
         let (least, most) = self.slopes;
         let is_level = grew_ns.unsigned_abs() <= tick_ns.unsigned_abs();
         if is_level && (is_soon || !is_small) && least <= 0.0 {
-            // No line contradicts it.
+            // The lag fits a level line, which is still possible.
             return true;
         }
         let stray_ns = tick_ns.unsigned_abs() + STRAY_NS;

@@ -52,7 +52,7 @@ fn set(inode: u64, at: i64, level: i32, option: i32, value: i32) -> SocketCall {
 
 fn used(calls: &[SocketCall], option: SocketOption) -> Option<Use> {
     let mut all = Calls::default();
-    calls.iter().for_each(|call| all.take(call));
+    calls.iter().for_each(|call| all.add_call(call));
     all.uses(end(80), Side::Server, option)
 }
 
@@ -120,7 +120,7 @@ fn a_listener_is_found_by_its_port_and_keeps_what_listen_asked_for() {
     if let Some(socket) = &mut listen.socket {
         socket.local = Some(Endpoint::new([0, 0, 0, 0].into(), 80));
     }
-    calls.take(&listen);
+    calls.add_call(&listen);
     let listener = calls.listener(end(80)).expect("it listens");
     assert_eq!(listener.listened, Some((511, 128)));
     assert!(calls.listener(end(81)).is_none());
@@ -130,7 +130,7 @@ fn a_listener_is_found_by_its_port_and_keeps_what_listen_asked_for() {
 fn memory_is_bounded() {
     let mut calls = Calls::default();
     for inode in 0..MAX_SOCKETS as u64 * 2 {
-        calls.take(&call(inode, 0, Request::Accept(Accepted::default())));
+        calls.add_call(&call(inode, 0, Request::Accept(Accepted::default())));
     }
     assert_eq!(calls.sockets.len(), MAX_SOCKETS);
 }

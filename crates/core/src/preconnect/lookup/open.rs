@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::{Lookup, Lost, Place, Unanswered};
 use crate::observed::event::PointId;
+use crate::observed::packet::PacketRange;
 use crate::observed::time::Timestamp;
 use crate::preconnect::Search;
 use crate::protocol::dns::{Kind, MAX_ADDRESSES, Message};
@@ -46,7 +47,7 @@ pub(super) struct Open {
     begin: Timestamp,
     /// Time of the last answer.
     pub(super) end: Timestamp,
-    packets: [u64; 2],
+    packets: PacketRange,
     pub(super) addresses: Vec<IpAddr>,
     /// Addresses to which connections were made.
     pub(super) used: Vec<IpAddr>,
@@ -128,7 +129,7 @@ impl Open {
             steps: vec![Step::new(message, place)],
             begin: place.at,
             end: place.at,
-            packets: [place.number; 2],
+            packets: PacketRange::of_one(place.number),
             addresses: Vec::new(),
             used: Vec::new(),
             searched,
@@ -239,7 +240,7 @@ impl Open {
         query.has_addresses = !message.addresses.is_empty();
         query.is_failed = FAILURES.contains(&message.code);
         self.end = place.at;
-        self.packets[1] = place.number;
+        self.packets.last = place.number;
         let mut fresh = Vec::new();
         for &address in &message.addresses {
             if !self.addresses.contains(&address) && self.addresses.len() < MAX_ADDRESSES {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use super::open::Open;
 use super::{Lookup, Unanswered};
 use crate::observed::event::PointId;
+use crate::observed::packet::PacketRange;
 use crate::protocol::http::fingerprint;
 use crate::stats::histogram::Distribution;
 
@@ -42,7 +43,7 @@ pub(crate) struct Waited {
     pub(crate) took: Duration,
     /// Number of names that were queried one after another.
     pub(crate) names: u32,
-    pub(crate) packets: [u64; 2],
+    pub(crate) packets: PacketRange,
     /// Fingerprints of the name, and of its domain (its last two labels).
     pub(crate) name: u64,
     pub(crate) domain: u64,
@@ -65,7 +66,7 @@ pub(super) struct Resolvers {
 
 impl Resolvers {
     /// Processes a completed lookup, unless a connection was opened after it.
-    pub(super) fn take(&mut self, open: &Open) {
+    pub(super) fn add_lookup(&mut self, open: &Open) {
         let key = (open.point, open.resolver());
         let has_room = self.list.len() < MAX_RESOLVERS || self.list.contains_key(&key);
         if open.is_used() || !has_room {
@@ -77,7 +78,7 @@ impl Resolvers {
             return;
         }
         let resolved = self.list.entry(key).or_default();
-        resolved.take(&open.conclude(), unanswered, open.is_failed());
+        resolved.add_lookup(&open.conclude(), unanswered, open.is_failed());
     }
 
     /// Iterates over the resolvers that were queried.
@@ -103,7 +104,7 @@ impl Resolvers {
 }
 
 impl Resolved {
-    fn take(&mut self, lookup: &Lookup, unanswered: Option<Unanswered>, is_failed: bool) {
+    fn add_lookup(&mut self, lookup: &Lookup, unanswered: Option<Unanswered>, is_failed: bool) {
         self.lookups += 1;
         if let Some(lost) = unanswered {
             self.unanswered.add(lost.took, &lost.name, lookup.packets);
@@ -145,13 +146,13 @@ fn domain_of(name: &str) -> &[u8] {
 }
 
 impl Kind {
-    fn add(&mut self, lost: Duration, name: &str, packets: [u64; 2]) {
+    fn add(&mut self, lost: Duration, name: &str, packets: PacketRange) {
         self.lost.record(lost);
         if self.name.is_empty() {
             name.clone_into(&mut self.name);
         }
         if self.packets.len() < MAX_PACKETS {
-            self.packets.extend(packets);
+            self.packets.extend(packets.numbers());
         }
     }
 

@@ -7,6 +7,8 @@ use super::spin::Spin;
 use crate::observed::datagram::Datagram;
 use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, Endpoint};
+use crate::observed::packet::PacketRange;
+use crate::observed::side::{PerSide, Side};
 use crate::observed::time::Timestamp;
 use crate::stats::sample::Sample;
 
@@ -29,9 +31,8 @@ pub(crate) struct Flow {
     pub(crate) version: u32,
     pub(crate) first: Timestamp,
     pub(crate) last: Timestamp,
-    pub(crate) first_packet: u64,
-    pub(crate) last_packet: u64,
-    pub(crate) sides: [Side; 2],
+    pub(crate) packets: PacketRange,
+    pub(crate) sent: PerSide<Sent>,
     pub(crate) retries: u32,
     pub(crate) negotiations: u32,
     pub(crate) has_zero_rtt: bool,
@@ -41,7 +42,7 @@ pub(crate) struct Flow {
 
 /// The number and size of what one end sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Side {
+pub(crate) struct Sent {
     pub(crate) datagrams: u64,
     pub(crate) bytes: u64,
 }
@@ -97,54 +98,56 @@ impl Flow {
             version,
             first: datagram.at,
             last: datagram.at,
-            first_packet: datagram.number,
-            last_packet: datagram.number,
-            sides: [Side::default(); 2],
+            packets: PacketRange::of_one(datagram.number),
+            sent: PerSide::default(),
             retries: 0,
             negotiations: 0,
             has_zero_rtt: false,
             opening: Opening::default(),
             spin: Spin::default(),
         };
-        flow.take(datagram, payload);
+        flow.observe_datagram(datagram, payload);
         Some(flow)
     }
 
     /// Processes a datagram of the flow.
-    pub(crate) fn take(&mut self, datagram: &Datagram, payload: &[u8]) {
-        let by_client = datagram.direction == self.toward_server;
+    pub(crate) fn observe_datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
+        let by = if datagram.direction == self.toward_server {
+            Side::Client
+        } else {
+            Side::Server
+        };
         self.last = self.last.max(datagram.at);
-        self.last_packet = datagram.number;
-        let [client, server] = &mut self.sides;
-        let side = if by_client { client } else { server };
-        side.datagrams += 1;
-        side.bytes += u64::from(datagram.payload_len);
+        self.packets.last = datagram.number;
+        let sent = self.sent.get_mut(by);
+        sent.datagrams += 1;
+        sent.bytes += u64::from(datagram.payload_len);
         let version = header::version(payload);
         header::packets(payload, |packet| {
-            self.packet(packet, by_client, datagram.at, version);
+            self.packet(packet, by, datagram.at, version);
         });
     }
 
-    fn packet(&mut self, packet: Packet, by_client: bool, at: Timestamp, version: Option<u32>) {
+    fn packet(&mut self, packet: Packet, by: Side, at: Timestamp, version: Option<u32>) {
         match packet {
             Packet::OneRtt { spin } => {
-                self.opening.finish(by_client, at);
-                self.spin.take(by_client, spin, at);
+                self.opening.finish(by, at);
+                self.spin.observe(by, spin, at);
             }
-            Packet::Initial { .. } if by_client => {
+            Packet::Initial { .. } if by == Side::Client => {
                 // The version changes if it was negotiated.
                 self.version = version.unwrap_or(self.version);
                 self.opening.ask(at);
             }
             Packet::Initial { .. } | Packet::Handshake => {
-                self.opening.advance(by_client, at);
+                self.opening.advance(by, at);
             }
-            Packet::ZeroRtt => self.has_zero_rtt |= by_client,
-            Packet::Retry if !by_client => {
+            Packet::ZeroRtt => self.has_zero_rtt |= by == Side::Client,
+            Packet::Retry if by == Side::Server => {
                 self.retries = self.retries.saturating_add(1);
                 self.opening.turn_back(at);
             }
-            Packet::VersionNegotiation if !by_client => {
+            Packet::VersionNegotiation if by == Side::Server => {
                 self.negotiations = self.negotiations.saturating_add(1);
                 self.opening.turn_back(at);
             }
@@ -188,7 +191,7 @@ impl Opening {
     /// Processes a client's Initial. It counts as a request until the server has answered.
     fn ask(&mut self, at: Timestamp) {
         if self.answered.is_some() {
-            self.advance(true, at);
+            self.advance(Side::Client, at);
             return;
         }
         self.repeated += u32::from(self.asks > 0);
@@ -203,13 +206,13 @@ impl Opening {
         self.asks = 0;
     }
 
-    fn advance(&mut self, by_client: bool, at: Timestamp) {
-        match (by_client, self.answered) {
-            (false, None) => {
+    fn advance(&mut self, by: Side, at: Timestamp) {
+        match (by, self.answered) {
+            (Side::Server, None) => {
                 self.time_server(at);
                 self.answered = Some(at);
             }
-            (true, Some(answered)) => {
+            (Side::Client, Some(answered)) => {
                 self.to_client.get_or_insert(at.since(answered));
             }
             _ => {}
@@ -226,8 +229,8 @@ impl Opening {
         self.to_server = self.to_server.into_iter().chain(took).min();
     }
 
-    fn finish(&mut self, by_client: bool, at: Timestamp) {
-        if by_client && self.answered.is_some() {
+    fn finish(&mut self, by: Side, at: Timestamp) {
+        if by == Side::Client && self.answered.is_some() {
             self.end.get_or_insert(at);
         }
     }

@@ -7,6 +7,7 @@
 
 use core::time::Duration;
 
+use crate::observed::side::Side;
 use crate::observed::time::Timestamp;
 use crate::stats::sample::Sample;
 
@@ -36,7 +37,7 @@ struct Wave {
 
 impl Wave {
     /// Processes the bit of a packet. Returns true if it changed.
-    fn take(&mut self, spin: bool, at: Timestamp) -> bool {
+    fn observe(&mut self, spin: bool, at: Timestamp) -> bool {
         let is_edge = self
             .value
             .replace(spin)
@@ -51,17 +52,17 @@ impl Wave {
 
 impl Spin {
     /// Processes a 1-RTT packet of the client or of the server.
-    pub(super) fn take(&mut self, by_client: bool, spin: bool, at: Timestamp) {
-        if by_client {
+    pub(super) fn observe(&mut self, by: Side, spin: bool, at: Timestamp) {
+        if by == Side::Client {
             // The client inverts the bit, so its edge answers the server's edge to the opposite
             // value.
-            if self.client.take(spin, at)
+            if self.client.observe(spin, at)
                 && self.server.value == Some(!spin)
                 && let Some(edge) = self.server.edge.take()
             {
                 self.to_client.push(at.since(edge));
             }
-        } else if self.server.take(spin, at)
+        } else if self.server.observe(spin, at)
             && self.client.value == Some(spin)
             && let Some(edge) = self.client.edge.take()
         {
@@ -95,8 +96,8 @@ mod tests {
         let mut spin = Spin::default();
         for turn in 0..6_i64 {
             let value = turn % 2 == 1;
-            spin.take(true, value, at(turn * 24));
-            spin.take(false, value, at(turn * 24 + 20));
+            spin.observe(Side::Client, value, at(turn * 24));
+            spin.observe(Side::Server, value, at(turn * 24 + 20));
         }
         let floor = Some(Duration::from_millis(24));
         assert!(spin.is_believable(floor));
@@ -110,8 +111,13 @@ mod tests {
         let mut rests = Spin::default();
         let mut noise = Spin::default();
         for turn in 0..40_i64 {
-            rests.take(turn % 2 == 0, false, at(turn));
-            noise.take(turn % 2 == 0, (turn * 7 / 3) % 2 == 0, at(turn));
+            let by = if turn % 2 == 0 {
+                Side::Client
+            } else {
+                Side::Server
+            };
+            rests.observe(by, false, at(turn));
+            noise.observe(by, (turn * 7 / 3) % 2 == 0, at(turn));
         }
         let floor = Some(Duration::from_millis(24));
         assert!(!rests.is_believable(floor));

@@ -7,6 +7,7 @@ use super::{Flow, Flows};
 use crate::decode::{self, Container, Found, Packet, Record};
 use crate::observed::event::PointId;
 use crate::observed::flow;
+use crate::observed::side::PerSide;
 
 const HANDSHAKE: &[u8] = include_bytes!("../../../tests/quic/handshake.pcap");
 const RETRY: &[u8] = include_bytes!("../../../tests/quic/retry.pcap");
@@ -29,7 +30,7 @@ fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<
             let bytes = record.bytes.get(..snap).unwrap_or(record.bytes);
             let record = Record { bytes, ..record };
             if let Packet::Udp(datagram, payload) = decode::packet(&record, PointId(0)) {
-                flows.take(&datagram, payload, Some(0), &mut closed);
+                flows.observe_datagram(&datagram, payload, Some(0), &mut closed);
             }
         }
         file = &file[step.consumed..];
@@ -59,8 +60,8 @@ fn a_handshake_is_timed_to_the_clients_first_packet_under_its_final_keys() {
     assert_eq!(rounded_ms(flow.handshake()), Some(30));
     assert_eq!((flow.retries, flow.negotiations), (0, 0));
     assert!(!flow.has_zero_rtt);
-    let [client, server] = flow.sides;
-    assert_eq!(flow.last_packet, client.datagrams + server.datagrams);
+    let PerSide { client, server } = flow.sent;
+    assert_eq!(flow.packets.last, client.datagrams + server.datagrams);
 }
 
 #[test]

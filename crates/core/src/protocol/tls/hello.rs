@@ -1,6 +1,7 @@
 //! ClientHello and ServerHello (RFC 8446 §4.1, RFC 5246 §7.4.1, RFC 6066).
 
 use super::{CLIENT_HELLO, SERVER_HELLO};
+use crate::observed::side::Side;
 
 /// The random value that marks a ServerHello as a HelloRetryRequest: the SHA-256 of
 /// "HelloRetryRequest" (RFC 8446 §4.1.3).
@@ -48,7 +49,8 @@ impl Hello {
         }
     }
 
-    fn extend(&mut self, mut extensions: Reader<'_>, is_client: bool) -> Option<()> {
+    fn extend(&mut self, mut extensions: Reader<'_>, by: Side) -> Option<()> {
+        let is_client = by == Side::Client;
         while !extensions.0.is_empty() {
             let kind = extensions.u16()?;
             let mut body = Reader(extensions.vector(2)?);
@@ -79,7 +81,7 @@ fn client(body: &mut Reader<'_>) -> Option<Hello> {
     body.vector(2)?;
     body.vector(1)?;
     if !body.0.is_empty() {
-        hello.extend(Reader(body.vector(2)?), true)?;
+        hello.extend(Reader(body.vector(2)?), Side::Client)?;
     }
     // In TLS 1.3 the session identifier serves only compatibility with middleboxes (§D.4).
     hello.resumes |= has_session && hello.version < TLS_1_3;
@@ -95,7 +97,7 @@ fn server(body: &mut Reader<'_>) -> Option<Hello> {
     body.vector(1)?;
     body.take(3)?;
     if !body.0.is_empty() {
-        hello.extend(Reader(body.vector(2)?), false)?;
+        hello.extend(Reader(body.vector(2)?), Side::Server)?;
     }
     Some(hello)
 }

@@ -1,4 +1,4 @@
-//! Waits renamed by the server's own kernel's times of the same request.
+//! Waits renamed according to the times that the server's kernel measured for the same request.
 //!
 //! The kernel is the better witness of its host. Data that it held is a hold, data that its program
 //! wrote late is a pause, and time outside its stack is not the server's, whatever the packets look
@@ -8,10 +8,12 @@
 
 use core::time::Duration;
 
-use super::{NOTABLE, STAMPS, after_first, first_queued, until_first, was_whole};
+use super::{NOTABLE, TIMESTAMP_ERROR, after_first, first_queued, until_first, was_whole};
+use crate::exchange::HoldPackets;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::observed::kernel_span::RequestSpan;
+use crate::observed::packet::PacketNumber;
 
 /// A wait's name: its kind and its owner.
 type Name = (WaitKind, Owner);
@@ -61,7 +63,7 @@ pub(super) fn rename(exchange: &mut Exchange, turn: &RequestSpan, error: Duratio
 /// or a device in between that answers for the server.
 fn can_tell(exchange: &Exchange, turn: &RequestSpan) -> bool {
     let came_at_once = turn.delivered_last.since(turn.delivered) < NOTABLE;
-    let is_plain = exchange.recoveries.is_empty() && !exchange.signs.is_relayed;
+    let is_plain = exchange.loss.recoveries.is_empty() && !exchange.signs.is_relayed;
     let is_ordered = turn.arrived <= turn.sent && turn.sent <= turn.sent_last;
     turn.stages().is_some() && came_at_once && is_plain && is_ordered && turn.refused.is_none()
 }
@@ -97,7 +99,7 @@ fn think(
     let unsent = turn.written.map(|at| turn.sent.since(at));
     let unsent = unsent.filter(|unsent| {
         let is_held = turn.held.times > 0 && *unsent >= NOTABLE;
-        is_held && unsent.abs_diff(turn.held.longest) <= STAMPS
+        is_held && unsent.abs_diff(turn.held.longest) <= TIMESTAMP_ERROR
     });
     let unsent = unsent.unwrap_or_default();
     *held = held.saturating_sub(unsent);
@@ -199,7 +201,7 @@ impl Stop {
             .written_last
             .map_or(Duration::ZERO, |at| at.since(turn.sent));
         if held.is_zero() {
-            // A response that was written only then cannot have been held before.
+            // A response that the program had not written yet cannot have been held.
             return if late + error >= shown {
                 Self::All(PAUSE)
             } else {
@@ -264,9 +266,9 @@ fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
     if part.kind == wait.kind && part.duration() == wait.duration() {
         return;
     }
-    let packet = wait.released_by.unwrap_or_default();
-    let mut holds = exchange.holds.iter_mut();
-    let known = holds.find(|hold| hold.sender == Side::Server && hold.packets[2] == packet);
+    let packet = wait.released_by.and_then(PacketNumber::new);
+    let mut holds = exchange.sending.holds.iter_mut();
+    let known = holds.find(|hold| hold.sender == Side::Server && hold.packets.second == packet);
     match (part.kind, known) {
         (WaitKind::ResponseHeld, Some(hold)) => {
             if hold.release != HoldRelease::Acknowledgement {
@@ -277,12 +279,12 @@ fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
         }
         (WaitKind::ResponseHeld, None) => {
             let hold = timed(exchange, part, packet);
-            exchange.holds.push(hold);
+            exchange.sending.holds.push(hold);
         }
         (WaitKind::ServerPause, Some(hold)) if wait.kind == WaitKind::ResponseHeld => {
             hold.release = HoldRelease::Written;
         }
-        // The part had left its host before.
+        // The part had already left its host.
         (WaitKind::Unknown, Some(hold)) if hold.release != HoldRelease::Timed => {
             hold.release = if part.duration() < wait.duration() {
                 hold.release
@@ -296,14 +298,18 @@ fn tell_holds(exchange: &mut Exchange, wait: &Wait, part: &Wait) {
 
 /// Returns a hold that is not visible in the packets. The delay of its acknowledgement is the
 /// hold's duration minus a round trip.
-fn timed(exchange: &Exchange, part: &Wait, packet: u64) -> Hold {
-    let propagation = exchange.least_trip.unwrap_or_default() + exchange.path.beyond;
+fn timed(exchange: &Exchange, part: &Wait, packet: Option<PacketNumber>) -> Hold {
+    let propagation = exchange.path.to_server.unwrap_or_default() + exchange.path.to_client;
     Hold {
         sender: Side::Server,
         release: HoldRelease::Timed,
         held: part.duration(),
         ack_delay: part.duration().saturating_sub(propagation),
         reaction_ns: 0,
-        packets: [packet, 0, packet],
+        packets: HoldPackets {
+            first: packet,
+            ack: None,
+            second: packet,
+        },
     }
 }

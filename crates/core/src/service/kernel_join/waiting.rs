@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::STAMPS;
+use super::TIMESTAMP_ERROR;
 use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::RequestSpan;
@@ -47,12 +47,17 @@ impl Waiting {
     /// several turns belong to requests that overtook each other, or to a response that the client
     /// requested more than once. Older turns, which passed at the host before `exchange` began, are
     /// dropped.
-    pub(crate) fn take(&mut self, exchange: &Exchange) -> Option<RequestSpan> {
+    pub(crate) fn take_turn_within(&mut self, exchange: &Exchange) -> Option<RequestSpan> {
         if self.count == 0 {
             return None;
         }
-        let turns = self.turns.get_mut(&(exchange.client, exchange.server))?;
-        let (begin, end) = (exchange.begin - STAMPS, exchange.end + STAMPS);
+        let turns = self
+            .turns
+            .get_mut(&(exchange.id.client, exchange.id.server))?;
+        let (begin, end) = (
+            exchange.begin - TIMESTAMP_ERROR,
+            exchange.end + TIMESTAMP_ERROR,
+        );
         let passed = turns.partition_point(|turn| came(turn, begin) < begin);
         turns.drain(..passed);
         self.count -= passed;

@@ -24,7 +24,8 @@ type Key = (Reverse<Duration>, Moment);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Late {
     moments: Vec<Key>,
-    /// The last of the exchanges that are certain to be kept; `None`: there is room.
+    /// The exchange with the shortest think time that is certain to be kept; `None` while there is
+    /// room.
     last: Option<Key>,
     answers: Answered,
 }
@@ -32,8 +33,8 @@ pub(crate) struct Late {
 impl Late {
     /// Records an exchange's part at the server; `moment` returns the whole moment.
     #[inline]
-    pub(super) fn take(&mut self, served: Served, moment: impl Fn() -> Moment) {
-        self.answers.take(served.answered);
+    pub(super) fn add_exchange(&mut self, served: Served, moment: impl Fn() -> Moment) {
+        self.answers.add_answer(served.answered);
         let think = served.think();
         if think < LEAST_LATE || self.last.as_ref().is_some_and(|last| think < last.0.0) {
             return;
@@ -94,7 +95,7 @@ struct Answered {
 }
 
 impl Answered {
-    fn take(&mut self, at: Timestamp) {
+    fn add_answer(&mut self, at: Timestamp) {
         let stretch = self.stretch(at);
         if self.latest != Some(stretch) {
             self.latest = Some(stretch);
@@ -164,7 +165,7 @@ mod tests {
     fn answered(shards: usize, times: impl Iterator<Item = i64>) -> Answered {
         let mut all = vec![Answered::default(); shards];
         for (turn, time) in times.enumerate() {
-            all[turn % shards].take(at(time));
+            all[turn % shards].add_answer(at(time));
         }
         let mut sum = Answered::default();
         all.into_iter().for_each(|answered| sum.merge(answered));

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::way;
-use crate::observed::flow::Direction;
+use crate::observed::flow::{Direction, PerDirection};
 use crate::observed::segment::{Segment, TcpFlags};
 
 /// Maximum number of bytes kept of one connection.
@@ -14,7 +13,7 @@ const MAX_WAITING: usize = 1 << 16;
 /// Puts the bytes of a connection in stream order.
 #[derive(Debug, Default)]
 pub struct Bytes {
-    ways: [Way; 2],
+    ways: PerDirection<Way>,
     turns: Vec<Turn>,
     kept: usize,
     is_cut: bool,
@@ -46,13 +45,9 @@ struct Way {
 
 impl Bytes {
     /// Processes the connection's next segment and the captured part of its payload.
-    pub fn take(&mut self, segment: &Segment, payload: &[u8]) {
+    pub fn observe_segment(&mut self, segment: &Segment, payload: &[u8]) {
         let is_syn = segment.flags.contains(TcpFlags::SYN);
-        let [forward, backward] = &mut self.ways;
-        let (own, peer) = match segment.direction {
-            Direction::Forward => (forward, backward),
-            Direction::Backward => (backward, forward),
-        };
+        let (own, peer) = self.ways.both_mut(segment.direction);
         let base = *own
             .base
             .get_or_insert(segment.seq.wrapping_add(u32::from(is_syn)));
@@ -67,9 +62,7 @@ impl Bytes {
         if segment.payload_len == 0 || is_syn {
             return;
         }
-        let Some(own) = self.ways.get_mut(way(segment.direction)) else {
-            return;
-        };
+        let own = self.ways.get_mut(segment.direction);
         let start = own.position(base, segment.seq);
         let len = i64::from(segment.payload_len);
         let is_known = start + len <= own.next;
@@ -95,9 +88,7 @@ impl Bytes {
     /// Adds the bytes that are in order to the turns. Bytes before `seen` are added even if there
     /// are holes among them.
     fn flush(&mut self, direction: Direction, seen: i64) {
-        let Some(own) = self.ways.get_mut(way(direction)) else {
-            return;
-        };
+        let own = self.ways.get_mut(direction);
         while let Some(first) = own.waiting.first_entry() {
             let start = *first.key();
             if start > own.next && start >= seen {
@@ -189,7 +180,7 @@ mod tests {
                 options: TcpOptions::default(),
                 ip: IpFacts::default(),
             };
-            bytes.take(&segment, text.as_bytes());
+            bytes.observe_segment(&segment, text.as_bytes());
         }
         let text = |turn: Turn| {
             let text = String::from_utf8_lossy(&turn.bytes).into_owned();

@@ -3,8 +3,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use super::way;
-use crate::observed::flow::Direction;
+use crate::observed::flow::{Direction, PerDirection};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
@@ -16,7 +15,7 @@ const MAX_OUTSTANDING: usize = 1 << 16;
 /// Samples over time, for the sender of each direction.
 #[derive(Debug, Default)]
 pub struct Samples {
-    ways: [Way; 2],
+    ways: PerDirection<Way>,
     client: Option<Direction>,
 }
 
@@ -47,7 +46,7 @@ struct Way {
 
 impl Samples {
     /// Records the connection's next segment.
-    pub fn take(&mut self, segment: &Segment) {
+    pub fn observe_segment(&mut self, segment: &Segment) {
         self.learn_client(segment);
         self.take_sequence(segment);
         if segment.flags.contains(TcpFlags::ACK) {
@@ -65,7 +64,8 @@ impl Samples {
     /// Returns the samples of the client as sender, then of the server as sender.
     pub fn finish(self) -> [WaySamples; 2] {
         let client = self.client();
-        let [forward, backward] = self.ways.map(|way| way.samples);
+        let PerDirection { forward, backward } = self.ways;
+        let (forward, backward) = (forward.samples, backward.samples);
         match client {
             Direction::Forward => [forward, backward],
             Direction::Backward => [backward, forward],
@@ -91,9 +91,7 @@ impl Samples {
     }
 
     fn take_sequence(&mut self, segment: &Segment) {
-        let Some(own) = self.ways.get_mut(way(segment.direction)) else {
-            return;
-        };
+        let own = self.ways.get_mut(segment.direction);
         let base = *own.base.get_or_insert(segment.seq);
         let start = own.position(base, segment.seq);
         let len = i64::from(segment.sequence_len());
@@ -118,9 +116,7 @@ impl Samples {
     }
 
     fn take_ack(&mut self, segment: &Segment) {
-        let Some(peer) = self.ways.get_mut(way(segment.direction.reverse())) else {
-            return;
-        };
+        let peer = self.ways.get_mut(segment.direction.reverse());
         let Some(base) = peer.base else { return };
         let acked = peer.position(base, segment.ack);
         if acked <= peer.acked {
@@ -142,11 +138,9 @@ impl Samples {
 
     fn take_window(&mut self, segment: &Segment) {
         let is_syn = segment.flags.contains(TcpFlags::SYN);
-        let scales = self.ways.each_ref().map(|way| way.scale.flatten());
-        let is_scaled = scales.iter().all(Option::is_some);
-        let Some(own) = self.ways.get_mut(way(segment.direction)) else {
-            return;
-        };
+        let has_scale = |way: &&Way| way.scale.flatten().is_some();
+        let is_scaled = self.ways.each().iter().all(has_scale);
+        let own = self.ways.get_mut(segment.direction);
         if is_syn {
             own.scale = Some(segment.options.window_scale);
         }

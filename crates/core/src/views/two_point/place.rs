@@ -34,7 +34,7 @@ impl ExchangeSpan {
     /// Returns the span of an exchange that is complete, or that its client gave up.
     pub fn new(exchange: &Exchange) -> Option<Self> {
         let is_meant = matches!(exchange.outcome, Outcome::Complete(_) | Outcome::TimedOut);
-        let (flow, _) = FlowKey::new(Transport::Tcp, exchange.client, exchange.server);
+        let (flow, _) = FlowKey::new(Transport::Tcp, exchange.id.client, exchange.id.server);
         is_meant.then_some(Self {
             flow,
             begin: exchange.begin,

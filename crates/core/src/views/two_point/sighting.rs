@@ -1,7 +1,7 @@
 //! A packet as one capture saw it.
 
 use super::TELLING;
-use crate::observed::flow::{Direction, FlowKey};
+use crate::observed::flow::{Direction, FlowKey, PerDirection};
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
@@ -11,10 +11,17 @@ pub(super) struct Flow {
     pub(super) key: FlowKey,
     /// The direction in which the client sends.
     client: Option<Direction>,
-    /// The latest sequence number of each direction, and its position in the stream.
-    last: [Option<(u32, i64)>; 2],
-    /// End of the bytes that each direction has sent.
-    sent: [i64; 2],
+    /// The bytes that were seen in each direction.
+    ways: PerDirection<Way>,
+}
+
+/// The bytes that were seen in one direction.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// The last sequence number, and its position in the stream.
+    last: Option<(u32, i64)>,
+    /// End of the bytes sent so far.
+    sent: i64,
 }
 
 /// A packet of one capture.
@@ -41,14 +48,16 @@ impl Flow {
         Self {
             key: segment.flow,
             client: None,
-            last: [None; 2],
-            sent: [i64::MIN; 2],
+            ways: PerDirection::of(|_| Way {
+                last: None,
+                sent: i64::MIN,
+            }),
         }
     }
 
     /// Processes the flow's next segment. Returns its position in the stream, and true if its bytes
     /// had already been sent.
-    pub(super) fn take(&mut self, segment: &Segment) -> (i64, bool) {
+    pub(super) fn observe_segment(&mut self, segment: &Segment) -> (i64, bool) {
         if segment.flags.contains(TcpFlags::SYN) {
             let is_reply = segment.flags.contains(TcpFlags::ACK);
             self.client = Some(if is_reply {
@@ -57,17 +66,14 @@ impl Flow {
                 segment.direction
             });
         }
-        let way = usize::from(segment.direction == Direction::Backward);
-        let (Some(last), Some(sent)) = (self.last.get_mut(way), self.sent.get_mut(way)) else {
-            return (0, false);
-        };
-        let position = last.map_or(0, |(seq, position)| {
+        let way = self.ways.get_mut(segment.direction);
+        let position = way.last.map_or(0, |(seq, position)| {
             position + i64::from(segment.seq.wrapping_sub(seq) as i32)
         });
-        *last = Some((segment.seq, position));
+        way.last = Some((segment.seq, position));
         let end = position + i64::from(segment.sequence_len());
-        let is_repeat = end > position && end <= *sent;
-        *sent = end.max(*sent);
+        let is_repeat = end > position && end <= way.sent;
+        way.sent = end.max(way.sent);
         (position, is_repeat)
     }
 

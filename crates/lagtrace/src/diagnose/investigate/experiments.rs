@@ -86,7 +86,7 @@ impl Investigation<'_> {
         plan.arrangement = Arrangement::Interleaved { slice: turn };
         plan.warm_up = Duration::ZERO;
         plan.duration = duration;
-        plan.is_observed = self.recorder.is_some();
+        plan.reporting.is_observed = self.recorder.is_some();
         let summary = self.run_load("experiment", &plan)?;
         if let [control, treated] = summary.lanes.as_slice() {
             let text = format!("{experiment}: mean {} → {}", mean(control), mean(treated));

@@ -106,7 +106,7 @@ impl Investigation<'_> {
     fn observed_load(&mut self, plan: &mut Plan, unobserved: &Summary) -> Result<()> {
         self.start_capture();
         let watching = Watching::begin(self);
-        plan.is_observed = self.recorder.is_some() || watching.is_some();
+        plan.reporting.is_observed = self.recorder.is_some() || watching.is_some();
         let observation = Observation::begin(self);
         let probes = LoadedProbes::begin(self.open_sites());
         let observed = self.run_load("observation", plan);
@@ -134,7 +134,7 @@ impl Investigation<'_> {
         plan.pace = wishes.rate.map_or(Pace::ClosedLoop, Pace::Rate);
         plan.timeout = wishes.timeout;
         plan.threads = wishes.threads.into();
-        plan.tls.clone_from(&self.tls);
+        plan.protocol.tls.clone_from(&self.tls);
         plan
     }
 

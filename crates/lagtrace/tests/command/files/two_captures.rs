@@ -25,7 +25,11 @@ fn segments(file: &Path) -> Vec<Segment> {
 fn join(first: &[Segment], second: &[Segment]) -> Option<Recognised> {
     let mut joining = Joining::new(7);
     for (at, segments) in [first, second].into_iter().enumerate() {
-        assert!(segments.iter().all(|segment| joining.take(at, segment)));
+        assert!(
+            segments
+                .iter()
+                .all(|segment| joining.observe_segment(at, segment))
+        );
     }
     joining.recognise()
 }

@@ -38,7 +38,7 @@ impl<S: FnMut(Event)> Collector<'_, S> {
                 offered_rate: plan.pace.rate(),
                 turns: 1,
                 active: self.counted_from.min(end).since(self.start),
-                is_observed: plan.is_observed,
+                is_observed: plan.reporting.is_observed,
             };
             let body = EventBody::PhaseStarted(warm_up);
             (self.sink)(Event::here(self.start, Phase::WarmUp, body));
@@ -52,7 +52,7 @@ impl<S: FnMut(Event)> Collector<'_, S> {
                 offered_rate: plan.pace.rate(),
                 turns,
                 active,
-                is_observed: plan.is_observed,
+                is_observed: plan.reporting.is_observed,
             };
             let body = EventBody::PhaseStarted(phase);
             (self.sink)(Event::here(self.counted_from, lane.phase, body));

@@ -16,7 +16,8 @@ impl Plan {
             .filter_map(|field| Some(field.split_once(':')?.1))
             .collect();
         let is_tls = lane.target.url.is_tls();
-        self.keeps_cookies
+        self.protocol
+            .keeps_cookies
             .then(|| Jar::new(paths, is_tls, &given.join(";")))
     }
 
@@ -24,7 +25,7 @@ impl Plan {
     /// contain none.
     pub(in crate::load) fn requests(&self, lane: &Lane) -> Vec<Vec<u8>> {
         let mut lane = lane.clone();
-        if self.keeps_cookies {
+        if self.protocol.keeps_cookies {
             lane.target.fields.retain(|field| !is_cookie(field));
         }
         let urls = self.urls_of(&lane).into_iter();

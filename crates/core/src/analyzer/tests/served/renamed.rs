@@ -182,7 +182,7 @@ fn a_request_that_was_taken_up_late_is_joined_by_then() {
             ..turn.clone()
         };
         waiting.put(turn);
-        let taken = waiting.take(&whole).map(|turn| turn.arrived);
+        let taken = waiting.take_turn_within(&whole).map(|turn| turn.arrived);
         assert_eq!(taken, entered);
     }
 }
@@ -197,7 +197,7 @@ fn turns_without_an_exchange_take_no_room_for_ever() {
         waiting.put_watched(turn);
     }
     waiting.put_watched(thought(WAY, 40_000));
-    assert!(waiting.take(&exchange(40_000)).is_some());
+    assert!(waiting.take_turn_within(&exchange(40_000)).is_some());
 }
 
 /// The program wrote late, and Nagle's algorithm then held its data for the remainder of the pause.
@@ -286,9 +286,9 @@ fn two_turns_rename_nothing() {
     }
     let mut exchange = exchange(60_000);
     let before = exchange.waits.clone();
-    assert_eq!((exchange.client, exchange.server), (client, server));
-    let turn = waiting.take(&exchange);
-    Served::default().take(&mut exchange, turn);
+    assert_eq!((exchange.id.client, exchange.id.server), (client, server));
+    let turn = waiting.take_turn_within(&exchange);
+    Served::default().add_exchange(&mut exchange, turn);
     assert_eq!(exchange.waits, before);
 }
 
@@ -350,7 +350,7 @@ fn what_the_host_took_at_another_time_stays() {
     let mut exchange = exchange(40_000);
     let before = exchange.waits.clone();
     let turn = turn(3 * WAY + 40_000, 10, 60, [80, 100], 0);
-    Served::default().take(&mut exchange, Some(turn));
+    Served::default().add_exchange(&mut exchange, Some(turn));
     assert_eq!(exchange.waits, before);
 }
 
@@ -368,7 +368,7 @@ fn no_turn_breaks_the_tiling() {
                     let mut changed = of.clone();
                     let mut turn = turn(WAY, read, written, [sent, last], held);
                     turn.written = Some(at(WAY + read.min(written)));
-                    Served::default().take(&mut changed, Some(turn));
+                    Served::default().add_exchange(&mut changed, Some(turn));
                     assert_tiled(&changed);
                     renamed += usize::from(changed.waits != of.waits);
                 }

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 
 use super::{Draft, Pairing};
 use crate::attribution::Held;
-use crate::attribution::mark::Brief;
+use crate::attribution::packet_record::PacketKey;
 use crate::connection::View;
-use crate::exchange::Side;
+use crate::exchange::{PerSide, Side};
 use crate::observed::time::Timestamp;
 use crate::protocol::http2::Frame;
 
@@ -25,10 +25,10 @@ const SEGMENT: u64 = 1448;
 /// Error of timestamps on one path.
 const JITTER: Duration = Duration::from_micros(500);
 
-/// Flow-control state of a connection, by sender of the data: the client's, the server's.
+/// Flow-control state of a connection, by sender of the data.
 #[derive(Debug)]
 pub(in super::super) struct Multiplex {
-    senders: [Sender; 2],
+    senders: PerSide<Sender>,
 }
 
 /// Data of one side, and what its peer allows it to send.
@@ -38,8 +38,8 @@ struct Sender {
     connection: Window,
     /// The initial window of each stream.
     initial: i64,
-    /// Updates that the peer has sent: the time at which they reach the sender, the stream (0:
-    /// all), and the number of bytes.
+    /// Updates that the peer has sent: the time at which they reach the sender, the stream (0 for
+    /// the whole connection), and the number of bytes.
     credits: VecDeque<(Timestamp, u32, i64)>,
     /// The last stretch in which the connection's window held all streams back, and the packet with
     /// which data continued: its other frames were held back too.
@@ -61,8 +61,8 @@ struct Window {
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Multiplexed {
     stream: u32,
-    /// The flow-control windows: one for the client's data, one for the server's.
-    windows: [Window; 2],
+    /// The flow-control windows for each side's data.
+    windows: PerSide<Window>,
     /// Stretches in which one side was held back by the other's windows.
     pub(in super::super) held: Vec<Held>,
 }
@@ -78,11 +78,7 @@ impl Multiplexed {
 
     /// Returns the window for what one side may still send.
     fn window(&mut self, by: Side) -> &mut Window {
-        let [client, server] = &mut self.windows;
-        match by {
-            Side::Client => client,
-            Side::Server => server,
-        }
+        self.windows.get_mut(by)
     }
 }
 
@@ -99,7 +95,7 @@ impl Default for Sender {
 
 impl Window {
     /// Records that `bytes` were used, and that nothing more was sent since.
-    fn take(&mut self, bytes: i64, since: Timestamp) {
+    fn use_up(&mut self, bytes: i64, since: Timestamp) {
         self.used = self.used.saturating_add(bytes);
         self.spent = Some((since, self.given));
         self.released = None;
@@ -124,16 +120,12 @@ impl Window {
 impl Multiplex {
     pub(super) fn new() -> Self {
         Self {
-            senders: [Sender::default(), Sender::default()],
+            senders: PerSide::default(),
         }
     }
 
     fn sender(&mut self, by: Side) -> &mut Sender {
-        let [client, server] = &mut self.senders;
-        match by {
-            Side::Client => client,
-            Side::Server => server,
-        }
+        self.senders.get_mut(by)
     }
 }
 
@@ -145,14 +137,14 @@ impl Pairing {
         by: Side,
         frame: Frame,
         bytes: u32,
-        mark: &Brief,
+        packet: &PacketKey,
         view: &View<'_>,
     ) {
         let trip = match by {
             Side::Client => view.to_server(),
             Side::Server => view.to_client(),
         };
-        let reaches = mark.at + trip.floor().unwrap_or_default();
+        let reaches = packet.at + trip.floor().unwrap_or_default();
         if let Some(multiplex) = &mut self.multiplex {
             let credits = &mut multiplex.sender(by.peer()).credits;
             if credits.len() >= MAX_CREDITS {
@@ -176,23 +168,23 @@ impl Pairing {
 
     /// Records that data of a stream begins, and whether it could have been sent sooner if the
     /// windows had had room before an update.
-    pub(super) fn data_began(&mut self, by: Side, frame: Frame, mark: &Brief) {
+    pub(super) fn data_began(&mut self, by: Side, frame: Frame, packet: &PacketKey) {
         let Some(mut multiplex) = self.multiplex.take() else {
             return;
         };
         let sender = multiplex.sender(by);
-        self.apply_credits(by, sender, mark.at + JITTER);
+        self.apply_credits(by, sender, packet.at + JITTER);
         let length = i64::from(frame.length);
         if let Some(held) = sender.connection.held(INITIAL_WINDOW, length) {
-            sender.stall = Some((held, mark.number));
+            sender.stall = Some((held, packet.number));
         }
-        let with_all = sender.stall.filter(|&(_, number)| number == mark.number);
+        let with_all = sender.stall.filter(|&(_, number)| number == packet.number);
         let initial = sender.initial;
         self.multiplex = Some(multiplex);
         let Some(draft) = self.stream(frame.stream) else {
             return;
         };
-        let begin = draft.begin;
+        let begin = draft.first.at;
         let Some(multiplexed) = &mut draft.multiplexed else {
             return;
         };
@@ -201,8 +193,8 @@ impl Pairing {
             return;
         };
         let spent = spent.max(begin);
-        let until = if mark.at <= released + REACTION {
-            mark.at
+        let until = if packet.at <= released + REACTION {
+            packet.at
         } else {
             released
         };
@@ -211,7 +203,7 @@ impl Pairing {
                 from: spent,
                 until,
                 by: by.peer(),
-                released: mark.number,
+                released: packet.number,
             });
         }
     }
@@ -234,31 +226,30 @@ impl Pairing {
         }
     }
 
-    /// Returns the time since which a sender had nothing more that it was allowed to send, given
-    /// that its frame ended at `offset` in `mark`. A last part that does not fill a segment was
-    /// written together with the data before it; with more data after it, it would have been sent
-    /// immediately.
-    fn spent_since(&self, by: Side, offset: u64, mark: &Brief) -> Timestamp {
-        let is_tail = offset.saturating_sub(mark.start) < SEGMENT;
-        let mut earlier = self.marks.as_slice().iter().rev();
+    /// Returns the time since which a sender was not allowed to send more; its frame ended at
+    /// `offset` in `packet`. If the frame's last part does not fill a segment, it was written
+    /// together with the data before it, and the time is that of the preceding segment.
+    fn spent_since(&self, by: Side, offset: u64, packet: &PacketKey) -> Timestamp {
+        let is_tail = offset.saturating_sub(packet.start) < SEGMENT;
+        let mut earlier = self.packets.as_slice().iter().rev();
         let before = earlier
-            .find(|other| other.by == by && other.data.is_some() && other.number != mark.number);
+            .find(|other| other.by == by && other.data.is_some() && other.number != packet.number);
         before
             .filter(|_| is_tail)
-            .map_or(mark.at, |before| before.at.min(mark.at))
+            .map_or(packet.at, |before| before.at.min(packet.at))
     }
 
     /// Records that data of a stream ended, which used up its windows.
-    pub(super) fn data_ended(&mut self, by: Side, frame: Frame, offset: u64, mark: &Brief) {
-        let since = self.spent_since(by, offset, mark);
+    pub(super) fn data_ended(&mut self, by: Side, frame: Frame, offset: u64, packet: &PacketKey) {
+        let since = self.spent_since(by, offset, packet);
         let Some(mut multiplex) = self.multiplex.take() else {
             return;
         };
         let sender = multiplex.sender(by);
         let length = i64::from(frame.length);
-        sender.connection.take(length, since);
+        sender.connection.use_up(length, since);
         if let Some(window) = self.window(frame.stream, by) {
-            window.take(length, since);
+            window.use_up(length, since);
         }
         self.multiplex = Some(multiplex);
     }

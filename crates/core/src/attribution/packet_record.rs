@@ -1,4 +1,4 @@
-//! The segments of open exchanges, reduced to what tiling needs.
+//! The packets of open exchanges, reduced to the facts that tiling needs.
 
 use core::time::Duration;
 
@@ -7,23 +7,24 @@ use crate::attribution::packet::Order;
 use crate::attribution::packet::Queued;
 use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::Side;
+use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
 
-/// Maximum number of marks kept for one connection's open exchanges.
-const MAX_MARKS: usize = 4096;
-/// Typical number of marks of a short exchange.
-const USUAL_MARKS: usize = 16;
+/// Maximum number of packets kept for one connection's open exchanges.
+const MAX_PACKETS: usize = 4096;
+/// Typical number of packets of a short exchange.
+const USUAL_PACKETS: usize = 16;
 /// Maximum number of lists kept for reuse of their memory: about the number of connections that
 /// have an exchange open at a time while the memory is still cached.
 const MAX_SPARE: usize = 64;
 /// Maximum length of a list kept for reuse of its memory.
-const MAX_SPARE_MARKS: usize = 256;
-/// Gap below which marks are merged when there are too many.
+const MAX_SPARE_PACKETS: usize = 256;
+/// Gap below which packets are merged when there are too many.
 const MERGED_NS: i64 = 250_000;
 
 /// A segment of a connection with an open exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct PacketRecord {
     pub(crate) at: Timestamp,
     pub(crate) number: u64,
     pub(crate) by: Side,
@@ -41,7 +42,7 @@ pub(crate) struct Mark {
     /// The furthest byte that the segment allows the peer to send; 0 if the window scale was not
     /// seen.
     pub(crate) edge: u64,
-    /// True if the segment's window is closed: zero is zero at any scale.
+    /// True if the segment advertises a zero window, which is zero at any window scale.
     pub(crate) is_closed: bool,
     /// True if the segment acknowledges new data or widens the window.
     pub(crate) is_news: bool,
@@ -52,11 +53,11 @@ pub(crate) struct Mark {
     pub(crate) skipped: u16,
 }
 
-/// The part of a segment's mark that is needed to read the payload. It is a copy, so that the mark
-/// itself is written once, in its final place: copying a mark just written would stall, because a
-/// load cannot be forwarded from several stores in flight.
+/// The part of a packet record that is needed to read the payload. It is a copy, so that the record
+/// itself is written once, in its final place. Copying a record that was just written would stall
+/// the processor, which cannot forward one load from several stores in flight.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Brief {
+pub(crate) struct PacketKey {
     pub(crate) at: Timestamp,
     pub(crate) number: u64,
     pub(crate) by: Side,
@@ -72,7 +73,15 @@ pub(crate) struct Brief {
     pub(crate) is_shut_out: bool,
 }
 
-impl Mark {
+impl PacketKey {
+    /// Returns the time and the number of the packet.
+    #[inline]
+    pub(crate) const fn time(&self) -> PacketTime {
+        PacketTime::of(self.at, self.number)
+    }
+}
+
+impl PacketRecord {
     /// Returns how much longer the segment queued on its way to the observation point than one
     /// before it.
     pub(super) fn queued_longer_than(&self, before: &Self) -> Duration {
@@ -106,14 +115,14 @@ pub(crate) struct Data {
     /// Bytes seen but not acknowledged before the segment.
     pub(crate) in_flight: u64,
     /// True if the segment did not fit into the receiver's window as it was when the sender sent
-    /// its previous data segment. Data that fits and is all that is left is sent whatever else the
-    /// window holds (RFC 9293 §3.8.6.2.1, rule 2).
+    /// its previous data segment. The last data of a message is sent as soon as it fits (RFC 9293
+    /// §3.8.6.2.1, rule 2).
     pub(crate) had_no_room: bool,
 }
 
-/// Minimum number of marks for determining the serialization time: in shorter exchanges no sender
+/// Minimum number of packets for determining the serialization time: in shorter exchanges no sender
 /// stops because of it.
-const LEAST_MARKS: usize = 6;
+const LEAST_PACKETS: usize = 6;
 /// Maximum serialization time of a full segment: on the slowest local network (10 Mbit/s), plus a
 /// little for the driver. Longer times are due to the path or the program.
 const LONGEST_ON_WIRE: Duration = Duration::from_micros(1_500);
@@ -121,18 +130,18 @@ const LONGEST_ON_WIRE: Duration = Duration::from_micros(1_500);
 /// Returns the serialization time of a full segment of `by`: the minimum gap between two segments
 /// that its sender released together. Too long if segments were never sent together; 0 if it cannot
 /// be determined.
-pub(crate) fn serialization(marks: &[Mark], by: Side) -> Duration {
-    if marks.len() < LEAST_MARKS {
+pub(crate) fn serialization(packets: &[PacketRecord], by: Side) -> Duration {
+    if packets.len() < LEAST_PACKETS {
         return Duration::ZERO;
     }
-    let own = marks.iter().filter(|mark| mark.by == by);
+    let own = packets.iter().filter(|packet| packet.by == by);
     let mut last: Option<Timestamp> = None;
     let mut least = None;
-    for mark in own {
+    for packet in own {
         let is_full = |data: Data| data.arrival == Arrival::InOrder && !data.is_small;
-        match mark.data {
+        match packet.data {
             Some(data) if is_full(data) => {
-                let gap = last.replace(mark.at).map(|last| mark.at.since(last));
+                let gap = last.replace(packet.at).map(|last| packet.at.since(last));
                 least = least.into_iter().chain(gap).min();
             }
             Some(_) => last = None,
@@ -154,97 +163,98 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// Returns the pace of the segments up to `until`; the time before the first is not a gap.
-    pub(crate) fn of(marks: &[Mark], by: Side, span: Span, until: Timestamp) -> Self {
+    pub(crate) fn of(packets: &[PacketRecord], by: Side, span: Span, until: Timestamp) -> Self {
         let mut ends: Option<(Timestamp, Timestamp)> = None;
         let mut pace = Self::default();
-        let ours = marks.iter().filter(|mark| {
+        let ours = packets.iter().filter(|packet| {
             let is_part = |data: Data| data.span.start < span.end && data.span.end > span.start;
-            mark.by == by && mark.at <= until && mark.data.is_some_and(is_part)
+            packet.by == by && packet.at <= until && packet.data.is_some_and(is_part)
         });
-        for mark in ours {
-            let (first, before) = ends.unwrap_or((mark.at, mark.at));
-            pace.longest_gap = pace.longest_gap.max(mark.at.since(before));
-            pace.took = mark.at.since(first);
-            ends = Some((first, mark.at));
+        for packet in ours {
+            let (first, before) = ends.unwrap_or((packet.at, packet.at));
+            pace.longest_gap = pace.longest_gap.max(packet.at.since(before));
+            pace.took = packet.at.since(first);
+            ends = Some((first, packet.at));
         }
         pace
     }
 }
 
-/// Memory of lists that are empty again. A connection without an open exchange holds no list,
-/// because most connections are idle at any time.
+/// Memory of packet lists that are no longer in use. A connection without an open exchange holds no
+/// list, because most connections are idle at any time.
 #[derive(Debug, Default)]
-pub(crate) struct SpareMarks {
-    lists: Vec<Vec<Mark>>,
+pub(crate) struct SpareRecords {
+    lists: Vec<Vec<PacketRecord>>,
 }
 
-impl SpareMarks {
-    fn list(&mut self) -> Vec<Mark> {
+impl SpareRecords {
+    fn list(&mut self) -> Vec<PacketRecord> {
         let spare = self.lists.pop();
-        spare.unwrap_or_else(|| Vec::with_capacity(USUAL_MARKS))
+        spare.unwrap_or_else(|| Vec::with_capacity(USUAL_PACKETS))
     }
 }
 
-/// The marks of a connection, oldest first.
+/// The packets of a connection, oldest first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Marks {
-    list: Vec<Mark>,
+pub(crate) struct PacketRecords {
+    list: Vec<PacketRecord>,
 }
 
-impl Marks {
+impl PacketRecords {
     #[inline(always)]
-    pub(crate) fn push(&mut self, mark: Mark, spare: &mut SpareMarks) {
+    pub(crate) fn push(&mut self, packet: PacketRecord, spare: &mut SpareRecords) {
         if self.list.len() == self.list.capacity() {
             self.make_room(spare);
         }
-        self.list.push(mark);
+        self.list.push(packet);
     }
 
-    fn make_room(&mut self, spare: &mut SpareMarks) {
+    fn make_room(&mut self, spare: &mut SpareRecords) {
         match self.list.len() {
             0 => self.list = spare.list(),
-            MAX_MARKS.. => self.thin_out(),
-            len => self.list.reserve_exact(len.min(MAX_MARKS - len)),
+            MAX_PACKETS.. => self.thin_out(),
+            len => self.list.reserve_exact(len.min(MAX_PACKETS - len)),
         }
     }
 
-    pub(crate) fn as_slice(&self) -> &[Mark] {
+    pub(crate) fn as_slice(&self) -> &[PacketRecord] {
         &self.list
     }
 
-    /// Records whether packet `number` had to be sent; returns false if its mark is no longer kept.
+    /// Records whether packet `number` had to be sent; returns false if the packet is no longer
+    /// kept.
     pub(crate) fn resolve(&mut self, number: u64, need: Need) -> bool {
-        let mark = self
+        let packet = self
             .list
             .iter_mut()
             .rev()
-            .find(|mark| mark.number == number);
-        let data = mark.and_then(|mark| mark.data.as_mut());
+            .find(|packet| packet.number == number);
+        let data = packet.and_then(|packet| packet.data.as_mut());
         data.map(|data| data.need = need).is_some()
     }
 
-    /// Drops the marks before `begin`.
+    /// Drops the packets that were captured before `begin`.
     pub(crate) fn forget_before(&mut self, begin: Timestamp) {
         if self.list.first().is_some_and(|first| first.at < begin) {
-            let first = self.list.partition_point(|mark| mark.at < begin);
+            let first = self.list.partition_point(|packet| packet.at < begin);
             self.list.drain(..first);
         }
     }
 
-    /// Drops all marks, and returns their memory to `spare`.
+    /// Drops all packets, and returns their memory to `spare`.
     #[inline]
-    pub(crate) fn clear(&mut self, spare: &mut SpareMarks) {
+    pub(crate) fn clear(&mut self, spare: &mut SpareRecords) {
         if self.list.capacity() == 0 {
             return;
         }
         let mut list = core::mem::take(&mut self.list);
-        if spare.lists.len() < MAX_SPARE && list.capacity() <= MAX_SPARE_MARKS {
+        if spare.lists.len() < MAX_SPARE && list.capacity() <= MAX_SPARE_PACKETS {
             list.clear();
             spare.lists.push(list);
         }
     }
 
-    /// Drops all marks and frees their memory.
+    /// Drops all packets and frees their memory.
     pub(crate) fn retire(&mut self) {
         self.list = Vec::new();
     }
@@ -254,19 +264,19 @@ impl Marks {
     /// becomes unknown.
     fn thin_out(&mut self) {
         let mut last_kept = Timestamp::MIN;
-        self.list.retain(|mark| {
-            let is_plain = mark
+        self.list.retain(|packet| {
+            let is_plain = packet
                 .data
                 .is_none_or(|data| data.arrival == Arrival::InOrder);
-            let is_near = mark.at.signed_since(last_kept) < MERGED_NS;
+            let is_near = packet.at.signed_since(last_kept) < MERGED_NS;
             let keep = !(is_plain && is_near);
             if keep {
-                last_kept = mark.at;
+                last_kept = packet.at;
             }
             keep
         });
-        if self.list.len() > MAX_MARKS / 2 {
-            let excess = self.list.len() - MAX_MARKS / 2;
+        if self.list.len() > MAX_PACKETS / 2 {
+            let excess = self.list.len() - MAX_PACKETS / 2;
             self.list.drain(..excess);
         }
     }
