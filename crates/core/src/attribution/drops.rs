@@ -142,7 +142,7 @@ fn elsewhere(trace: &Trace<'_>, sender: Side) -> Vec<Passage> {
     passages
 }
 
-/// Sums passages by time slots.
+/// Sums the passed and dropped packets of each time slot.
 fn slots(passages: &[Passage]) -> Vec<DropSlot> {
     let mut slots: Vec<DropSlot> = Vec::new();
     for passage in passages {

@@ -44,7 +44,8 @@ pub(crate) struct Secured {
     pub(crate) tally: Tally,
     /// Latencies of the affected exchanges, including the setup time.
     before: Distribution,
-    /// Latencies of the affected exchanges without the cause, including the setup time.
+    /// Latencies that the affected exchanges would have without the cause, including the setup
+    /// time.
     after: Distribution,
 }
 

@@ -16,7 +16,7 @@ use crate::service::example::Example;
 use crate::stats::histogram::Distribution;
 use crate::stats::slots::Slots;
 
-/// The number of bands per doubling of the latency, as a power of two: 8, so a band is at most an
+/// Base-2 logarithm of the number of bands per doubling of the latency: 8 bands, each at most an
 /// eighth wide.
 const BAND_BITS: u32 = 3;
 /// Maximum number of exchanges shown for each mode; each band keeps only its first exchange.
@@ -25,7 +25,8 @@ const EXEMPLARS: usize = 3;
 const LEAST_EXCHANGES: u64 = 20;
 /// Minimum share of all exchanges for a mode.
 const LEAST_SHARE: f64 = 0.02;
-/// Minimum number of exchanges for a mode: as many as make one kind of evidence strong.
+/// Minimum number of exchanges for a mode: the number from which one kind of evidence counts as
+/// strong.
 const LEAST_COUNT: u64 = 5;
 /// Maximum height of the valley next to a peak, as a share of the lower peak: half, the usual
 /// prominence for calling a histogram bimodal.

@@ -26,7 +26,7 @@ pub(crate) struct Tally {
     carried: f64,
     /// Latencies of the exchanges affected.
     pub(crate) before: Distribution,
-    /// Latencies of the same exchanges without the cause.
+    /// Latencies that the same exchanges would have without the cause.
     after: Distribution,
     /// Time lost by each exchange.
     pub(crate) saved: Distribution,
@@ -128,7 +128,7 @@ impl Tally {
         self.worst.merge(other.worst);
     }
 
-    /// Returns the latencies of all exchanges without the cause.
+    /// Returns the latencies that all exchanges would have without the cause.
     pub(crate) fn without(&self, all: &Distribution) -> Distribution {
         all.with_replaced(&self.before, &self.after)
     }

@@ -19,8 +19,9 @@ const FLOOD_RATIO: u64 = 10;
 const FLOOD_RATE: f64 = 50.0;
 /// Minimum number of connections whose first request was ignored for a cause other than loss.
 const UNREAD: u64 = 2;
-/// Minimum ratio of connections with an ignored first request to losses of the server's data, or on
-/// connections in use; with a smaller ratio, loss may be the cause.
+/// Minimum ratio of the connections whose first request was ignored to the losses elsewhere: losses
+/// of the server's data, and losses on connections already in use. With a smaller ratio, loss may be
+/// the cause.
 const LOSS_RATIO: u64 = 4;
 /// Maximum length of a first request that fits through any path (RFC 9293 §3.7.1), so that a path
 /// MTU cannot be the reason that it is not acknowledged.

@@ -1,4 +1,5 @@
-//! TLS: the handshake, then application data paired by turns of records.
+//! TLS: the handshake, then application data, paired each time the direction of the
+//! records changes.
 //!
 //! Records of the handshake, and records that are not messages of the application (alerts, tickets,
 //! HTTP/2 control frames), form no exchange.
