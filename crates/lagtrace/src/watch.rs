@@ -110,6 +110,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         namespace: place.as_ref().map(NetworkNamespace::id),
         ..options.wanted()
     };
+    // Attaching takes a while, in which nobody would read what the watch records.
+    let calls = CallTrace::start(options.called()?);
     let watch = Watch::start(&wanted).map_err(refused)?;
     let lines = match console.output().format {
         Format::Ndjson => Some(Listing::of_watch(delivery::open(console)?)),
@@ -117,7 +119,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     };
     let mut session = Session {
         missing: watch.missing().to_vec(),
-        calls: Some(CallTrace::start(options.called()?)),
+        calls: Some(calls),
         namespace: wanted.namespace,
         analyzer: options.analyzer(lines.as_ref()),
         lines,

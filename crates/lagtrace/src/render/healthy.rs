@@ -72,8 +72,6 @@ pub(super) fn margin(report: &Report) -> Vec<String> {
         Caveat::RequestsCut | Caveat::CapturedPartDiffers => true,
         Caveat::UnexplainedTime | Caveat::PacketsDropped => false,
     });
-    let rest: Vec<_> = rest.collect();
-    let rest = (!rest.is_empty()).then(|| rest.join(" "));
     unclaimed.into_iter().chain(rest).collect()
 }
 
@@ -237,12 +235,10 @@ fn captured_part(report: &Report) -> String {
         return String::new();
     };
     format!(
-        "Packets were captured during a part of the load, whose requests took {} on average; the \
-         others took {}, up to {}, and the packets do not show why. Repeat with a longer \
-         `--duration` to capture more of the load.",
-        quantity::duration(part.mean_ns),
+        "Outside the captured part of the load, requests took {} on average instead of {}, and the \
+         packets do not show why. A longer `--duration` captures more of the load.",
         quantity::duration(load.latency_ns.mean),
-        quantity::duration(load.latency_ns.max),
+        quantity::duration(part.mean_ns),
     )
 }
 

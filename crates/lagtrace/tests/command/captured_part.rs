@@ -40,7 +40,10 @@ fn requests_that_the_capture_missed_are_not_explained_by_it() {
     }
     let server = Server::start(Manner::AnswersLateAtFirst(DELAYED, DELAY, ANSWER));
     let page = diagnose(&server, &[]).stdout;
-    assert!(page.contains("the packets do not show why"), "{page}");
+    assert!(
+        page.contains("Outside the captured part of the load"),
+        "{page}"
+    );
 }
 
 #[test]

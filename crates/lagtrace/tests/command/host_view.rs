@@ -57,9 +57,10 @@ fn held_alike(lab: &Lab) {
     let evidence = finding["evidence"].as_array().unwrap();
     let is_split = |piece: &&Value| {
         let text = piece["text"].as_str().unwrap();
-        piece["kind"] == "kernel-trace" && text.contains("that the packets show")
+        piece["kind"] == "kernel-trace" && text.contains("its kernel shows")
     };
-    let split = evidence.iter().find(is_split).expect("a split");
+    let split = evidence.iter().find(is_split);
+    let split = split.unwrap_or_else(|| panic!("no split: {evidence:#?}"));
     assert_eq!(split["shows_mechanism"], true, "{split:#}");
     // Although the finding has evidence from the kernel, it also names the packets in the capture.
     assert!(finding["display_filter"].is_string(), "{finding:#}");
