@@ -1,7 +1,7 @@
 //! The registry of causes. It has one row for each cause, with the title and all properties. Only
 //! the cause's rule and its page have their own files.
 //!
-//! A new cause needs a row; there is no other table and no default.
+//! A new cause needs a row. No other table of the core lists causes.
 
 mod id;
 mod row;
