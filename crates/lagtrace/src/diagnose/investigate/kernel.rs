@@ -183,6 +183,11 @@ fn watch(
         places,
         ..Seen::default()
     };
+    // Attaching takes a while, in which nobody would read what the watch records.
+    let mut calls = CallTrace::start(Choice {
+        ports: options.ports.clone(),
+        ..Choice::default()
+    });
     let mut watch = match Watch::start(&options) {
         Ok(watch) => watch,
         Err(error) => {
@@ -190,10 +195,6 @@ fn watch(
             return seen;
         }
     };
-    let mut calls = CallTrace::start(Choice {
-        ports: options.ports,
-        ..Choice::default()
-    });
     if begun.send(Ok(watch.missing().to_vec())).is_err() {
         return seen;
     }
