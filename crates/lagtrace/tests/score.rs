@@ -1,7 +1,7 @@
 //! The score of each committed recording, compared with `corpus/SCORE.json`, so that a diff shows
 //! any change. To accept a change, run `UPDATE_SCORE=1 cargo test -p lagtrace --test score`.
 //!
-//! That file is also the list of recordings. If a recording or a part of it is missing, the test
+//! `SCORE.json` is also the list of recordings. If a recording or a part of it is missing, the test
 //! with its name fails.
 
 use std::collections::{BTreeMap, BTreeSet};

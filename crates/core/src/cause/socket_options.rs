@@ -21,7 +21,7 @@ const MOST: f64 = 0.9;
 /// late: nginx sets it after the first response.
 const AT_FIRST: u64 = 2;
 
-/// What the calls say about a finding.
+/// Evidence from the traced calls, and its effect on a finding.
 struct Statement {
     text: String,
     says: Says,
