@@ -28,6 +28,7 @@ mod figures;
 mod load;
 mod mode;
 mod overall;
+mod picture;
 mod record;
 mod route;
 mod sockets;
@@ -49,6 +50,10 @@ pub use load::{
 };
 pub use mode::LatencyMode;
 pub use overall::{Caveat, Overall, OverallResult, Unclaimed};
+pub use picture::{
+    Cell, Curve, CurveName, Ladder, LadderGap, LadderPacket, Part, PartShares, Picture,
+    PictureService, PicturedConnection, PicturedExchange, Points, Raster, WaySeries, Why,
+};
 pub use record::{ExchangeRecord, RecoveryRecord};
 pub use route::{
     Hop, HopAddress, HopLabel, HopState, HopTranslation, Route, RouteMtu, RouteNarrowing, RoutePath,

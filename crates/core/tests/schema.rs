@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-use lagtrace_core::report::{ExchangeRecord, Report};
+use lagtrace_core::report::{ExchangeRecord, Picture, Report};
 use lagtrace_core::views::compare::Comparison;
 use schemars::{JsonSchema, schema_for};
 
@@ -42,4 +42,9 @@ fn comparison_schema_is_fresh() {
 #[test]
 fn exchange_schema_is_fresh() {
     check::<ExchangeRecord>("exchange-1.json");
+}
+
+#[test]
+fn picture_schema_is_fresh() {
+    check::<Picture>("picture-1.json");
 }

@@ -169,6 +169,14 @@ fn describe(error: KernelError) -> String {
     format!("{}{hint}", Failure::from(error))
 }
 
+/// Returns the network namespace of all servers; `None` if they are in several, which are then
+/// watched together with all others.
+fn shared_namespace(places: &[Place]) -> Option<u64> {
+    let first = places.first()?.namespace;
+    let is_shared = places.iter().all(|place| place.namespace == first);
+    is_shared.then_some(first)
+}
+
 /// Watches until the thread is stopped.
 fn watch(
     places: Vec<Place>,
@@ -177,6 +185,7 @@ fn watch(
 ) -> Seen {
     let options = WatchOptions {
         ports: places.iter().map(|place| place.local.port).collect(),
+        namespace: shared_namespace(&places),
         ..WatchOptions::default()
     };
     let mut seen = Seen {
@@ -390,6 +399,18 @@ mod tests {
         assert_eq!(kept(namespace + 1, end(80), &ours), 0, "equal addresses");
         assert_eq!(kept(namespace, end(81), &ours), 0, "another service");
         assert_eq!(kept(namespace, end(80), &turn(None)), 1, "nobody read");
+    }
+
+    #[test]
+    fn servers_in_several_namespaces_are_watched_in_all() {
+        let place = |namespace| Place {
+            namespace,
+            local: end(80),
+            target: end(80),
+        };
+        assert_eq!(shared_namespace(&[place(7), place(7)]), Some(7));
+        assert_eq!(shared_namespace(&[place(7), place(8)]), None);
+        assert_eq!(shared_namespace(&[]), None);
     }
 
     #[test]

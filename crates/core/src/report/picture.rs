@@ -1,0 +1,298 @@
+//! The picture of a diagnosis: bounded data from which the page draws what the report only sums up.
+//!
+//! Equal input gives an equal picture, whatever the number of shards. All durations are integer
+//! nanoseconds. Instants are nanoseconds since the epoch unless a field says otherwise.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ExchangeRecord, WaitShare};
+use crate::exchange::wait::{Owner, WaitKind};
+use crate::registry::Id;
+
+/// Data to draw a diagnosis.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Picture {
+    /// The servers with the most exchanges, most first. The other fields refer to them by index.
+    pub services: Vec<PictureService>,
+    /// The time of the exchanges of each service and of all of them by kind of wait, at the mean
+    /// and in parts of the distribution.
+    pub shares: Vec<PartShares>,
+    /// The number of exchanges by time and latency.
+    pub raster: Raster,
+    /// Every exchange as a row of a few numbers; `None` if there are too many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub points: Option<Points>,
+    /// Percentile curves of latency.
+    pub curves: Vec<Curve>,
+    /// Single exchanges in full: the slowest, the examples of the findings, and a uniform sample,
+    /// in the order in which they began.
+    pub exchanges: Vec<PicturedExchange>,
+    /// The packets of examples, one ladder per example.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ladders: Vec<Ladder>,
+    /// Connections of examples over time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<PicturedConnection>,
+}
+
+/// A server in the picture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PictureService {
+    /// Address and port; empty for all servers that do not fit, which are drawn as one.
+    pub server: String,
+    /// Number of exchanges.
+    pub count: u64,
+}
+
+/// The time of a part of the exchanges by kind of wait.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PartShares {
+    /// The service; `None` for all exchanges.
+    pub service: Option<u8>,
+    /// The part of the exchanges.
+    pub part: Part,
+    /// The index of the mode in `exchanges.modes` of the report, if the part is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u8>,
+    /// Number of exchanges in the part.
+    pub count: u64,
+    /// Minimum latency in the part.
+    pub low_ns: u64,
+    /// Maximum latency in the part.
+    pub high_ns: u64,
+    /// Mean latency in the part.
+    pub mean_ns: u64,
+    /// The time by kind of wait, most first; shares add up to 1.
+    pub waits: Vec<WaitShare>,
+}
+
+/// A part of the exchanges, by latency.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// All exchanges.
+    All,
+    /// The exchanges in the row of the raster that contains the median.
+    Median,
+    /// The exchanges in the row of the raster that contains the 99th percentile.
+    P99,
+    /// The exchanges from that row upwards: at least the slowest 1 %.
+    Slowest,
+    /// The exchanges of a latency mode.
+    Mode,
+}
+
+/// The number of exchanges by time (columns) and latency (rows).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Raster {
+    /// Start of column 0.
+    pub start_ns: i64,
+    /// Width of a column, a power of two in nanoseconds. An exchange is in the column in which it
+    /// began.
+    pub column_ns: u64,
+    /// Number of columns.
+    pub columns: u32,
+    /// The lower bound of each row's latency, ascending, from the first used row to the one above
+    /// the last used. Rows are an eighth of a doubling or less.
+    pub rows_ns: Vec<u64>,
+    /// The cells that are not empty, by service, column and row.
+    pub cells: Vec<Cell>,
+}
+
+/// A cell of the raster, as an array: service, column, row, number of exchanges, and the owner of
+/// most of their time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell(pub u8, pub u32, pub u16, pub u64, pub Owner);
+
+/// All exchanges as columns of equal length, in the order in which they began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Points {
+    /// Start of the first exchange.
+    pub start_ns: i64,
+    /// Start of each exchange in whole microseconds after the start of the previous one; 0 for the
+    /// first.
+    pub after_us: Vec<u64>,
+    /// Latency of each exchange in nanoseconds, rounded to four significant digits.
+    pub latency_ns: Vec<u64>,
+    /// The owner of most of the time of each exchange, as an index of `owners`.
+    pub owner: Vec<u8>,
+    /// The owners to which `owner` refers.
+    pub owners: Vec<Owner>,
+    /// The service of each exchange.
+    pub service: Vec<u8>,
+}
+
+/// A percentile curve.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Curve {
+    /// The requests of the curve.
+    pub name: CurveName,
+    /// Number of requests.
+    pub count: u64,
+    /// Pairs of a quantile, 0 to 1, ascending, and the latency in nanoseconds at it.
+    pub points: Vec<(f64, u64)>,
+}
+
+/// The requests of a percentile curve.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum CurveName {
+    /// Requests of our own load, by our own timestamps, without packet capture.
+    Baseline,
+    /// Exchanges, by packets.
+    Observed,
+    /// Requests without an intervention, interleaved with those that have it.
+    Control,
+    /// Requests with an intervention.
+    Treated,
+    /// The observed exchanges without the time that the first finding's waits cost them, an
+    /// estimate.
+    Predicted,
+}
+
+/// An exchange in full.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PicturedExchange {
+    /// The service.
+    pub service: u8,
+    /// The reason that the exchange is in the picture.
+    pub why: Why,
+    /// The findings (by cause) of which the exchange is an example.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shows: Vec<Id>,
+    /// Number of waits that were joined with a neighbour, so that at most
+    /// [`PicturedExchange::MAX_WAITS`] remain. A joined wait has the kind and owner of its longest
+    /// part.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub joined_waits: u64,
+    /// The exchange.
+    #[serde(flatten)]
+    pub record: ExchangeRecord,
+}
+
+impl PicturedExchange {
+    /// Maximum number of waits of an exchange in the picture.
+    pub const MAX_WAITS: usize = 64;
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// The reason that an exchange is in the picture.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Why {
+    /// It is an example of a finding.
+    Example,
+    /// It is among the slowest.
+    Slowest,
+    /// It is part of the uniform sample.
+    Sample,
+}
+
+/// The packets of an example between client and server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ladder {
+    /// The cause of which the exchange is an example; `None` for one of the slowest.
+    pub cause: Option<Id>,
+    /// The client's address and port.
+    pub client: String,
+    /// The server's address and port.
+    pub server: String,
+    /// Start of the exchange.
+    pub start_ns: i64,
+    /// Duration of the exchange.
+    pub latency_ns: u64,
+    /// The packets in the order in which they were captured.
+    pub packets: Vec<LadderPacket>,
+    /// Number of packets in the middle that were left out.
+    pub left_out: u64,
+    /// The waits to shade, longest first.
+    pub gaps: Vec<LadderGap>,
+    /// A Wireshark display filter for the packets.
+    pub display_filter: String,
+}
+
+/// A packet of a ladder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LadderPacket {
+    /// The packet's number in the capture file.
+    pub number: u64,
+    /// Time after the start of the exchange; negative before it.
+    pub at_ns: i64,
+    /// True if the client sent the packet.
+    pub from_client: bool,
+    /// The flags as tcpdump prints them: `S`, `F`, `R`, `P`, `.`, …
+    pub flags: String,
+    /// Sequence number relative to the first seen of its direction.
+    pub seq: u64,
+    /// Acknowledgement number relative to the first sequence number seen of the other direction;
+    /// `None` without the ACK flag.
+    pub ack: Option<u64>,
+    /// Bytes of payload.
+    pub bytes: u64,
+    /// The receive window in bytes.
+    pub window: u64,
+    /// True if the payload was sent before.
+    pub is_retransmission: bool,
+}
+
+/// A wait of a ladder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LadderGap {
+    /// Start after the start of the exchange.
+    pub at_ns: u64,
+    /// Duration of the wait.
+    pub duration_ns: u64,
+    /// The kind of wait.
+    pub kind: WaitKind,
+    /// The party that caused the wait.
+    pub owner: Owner,
+    /// The cause to which the finding attributes the wait; `None` for other waits.
+    pub cause: Option<Id>,
+}
+
+/// A connection of an example over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PicturedConnection {
+    /// The cause of which an exchange of the connection is an example; `None` for one of the
+    /// slowest.
+    pub cause: Option<Id>,
+    /// The client's address and port.
+    pub client: String,
+    /// The server's address and port.
+    pub server: String,
+    /// Time of the first packet.
+    pub start_ns: i64,
+    /// Number of packets of the connection that were read.
+    pub packets: u64,
+    /// The data, acknowledgements and windows that the client sent, and those of the server.
+    pub ways: [WaySeries; 2],
+}
+
+/// One direction of a connection over time. All series are pairs of nanoseconds after the
+/// connection's `start_ns` and a value; long ones are thinned to the least and the greatest value
+/// of each interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WaySeries {
+    /// End of each data segment, as a sequence number relative to the first seen.
+    pub sent: Vec<(u64, u64)>,
+    /// The same for segments that were sent before.
+    pub resent: Vec<(u64, u64)>,
+    /// The highest sequence number that the other end acknowledged.
+    pub acknowledged: Vec<(u64, u64)>,
+    /// The highest sequence number that the other end's window allows.
+    pub allowed: Vec<(u64, u64)>,
+    /// Bytes sent but not acknowledged.
+    pub in_flight: Vec<(u64, u64)>,
+    /// Round trips in nanoseconds, from data to its acknowledgement.
+    pub round_trips: Vec<(u64, u64)>,
+}
