@@ -20,7 +20,6 @@ use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::output::Format;
 use crate::{conclusion, delivery};
 
 mod annotate;
@@ -55,7 +54,9 @@ zstd and lz4 files are read directly. Damaged files are analysed as far as they
 are readable.
 
 --format ndjson prints each exchange as it completes, one JSON object per line
-(schema/exchange-1.json), and the lines of the report at the end.
+(schema/exchange-1.json), and the lines of the report at the end. --format har
+writes the HTTP exchanges for browsers' network panels, --format perfetto all
+exchanges with their waits for ui.perfetto.dev; both without the report.
 
 A condition combines tests with `and`, `or`, `not` and parentheses. A test is a
 field, then one of = != < <= > >=, or ~ (contains) or !~ (does not contain), and
@@ -84,6 +85,7 @@ Examples:
   lagtrace analyze slow.pcap --exchanges 10 --sort server-think
   lagtrace analyze slow.pcap --where 'latency>50ms and request~\"/api\"'
   lagtrace analyze slow.pcap --format ndjson --where 'server=:80 and status!=200'
+  lagtrace analyze slow.pcap --format perfetto -o slow.pftrace
   lagtrace analyze slow.pcap --annotate commented.pcapng
   lagtrace analyze slow.pcap --stream 3
   lagtrace analyze slow.pcap --stream 3 --show text
@@ -211,16 +213,16 @@ impl Options {
     /// was requested.
     fn listing(&self, console: &Console) -> Result<Option<Listing>> {
         let is_table = self.exchanges.is_some() || self.condition.is_some() || self.sort.is_some();
-        let to = match console.output().format {
-            Format::Ndjson => {
+        let to = match console.output().form.encoder() {
+            Some(encoder) => {
                 let is_live = self.files.iter().any(|path| path.as_os_str() == "-");
-                Target::lines(delivery::open(console)?, is_live)
+                Target::stream(delivery::open(console)?, encoder, is_live)
             }
-            _ if is_table => Target::most(
+            None if is_table => Target::most(
                 self.sort.unwrap_or(Field::Cost),
                 self.exchanges.unwrap_or(LISTED) as usize,
             ),
-            _ => return Ok(None),
+            None => return Ok(None),
         };
         let names = self.files.iter().map(|path| path.display().to_string());
         let points = room(self.files.len());

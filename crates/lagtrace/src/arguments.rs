@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::output::{Output, STYLES};
+use crate::output::{Form, Output, STYLES};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -56,9 +56,13 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Returns true if the command's report can be printed as comma-separated values.
-    pub(crate) fn has_csv(&self) -> bool {
-        matches!(self, Self::Route(_))
+    /// Returns the forms of output that the command supports besides those of a report.
+    pub(crate) fn other_forms(&self) -> &'static [Form] {
+        match self {
+            Self::Route(_) => &[Form::Csv],
+            Self::Analyze(_) | Self::Watch(_) => &[Form::Har, Form::Perfetto],
+            _ => &[],
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
-use crate::output::Format;
+use crate::output::{Form, Format};
 use crate::render;
 
 /// Returns the analyzer's options.
@@ -43,7 +43,7 @@ pub(crate) fn note(id: &str, text: String) -> Event {
 /// Prints the report in the requested form and returns the outcome.
 pub(crate) fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
     let document = match console.output().format {
-        _ if console.output().is_csv => render::route_csv(report),
+        _ if console.output().form == Form::Csv => render::route_csv(report),
         Format::Text => render::text(report, &console.style()),
         Format::Json => render::json(report),
         Format::Ndjson => render::ndjson(report),

@@ -102,11 +102,10 @@ struct Choice {
 /// Runs the subcommand of `lagtrace-lab` that the command line names.
 pub fn run() -> ExitCode {
     let Arguments { output, action } = Arguments::parse();
-    let Some(output) = output.settled(false) else {
-        Arguments::command()
-            .error(ErrorKind::InvalidValue, "the lab has no CSV")
-            .exit();
-    };
+    let output = output.settled(&[]).unwrap_or_else(|reason| {
+        let mut arguments = Arguments::command();
+        arguments.error(ErrorKind::InvalidValue, reason).exit()
+    });
     let console = Console::new(&output);
     let outcome = match action {
         Action::List => catalogue::list(&console),

@@ -50,14 +50,11 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// Runs the subcommand of `lagtrace` that the command line names.
 pub fn run() -> ExitCode {
     let Arguments { output, command } = Arguments::parse();
-    let Some(output) = output.settled(command.has_csv()) else {
-        Arguments::command()
-            .error(
-                ErrorKind::InvalidValue,
-                "--format csv is for `lagtrace route` only",
-            )
-            .exit();
-    };
+    let output = output.settled(command.other_forms());
+    let output = output.unwrap_or_else(|reason| {
+        let mut arguments = Arguments::command();
+        arguments.error(ErrorKind::InvalidValue, reason).exit()
+    });
     let console = Console::new(&output);
     let outcome = match command {
         Command::Diagnose(options) => diagnose::run(&options, &console),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, ValueEnum};
 
-use crate::render::Length;
+use crate::render::{Encoder, Har, Length, Perfetto};
 
 /// The colours of help texts.
 pub(crate) const STYLES: Styles = Styles::styled()
@@ -28,12 +28,10 @@ pub(crate) struct Output {
         value_name = "FORMAT"
     )]
     pub(crate) form: Form,
-    /// The format of the report, unless it is printed as CSV.
+    /// The format of the report. `Json` for forms that are not the report's: as with JSON, nothing
+    /// but the document is then written to standard output.
     #[arg(skip)]
     pub(crate) format: Format,
-    /// True if the report is printed as CSV; `format` is then `Json`.
-    #[arg(skip)]
-    pub(crate) is_csv: bool,
     /// Write the report to FILE instead of standard output
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -66,6 +64,22 @@ pub(crate) enum Form {
     Ndjson,
     /// Comma-separated values, one line per hop (route)
     Csv,
+    /// HTTP exchanges as an HTTP archive, for browsers' network panels (analyze, watch)
+    Har,
+    /// Exchanges and their waits as a Perfetto trace, for ui.perfetto.dev (analyze, watch)
+    Perfetto,
+}
+
+impl Form {
+    /// Returns the writer of exchanges in this form; `None` if it is not a form of exchanges.
+    pub(crate) fn encoder(self) -> Option<Encoder> {
+        match self {
+            Self::Ndjson => Some(Encoder::Lines),
+            Self::Har => Some(Encoder::Har(Har::default())),
+            Self::Perfetto => Some(Encoder::Perfetto(Perfetto::default())),
+            Self::Text | Self::Json | Self::Csv => None,
+        }
+    }
 }
 
 impl Output {
@@ -80,17 +94,24 @@ impl Output {
         }
     }
 
-    /// Returns the output with its final format; `None` if CSV is requested for a command that does
-    /// not support it.
-    pub(crate) fn settled(mut self, has_csv: bool) -> Option<Self> {
+    /// Returns the output with its final format. Fails with a reason if the requested form is not a
+    /// report's and not among `others`, the further forms that the command supports.
+    pub(crate) fn settled(mut self, others: &[Form]) -> Result<Self, &'static str> {
         self.format = match self.form {
             Form::Text => Format::Text,
-            // With CSV, as with JSON, nothing but the report is written to standard output.
-            Form::Json | Form::Csv => Format::Json,
+            Form::Json | Form::Csv | Form::Har | Form::Perfetto => Format::Json,
             Form::Ndjson => Format::Ndjson,
         };
-        self.is_csv = self.form == Form::Csv;
-        (has_csv || !self.is_csv).then_some(self)
+        let commands = match self.form {
+            Form::Text | Form::Json | Form::Ndjson => return Ok(self),
+            form if others.contains(&form) => return Ok(self),
+            Form::Csv => "--format csv is for `lagtrace route` only",
+            Form::Har => "--format har is for `lagtrace analyze` and `lagtrace watch` only",
+            Form::Perfetto => {
+                "--format perfetto is for `lagtrace analyze` and `lagtrace watch` only"
+            }
+        };
+        Err(commands)
     }
 }
 

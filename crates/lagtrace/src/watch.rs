@@ -34,7 +34,6 @@ use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::output::Format;
 use crate::probe::{Ports, parse_ports};
 use live::Live;
 
@@ -113,9 +112,9 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     // Attaching takes a while, in which nobody would read what the watch records.
     let calls = CallTrace::start(options.called()?);
     let watch = Watch::start(&wanted).map_err(refused)?;
-    let lines = match console.output().format {
-        Format::Ndjson => Some(Listing::of_watch(delivery::open(console)?)),
-        Format::Text | Format::Json => None,
+    let lines = match console.output().form.encoder() {
+        Some(encoder) => Some(Listing::of_watch(delivery::open(console)?, encoder)),
+        None => None,
     };
     let mut session = Session {
         missing: watch.missing().to_vec(),
