@@ -23,7 +23,7 @@ use crate::interrupt::Interrupt;
 use crate::{conclusion, delivery};
 
 mod annotate;
-mod condition;
+pub(crate) mod condition;
 mod connections;
 mod input;
 mod joint;

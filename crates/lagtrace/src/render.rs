@@ -10,6 +10,7 @@ use lagtrace_core::views::compare::Comparison;
 
 mod annotation;
 mod bar;
+mod browsed;
 mod capture;
 mod comparison;
 mod configuration;
@@ -58,6 +59,7 @@ mod watching;
 pub(crate) mod words;
 
 pub(crate) use annotation::{exchange_comments, harmless};
+pub(crate) use browsed::Browsed;
 pub(crate) use encoder::Encoder;
 pub(crate) use har::Har;
 pub(crate) use ndjson::ndjson;
@@ -165,6 +167,13 @@ pub(crate) fn live(report: &Report, style: &Style) -> String {
 pub(crate) fn watching(watching: &Watching<'_>, style: &Style) -> String {
     let mut page = Page::new(style);
     watching::write(&mut page, watching);
+    page.finish()
+}
+
+/// Renders single exchanges of a watch, on a terminal with this number of rows.
+pub(crate) fn browsed(browsed: &Browsed<'_>, rows: usize, style: &Style) -> String {
+    let mut page = Page::new(style);
+    browsed::write(&mut page, browsed, rows);
     page.finish()
 }
 

@@ -6,15 +6,18 @@
 //! one kind of data cannot be joined: turns that `--slow` adds to the sample have no segments, and
 //! requests that a watched program sends to other services have no turns.
 
+mod browser;
+mod keys;
 mod live;
 mod place;
+mod recent;
 
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lagtrace_core::analyzer::{self, Analyzer};
+use lagtrace_core::analyzer::{self, Analyzer, Sink};
 use lagtrace_core::decode::Packet;
 use lagtrace_core::observed::event::{CaptureSummary, Event, EventBody, Phase};
 use lagtrace_core::report::Report;
@@ -35,6 +38,7 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::probe::{Ports, parse_ports};
+use browser::Effect;
 use live::Live;
 
 /// Maximum time for which observations wait in the kernel.
@@ -55,6 +59,9 @@ of a response leave the kernel, or none with --no-payload.
 
 On a terminal, a live page shows the rate, how long requests take and in which
 stage, the slowest requests so far, and the findings as the evidence grows.
+Enter lists single requests: the latest and the slowest. There, Enter opens one
+with its waits, / selects by a condition as of `analyze --where`, s saves as
+JSON lines into the current folder, Esc goes back. q ends the watch.
 --format ndjson prints each exchange as it completes, one JSON object per line
 (schema/exchange-1.json), and the lines of the report at the end.
 
@@ -116,11 +123,13 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         Some(encoder) => Some(Listing::of_watch(delivery::open(console)?, encoder)),
         None => None,
     };
+    let mut live = Live::new(console);
+    let sink = lines.as_ref().map(Listing::sink).or_else(|| live.sink());
     let mut session = Session {
         missing: watch.missing().to_vec(),
         calls: Some(calls),
         namespace: wanted.namespace,
-        analyzer: options.analyzer(lines.as_ref()),
+        analyzer: options.analyzer(sink),
         lines,
         seen: CaptureSummary {
             name: "kernel".to_owned(),
@@ -128,7 +137,6 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         },
     };
     let end = options.duration.map(|duration| Instant::now() + duration);
-    let mut live = Live::new(console);
     let standing = session.follow(watch, &interrupt, end, &mut live);
     live.end();
     if standing.records == 0 && standing.tally.latency.is_empty() && interrupt.is_requested() {
@@ -175,14 +183,14 @@ impl Options {
         })
     }
 
-    /// Returns the analyzer for the watched requests, which passes each exchange to `lines`.
-    fn analyzer(&self, lines: Option<&Listing>) -> Analyzer {
+    /// Returns the analyzer for the watched requests, which passes each exchange to `sink`.
+    fn analyzer(&self, sink: Option<Sink>) -> Analyzer {
         let analyzer = Analyzer::new(analyzer::Options {
             service_ports: self.wanted().ports,
             ..conclusion::options(Vec::new())
         });
-        match lines {
-            Some(lines) => analyzer.with_sink(lines.sink()),
+        match sink {
+            Some(sink) => analyzer.with_sink(sink),
             None => analyzer,
         }
     }
@@ -240,7 +248,10 @@ impl Session {
             if let Some(lines) = &self.lines {
                 lines.flush();
             }
-            live.show(&mut self.analyzer, || watch.standing().tally);
+            let shown = live.show(&mut self.analyzer, || watch.standing().tally);
+            if shown == Effect::Ends {
+                interrupt.request();
+            }
         }
         watch.finish(|sighting| self.take(&sighting))
     }

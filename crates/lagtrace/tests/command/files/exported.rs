@@ -162,7 +162,8 @@ fn a_perfetto_trace_has_every_exchange_and_its_waits() {
             .map(|it| (number(&it["start_ns"]), number(&it["latency_ns"])))
             .map(|(start, latency)| (start, start + latency))
             .collect();
-        (drawn.sort_unstable(), wanted.sort_unstable());
+        drawn.sort_unstable();
+        wanted.sort_unstable();
         assert_eq!(drawn, wanted, "{name}");
         let waits = exchanges
             .iter()
