@@ -21,7 +21,9 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::output::Format;
-use crate::{conclusion, delivery};
+use crate::picture::Pictured;
+use crate::render::html;
+use crate::{conclusion, delivery, page};
 
 mod annotate;
 mod condition;
@@ -168,6 +170,10 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
             let failure = Failure::new("--stream shows a connection of a single file");
             return Err(failure.hint("each file numbers its connections separately: give one file"));
         };
+        if console.output().html.is_some() {
+            let failure = Failure::new("there is no page of a single connection");
+            return Err(failure.hint("leave out --stream, or --html"));
+        }
         let views = &options.show;
         return stream::run(path, number, views, limit, &progress, &interrupt, console);
     }
@@ -176,7 +182,9 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     }
     let annotation = options.annotate.as_ref().map(|_| Annotation::default());
     let listing = options.listing(console)?;
+    let pictured = Pictured::wanted(console);
     let watch = Watch {
+        pictured: pictured.as_ref(),
         listing: listing.as_ref(),
         annotation: annotation.as_ref(),
         connections: options.connections,
@@ -199,10 +207,14 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         let reader = (&progress, &interrupt);
         annotation.write(path, output, &report, reader, console)?;
     }
-    match listing {
-        Some(listing) => show::listed(listing.finish(), &report, console)?,
-        None => return options.connections.show(&report, console),
-    }
+    let picture = pictured.and_then(|pictured| pictured.finish(&report));
+    let Some(listing) = listing else {
+        return options.connections.show(&report, picture, console);
+    };
+    let shown = || html::Document::of_report(&report, picture);
+    page::beside(console, shown, || {
+        show::listed(listing.finish(), &report, console)
+    })?;
     Ok(Outcome::of(&report))
 }
 
@@ -265,6 +277,7 @@ fn processors() -> NonZeroUsize {
 /// The receivers of exchanges and connections, which get each one when it closes.
 #[derive(Clone, Copy, Default)]
 struct Watch<'a> {
+    pictured: Option<&'a Pictured>,
     listing: Option<&'a Listing>,
     annotation: Option<&'a Annotation>,
     /// The connections to collect.
@@ -277,6 +290,9 @@ impl Watch<'_> {
         let mut sink = self.listing.map(Listing::sink);
         if let Some(annotation) = self.annotation {
             sink = Some(annotation.sink(sink));
+        }
+        if let Some(pictured) = self.pictured {
+            sink = pictured.sink(sink);
         }
         match joint {
             Some(joint) => Some(joint.sink(sink)),

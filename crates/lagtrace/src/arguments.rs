@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::output::{Output, STYLES};
+use crate::output::{Offer, Output, STYLES};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -56,9 +56,16 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Returns true if the command's report can be printed as comma-separated values.
-    pub(crate) fn has_csv(&self) -> bool {
-        matches!(self, Self::Route(_))
+    /// Returns the forms of output that the command has besides text and JSON.
+    pub(crate) fn offer(&self) -> Offer {
+        Offer {
+            csv: matches!(self, Self::Route(_)),
+            page: !matches!(
+                self,
+                Self::Sockets(_) | Self::Explain(_) | Self::Completions(_) | Self::Man(_)
+            ),
+            always_page: false,
+        }
     }
 }
 

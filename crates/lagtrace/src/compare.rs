@@ -15,7 +15,8 @@ use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::output::Format;
-use crate::render;
+use crate::page;
+use crate::render::{self, html};
 
 /// The options of `lagtrace compare`.
 #[derive(Debug, Args)]
@@ -39,7 +40,10 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let (before, after) = (read(&options.before)?, read(&options.after)?);
     let comparison = compare(&before, &after);
-    deliver(console, &document(&comparison, console))?;
+    let shown = || html::Document::of_comparison(&comparison, Some(&before), Some(&after));
+    page::beside(console, shown, || {
+        deliver(console, &document(&comparison, console))
+    })?;
     Ok(outcome(&comparison))
 }
 

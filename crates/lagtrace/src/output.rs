@@ -1,6 +1,6 @@
 //! The options for output, which all commands have.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, ValueEnum};
@@ -37,6 +37,13 @@ pub(crate) struct Output {
     /// Write the report to FILE instead of standard output
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Also write the result as a page for a browser; compressed if FILE ends in .gz. With `-`, the
+    /// page is written to standard output instead of the report
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Replace addresses, names and paths on the page by labels, such as host-1
+    #[arg(long, global = true)]
+    pub(crate) redact: bool,
     /// When to use colour
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: Color,
@@ -68,7 +75,28 @@ pub(crate) enum Form {
     Csv,
 }
 
+/// The forms of output that not all commands have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Offer {
+    /// True if the report can be printed as comma-separated values.
+    pub(crate) csv: bool,
+    /// True if there is a page of the result.
+    pub(crate) page: bool,
+    /// True if the command makes a page even if `--html` names no file for it.
+    pub(crate) always_page: bool,
+}
+
 impl Output {
+    /// Returns true if the page takes the place of the report on standard output.
+    pub(crate) fn has_page_on_stdout(&self) -> bool {
+        self.html.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Returns true if the report goes to standard output.
+    pub(crate) fn is_on_stdout(&self) -> bool {
+        self.output.is_none() && !self.has_page_on_stdout()
+    }
+
     /// Returns the length of the report to print as text.
     pub(crate) fn length(&self) -> Length {
         if self.brief {
@@ -80,9 +108,8 @@ impl Output {
         }
     }
 
-    /// Returns the output with its final format; `None` if CSV is requested for a command that does
-    /// not support it.
-    pub(crate) fn settled(mut self, has_csv: bool) -> Option<Self> {
+    /// Returns the output with its final format, or what is wrong with it for this command.
+    pub(crate) fn settled(mut self, offer: Offer) -> Result<Self, &'static str> {
         self.format = match self.form {
             Form::Text => Format::Text,
             // With CSV, as with JSON, nothing but the report is written to standard output.
@@ -90,7 +117,15 @@ impl Output {
             Form::Ndjson => Format::Ndjson,
         };
         self.is_csv = self.form == Form::Csv;
-        (has_csv || !self.is_csv).then_some(self)
+        if self.is_csv && !offer.csv {
+            Err("--format csv is for `lagtrace route` only")
+        } else if self.html.is_some() && !offer.page {
+            Err("--html is for commands that make a report")
+        } else if self.redact && self.html.is_none() && !offer.always_page {
+            Err("--redact is for pages: name one with --html")
+        } else {
+            Ok(self)
+        }
     }
 }
 

@@ -35,7 +35,10 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::output::Format;
+use crate::page;
+use crate::picture::Pictured;
 use crate::probe::{Ports, parse_ports};
+use crate::render::html;
 use live::Live;
 
 /// Maximum time for which observations wait in the kernel.
@@ -117,11 +120,12 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         Format::Ndjson => Some(Listing::of_watch(delivery::open(console)?)),
         Format::Text | Format::Json => None,
     };
+    let pictured = Pictured::wanted(console);
     let mut session = Session {
         missing: watch.missing().to_vec(),
         calls: Some(calls),
         namespace: wanted.namespace,
-        analyzer: options.analyzer(lines.as_ref()),
+        analyzer: options.analyzer(lines.as_ref(), pictured.as_ref()),
         lines,
         seen: CaptureSummary {
             name: "kernel".to_owned(),
@@ -140,10 +144,14 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     "watch".clone_into(&mut report.command);
     report.subject = options.subject();
     report.started = clock::started(Some(started.as_nanos()));
+    let picture = pictured.and_then(|pictured| pictured.finish(&report));
     let Some(lines) = lines else {
-        return conclusion::conclude(&report, console);
+        return conclusion::conclude(&report, picture, console);
     };
-    show::listed(lines.finish(), &report, console)?;
+    let shown = || html::Document::of_report(&report, picture);
+    page::beside(console, shown, || {
+        show::listed(lines.finish(), &report, console)
+    })?;
     Ok(Outcome::of(&report))
 }
 
@@ -176,14 +184,20 @@ impl Options {
         })
     }
 
-    /// Returns the analyzer for the watched requests, which passes each exchange to `lines`.
-    fn analyzer(&self, lines: Option<&Listing>) -> Analyzer {
+    /// Returns the analyzer for the watched requests, which passes each exchange to `lines` and
+    /// `pictured`.
+    fn analyzer(&self, lines: Option<&Listing>, pictured: Option<&Pictured>) -> Analyzer {
         let analyzer = Analyzer::new(analyzer::Options {
             service_ports: self.wanted().ports,
             ..conclusion::options(Vec::new())
         });
-        match lines {
-            Some(lines) => analyzer.with_sink(lines.sink()),
+        let sink = lines.map(Listing::sink);
+        let sink = match pictured {
+            Some(pictured) => pictured.sink(sink),
+            None => sink,
+        };
+        match sink {
+            Some(sink) => analyzer.with_sink(sink),
             None => analyzer,
         }
     }
