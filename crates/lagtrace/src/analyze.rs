@@ -257,6 +257,31 @@ pub(crate) fn report(
     reading(files, bounds, progress, interrupt, Watch::default())
 }
 
+/// Returns the report on captures, with the threads of this machine, and gathers the data to draw
+/// it; `None` if the user stopped the analysis before there was a report.
+pub(crate) fn pictured(
+    files: &[PathBuf],
+    progress: &ProgressBar,
+    interrupt: &Interrupt,
+    pictured: &Pictured,
+) -> Result<Option<Report>> {
+    let (files, unread) = unread::part(files, interrupt)?;
+    let bounds = Bounds {
+        limit: u64::MAX,
+        threads: processors(),
+        max_connections: None,
+    };
+    let watch = Watch {
+        pictured: Some(pictured),
+        ..Watch::default()
+    };
+    let mut report = reading(&files, bounds, progress, interrupt, watch)?;
+    if let Some(report) = &mut report {
+        report.notes.extend(unread);
+    }
+    Ok(report)
+}
+
 /// The limits of the analysis.
 #[derive(Clone, Copy)]
 struct Bounds {

@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Watch(crate::watch::Options),
     /// Compare two reports, before and after a change
     Compare(crate::compare::Options),
+    /// Show a report or a capture as a page in a browser
+    View(crate::view::Options),
     /// Explain a cause: mechanism, evidence, look-alikes, fixes
     Explain(crate::explain::Options),
     /// Print a shell's completion script
@@ -64,7 +66,7 @@ impl Command {
                 self,
                 Self::Sockets(_) | Self::Explain(_) | Self::Completions(_) | Self::Man(_)
             ),
-            always_page: false,
+            always_page: matches!(self, Self::View(_)),
         }
     }
 }

@@ -35,8 +35,10 @@ mod picture;
 mod probe;
 mod render;
 mod route;
+mod saved;
 mod sockets;
 mod tls;
+mod view;
 mod watch;
 mod words;
 
@@ -70,6 +72,7 @@ fn carry_out(command: Command, console: &Console) -> failure::Result<exit::Outco
         Command::Analyze(options) => analyze::run(&options, console),
         Command::Capture(options) => capture::run(&options, console),
         Command::Compare(options) => compare::run(&options, console),
+        Command::View(options) => view::run(&options, console),
         Command::Load(options) => load::run(&options, console),
         Command::Probe(options) => probe::run(&options, console),
         Command::Sockets(options) => sockets::run(&options, console),

@@ -95,15 +95,24 @@ pub(crate) fn beside<S: Into<Shown>, T>(
 ) -> Result<T> {
     let printed = print();
     if let Some(path) = &console.output().html {
-        write(path, shown().into())?;
+        write(path, shown().into(), console)?;
     }
     printed
 }
 
+/// Writes a page to an open file.
+pub(crate) fn write_to(file: &mut File, shown: Shown, console: &Console) -> io::Result<()> {
+    file.write_all(made(shown, console).as_bytes())
+}
+
+fn made(shown: Shown, _console: &Console) -> String {
+    page(&shown.document, &shown.text)
+}
+
 /// Writes a page: into a temporary file that replaces the named one when it is whole. What is not
 /// a file, such as a pipe, is written directly.
-pub(crate) fn write(path: &Path, shown: Shown) -> Result<()> {
-    let text = page(&shown.document, &shown.text);
+pub(crate) fn write(path: &Path, shown: Shown, console: &Console) -> Result<()> {
+    let text = made(shown, console);
     if path == Path::new("-") {
         let mut to = io::stdout().lock();
         let written = to.write_all(text.as_bytes()).and_then(|()| to.flush());

@@ -13,12 +13,13 @@ use crate::failure::Result;
 use crate::output::Format;
 use crate::page;
 use crate::render::{self, html};
+use crate::saved;
 
 /// Returns the earlier run, if one was specified. It is read before anything is measured, so that a
 /// wrong file name costs no time.
 pub(super) fn baseline(options: &Options) -> Result<Option<Report>> {
     let path = options.verify.as_deref();
-    path.map(compare::read).transpose()
+    path.map(saved::report).transpose()
 }
 
 /// Prints this run's report and the comparison.
