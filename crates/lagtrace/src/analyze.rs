@@ -20,7 +20,9 @@ use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::{conclusion, delivery};
+use crate::picture::Pictured;
+use crate::render::html;
+use crate::{conclusion, delivery, page};
 
 mod annotate;
 pub(crate) mod condition;
@@ -170,6 +172,10 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
             let failure = Failure::new("--stream shows a connection of a single file");
             return Err(failure.hint("each file numbers its connections separately: give one file"));
         };
+        if console.output().html.is_some() {
+            let failure = Failure::new("there is no page of a single connection");
+            return Err(failure.hint("leave out --stream, or --html"));
+        }
         let views = &options.show;
         return stream::run(path, number, views, limit, &progress, &interrupt, console);
     }
@@ -178,7 +184,9 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     }
     let annotation = options.annotate.as_ref().map(|_| Annotation::default());
     let listing = options.listing(console)?;
+    let pictured = Pictured::wanted(console);
     let watch = Watch {
+        pictured: pictured.as_ref(),
         listing: listing.as_ref(),
         annotation: annotation.as_ref(),
         connections: options.connections,
@@ -201,10 +209,14 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         let reader = (&progress, &interrupt);
         annotation.write(path, output, &report, reader, console)?;
     }
-    match listing {
-        Some(listing) => show::listed(listing.finish(), &report, console)?,
-        None => return options.connections.show(&report, console),
-    }
+    let picture = pictured.and_then(|pictured| pictured.finish(&report));
+    let Some(listing) = listing else {
+        return options.connections.show(&report, picture, console);
+    };
+    let shown = || html::Document::of_report(&report, picture);
+    page::beside(console, shown, || {
+        show::listed(listing.finish(), &report, console)
+    })?;
     Ok(Outcome::of(&report))
 }
 
@@ -247,6 +259,31 @@ pub(crate) fn report(
     reading(files, bounds, progress, interrupt, Watch::default())
 }
 
+/// Returns the report on captures, with the threads of this machine, and gathers the data to draw
+/// it; `None` if the user stopped the analysis before there was a report.
+pub(crate) fn pictured(
+    files: &[PathBuf],
+    progress: &ProgressBar,
+    interrupt: &Interrupt,
+    pictured: &Pictured,
+) -> Result<Option<Report>> {
+    let (files, unread) = unread::part(files, interrupt)?;
+    let bounds = Bounds {
+        limit: u64::MAX,
+        threads: processors(),
+        max_connections: None,
+    };
+    let watch = Watch {
+        pictured: Some(pictured),
+        ..Watch::default()
+    };
+    let mut report = reading(&files, bounds, progress, interrupt, watch)?;
+    if let Some(report) = &mut report {
+        report.notes.extend(unread);
+    }
+    Ok(report)
+}
+
 /// The limits of the analysis.
 #[derive(Clone, Copy)]
 struct Bounds {
@@ -267,6 +304,7 @@ fn processors() -> NonZeroUsize {
 /// The receivers of exchanges and connections, which get each one when it closes.
 #[derive(Clone, Copy, Default)]
 struct Watch<'a> {
+    pictured: Option<&'a Pictured>,
     listing: Option<&'a Listing>,
     annotation: Option<&'a Annotation>,
     /// The connections to collect.
@@ -279,6 +317,9 @@ impl Watch<'_> {
         let mut sink = self.listing.map(Listing::sink);
         if let Some(annotation) = self.annotation {
             sink = Some(annotation.sink(sink));
+        }
+        if let Some(pictured) = self.pictured {
+            sink = pictured.sink(sink);
         }
         match joint {
             Some(joint) => Some(joint.sink(sink)),

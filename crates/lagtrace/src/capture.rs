@@ -21,6 +21,7 @@ use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::picture::Pictured;
 use crate::words;
 
 /// The time to wait for packets before checking whether the user requested a stop.
@@ -70,11 +71,19 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         let failure = Failure::new("packets and report cannot both go to standard output");
         return Err(failure.hint("write the report to a file with -o"));
     }
+    if options.write.is_some() && !options.analyze && console.output().html.is_some() {
+        let failure = Failure::new("without --analyze there is no report to show on a page");
+        return Err(failure.hint("add --analyze, or make the page from the file afterwards"));
+    }
     let interrupt = Interrupt::listen()?;
     let started = clock::now();
     let stop = Arc::new(AtomicBool::new(false));
     let capture = LiveCapture::start(&live_options(options), stop).map_err(refused)?;
     let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
+    let pictured = Pictured::wanted(console);
+    if let Some(sink) = pictured.as_ref().and_then(|pictured| pictured.sink(None)) {
+        analyzer = analyzer.with_sink(sink);
+    }
     let mut outcome = follow(capture, options, console, &interrupt, &mut analyzer);
     let packets: u64 = outcome
         .summaries
@@ -98,7 +107,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     "capture".clone_into(&mut report.command);
     report.subject = subject(options);
     report.started = clock::started(Some(started.as_nanos()));
-    conclusion::conclude(&report, console)
+    let picture = pictured.and_then(|pictured| pictured.finish(&report));
+    conclusion::conclude(&report, picture, console)
 }
 
 /// Passes packets on until the capture ends.

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use lagtrace_core::analyzer;
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
 use lagtrace_core::observed::flow::Endpoint;
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Picture, Report};
 
 use crate::clock::now;
 use crate::console::Console;
@@ -14,7 +14,8 @@ use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::output::{Form, Format};
-use crate::render;
+use crate::page;
+use crate::render::{self, html};
 
 /// Returns the analyzer's options.
 pub(crate) fn options(targets: Vec<(TargetId, Endpoint)>) -> analyzer::Options {
@@ -40,14 +41,23 @@ pub(crate) fn note(id: &str, text: String) -> Event {
     Event::here(now(), Phase::Baseline, EventBody::Note(note))
 }
 
-/// Prints the report in the requested form and returns the outcome.
-pub(crate) fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
+/// Prints the report in the requested form, writes its page, and returns the outcome.
+pub(crate) fn conclude(
+    report: &Report,
+    picture: Option<Picture>,
+    console: &Console,
+) -> Result<Outcome> {
+    let shown = || html::Document::of_report(report, picture);
+    page::beside(console, shown, || print(report, console))?;
+    Ok(Outcome::of(report))
+}
+
+fn print(report: &Report, console: &Console) -> Result<()> {
     let document = match console.output().format {
         _ if console.output().form == Form::Csv => render::route_csv(report),
         Format::Text => render::text(report, &console.style()),
         Format::Json => render::json(report),
         Format::Ndjson => render::ndjson(report),
     };
-    deliver(console, &document)?;
-    Ok(Outcome::of(report))
+    deliver(console, &document)
 }

@@ -23,7 +23,8 @@ use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
 use crate::output::Format;
-use crate::render;
+use crate::page;
+use crate::render::{self, html};
 use crate::words;
 use hdr::{Log, Seconds};
 pub(crate) use options::Options;
@@ -197,7 +198,8 @@ fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
         Format::Json => render::json(report),
         Format::Ndjson => render::ndjson(report),
     };
-    deliver(console, &document)?;
+    let shown = || html::Document::of_report(report, None);
+    page::beside(console, shown, || deliver(console, &document))?;
     let is_clean = report.load.as_ref().is_some_and(|load| !load.is_faulty());
     Ok(if is_clean {
         Outcome::Clean

@@ -1,6 +1,6 @@
 //! The options for output, which all commands have.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, ValueEnum};
@@ -35,6 +35,13 @@ pub(crate) struct Output {
     /// Write the report to FILE instead of standard output
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Also write the result as a page for a browser; compressed if FILE ends in .gz. With `-`, the
+    /// page is written to standard output instead of the report
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Replace addresses, names and paths on the page by labels, such as host-1
+    #[arg(long, global = true)]
+    pub(crate) redact: bool,
     /// When to use colour
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: Color,
@@ -82,7 +89,28 @@ impl Form {
     }
 }
 
+/// The forms of output that not all commands have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Offer {
+    /// The forms besides those of a report.
+    pub(crate) forms: &'static [Form],
+    /// True if there is a page of the result.
+    pub(crate) page: bool,
+    /// True if the command makes a page even if `--html` names no file for it.
+    pub(crate) always_page: bool,
+}
+
 impl Output {
+    /// Returns true if the page takes the place of the report on standard output.
+    pub(crate) fn has_page_on_stdout(&self) -> bool {
+        self.html.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Returns true if the report goes to standard output.
+    pub(crate) fn is_on_stdout(&self) -> bool {
+        self.output.is_none() && !self.has_page_on_stdout()
+    }
+
     /// Returns the length of the report to print as text.
     pub(crate) fn length(&self) -> Length {
         if self.brief {
@@ -94,24 +122,30 @@ impl Output {
         }
     }
 
-    /// Returns the output with its final format. Fails with a reason if the requested form is not a
-    /// report's and not among `others`, the further forms that the command supports.
-    pub(crate) fn settled(mut self, others: &[Form]) -> Result<Self, &'static str> {
+    /// Returns the output with its final format, or what is wrong with it for this command.
+    pub(crate) fn settled(mut self, offer: Offer) -> Result<Self, &'static str> {
         self.format = match self.form {
             Form::Text => Format::Text,
             Form::Json | Form::Csv | Form::Har | Form::Perfetto => Format::Json,
             Form::Ndjson => Format::Ndjson,
         };
-        let commands = match self.form {
-            Form::Text | Form::Json | Form::Ndjson => return Ok(self),
-            form if others.contains(&form) => return Ok(self),
-            Form::Csv => "--format csv is for `lagtrace route` only",
-            Form::Har => "--format har is for `lagtrace analyze` and `lagtrace watch` only",
-            Form::Perfetto => {
-                "--format perfetto is for `lagtrace analyze` and `lagtrace watch` only"
+        let is_offered = |form| offer.forms.contains(&form);
+        match self.form {
+            Form::Csv if !is_offered(Form::Csv) => Err("--format csv is for `lagtrace route` only"),
+            Form::Har if !is_offered(Form::Har) => {
+                Err("--format har is for `lagtrace analyze` and `lagtrace watch` only")
             }
-        };
-        Err(commands)
+            Form::Perfetto if !is_offered(Form::Perfetto) => {
+                Err("--format perfetto is for `lagtrace analyze` and `lagtrace watch` only")
+            }
+            _ if self.html.is_some() && !offer.page => {
+                Err("--html is for commands that make a report")
+            }
+            _ if self.redact && self.html.is_none() && !offer.always_page => {
+                Err("--redact is for pages: name one with --html")
+            }
+            _ => Ok(self),
+        }
     }
 }
 

@@ -37,7 +37,10 @@ use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::page;
+use crate::picture::Pictured;
 use crate::probe::{Ports, parse_ports};
+use crate::render::html;
 use browser::Effect;
 use live::Live;
 
@@ -123,8 +126,13 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         Some(encoder) => Some(Listing::of_watch(delivery::open(console)?, encoder)),
         None => None,
     };
+    let pictured = Pictured::wanted(console);
     let mut live = Live::new(console);
-    let sink = lines.as_ref().map(Listing::sink).or_else(|| live.sink());
+    let sink = live.sink(lines.as_ref().map(Listing::sink));
+    let sink = match &pictured {
+        Some(pictured) => pictured.sink(sink),
+        None => sink,
+    };
     let mut session = Session {
         missing: watch.missing().to_vec(),
         calls: Some(calls),
@@ -147,10 +155,14 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     "watch".clone_into(&mut report.command);
     report.subject = options.subject();
     report.started = clock::started(Some(started.as_nanos()));
+    let picture = pictured.and_then(|pictured| pictured.finish(&report));
     let Some(lines) = lines else {
-        return conclusion::conclude(&report, console);
+        return conclusion::conclude(&report, picture, console);
     };
-    show::listed(lines.finish(), &report, console)?;
+    let shown = || html::Document::of_report(&report, picture);
+    page::beside(console, shown, || {
+        show::listed(lines.finish(), &report, console)
+    })?;
     Ok(Outcome::of(&report))
 }
 

@@ -21,6 +21,7 @@ use crate::diagnose::Options;
 use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
+use crate::picture::Pictured;
 
 mod configuration;
 mod experiments;
@@ -56,13 +57,17 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     };
     investigation.walk()?;
+    let pictured = investigation.pictured.take();
     let Some(mut report) = investigation.conclude() else {
         return Ok(Outcome::Interrupted);
     };
     report.started = started;
     match before {
         Some(before) => verify::conclude(&before, &report, console),
-        None => conclusion::conclude(&report, console),
+        None => {
+            let picture = pictured.and_then(|pictured| pictured.finish(&report));
+            conclusion::conclude(&report, picture, console)
+        }
     }
 }
 
@@ -74,6 +79,8 @@ struct Investigation<'a> {
     /// The time at which the user started the command.
     begun: Instant,
     feed: Feed,
+    /// The data to draw the exchanges, if a page is wanted.
+    pictured: Option<Pictured>,
     /// The service to investigate, then the healthy service to compare with (the control), if there
     /// is one.
     sites: Vec<Site>,
@@ -123,7 +130,9 @@ impl<'a> Investigation<'a> {
                 targets: &targets,
             });
         }
-        let mut feed = Feed::new(targets, keeper);
+        let pictured = Pictured::wanted(console);
+        let sink = pictured.as_ref().and_then(|pictured| pictured.sink(None));
+        let mut feed = Feed::new(targets, keeper, sink);
         feed.observe_all(events);
         Ok(Some(Self {
             options,
@@ -131,6 +140,7 @@ impl<'a> Investigation<'a> {
             interrupt,
             begun,
             feed,
+            pictured,
             sites,
             recorder: None,
             tls,

@@ -37,6 +37,13 @@ pub(super) fn briefly(page: &mut Page, report: &Report) {
 
 /// Writes the summary line of all requests: latency and failures.
 pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
+    if let Some(text) = in_a_line(exchanges) {
+        page.paragraph(2, Tone::Plain, &text);
+    }
+}
+
+/// Returns the summary line of all requests; `None` if there was none.
+pub(super) fn in_a_line(exchanges: &Exchanges) -> Option<String> {
     let failed = failed(exchanges);
     let figures = ROWS.iter().filter(|(name, ..)| IN_A_LINE.contains(name));
     let figures = figures.filter_map(|&row| {
@@ -46,15 +53,13 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
     let figures: Vec<String> = figures.collect();
     if exchanges.count > 0 {
         let count = quantity::counted(exchanges.count, "request", "requests");
-        let text = format!(
+        return Some(format!(
             "{count}: {}. {}",
             figures.join(", "),
             failures(exchanges, failed)
-        );
-        page.paragraph(2, Tone::Plain, &text);
-    } else if failed > 0 {
-        page.paragraph(2, Tone::Plain, &failures(exchanges, failed));
+        ));
     }
+    (failed > 0).then(|| failures(exchanges, failed))
 }
 
 /// Returns sentences on the time that could still be saved, and on the limits of the claim: too few
@@ -80,7 +85,7 @@ fn failed(exchanges: &Exchanges) -> u64 {
 }
 
 /// Returns the words for the overall result, if no cause was found.
-fn opening(report: &Report) -> (Tone, &'static str) {
+pub(super) fn opening(report: &Report) -> (Tone, &'static str) {
     let result = report.overall.as_ref().map(|overall| overall.result);
     match result.unwrap_or(OverallResult::NoRequest) {
         OverallResult::NoRequest => (
@@ -199,16 +204,22 @@ fn cleared(report: &Report) -> Option<String> {
 }
 
 fn layers(page: &mut Page, report: &Report) {
-    if let Some(cleared) = cleared(report) {
-        page.paragraph(2, Tone::Plain, &cleared);
+    for (tone, text) in measured_layers(report) {
+        page.spans(2, &[(tone, &text)]);
     }
+}
+
+/// Returns sentences on the layers that were cleared, were not, and were not measured.
+pub(super) fn measured_layers(report: &Report) -> Vec<(Tone, String)> {
+    let cleared = cleared(report).map(|text| (Tone::Plain, text));
+    let mut lines: Vec<_> = cleared.into_iter().collect();
     let suspected = of(report, LayerState::Suspected);
     if !suspected.is_empty() {
         let text = format!(
             "Not ruled out: {}. See \"Layer by layer\" below.",
             words::list(&suspected)
         );
-        page.spans(2, &[(Tone::Caution, &text)]);
+        lines.push((Tone::Caution, text));
     }
     let open = of(report, LayerState::NotMeasured);
     if !open.is_empty() {
@@ -216,13 +227,14 @@ fn layers(page: &mut Page, report: &Report) {
             "Not measured: {}. Causes that appear only there cannot be found.",
             words::list(&open)
         );
-        page.spans(2, &[(Tone::Caution, &text)]);
+        lines.push((Tone::Caution, text));
     }
+    lines
 }
 
 /// Returns sentences on the limits of the claim: few requests, unexplained time, lost packets,
 /// exchanges cut by the capture.
-fn limits(report: &Report) -> Vec<String> {
+pub(super) fn limits(report: &Report) -> Vec<String> {
     let mut limits: Vec<String> = at_most(report).into_iter().collect();
     limits.extend(caveats(report, |_| true));
     limits

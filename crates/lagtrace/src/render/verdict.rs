@@ -121,7 +121,8 @@ pub(super) fn sureness(finding: &Finding) -> (&'static str, Tone) {
     }
 }
 
-fn title(finding: &Finding) -> String {
+/// Returns the title of a finding as a sentence.
+pub(super) fn title(finding: &Finding) -> String {
     words::sentence(&finding.title)
 }
 
@@ -131,22 +132,30 @@ fn headline<'a>(finding: &Finding, title: &'a str) -> [(Tone, &'a str); 2] {
 }
 
 fn say(page: &mut Page, indent: usize, finding: &Finding, report: &Report) {
-    if let Some(mut cost) = cost(finding) {
-        if let Some(whole) = of_all_services(finding, report) {
-            cost.push_str(&whole);
-        }
+    if let Some(cost) = whole_cost(finding, report) {
         page.paragraph(indent, Tone::Strong, &cost);
     }
+    page.paragraph(indent, Tone::Plain, &responsible(finding));
+}
+
+/// Returns the sentences on the cost of a finding, if it costs time.
+pub(super) fn whole_cost(finding: &Finding, report: &Report) -> Option<String> {
+    let mut cost = cost(finding)?;
+    cost.extend(of_all_services(finding, report));
+    Some(cost)
+}
+
+/// Returns the sentences on who is responsible, how certain that is, and where the time passed.
+pub(super) fn responsible(finding: &Finding) -> String {
     let text = format!(
         "{} {}",
         blame(finding),
         words::capitalized(&certainty(finding))
     );
-    let text = match whereabouts(finding) {
+    match whereabouts(finding) {
         Some(place) => format!("{text} {place}"),
         None => text,
-    };
-    page.paragraph(indent, Tone::Plain, &text);
+    }
 }
 
 /// Returns the cost of a finding: `43.1 ms (mean) of each 43.6 ms request, 98 % of all request

@@ -79,7 +79,7 @@ pub(super) fn by_owner(page: &mut Page, report: &Report) {
 
 /// Returns the title of the table, with the time that it covers if that is not all time of all
 /// requests.
-fn title(report: &Report) -> String {
+pub(super) fn title(report: &Report) -> String {
     let exchanges = &report.exchanges;
     let of = exchanges_of(exchanges);
     let seen = (of != exchanges.count + exchanges.timeouts)
@@ -162,7 +162,7 @@ fn row(
 }
 
 /// Returns the number of exchanges that the waits belong to, at least 1.
-fn exchanges_of(side: &Exchanges) -> u64 {
+pub(super) fn exchanges_of(side: &Exchanges) -> u64 {
     match side.waits_of {
         0 => (side.count + side.timeouts).max(1),
         of => of,
@@ -175,7 +175,7 @@ fn sum(side: &Exchanges, is_wanted: impl Fn(&WaitShare) -> bool) -> u64 {
 }
 
 /// Groups the waits by owner, both in order of decreasing time.
-fn owners(waits: &[WaitShare]) -> Vec<(Owner, Vec<&WaitShare>)> {
+pub(super) fn owners(waits: &[WaitShare]) -> Vec<(Owner, Vec<&WaitShare>)> {
     let mut owners: Vec<(Owner, Vec<&WaitShare>)> = Vec::new();
     for wait in waits.iter().filter(|wait| wait.total_ns > 0) {
         match owners.iter_mut().find(|(owner, _)| *owner == wait.owner) {

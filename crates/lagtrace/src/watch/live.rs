@@ -79,10 +79,12 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Returns the sink for the exchanges that can be browsed; `None` without a keyboard.
-    pub(super) fn sink(&self) -> Option<Sink> {
-        let browsing = self.browsing.as_ref();
-        browsing.map(|browsing| browsing.recent.sink())
+    /// Returns a sink that keeps the exchanges that can be browsed, and passes all on.
+    pub(super) fn sink(&self, next: Option<Sink>) -> Option<Sink> {
+        match &self.browsing {
+            Some(browsing) => Some(browsing.recent.sink(next)),
+            None => next,
+        }
     }
 
     /// Handles the keys pressed, and redraws the page if a redraw is due.

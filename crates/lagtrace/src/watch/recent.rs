@@ -23,10 +23,11 @@ struct Kept {
 }
 
 impl Recent {
-    /// Returns the sink for the analyzer's exchanges.
-    pub(super) fn sink(&self) -> Sink {
+    /// Returns a sink that adds the analyzer's exchanges, and passes them on.
+    pub(super) fn sink(&self, mut next: Option<Sink>) -> Sink {
         let kept = Arc::clone(&self.0);
         Box::new(move |exchange| {
+            next.iter_mut().for_each(|next| next(exchange));
             let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.add(exchange);
         })

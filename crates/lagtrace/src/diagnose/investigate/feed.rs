@@ -1,6 +1,6 @@
 //! The feed of all observations to a single analyzer, in the order in which they occurred.
 
-use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::analyzer::{Analyzer, Sink};
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
 use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_core::observed::flow::Endpoint;
@@ -22,10 +22,19 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Returns the feed of an analyzer for these targets; events are also passed to `keeper`.
-    pub(super) fn new(targets: Vec<(TargetId, Endpoint)>, keeper: Option<Keeper>) -> Self {
+    /// Returns the feed of an analyzer for these targets; events are also passed to `keeper`, and
+    /// exchanges to `sink`.
+    pub(super) fn new(
+        targets: Vec<(TargetId, Endpoint)>,
+        keeper: Option<Keeper>,
+        sink: Option<Sink>,
+    ) -> Self {
+        let analyzer = Analyzer::new(conclusion::options(targets));
         Self {
-            analyzer: Analyzer::new(conclusion::options(targets)),
+            analyzer: match sink {
+                Some(sink) => analyzer.with_sink(sink),
+                None => analyzer,
+            },
             waiting: Vec::new(),
             has_measured: false,
             keeper,

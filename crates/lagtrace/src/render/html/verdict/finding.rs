@@ -1,0 +1,230 @@
+//! A finding: what was found, who is responsible, the cost, the evidence, the change, and what
+//! would refute it.
+
+use lagtrace_core::report::{Candidate, Evidence, Finding, Fix, PredictedLatency, Report};
+
+use crate::render::html::blocks::class;
+use crate::render::html::writer::Html;
+use crate::render::page::Tone;
+use crate::render::{finding as text, quantity, verdict, words};
+
+/// Writes a finding; `others` names the other servers where it was found.
+pub(super) fn write(html: &mut Html, finding: &Finding, others: Option<&str>, report: &Report) {
+    headline(html, finding);
+    if let Some(cost) = verdict::whole_cost(finding, report) {
+        html.classed("p", "cost", &cost);
+    }
+    if !finding.locates {
+        html.classed("p", "culprit", &verdict::responsible(finding));
+    }
+    for line in others.into_iter().chain(Some(&*finding.summary)) {
+        if !line.is_empty() {
+            html.leaf("p", &[], line);
+        }
+    }
+    figures(html, finding);
+    evidence(html, finding);
+    changes(html, "What to change", &finding.fix);
+    changes(html, "What to measure next", &finding.next);
+    expectation(html, finding, report);
+    doubts(html, finding);
+}
+
+fn headline(html: &mut Html, finding: &Finding) {
+    let (word, tone) = if finding.locates {
+        ("Cause unknown:", Tone::Caution)
+    } else {
+        verdict::sureness(finding)
+    };
+    html.element("h3", &[], |html| {
+        html.classed("span", &format!("verdict {}", class(tone)), word);
+        html.text(" ");
+        html.text(&verdict::title(finding));
+    });
+}
+
+/// Writes the figures of the finding, each with its value in the report.
+fn figures(html: &mut Html, finding: &Finding) {
+    let [one, many] = finding.unit.words();
+    let affected = finding.affected;
+    html.element("dl", &[("class", "figures")], |html| {
+        if let Some(extent) = finding.extent {
+            let title = format!("cost per affected {one}");
+            duration(html, &title, extent.each_ns);
+        }
+        if finding.cost_ns > 0 {
+            duration(html, "cost in total", finding.cost_ns);
+            let title = format!("share of {}", verdict::whole_time(finding));
+            let value = finding.share.to_string();
+            figure(
+                html,
+                &title,
+                ("data-value", &value),
+                &quantity::share(finding.share),
+            );
+        }
+        if affected.of > 0 {
+            let title = format!("affected {many}");
+            let value = affected.exchanges.to_string();
+            figure(
+                html,
+                &title,
+                ("data-value", &value),
+                &quantity::count(affected.exchanges),
+            );
+            let title = format!("of all {many}");
+            let value = affected.of.to_string();
+            figure(
+                html,
+                &title,
+                ("data-value", &value),
+                &quantity::count(affected.of),
+            );
+        }
+    });
+}
+
+fn duration(html: &mut Html, title: &str, ns: u64) {
+    figure(
+        html,
+        title,
+        ("data-ns", &ns.to_string()),
+        &quantity::duration(ns),
+    );
+}
+
+fn figure(html: &mut Html, title: &str, value: (&'static str, &str), shown: &str) {
+    html.element("div", &[], |html| {
+        html.leaf("dt", &[], title);
+        html.leaf("dd", &[value], shown);
+    });
+}
+
+fn evidence(html: &mut Html, finding: &Finding) {
+    if !finding.evidence.is_empty() {
+        html.leaf("h4", &[], "Evidence");
+        html.element("ul", &[("class", "evidence")], |html| {
+            for piece in &finding.evidence {
+                html.element("li", &[], |html| self::piece(html, piece, finding.locates));
+            }
+        });
+    }
+    if finding.locates
+        && let Some(place) = text::whereabouts(finding)
+    {
+        html.leaf("p", &[], &place);
+    }
+    for (tone, line) in text::not_for(&finding.witnesses) {
+        html.classed("p", class(tone), &line);
+    }
+    if let Some(filter) = &finding.display_filter {
+        html.leaf("h4", &[], "To see it in Wireshark");
+        html.element("p", &[], |html| html.classed("code", "filter", filter));
+    }
+}
+
+fn piece(html: &mut Html, piece: &Evidence, locates: bool) {
+    let said = words::sentence(&piece.text);
+    if locates {
+        html.text(&words::capitalized(&said));
+    } else {
+        html.leaf("strong", &[], &text::label(piece));
+        html.text(" ");
+        html.text(&said);
+    }
+    let reference = text::reference(piece);
+    if !reference.is_empty() {
+        html.text(" ");
+        html.classed("span", "reference muted", &reference);
+    }
+    if let Some(filter) = &piece.display_filter {
+        html.element("div", &[("class", "muted")], |html| {
+            html.text("Wireshark filter: ");
+            html.classed("code", "filter", filter);
+        });
+    }
+}
+
+/// Writes changes or measurements, the best first.
+fn changes(html: &mut Html, title: &str, changes: &[Fix]) {
+    if changes.is_empty() {
+        return;
+    }
+    html.leaf("h4", &[], title);
+    html.element("ol", &[("class", "fix")], |html| {
+        for change in changes {
+            html.element("li", &[], |html| {
+                html.classed("strong", "where", &format!("{}:", change.r#where));
+                html.text(" ");
+                html.text(&change.change);
+            });
+        }
+    });
+}
+
+/// Writes the latency to expect after the change.
+fn expectation(html: &mut Html, finding: &Finding, report: &Report) {
+    let Some(prediction) = &finding.predicted else {
+        return;
+    };
+    html.leaf("h4", &[], "What to expect afterwards");
+    html.classed(
+        "p",
+        "expect",
+        &text::expectation(prediction, finding, report),
+    );
+    html.element("dl", &[("class", "figures")], |html| {
+        let percentiles: [(_, fn(&PredictedLatency) -> u64); 2] = [
+            ("p50", |latency| latency.p50),
+            ("p99", |latency| latency.p99),
+        ];
+        for (name, of) in percentiles {
+            if let Some(now) = &prediction.measured_ns {
+                duration(html, &format!("{name} now"), of(now));
+            }
+            duration(html, &format!("{name} then"), of(&prediction.latency_ns));
+        }
+    });
+}
+
+/// Writes what was ruled out, what else may be the cause, and what would refute the finding.
+fn doubts(html: &mut Html, finding: &Finding) {
+    let ruled_out = finding.ruled_out.iter();
+    let ruled_out = ruled_out.map(|one| (one.cause.to_string(), words::sentence(&one.because)));
+    causes(html, "Ruled out", "ruled-out", ruled_out);
+    let candidates = finding.candidates.iter();
+    let candidates = candidates.map(|one: &Candidate| (one.cause.to_string(), text::to_check(one)));
+    let title = "Possible causes, and how to check them";
+    causes(html, title, "candidates", candidates);
+    if !finding.overturned_by.is_empty() {
+        html.leaf("h4", &[], "What would refute this");
+        html.leaf("p", &[], &words::sentence(&finding.overturned_by));
+    }
+    if !finding.locates {
+        html.element("p", &[("class", "muted")], |html| {
+            html.text("More on this cause: ");
+            html.leaf("code", &[], &format!("lagtrace explain {}", finding.cause));
+        });
+    }
+}
+
+fn causes(
+    html: &mut Html,
+    title: &str,
+    class: &str,
+    causes: impl ExactSizeIterator<Item = (String, String)>,
+) {
+    if causes.len() == 0 {
+        return;
+    }
+    html.leaf("h4", &[], title);
+    html.element("ul", &[("class", class)], |html| {
+        for (cause, because) in causes {
+            html.element("li", &[], |html| {
+                html.leaf("strong", &[], &format!("{cause}:"));
+                html.text(" ");
+                html.text(&because);
+            });
+        }
+    });
+}
