@@ -1,8 +1,8 @@
 // Percentile curves.
 
-import type { Distribution, PageDocument } from "./document.ts";
 import type { Curve } from "./document/picture.ts";
 import type { Report } from "./document/report.ts";
+import type { Distribution, PageDocument } from "./document.ts";
 import { nines } from "./scale.ts";
 
 /** A curve as it is drawn. */
@@ -17,7 +17,9 @@ export const QUANTILES = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
 
 /** Returns the curves of the document: those of the picture, or that of the report's latencies. */
 export function curvesOf(document: PageDocument): NamedCurve[] {
-    const curves = (document.picture?.curves ?? []).filter((curve: Curve) => curve.points.length > 1);
+    const curves = (document.picture?.curves ?? []).filter(
+        (curve: Curve) => curve.points.length > 1,
+    );
     if (curves.length > 0) {
         return curves;
     }
@@ -52,7 +54,9 @@ export function latencyAt(curve: NamedCurve, quantile: number): number | null {
 export function columnsOf(curves: NamedCurve[]): [number[], ...(number | null)[][]] {
     const drawn = curves.map((curve) => {
         const last = curve.points.findLast(([q]) => q < 1)?.[0] ?? 0;
-        return new Map(curve.points.map(([q, ns]) => [nines(q < 1 ? q : last + (1 - last) / 2), ns]));
+        return new Map(
+            curve.points.map(([q, ns]) => [nines(q < 1 ? q : last + (1 - last) / 2), ns]),
+        );
     });
     const xs = [...new Set(drawn.flatMap((points) => [...points.keys()]))].sort((a, b) => a - b);
     return [xs, ...drawn.map((points) => xs.map((x) => points.get(x) ?? null))];

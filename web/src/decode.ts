@@ -36,7 +36,9 @@ async function unzip(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
         const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
         return await new Response(stream).text();
     } catch {
-        throw new Unreadable("The data of this page are damaged or truncated: gzip cannot read them.");
+        throw new Unreadable(
+            "The data of this page are damaged or truncated: gzip cannot read them.",
+        );
     }
 }
 

@@ -1,8 +1,8 @@
 // Exchanges by time and latency, as they are drawn and selected.
 
-import type { Owner, PageDocument } from "./document.ts";
 import type { Points, Raster } from "./document/picture.ts";
 import type { Cluster } from "./document/report.ts";
+import type { Owner, PageDocument } from "./document.ts";
 import { knownOwner, OWNERS } from "./words.ts";
 
 /** Cells of exchanges. Times are nanoseconds after the beginning; owners are indices of `OWNERS`. */
@@ -59,7 +59,9 @@ export function densityOf(document: PageDocument): Density | null {
     return clusters.some((cluster) => cluster.latency.length > 0) ? fromClusters(clusters) : null;
 }
 
-function empty(size: number): Pick<Density, "size" | "column" | "row" | "count" | "owner" | "service"> {
+function empty(
+    size: number,
+): Pick<Density, "size" | "column" | "row" | "count" | "owner" | "service"> {
     return {
         size,
         column: new Uint32Array(size),
@@ -98,7 +100,10 @@ function fromClusters(clusters: Cluster[]): Density {
             i += 1;
         }
     }
-    const rows = Array.from({ length: high - low + 2 }, (_, k) => 2 ** ((low + k) / ROWS_PER_DOUBLING));
+    const rows = Array.from(
+        { length: high - low + 2 },
+        (_, k) => 2 ** ((low + k) / ROWS_PER_DOUBLING),
+    );
     const columns = 1 + extent(clusters.map((cluster) => cluster.second))[1];
     return { ...cells, columnNs: SECOND_NS, columns, rows, hasOwners: false };
 }

@@ -1,8 +1,8 @@
 // Selection, order and filter of the pictured exchanges.
 
 import type { Range } from "./density.ts";
-import type { Owner, WaitKind } from "./document.ts";
 import type { PicturedExchange } from "./document/picture.ts";
+import type { Owner, WaitKind } from "./document.ts";
 import { LETTERS } from "./words.ts";
 
 export interface Filter {

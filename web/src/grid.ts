@@ -4,7 +4,7 @@ import type { Density } from "./density.ts";
 import { COLOURS, OWNERS } from "./words.ts";
 
 /** Minimum width and height of a square, in pixels. */
-const LEAST_PX = 3;
+const LEAST_PX = 4;
 /** The opacity of a square with one exchange. */
 const LEAST_OPACITY = 0.35;
 

@@ -30,7 +30,8 @@ function ofPoints(points: Scatter, range: Range, service: number | null): Select
     for (let i = 0; i < found.length; i += 1) {
         const at = points.at[i] ?? 0;
         const latency = points.latency[i] ?? 0;
-        const isIn = at >= range.from && at < range.to && latency >= range.low && latency < range.high;
+        const isIn =
+            at >= range.from && at < range.to && latency >= range.low && latency < range.high;
         if (isIn && (service === null || points.service[i] === service)) {
             found[count] = latency;
             count += 1;

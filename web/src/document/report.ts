@@ -1,7 +1,14 @@
 // The parts of a report (schema/report-2.json) that the page draws. The verdict is in the page as
 // HTML already.
 
-import type { Distribution, Figures, Owner, ProbeFigures, WaitKind, WaitShare } from "../document.ts";
+import type {
+    Distribution,
+    Figures,
+    Owner,
+    ProbeFigures,
+    WaitKind,
+    WaitShare,
+} from "../document.ts";
 
 export interface Report {
     schema: number;

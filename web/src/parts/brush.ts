@@ -16,7 +16,11 @@ export interface Plane {
 }
 
 /** The range between two points of the plane, in pixels; null for a click. */
-export function between(plane: Plane, one: [number, number], other: [number, number]): Range | null {
+export function between(
+    plane: Plane,
+    one: [number, number],
+    other: [number, number],
+): Range | null {
     const isClick = Math.abs(one[0] - other[0]) < 4 && Math.abs(one[1] - other[1]) < 4;
     return isClick ? null : fromBox(plane, boxOf(one, other));
 }
@@ -29,7 +33,12 @@ interface Box {
 }
 
 function boxOf([ax, ay]: [number, number], [bx, by]: [number, number]): Box {
-    return { x0: Math.min(ax, bx), x1: Math.max(ax, bx), y0: Math.min(ay, by), y1: Math.max(ay, by) };
+    return {
+        x0: Math.min(ax, bx),
+        x1: Math.max(ax, bx),
+        y0: Math.min(ay, by),
+        y1: Math.max(ay, by),
+    };
 }
 
 /** The box of a range, in pixels. */

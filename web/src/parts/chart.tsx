@@ -47,11 +47,11 @@ export function Chart(props: ChartProps) {
     }, [props.data, props.series, width, theme]);
     return (
         <div class="chart">
-            {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys move the cursor. */}
             {/* biome-ignore lint/a11y/useSemanticElements: a fieldset would not be focusable. */}
             <div
                 ref={ref}
                 role="group"
+                // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys move the cursor.
                 tabIndex={0}
                 aria-label={`${props.label}. Left and right move the cursor.`}
                 onKeyDown={(event) => chart.current && moveCursor(chart.current, event)}

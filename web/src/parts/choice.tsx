@@ -41,7 +41,12 @@ export function Choice({ label, names, value, onChange }: ChoiceProps) {
     ]);
     return (
         <p class="controls">
-            <Select label={label} value={String(value)} options={options} onChange={(at) => onChange(Number(at))} />
+            <Select
+                label={label}
+                value={String(value)}
+                options={options}
+                onChange={(at) => onChange(Number(at))}
+            />
         </p>
     );
 }

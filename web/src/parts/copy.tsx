@@ -1,7 +1,7 @@
 // A Wireshark display filter with a button that copies it.
 
 import { useRef, useState } from "preact/hooks";
-import { escape } from "../escape.ts";
+import { visible } from "../visible.ts";
 
 export function CopyFilter({ filter }: { filter: string }) {
     const code = useRef<HTMLElement>(null);
@@ -15,7 +15,7 @@ export function CopyFilter({ filter }: { filter: string }) {
             <button type="button" onClick={copy}>
                 Copy Wireshark filter
             </button>{" "}
-            <code ref={code}>{escape(filter)}</code> <output>{state}</output>
+            <code ref={code}>{visible(filter)}</code> <output>{state}</output>
         </p>
     );
 }

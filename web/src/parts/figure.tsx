@@ -1,9 +1,9 @@
 // Figures of the document. Each carries the exact value of the document besides the shown text, so
 // that a test can compare the two.
 
-import { escape } from "../escape.ts";
-import { count, difference, duration, share } from "../quantity.ts";
 import type { Owner } from "../document.ts";
+import { count, difference, duration, share } from "../quantity.ts";
+import { visible } from "../visible.ts";
 import { knownOwner, LETTERS } from "../words.ts";
 
 /** A duration of the document. */
@@ -33,7 +33,7 @@ export function Share({ of }: { of: number }) {
 
 /** A string from outside. */
 export function Text({ of }: { of: string | null | undefined }) {
-    return <bdi>{escape(of ?? "–")}</bdi>;
+    return <bdi>{visible(of ?? "–")}</bdi>;
 }
 
 /** An owner as its colour, letter and name. */

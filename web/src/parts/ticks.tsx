@@ -1,7 +1,7 @@
 // The axes of pictures that are drawn as SVG.
 
-import { type Scale, logTicks, ticks } from "../scale.ts";
 import { duration } from "../quantity.ts";
+import { logTicks, type Scale, ticks } from "../scale.ts";
 
 interface AxisProps {
     scale: Scale;

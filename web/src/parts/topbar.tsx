@@ -88,7 +88,9 @@ function isTyping(target: EventTarget | null): boolean {
 function Help({ links }: { links: Link[] }) {
     const keys: [string, string][] = [
         ["?", "this help"],
-        ...links.slice(0, 9).map(({ link }, i): [string, string] => [String(i + 1), `go to “${link}”`]),
+        ...links
+            .slice(0, 9)
+            .map(({ link }, i): [string, string] => [String(i + 1), `go to “${link}”`]),
         ["Tab", "next part of the page"],
         ["← → ↑ ↓", "in “over time”: move the selection; in charts: move the cursor"],
         ["Shift + ← → ↑ ↓", "in “over time”: change the size of the selection"],

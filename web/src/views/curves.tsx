@@ -53,7 +53,8 @@ const SERIES: Record<string, Omit<ChartSeries, "label">> = {
 export function CurveChart({ curves }: { curves: NamedCurve[] }) {
     const data = useMemo(() => columnsOf(curves), [curves]);
     const series = useMemo(
-        () => curves.map(({ name }) => ({ label: name, ...(SERIES[name] ?? { colour: "curve-1" }) })),
+        () =>
+            curves.map(({ name }) => ({ label: name, ...(SERIES[name] ?? { colour: "curve-1" }) })),
         [curves],
     );
     return (
@@ -63,7 +64,11 @@ export function CurveChart({ curves }: { curves: NamedCurve[] }) {
                 height={300}
                 data={data}
                 series={series}
-                x={{ label: "share of the requests", values: quantileWords, splits: [0, ...QUANTILES].map(nines) }}
+                x={{
+                    label: "share of the requests",
+                    values: quantileWords,
+                    splits: [0, ...QUANTILES].map(nines),
+                }}
                 y={{ label: "latency", values: duration, isLog: true }}
             />
             <Twin

@@ -2,14 +2,14 @@
 
 import { useMemo, useState } from "preact/hooks";
 import type { Ladder, LadderGap, LadderPacket } from "../document/picture.ts";
-import { escape } from "../escape.ts";
+import { Choice } from "../parts/choice.tsx";
 import { CopyFilter } from "../parts/copy.tsx";
 import { Count, Difference, Text } from "../parts/figure.tsx";
 import { useWidth } from "../parts/hooks.ts";
-import { Choice } from "../parts/choice.tsx";
 import { Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
 import { bytes, count, difference, duration } from "../quantity.ts";
+import { visible } from "../visible.ts";
 import { knownOwner, waitWords } from "../words.ts";
 import { guilty, type Layout, layoutOf, type Placed } from "./ladder/layout.ts";
 
@@ -19,7 +19,9 @@ export function Ladders({ ladders }: { ladders: Ladder[] }) {
     if (!ladder) {
         return null;
     }
-    const names = ladders.map((one) => `${escape(one.cause ?? "slowest")}, ${duration(one.latency_ns)}`);
+    const names = ladders.map(
+        (one) => `${visible(one.cause ?? "slowest")}, ${duration(one.latency_ns)}`,
+    );
     return (
         <View
             id="ladder"
@@ -58,7 +60,12 @@ function LadderPicture({ ladder }: { ladder: Ladder }) {
                     ))}
                     <Lifelines lines={lines} height={layout.height} />
                     {layout.silences.map((silence) => (
-                        <text key={silence.from} class="silence" x={LEFT_PX - 8} y={(silence.from + silence.to) / 2 + 4}>
+                        <text
+                            key={silence.from}
+                            class="silence"
+                            x={LEFT_PX - 8}
+                            y={(silence.from + silence.to) / 2 + 4}
+                        >
                             ⋮ {duration(silence.ns)}
                         </text>
                     ))}
@@ -132,7 +139,7 @@ function Arrow({ placed, lines }: { placed: Placed; lines: [number, number] }) {
 function label(packet: LadderPacket): string {
     const data = packet.bytes > 0 ? ` ${bytes(packet.bytes)}` : "";
     const resent = packet.is_retransmission ? " again" : "";
-    return `#${packet.number} [${escape(packet.flags)}]${data}${resent}`;
+    return `#${packet.number} [${visible(packet.flags)}]${data}${resent}`;
 }
 
 interface GapProps {
@@ -143,7 +150,7 @@ interface GapProps {
 
 function Gap({ gap, layout, lines }: GapProps) {
     const [top, bottom] = [layout.at(gap.at_ns), layout.at(gap.at_ns + gap.duration_ns)];
-    const words = `${escape(gap.cause ?? waitWords(gap.kind))}: ${duration(gap.duration_ns)}`;
+    const words = `${visible(gap.cause ?? waitWords(gap.kind))}: ${duration(gap.duration_ns)}`;
     return (
         <g class="gap">
             <rect
@@ -162,7 +169,17 @@ function Gap({ gap, layout, lines }: GapProps) {
 
 function PacketTable({ ladder }: { ladder: Ladder }) {
     const numbers = ["Time", "Bytes", "Sequence", "Acknowledged", "Window"];
-    const heads = ["Packet", "Time", "From", "Flags", "Bytes", "Sequence", "Acknowledged", "Window", "Sent before"];
+    const heads = [
+        "Packet",
+        "Time",
+        "From",
+        "Flags",
+        "Bytes",
+        "Sequence",
+        "Acknowledged",
+        "Window",
+        "Sent before",
+    ];
     const row = (packet: LadderPacket) => [
         <Count key="number" of={packet.number} />,
         <Difference key="at" of={packet.at_ns} />,

@@ -2,9 +2,8 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Density, densityOf, type Range, scatterOf, whole } from "../density.ts";
-import type { PageDocument } from "../document.ts";
 import type { LatencyMode } from "../document/report.ts";
-import { escape } from "../escape.ts";
+import type { PageDocument } from "../document.ts";
 import { merge, paint } from "../grid.ts";
 import { between, onKey, type Plane, toBox } from "../parts/brush.ts";
 import { Select } from "../parts/choice.tsx";
@@ -14,6 +13,7 @@ import { LatencyAxis, TimeAxis } from "../parts/ticks.tsx";
 import { View } from "../parts/view.tsx";
 import { share } from "../quantity.ts";
 import { linear, logarithmic } from "../scale.ts";
+import { visible } from "../visible.ts";
 import { OWNERS } from "../words.ts";
 import { ColumnTable } from "./latency/columns.tsx";
 import { Selected } from "./latency/selected.tsx";
@@ -61,7 +61,13 @@ export function Latency({ document, range, onRange }: Props) {
                     ))}
                 </p>
             )}
-            <Selected density={density} scatter={scatter} service={service} range={range} onRange={onRange} />
+            <Selected
+                density={density}
+                scatter={scatter}
+                service={service}
+                range={range}
+                onRange={onRange}
+            />
             <ColumnTable density={density} service={service} />
         </View>
     );
@@ -78,7 +84,7 @@ function Services(props: {
     }
     const options = services.map((service, i): [string, string] => [
         String(i),
-        escape(service.server || "all others"),
+        visible(service.server || "all others"),
     ]);
     return (
         <p class="controls">
@@ -118,17 +124,17 @@ function Picture({ density, service, modes, range, onRange }: PictureProps) {
         }
     };
     return (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys move the selection.
         // biome-ignore lint/a11y/useSemanticElements: a fieldset would not be focusable.
         <div
             class="raster"
             ref={ref}
             role="group"
+            // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys move the selection.
             tabIndex={0}
             aria-label="Selection of time and latency. Arrow keys move it, Shift with arrow keys changes its size, Escape removes it."
             onKeyDown={onKeyDown}
         >
-            <canvas ref={canvas} aria-hidden="true" />
+            <canvas ref={canvas} />
             {width > 0 && (
                 <svg width={width} height={HEIGHT} aria-hidden="true" {...drag}>
                     <Axes density={density} plane={plane} />
@@ -208,15 +214,27 @@ function Axes({ density, plane }: { density: Density; plane: Plane }) {
     const all = whole(density);
     return (
         <>
-            <LatencyAxis scale={plane.y} low={all.low} high={all.high} from={plane.left} to={plane.right} />
-            <TimeAxis scale={plane.x} low={all.from} high={all.to} from={plane.top} to={plane.bottom} />
+            <LatencyAxis
+                scale={plane.y}
+                low={all.low}
+                high={all.high}
+                from={plane.left}
+                to={plane.right}
+            />
+            <TimeAxis
+                scale={plane.x}
+                low={all.from}
+                high={all.to}
+                from={plane.top}
+                to={plane.bottom}
+            />
         </>
     );
 }
 
 function ModeLine({ mode, plane }: { mode: LatencyMode; plane: Plane }) {
     const y = plane.y.at(mode.peak_ns);
-    const words = [share(mode.share), ...mode.causes.map(escape)].join(" · ");
+    const words = [share(mode.share), ...mode.causes.map(visible)].join(" · ");
     return (
         <g class="mode">
             <line x1={plane.left} x2={plane.right} y1={y} y2={y} />

@@ -2,15 +2,15 @@
 
 import { useMemo, useState } from "preact/hooks";
 import type { Range } from "../density.ts";
-import type { Owner } from "../document.ts";
 import type { Picture, PicturedExchange } from "../document/picture.ts";
-import { escape } from "../escape.ts";
+import type { Owner } from "../document.ts";
 import { chosen, type Filter, longestWait, mainOwner, type Order } from "../exchange.ts";
 import { Select } from "../parts/choice.tsx";
 import { MaybeNs, Ns, OwnerMark, Text } from "../parts/figure.tsx";
 import { Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
 import { after, count, counted } from "../quantity.ts";
+import { visible } from "../visible.ts";
 import { OWNERS, waitWords } from "../words.ts";
 import { Detail } from "./waterfall/detail.tsx";
 import { List } from "./waterfall/list.tsx";
@@ -89,7 +89,10 @@ function Controls({ causes, filter, onFilter, order, onOrder, isOneScale, onScal
                 <Select
                     label="Example of"
                     value={filter.cause}
-                    options={[["", "any cause"], ...causes.map((it): [string, string] => [it, escape(it)])]}
+                    options={[
+                        ["", "any cause"],
+                        ...causes.map((it): [string, string] => [it, visible(it)]),
+                    ]}
                     onChange={(cause) => onFilter({ ...filter, cause })}
                 />
             )}

@@ -22,7 +22,8 @@ export function Detail({ exchange, start, onClose }: Props) {
     return (
         <section class="detail" aria-labelledby="exchange-detail">
             <h3 id="exchange-detail" ref={heading} tabIndex={-1}>
-                <Text of={exchange.request} />, <Text of={exchange.outcome} />, <Ns of={exchange.latency_ns} />
+                <Text of={exchange.request} />, <Text of={exchange.outcome} />,{" "}
+                <Ns of={exchange.latency_ns} />
             </h3>
             <button type="button" class="close" onClick={onClose}>
                 Close
@@ -45,7 +46,8 @@ function Facts({ exchange, start }: { exchange: PicturedExchange; start: number 
             {first !== null && last !== null && (
                 <>
                     {" "}
-                    Packets <Count of={first} /> to <Count of={last} /> of <Text of={exchange.capture} />.
+                    Packets <Count of={first} /> to <Count of={last} /> of{" "}
+                    <Text of={exchange.capture} />.
                 </>
             )}
             {(exchange.shows ?? []).length > 0 && (
@@ -57,7 +59,8 @@ function Facts({ exchange, start }: { exchange: PicturedExchange; start: number 
             {exchange.joined_waits ? (
                 <>
                     {" "}
-                    <Count of={exchange.joined_waits} /> short waits are joined with their neighbours.
+                    <Count of={exchange.joined_waits} /> short waits are joined with their
+                    neighbours.
                 </>
             ) : null}
         </p>

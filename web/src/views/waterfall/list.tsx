@@ -2,11 +2,11 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { PicturedExchange } from "../../document/picture.ts";
-import { escape } from "../../escape.ts";
+import { longestWait } from "../../exchange.ts";
 import { useWidth } from "../../parts/hooks.ts";
 import { duration } from "../../quantity.ts";
+import { visible } from "../../visible.ts";
 import { waitWords } from "../../words.ts";
-import { longestWait } from "../../exchange.ts";
 import { Bar } from "./bar.tsx";
 
 const ROW_PX = 34;
@@ -99,7 +99,7 @@ function Row({ exchange, index, of, rowPx, width, scale, isActive, isOpen, onOpe
     const labelPx = isNarrow ? 0 : Math.min(Math.round(width * 0.28), 340);
     const figurePx = 76;
     const barPx = Math.max(width - labelPx - figurePx - 24, 40);
-    const request = escape(exchange.request);
+    const request = visible(exchange.request);
     const words = `${request}, ${duration(exchange.latency_ns)}, mostly ${waitWords(longestWait(exchange))}`;
     return (
         // The keys are those of the list, which has the focus.
@@ -117,7 +117,7 @@ function Row({ exchange, index, of, rowPx, width, scale, isActive, isOpen, onOpe
             onClick={onOpen}
         >
             <span class="request" style={isNarrow ? {} : { width: `${labelPx}px` }}>
-                <bdi>{request}</bdi> <span class="muted">{escape(exchange.outcome)}</span>
+                <bdi>{request}</bdi> <span class="muted">{visible(exchange.outcome)}</span>
             </span>
             <Bar exchange={exchange} width={barPx} scale={scale} />
             <span class="figure" data-ns={exchange.latency_ns}>

@@ -12,7 +12,7 @@ const UNSAFE =
 const SHORT: Record<string, string> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
 /** Shows unsafe characters as escapes: `\u{202e}`. */
-export function escape(text: string): string {
+export function visible(text: string): string {
     const shown = text.length > LONGEST ? cut(text) : text;
     return shown.replace(UNSAFE, (c) => SHORT[c] ?? `\\u{${(c.codePointAt(0) ?? 0).toString(16)}}`);
 }
