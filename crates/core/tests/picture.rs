@@ -187,7 +187,11 @@ fn shards_do_not_change_a_picture() {
         let (_, alone) = drawn(&segments, Some(1_000));
         let (_, shared) = drawn(&segments, None);
         assert_eq!(alone, shared, "{}", path.display());
-        count += alone.services.iter().map(|service| service.count).sum::<u64>();
+        count += alone
+            .services
+            .iter()
+            .map(|service| service.count)
+            .sum::<u64>();
     }
     assert!(count > 2_000, "{count}");
 }

@@ -20,7 +20,7 @@ use clap::Args;
 use lagtrace_core::analyzer::{self, Analyzer, Sink};
 use lagtrace_core::decode::Packet;
 use lagtrace_core::observed::event::{CaptureSummary, Event, EventBody, Phase};
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Picture, Report};
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 use lagtrace_sources::privilege::{NetworkNamespace, namespace_id};
 use lagtrace_sources::socket::cgroup::{Group, Groups};
@@ -38,7 +38,6 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::page;
-use crate::picture::Pictured;
 use crate::probe::{Ports, parse_ports};
 use crate::render::html;
 use browser::Effect;
@@ -126,18 +125,13 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         Some(encoder) => Some(Listing::of_watch(delivery::open(console)?, encoder)),
         None => None,
     };
-    let pictured = Pictured::wanted(console);
     let mut live = Live::new(console);
     let sink = live.sink(lines.as_ref().map(Listing::sink));
-    let sink = match &pictured {
-        Some(pictured) => pictured.sink(sink),
-        None => sink,
-    };
     let mut session = Session {
         missing: watch.missing().to_vec(),
         calls: Some(calls),
         namespace: wanted.namespace,
-        analyzer: options.analyzer(sink),
+        analyzer: page::pictured(options.analyzer(sink), console),
         lines,
         seen: CaptureSummary {
             name: "kernel".to_owned(),
@@ -151,11 +145,10 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     }
     let lines = session.lines.take();
-    let mut report = session.report(standing);
+    let (mut report, picture) = session.report(standing);
     "watch".clone_into(&mut report.command);
     report.subject = options.subject();
     report.started = clock::started(Some(started.as_nanos()));
-    let picture = pictured.and_then(|pictured| pictured.finish(&report));
     let Some(lines) = lines else {
         return conclusion::conclude(&report, picture, console);
     };
@@ -315,7 +308,7 @@ impl Session {
         }
     }
 
-    fn report(mut self, standing: Standing) -> Report {
+    fn report(mut self, standing: Standing) -> (Report, Option<Picture>) {
         self.tell_calls();
         let mut observe = |body| {
             let event = Event::here(clock::now(), Phase::Baseline, body);
@@ -329,6 +322,6 @@ impl Session {
             self.analyzer
                 .observe(conclusion::note("watch-missing", text));
         }
-        self.analyzer.finish()
+        self.analyzer.finish_with_picture()
     }
 }
