@@ -191,6 +191,7 @@ pub(crate) fn prediction(
         latency_ns: latency,
         measured_ns: Some(measured),
         closed_loop_rate: closed_loop,
+        outside_ns: outside,
     })
 }
 

@@ -145,6 +145,8 @@ impl super::Rule for Rule {
         let mut finding = evidence::finding(Id::RadioPowerSave, Owner::Path, case, &self.tally);
         if self.is_stamped() {
             finding.share = trips::share_outside(case, &self.tally, least);
+            // The requests' latency, as captured, does not include the delay.
+            finding.predicted = None;
         }
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, self.seen(waking))

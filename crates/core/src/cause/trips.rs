@@ -394,10 +394,11 @@ impl Trips {
     }
 
     /// If the delay is mostly outside the exchanges, sets the finding's share of the requests' time
-    /// including that delay.
+    /// including that delay, and drops the prediction, which does not include it.
     pub(super) fn share(&self, case: &Case<'_>, tally: &Tally, finding: &mut Finding) {
         if self.is_outside() {
             finding.share = share_outside(case, tally, self.least().unwrap_or_default());
+            finding.predicted = None;
         }
     }
 
