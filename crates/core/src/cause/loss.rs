@@ -77,8 +77,8 @@ pub(crate) struct Losses {
     slowed: Distribution,
 }
 
-/// If the receiver reported at least one in this many losses as received twice, the other losses
-/// become doubtful: it cannot report on all of them.
+/// If the receiver reported at least one in this many lost segments as a duplicate, the other losses
+/// are doubtful too, because a receiver cannot report every duplicate.
 const DOUBTED: u64 = 5;
 
 impl Losses {

@@ -68,8 +68,8 @@ pub(super) fn margin(report: &Report) -> Vec<String> {
     };
     let unclaimed = unclaimed_of_each(report).map(|(each, share)| {
         format!(
-            "No cause was found for {another}{each} per request on average ({share}), too little \
-             for a finding{rest}."
+            "No cause was found for {another}{each} per request on average, too little for a \
+             finding ({share}{rest})."
         )
     });
     let rest = caveats(report, |caveat| match caveat {
