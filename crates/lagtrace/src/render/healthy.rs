@@ -175,7 +175,11 @@ fn figures(exchanges: &Exchanges, failed: u64) -> String {
 fn failures(exchanges: &Exchanges, failed: u64) -> String {
     match failed {
         0 => "None failed.".to_owned(),
-        _ => format!("{} failed{}.", quantity::count(failed), gave_up(exchanges, failed)),
+        _ => format!(
+            "{} failed{}.",
+            quantity::count(failed),
+            gave_up(exchanges, failed)
+        ),
     }
 }
 

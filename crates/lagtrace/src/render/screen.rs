@@ -141,7 +141,7 @@ fn closing(page: &mut Page, report: &Report) {
             page.blank();
         }
         let subject = subject(report);
-        page.weighing(Weight::Minor, |page| page.paragraph(0, Tone::Dim, &subject));
+        page.paragraph(0, Tone::Dim, &subject);
     }
     more(page, report.causes().next());
 }
