@@ -392,8 +392,8 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
             Id::DuplicatePackets.as_str(),
             format!(
                 "{copies} of {segments} TCP packets are copies of others: the capture saw them on \
-             several devices (`any`, a bridge, a mirror port), or those of both ends were merged \
-             into one file. Only the first copy of each counts. Merged captures are better \
+             several devices (`any`, a bridge, a mirror port), or captures of both ends were \
+             merged into one file. Only the first copy of each counts. Merged captures are better \
              analysed as two files."
             ),
         ));

@@ -17,8 +17,10 @@ mod cause;
 
 use besides::Line;
 
-/// Maximum number of lines of a page without a finding, and of a brief page.
-const FEW: usize = 12;
+/// Maximum number of lines of a brief page.
+const BRIEF: usize = 12;
+/// Maximum number of lines of a page without a finding.
+const FEW: usize = 14;
 /// Maximum number of lines of a page with one finding.
 const ONE: usize = 40;
 /// Number of lines that each further finding adds to the maximum.
@@ -30,7 +32,7 @@ const MANY: usize = 60;
 pub(super) fn text(report: &Report, style: &Style) -> String {
     let findings = groups::groups(report).len() + report.places().count();
     let most = match findings {
-        0 => FEW,
+        0 if style.length != Length::Brief => FEW,
         findings => most(findings, style),
     };
     let head = |page: &mut Page| opening(page, report);
@@ -64,7 +66,7 @@ pub(super) fn comparison(comparison: &Comparison, style: &Style) -> String {
 /// Returns the maximum number of lines of a page with that many findings.
 fn most(findings: usize, style: &Style) -> usize {
     match style.length {
-        Length::Brief => FEW,
+        Length::Brief => BRIEF,
         _ => MANY.min(ONE + EACH * findings.saturating_sub(1)),
     }
 }
@@ -139,7 +141,7 @@ fn closing(page: &mut Page, report: &Report) {
             page.blank();
         }
         let subject = subject(report);
-        page.weighing(Weight::Minor, |page| page.paragraph(0, Tone::Dim, &subject));
+        page.paragraph(0, Tone::Dim, &subject);
     }
     more(page, report.causes().next());
 }
