@@ -5,6 +5,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 import type { PageDocument } from "../src/document.ts";
 import { duration, share } from "../src/quantity.ts";
+import { visible } from "../src/visible.ts";
 import { knownOwner, LETTERS, waitWords } from "../src/words.ts";
 
 const DIST = new URL("../dist/", import.meta.url);
@@ -45,7 +46,7 @@ function time(document: PageDocument): string {
 }
 
 function text(value: string): string {
-    return value.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+    return visible(value).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 }
 
 const [, name, from, to] = process.argv;

@@ -50,6 +50,7 @@ export function Chart(props: ChartProps) {
             {/* biome-ignore lint/a11y/useSemanticElements: a fieldset would not be focusable. */}
             <div
                 ref={ref}
+                style={{ minHeight: `${props.height}px` }}
                 role="group"
                 // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys move the cursor.
                 tabIndex={0}
@@ -81,6 +82,10 @@ function Legend({ series, data, x, y, at }: ChartProps & { at: number | null }) 
     );
 }
 
+const FONT = "12px system-ui, sans-serif";
+/** Space that a label needs. */
+const LABEL_PX = 52;
+
 function options(
     props: ChartProps,
     width: number,
@@ -91,12 +96,14 @@ function options(
     const axis = (it: ChartAxis, size: number): uPlot.Axis => ({
         label: it.label,
         labelSize: 20,
+        font: FONT,
+        labelFont: FONT,
         size,
         stroke: colour("ink"),
         grid: { stroke: colour("grid"), width: 1 },
         ticks: { stroke: colour("grid"), width: 1 },
         values: (_, splits) => splits.map((v) => (v === null ? "" : it.values(v))),
-        ...(it.splits ? { splits: it.splits } : {}),
+        ...(it.splits ? { splits: spread(it.splits) } : {}),
     });
     return {
         width,
@@ -107,12 +114,24 @@ function options(
             x: { time: false },
             y: props.y.isLog ? { distr: 3 } : {},
         },
-        axes: [axis(props.x, 36), axis(props.y, 64)],
+        axes: [axis(props.x, 36), axis(props.y, 70)],
         series: [{}, ...props.series.map((one) => series(one, colour))],
         hooks: {
             setCursor: [(chart) => onCursor(chart.cursor.idx ?? null)],
             draw: props.draw ? [props.draw] : [],
         },
+    };
+}
+
+/** Leaves out ticks whose labels would overlap; the later one stays, as the tail matters more. */
+function spread(splits: number[]) {
+    return (chart: uPlot, _axis: number, low: number, high: number) => {
+        const px = chart.bbox.width / uPlot.pxRatio / (high - low || 1);
+        const isFree = (at: number, i: number) => {
+            const next = splits[i + 1];
+            return next === undefined || next > high || (next - at) * px >= LABEL_PX;
+        };
+        return splits.filter((at, i) => at >= low && at <= high && isFree(at, i));
     };
 }
 

@@ -31,7 +31,7 @@ export function Table({ caption, columns, rows }: TableProps) {
     return (
         // Wide tables scroll by themselves; the keyboard reaches them.
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolled region needs the focus.
-        <section class="scroll" tabIndex={0} aria-label={caption}>
+        <section class="scroll" tabIndex={0} aria-label={`Table: ${caption}`}>
             <table class="twin">
                 <caption>{caption}</caption>
                 <thead>

@@ -130,7 +130,7 @@ interface TimingRow {
 function Timing({ caption, heads, rows }: { caption: string; heads: string[]; rows: TimingRow[] }) {
     return (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolled region needs the focus.
-        <section class="scroll" tabIndex={0} aria-label={caption}>
+        <section class="scroll" tabIndex={0} aria-label={`Table: ${caption}`}>
             <table class="twin timing">
                 <caption>{caption}</caption>
                 <thead>

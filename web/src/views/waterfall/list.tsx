@@ -99,8 +99,6 @@ function Row({ exchange, index, of, rowPx, width, scale, isActive, isOpen, onOpe
     const labelPx = isNarrow ? 0 : Math.min(Math.round(width * 0.28), 340);
     const figurePx = 76;
     const barPx = Math.max(width - labelPx - figurePx - 24, 40);
-    const request = visible(exchange.request);
-    const words = `${request}, ${duration(exchange.latency_ns)}, mostly ${waitWords(longestWait(exchange))}`;
     return (
         // The keys are those of the list, which has the focus.
         // biome-ignore lint/a11y/useKeyWithClickEvents: see above.
@@ -111,14 +109,15 @@ function Row({ exchange, index, of, rowPx, width, scale, isActive, isOpen, onOpe
             aria-selected={isOpen}
             aria-setsize={of}
             aria-posinset={index + 1}
-            aria-label={words}
             class={`row${isActive ? " active" : ""}${isOpen ? " open" : ""}`}
             style={{ top: `${index * rowPx}px`, height: `${rowPx}px` }}
             onClick={onOpen}
         >
             <span class="request" style={isNarrow ? {} : { width: `${labelPx}px` }}>
-                <bdi>{request}</bdi> <span class="muted">{visible(exchange.outcome)}</span>
+                <bdi>{visible(exchange.request)}</bdi>{" "}
+                <span class="muted">{visible(exchange.outcome)}</span>
             </span>
+            <span class="unseen">mostly {waitWords(longestWait(exchange))}</span>
             <Bar exchange={exchange} width={barPx} scale={scale} />
             <span class="figure" data-ns={exchange.latency_ns}>
                 {duration(exchange.latency_ns)}

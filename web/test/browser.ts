@@ -1,0 +1,170 @@
+// Tests of page files in a real browser: `npm run test:browser -- DIRECTORY`. The directory has pages
+// that the command wrote, or that test/shell.ts made.
+
+import assert from "node:assert/strict";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { after, before, test } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import { drawnOwners } from "./browser/colours.ts";
+import { checkBrush, checkHelp, checkList, unreached } from "./browser/keys.ts";
+import { documentOf, expectedNumbers, wrongNumbers } from "./browser/numbers.ts";
+import { launch, open, openTables } from "./browser/open.ts";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+/** Widths from a telephone to a wide screen. */
+const WIDTHS = [360, 768, 1280, 2560];
+/** Characters that hide or reorder text. */
+const DECEIVING = /[^\P{Cc}\n\r\t]|[\u200b-\u200f\u2028-\u202e\u2060-\u206f]/u;
+
+const folder = process.argv[2];
+if (!folder) {
+    console.error("usage: npm run test:browser -- DIRECTORY");
+    process.exit(2);
+}
+const files = readdirSync(folder)
+    .filter((name) => name.endsWith(".html"))
+    .sort()
+    .map((name) => join(folder, name));
+const scratch = mkdtempSync(join(tmpdir(), "lagtrace-page-"));
+let browser: Browser;
+
+before(async () => {
+    browser = await launch();
+});
+after(async () => {
+    await browser.close();
+    rmSync(scratch, { recursive: true });
+});
+
+test("there are pages to test", () => {
+    assert.notEqual(files.length, 0, `no .html file in ${folder}`);
+});
+
+for (const file of files) {
+    const html = readFileSync(file, "utf8");
+    const name = basename(file);
+
+    test(`${name}: opens quietly, and holds no foreign markup`, async () => {
+        const { page, complaints } = await open(browser, file);
+        await openTables(page);
+        const foreign = await page
+            .locator("img, iframe, object, embed, link, base, form[action]")
+            .count();
+        assert.equal(foreign, 0);
+        assert.equal(await page.locator("script").count(), 2);
+        assert.equal(await page.locator(".failure").count(), 0);
+        assert.doesNotMatch(await page.locator("body").innerText(), DECEIVING);
+        assert.deepEqual(complaints, []);
+        await page.context().close();
+    });
+
+    test(`${name}: its numbers are those of its document`, async () => {
+        const { page } = await open(browser, file);
+        await openTables(page);
+        const document = documentOf(html);
+        assert.deepEqual(await wrongNumbers(page, document), []);
+        for (const value of expectedNumbers(document)) {
+            const shown = await page.locator(`[data-ns="${value}"]`).count();
+            assert.notEqual(shown, 0, `${value} ns is not on the page`);
+        }
+        await page.context().close();
+    });
+
+    for (const colorScheme of ["light", "dark"] as const) {
+        test(`${name}: axe finds nothing, ${colorScheme}`, async () => {
+            const { page } = await open(browser, file, { colorScheme });
+            await openTables(page);
+            assert.deepEqual(await axe(page), []);
+            await page.context().close();
+        });
+    }
+
+    test(`${name}: works by keyboard`, async () => {
+        const { page, complaints } = await open(browser, file, { reducedMotion: "reduce" });
+        assert.deepEqual(await unreached(page), []);
+        await checkHelp(page);
+        await checkBrush(page);
+        await checkList(page);
+        assert.deepEqual(complaints, []);
+        await page.context().close();
+    });
+
+    test(`${name}: fits every width`, async () => {
+        const { page } = await open(browser, file);
+        await openTables(page);
+        for (const width of WIDTHS) {
+            await page.setViewportSize({ width, height: 900 });
+            await page.waitForTimeout(200);
+            const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+            assert.ok(wide <= width, `${wide} px at ${width}`);
+        }
+        await page.context().close();
+    });
+
+    test(`${name}: the picture has the colours of its owners`, async () => {
+        const { page } = await open(browser, file);
+        const cells = documentOf(html).picture?.raster.cells ?? [];
+        const drawn = await drawnOwners(page);
+        if (cells.length > 0) {
+            assert.ok(drawn && drawn.length > 0, "nothing is drawn");
+            const known = new Set<string>(cells.map(([, , , , owner]) => owner));
+            assert.ok(
+                drawn.every((owner) => known.has(owner)),
+                `${drawn} are not all of the document`,
+            );
+        }
+        await page.context().close();
+    });
+
+    test(`${name}: prints`, async () => {
+        const { page } = await open(browser, file);
+        const pdf = await page.pdf({ format: "A4" });
+        assert.equal(pdf.subarray(0, 5).toString(), "%PDF-");
+        await page.emulateMedia({ media: "print" });
+        assert.equal(await page.locator("#verdict").isVisible(), true);
+        assert.equal(await page.locator("#top").isVisible(), false);
+        await page.context().close();
+    });
+
+    test(`${name}: the verdict needs no JavaScript`, async () => {
+        const { page: without } = await open(browser, file, { javaScriptEnabled: false });
+        const { page: whole } = await open(browser, file);
+        const words = await without.locator("#verdict").innerText();
+        assert.equal(words, await whole.locator("#verdict").innerText());
+        assert.match(await without.locator("noscript").innerText(), /JavaScript/);
+        await without.context().close();
+        await whole.context().close();
+    });
+
+    test(`${name}: cut data give a clear message`, async () => {
+        const cut = join(scratch, name);
+        const half = (_: string, start: string, data: string) =>
+            start + data.slice(0, (data.length >> 3) << 2);
+        writeFileSync(cut, html.replace(/(<script id="data"[^>]*>)([^<]*)/, half));
+        const { page, complaints } = await open(browser, cut);
+        assert.match(await page.locator(".failure").innerText(), /damaged or truncated/);
+        assert.equal(await page.locator("#verdict").isVisible(), true);
+        assert.deepEqual(complaints, []);
+        await page.context().close();
+    });
+}
+
+/** Returns what axe finds, as text. */
+async function axe(page: Page): Promise<string[]> {
+    await page.evaluate(AXE);
+    return page.evaluate(async () => {
+        const { violations } = await (
+            Reflect.get(window, "axe") as {
+                run(): Promise<{
+                    violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
+                }>;
+            }
+        ).run();
+        return violations.flatMap(({ id, nodes }) =>
+            nodes.map((node) => `${id}: ${node.html.slice(0, 160)} ${node.failureSummary}`),
+        );
+    });
+}
