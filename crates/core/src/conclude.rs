@@ -37,6 +37,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 pub(crate) use connection::connection_record;
+pub(crate) use display_filter::packets_filter;
 pub(crate) use quic::quic_record;
 
 use blank::Blank;

@@ -6,7 +6,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use lagtrace_core::analyzer::{Analyzer, Options};
-use lagtrace_core::report::{CurveName, Part, PartShares, Picture, Report, Why};
+use lagtrace_core::observed::segment::Segment;
+use lagtrace_core::report::{CurveName, Ladder, Part, PartShares, Picture, Report, Why};
+use lagtrace_core::views::picture::Detail;
 use reading::Captured;
 
 #[path = "corpus/reading.rs"]
@@ -175,6 +177,118 @@ fn examples_are_shown(report: &Report, picture: &Picture, name: &str) {
             let is_example = shown.is_some_and(|shown| shown.why == Why::Example);
             assert!(is_example, "{name}: {} {exemplar:?}", finding.cause);
         }
+    }
+}
+
+#[test]
+fn ladders_contain_the_packets_of_examples() {
+    let (mut ladders, mut long, mut repeated) = (0, 0, 0);
+    for (path, bytes) in captures() {
+        let name = path.display().to_string();
+        let segments = reading::segments(&bytes);
+        let (report, mut picture) = drawn(&segments, None);
+        let Some(mut detail) = Detail::wanted(&report, 1) else {
+            assert!(report.exchanges.slowest.is_empty(), "{name}");
+            continue;
+        };
+        let mut rest = segments.iter();
+        while let Some((segment, _)) = rest.next().filter(|_| !detail.is_complete()) {
+            detail.observe_segment(segment);
+        }
+        detail.finish(&mut picture);
+        assert!((1..=20).contains(&picture.ladders.len()), "{name}");
+        for ladder in &picture.ladders {
+            is_whole(ladder, &segments, &name);
+            ladders += 1;
+            long += usize::from(ladder.left_out > 0);
+            repeated += ladder
+                .packets
+                .iter()
+                .filter(|packet| packet.is_retransmission)
+                .count();
+        }
+        for finding in report.findings.iter().take(5) {
+            let is_shown = picture
+                .ladders
+                .iter()
+                .any(|l| l.cause == Some(finding.cause));
+            assert_eq!(
+                is_shown,
+                !finding.exemplars.is_empty(),
+                "{name}: {}",
+                finding.cause
+            );
+        }
+        connections_fit(&picture, &name);
+    }
+    assert!(
+        ladders > 200 && long > 10 && repeated > 20,
+        "{ladders} {long} {repeated}"
+    );
+}
+
+/// Checks a ladder against the packets of its flow.
+fn is_whole(ladder: &Ladder, segments: &[Captured], name: &str) {
+    let shown = &ladder.packets;
+    assert!(shown.len() <= 200 + 16, "{name}: {}", shown.len());
+    assert!(
+        shown.is_sorted_by(|one, next| one.number < next.number),
+        "{name}"
+    );
+    let (first, last) = (&shown[0], &shown[shown.len() - 1]);
+    let end = i64::try_from(ladder.latency_ns).expect("a short time");
+    assert!(
+        first.at_ns <= 0 && last.at_ns >= end.min(last.at_ns),
+        "{name}"
+    );
+    let ends = [&ladder.client, &ladder.server].map(|end| end.parse().expect("an address"));
+    let [client, server]: [std::net::SocketAddr; 2] = ends;
+    let of_flow = segments.iter().map(|(segment, _)| segment);
+    let of_flow = of_flow.filter(|segment| {
+        let (low, high) = segment.flow.ends();
+        [low, high] == [client.into(), server.into()]
+            || [high, low] == [client.into(), server.into()]
+    });
+    let within = of_flow.filter(|segment| (first.number..=last.number).contains(&segment.number));
+    let within: Vec<&Segment> = within.collect();
+    assert_eq!(
+        within.len() as u64,
+        shown.len() as u64 + ladder.left_out,
+        "{name}"
+    );
+    // The packet that ends the first gap is shown.
+    for gap in ladder.gaps.iter().take(1) {
+        let end =
+            ladder.start_ns + i64::try_from(gap.at_ns + gap.duration_ns).expect("a short time");
+        let ending = within.iter().find(|segment| segment.at.as_nanos() >= end);
+        let number = ending.map_or(0, |segment| segment.number);
+        let is_shown = shown.iter().any(|packet| packet.number == number);
+        assert!(is_shown, "{name}: {gap:?} {number}");
+    }
+    let filter = format!("frame.number in {{{}..{}}}", first.number, last.number);
+    assert!(
+        ladder.display_filter.ends_with(&filter),
+        "{}",
+        ladder.display_filter
+    );
+}
+
+fn connections_fit(picture: &Picture, name: &str) {
+    assert!((1..=5).contains(&picture.connections.len()), "{name}");
+    for connection in &picture.connections {
+        let series = connection.ways.iter().flat_map(|way| {
+            let data = [&way.sent, &way.resent, &way.acknowledged];
+            data.into_iter()
+                .chain([&way.allowed, &way.in_flight, &way.round_trips])
+        });
+        let mut points = 0;
+        for series in series {
+            assert!(series.is_sorted_by_key(|(at, _)| *at), "{name}");
+            points += series.len();
+        }
+        assert!((1..=20_000).contains(&points), "{name}: {points}");
+        let [client, _] = &connection.ways;
+        assert!(!client.sent.is_empty(), "{name}");
     }
 }
 

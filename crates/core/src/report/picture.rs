@@ -238,11 +238,13 @@ pub struct Ladder {
     pub start_ns: i64,
     /// Duration of the exchange.
     pub latency_ns: u64,
-    /// The packets in the order in which they were captured.
+    /// The packets in the order in which they were captured, from the start of the exchange to the
+    /// first one after its end. If the connection began shortly before, its packets from the SYN on come first.
     pub packets: Vec<LadderPacket>,
-    /// Number of packets in the middle that were left out.
+    /// Number of packets that were left out: long ladders show the first and the last packets, and
+    /// those around the ends of the first gaps.
     pub left_out: u64,
-    /// The waits to shade, longest first.
+    /// The waits to shade: those that the finding is about, then other long ones; the longest first.
     pub gaps: Vec<LadderGap>,
     /// A Wireshark display filter for the packets.
     pub display_filter: String,
@@ -266,10 +268,14 @@ pub struct LadderPacket {
     pub ack: Option<u64>,
     /// Bytes of payload.
     pub bytes: u64,
-    /// The receive window in bytes.
-    pub window: u64,
-    /// True if the payload was sent before.
+    /// The receive window in bytes; `None` if the capture does not show how it is scaled.
+    pub window: Option<u64>,
+    /// True if the payload was sent before. A segment that fills a hole within 3 ms counts as
+    /// overtaken by others, as in Wireshark.
     pub is_retransmission: bool,
+    /// Number of packets left out just before this one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
 }
 
 /// A wait of a ladder.
@@ -299,7 +305,7 @@ pub struct PicturedConnection {
     pub server: String,
     /// Time of the first packet.
     pub start_ns: i64,
-    /// Number of packets of the connection that were read.
+    /// Number of packets of the connection that were read: all until every example was read.
     pub packets: u64,
     /// The data, acknowledgements and windows that the client sent, and those of the server.
     pub ways: [WaySeries; 2],
