@@ -30,8 +30,7 @@ mod input;
 mod joint;
 pub(crate) mod listing;
 mod merge;
-#[allow(dead_code, reason = "the page calls it")]
-pub(crate) mod picture;
+mod picture;
 mod pieces;
 mod rounds;
 pub(crate) mod show;
@@ -398,13 +397,16 @@ fn reading(
             format!("Interrupted after {packets} packets; the rest was not read."),
         ));
     }
-    let (mut report, picture) = analyzer.finish_with_picture();
+    let (mut report, mut picture) = analyzer.finish_with_picture();
     report.joined = joint.and_then(|joint| joint.conclude());
     "analyze".clone_into(&mut report.command);
     report.subject = names.join(", ");
     connections::name_files(&mut report, &names, room(files.len()));
     let start = report.capture.as_ref().and_then(|capture| capture.start_ns);
     report.started = start.map_or(String::new(), |at| clock::started(Some(at)));
+    if let Some(picture) = &mut picture {
+        picture::add_packets(files, limit, &mut report, picture, progress, interrupt);
+    }
     Ok(Some((report, picture)))
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
-use lagtrace_core::report::{Picture, Report};
+use lagtrace_core::report::{Picture, Remark, Report};
 use lagtrace_core::views::picture::Detail;
 use lagtrace_sources::capture::Packets;
 
@@ -15,10 +15,26 @@ use crate::failure::Result;
 use crate::interrupt::Interrupt;
 
 /// Adds the packets of the report's examples to the picture. `files` and `limit` are those of the
-/// analysis that made the report. Adds nothing if the input cannot be read again, such as a pipe.
-///
-/// Reading ends as soon as all examples are complete.
-pub(crate) fn add_packets(
+/// analysis that made the report. Adds nothing if the input cannot be read again, such as a pipe. If
+/// a file has become unreadable meanwhile, a note of the report says so.
+pub(super) fn add_packets(
+    files: &[PathBuf],
+    limit: u64,
+    report: &mut Report,
+    picture: &mut Picture,
+    progress: &ProgressBar,
+    interrupt: &Interrupt,
+) {
+    if let Err(failure) = read_again(files, limit, report, picture, progress, interrupt) {
+        report.notes.push(Remark {
+            id: "examples-not-read".to_owned(),
+            text: format!("The page shows no packets of the examples: {failure}."),
+        });
+    }
+}
+
+/// Reads until all examples are complete.
+fn read_again(
     files: &[PathBuf],
     limit: u64,
     report: &Report,
