@@ -47,8 +47,8 @@ impl super::Rule for Rule {
         Conclusion::Note(Remark {
             id: Id::Autocorking.to_string(),
             text: format!(
-                "{}: {} written in pieces of {}; the server's kernel merged {} writes into {} while \
-                 its device was busy. No segment waited for an ACK, so this costs nothing; larger \
+                "{}: {} written in pieces of {}; the server's kernel merged {} writes into {} \
+                 while its device was busy. No segment waited for an ACK, so this costs nothing; larger \
                  writes would save the server the work.",
                 case.endpoint,
                 counted(self.responses, "response was", "responses were"),

@@ -77,8 +77,8 @@ pub(crate) struct Losses {
     slowed: Distribution,
 }
 
-/// If the receiver reported at least one in this many lost segments as a duplicate, the other losses
-/// are doubtful too, because a receiver cannot report every duplicate.
+/// If the receiver reported at least one in this many lost segments as a duplicate, the other
+/// losses are doubtful too, because a receiver cannot report every duplicate.
 const DOUBTED: u64 = 5;
 
 impl Losses {
@@ -298,7 +298,8 @@ impl Losses {
                 evidence::median(&self.tally.saved)
             ),
             events => format!(
-                "{} losses were repaired on {}: {}; the median {one} with a loss waited {} for this",
+                "{} losses were repaired on {}: {}; the median {one} with a loss waited {} for \
+                 this",
                 count(events),
                 counted(self.clients.len() as u64, "connection", "connections"),
                 self.repairs().join(", "),

@@ -16,8 +16,8 @@ use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The server writes its response in small parts. Nagle's algorithm holds each until \
-              the previous one is acknowledged, and the client's kernel delays that ACK by {delay}. \
-              {this} {typical} of the {whole} that such a request takes (all medians), {share} of \
+              the previous one is acknowledged, and the client's kernel delays that ACK by \
+              {delay}. {this} {typical} of the {whole} that such a request takes (all medians), {share} of \
               all request time.",
     ruled_out: &[],
     overturned_by: "a small segment of this server leaving while an earlier small one is \
@@ -338,8 +338,8 @@ fn tell(finding: &mut Finding, held: &Held, case: &Case<'_>) {
     );
 }
 
-/// Returns the beginning of the sentence on the cost, with the round trip if it is a visible part of
-/// the cost: each held segment waits for the round trip as well as for the delay of the ACK.
+/// Returns the beginning of the sentence on the cost, with the round trip if it is a visible part
+/// of the cost: each held segment waits for the round trip as well as for the delay of the ACK.
 fn with_trip(held: &Held, case: &Case<'_>) -> String {
     let delay = held.ack_delay.quantile(0.5).unwrap_or_default();
     let trip = case.round_trip().filter(|&trip| trip * 20 >= delay);

@@ -28,8 +28,8 @@ const NEARER: u32 = 8;
 /// Maximum number of SYN times kept: Linux sends seven SYNs (`tcp_syn_retries`).
 const MAX_SYNS: usize = 8;
 
-/// A TCP handshake, whose time is divided into waits like that of an exchange, and the segments right
-/// after it.
+/// A TCP handshake, whose time is divided into waits like that of an exchange, and the segments
+/// right after it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     pub(crate) point: PointId,

@@ -106,8 +106,8 @@ pub(super) fn title(report: &Report) -> String {
     }
 }
 
-/// Returns true if a request loses more time to the finding than the longest request took: that time
-/// passed before the requests reached the capture point, or after their responses had left it.
+/// Returns true if a request loses more time to the finding than the longest request took: that
+/// time passed before the requests reached the capture point, or after their responses had left it.
 fn is_outside(finding: &Finding, exchanges: &Exchanges) -> bool {
     let is_elsewhere = verdict::includes_setup(finding) || verdict::is_between(finding);
     let each = finding.extent.map_or(0, |extent| extent.each_ns);
