@@ -137,7 +137,8 @@ fn unread(path: &Path, text: &[u8], error: serde_json::Error) -> Failure {
 /// Returns true if a text consists of JSON objects, one per line.
 fn is_lines(text: &[u8]) -> bool {
     let mut lines = text.split(|&byte| byte == b'\n');
-    let typed = |line: &[u8]| serde_json::from_slice(line).is_ok_and(|v: Value| v["type"].is_string());
+    let typed =
+        |line: &[u8]| serde_json::from_slice(line).is_ok_and(|v: Value| v["type"].is_string());
     lines.next().is_some_and(typed)
 }
 

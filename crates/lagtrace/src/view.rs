@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 use lagtrace_core::report::{Picture, Report};
 
+use crate::analyze;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
@@ -15,7 +16,6 @@ use crate::page::{self, Shown};
 use crate::picture::Pictured;
 use crate::render::html::Document;
 use crate::saved::{self, Saved};
-use crate::analyze;
 
 mod desktop;
 mod place;

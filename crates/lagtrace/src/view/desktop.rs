@@ -116,7 +116,11 @@ fn elsewhere(page: &Path) -> String {
         return "there is no desktop here: open the page on another machine".to_owned();
     };
     let user = variable("USER").map_or(String::new(), |user| format!("{user}@"));
-    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    let host = if host.contains(':') {
+        format!("[{host}]")
+    } else {
+        host
+    };
     let port = match port.as_str() {
         SSH_PORT => String::new(),
         other => format!(" -P {other}"),
@@ -132,13 +136,23 @@ mod tests {
     fn browsers_are_words_and_not_shell() {
         let words = |of: &str| {
             let command = named(of, Path::new("/p"))?;
-            let all = command.get_args().map(|word| word.to_string_lossy().into_owned());
+            let all = command
+                .get_args()
+                .map(|word| word.to_string_lossy().into_owned());
             let program = command.get_program().to_string_lossy().into_owned();
-            Some(std::iter::once(program).chain(all).collect::<Vec<_>>().join("|"))
+            Some(
+                std::iter::once(program)
+                    .chain(all)
+                    .collect::<Vec<_>>()
+                    .join("|"),
+            )
         };
         assert_eq!(words("firefox").as_deref(), Some("firefox|/p"));
         assert_eq!(words("open %s --new").as_deref(), Some("open|/p|--new"));
-        assert_eq!(words("a; rm -rf $HOME").as_deref(), Some("a;|rm|-rf|$HOME|/p"));
+        assert_eq!(
+            words("a; rm -rf $HOME").as_deref(),
+            Some("a;|rm|-rf|$HOME|/p")
+        );
         assert_eq!(words(" "), None);
     }
 }
