@@ -114,8 +114,13 @@ pub(crate) fn write_to(file: &mut File, shown: Shown, console: &Console) -> io::
     file.write_all(made(shown, console).as_bytes())
 }
 
-fn made(shown: Shown, _console: &Console) -> String {
-    page(&shown.document, &shown.text)
+fn made(shown: Shown, console: &Console) -> String {
+    let Shown { document, mut text } = shown;
+    if console.output().redact {
+        page(&document.redacted(&mut text), &text)
+    } else {
+        page(&document, &text)
+    }
 }
 
 /// Writes a page: into a temporary file that replaces the named one when it is whole. What is not

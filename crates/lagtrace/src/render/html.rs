@@ -8,6 +8,7 @@
 mod blocks;
 mod document;
 mod page;
+mod redaction;
 mod summary;
 mod time;
 mod verdict;

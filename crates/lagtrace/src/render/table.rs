@@ -82,6 +82,12 @@ impl Table {
         self.rows.push(cells.into_iter().map(safe).collect());
     }
 
+    /// Calls `change` with the content of each cell.
+    pub(crate) fn contents(&mut self, mut change: impl FnMut(&mut Content)) {
+        let cells = self.rows.iter_mut().flatten();
+        cells.for_each(|(_, content)| change(content));
+    }
+
     /// Returns true if the table has no rows besides the header.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.len() <= usize::from(self.has_head)
