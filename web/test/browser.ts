@@ -47,42 +47,28 @@ for (const file of files) {
     const html = readFileSync(file, "utf8");
     const name = basename(file);
 
-    test(`${name}: opens quietly, and holds no foreign markup`, async () => {
+    test(name, async (t) => {
+        // One page for all that only looks at it: opening takes longest.
         const { page, complaints } = await open(browser, file);
         await openTables(page);
-        const foreign = await page
-            .locator("img, iframe, object, embed, link, base, form[action]")
-            .count();
-        assert.equal(foreign, 0);
-        assert.equal(await page.locator("script").count(), 2);
-        assert.equal(await page.locator(".failure").count(), 0);
-        assert.doesNotMatch(await page.locator("body").innerText(), DECEIVING);
-        assert.deepEqual(complaints, []);
-        await page.context().close();
-    });
-
-    test(`${name}: its numbers are those of its document`, async () => {
-        const { page } = await open(browser, file);
-        await openTables(page);
-        const document = documentOf(html);
-        assert.deepEqual(await wrongNumbers(page, document), []);
-        for (const value of expectedNumbers(document)) {
-            const shown = await page.locator(`[data-ns="${value}"]`).count();
-            assert.notEqual(shown, 0, `${value} ns is not on the page`);
+        await t.test("holds no foreign markup", () => checkMarkup(page));
+        await t.test("its numbers are those of its document", () => checkNumbers(page, html));
+        await t.test("the picture has the colours of its owners", () => checkColours(page, html));
+        await t.test("fits every width", () => checkWidths(page));
+        for (const colorScheme of ["light", "dark"] as const) {
+            await page.emulateMedia({ colorScheme });
+            await page.waitForTimeout(200);
+            await t.test(`axe finds nothing, ${colorScheme}`, async () => {
+                assert.deepEqual(await axe(page), []);
+            });
         }
+        await t.test("prints", () => checkPrint(page));
+        await t.test("was quiet", () => assert.deepEqual(complaints, []));
+        await t.test("its verdict needs no JavaScript", () => checkWithoutScript(page, file));
         await page.context().close();
     });
 
-    for (const colorScheme of ["light", "dark"] as const) {
-        test(`${name}: axe finds nothing, ${colorScheme}`, async () => {
-            const { page } = await open(browser, file, { colorScheme });
-            await openTables(page);
-            assert.deepEqual(await axe(page), []);
-            await page.context().close();
-        });
-    }
-
-    test(`${name}: works by keyboard`, async () => {
+    test(`${name} by keyboard`, async () => {
         const { page, complaints } = await open(browser, file, { reducedMotion: "reduce" });
         assert.deepEqual(await unreached(page), []);
         await checkHelp(page);
@@ -92,57 +78,8 @@ for (const file of files) {
         await page.context().close();
     });
 
-    test(`${name}: fits every width`, async () => {
-        const { page } = await open(browser, file);
-        await openTables(page);
-        for (const width of WIDTHS) {
-            await page.setViewportSize({ width, height: 900 });
-            await page.waitForTimeout(200);
-            const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-            assert.ok(wide <= width, `${wide} px at ${width}`);
-        }
-        await page.context().close();
-    });
-
-    test(`${name}: the picture has the colours of its owners`, async () => {
-        const { page } = await open(browser, file);
-        const cells = documentOf(html).picture?.raster.cells ?? [];
-        const drawn = await drawnOwners(page);
-        if (cells.length > 0) {
-            assert.ok(drawn && drawn.length > 0, "nothing is drawn");
-            const known = new Set<string>(cells.map(([, , , , owner]) => owner));
-            assert.ok(
-                drawn.every((owner) => known.has(owner)),
-                `${drawn} are not all of the document`,
-            );
-        }
-        await page.context().close();
-    });
-
-    test(`${name}: prints`, async () => {
-        const { page } = await open(browser, file);
-        const pdf = await page.pdf({ format: "A4" });
-        assert.equal(pdf.subarray(0, 5).toString(), "%PDF-");
-        await page.emulateMedia({ media: "print" });
-        assert.equal(await page.locator("#verdict").isVisible(), true);
-        assert.equal(await page.locator("#top").isVisible(), false);
-        await page.context().close();
-    });
-
-    test(`${name}: the verdict needs no JavaScript`, async () => {
-        const { page: without } = await open(browser, file, { javaScriptEnabled: false });
-        const { page: whole } = await open(browser, file);
-        const words = await without.locator("#verdict").innerText();
-        assert.equal(words, await whole.locator("#verdict").innerText());
-        assert.match(await without.locator("noscript").innerText(), /JavaScript/);
-        await without.context().close();
-        await whole.context().close();
-    });
-
-    test(`${name}: cut data give a clear message`, async () => {
+    test(`${name} with its data cut`, async () => {
         const cut = join(scratch, name);
-        const half = (_: string, start: string, data: string) =>
-            start + data.slice(0, (data.length >> 3) << 2);
         writeFileSync(cut, html.replace(/(<script id="data"[^>]*>)([^<]*)/, half));
         const { page, complaints } = await open(browser, cut);
         assert.match(await page.locator(".failure").innerText(), /damaged or truncated/);
@@ -150,6 +87,67 @@ for (const file of files) {
         assert.deepEqual(complaints, []);
         await page.context().close();
     });
+}
+
+async function checkMarkup(page: Page) {
+    const foreign = "img, iframe, object, embed, link, base, form[action]";
+    assert.equal(await page.locator(foreign).count(), 0);
+    assert.equal(await page.locator("script").count(), 2);
+    assert.equal(await page.locator(".failure").count(), 0);
+    assert.doesNotMatch(await page.locator("body").innerText(), DECEIVING);
+}
+
+async function checkNumbers(page: Page, html: string) {
+    const document = documentOf(html);
+    assert.deepEqual(await wrongNumbers(page, document), []);
+    for (const value of expectedNumbers(document)) {
+        const shown = await page.locator(`[data-ns="${value}"]`).count();
+        assert.notEqual(shown, 0, `${value} ns is not on the page`);
+    }
+}
+
+async function checkColours(page: Page, html: string) {
+    const cells = documentOf(html).picture?.raster.cells ?? [];
+    const drawn = await drawnOwners(page);
+    if (cells.length > 0) {
+        assert.ok(drawn && drawn.length > 0, "nothing is drawn");
+        const known = new Set<string>(cells.map(([, , , , owner]) => owner));
+        assert.ok(
+            drawn.every((owner) => known.has(owner)),
+            `${drawn} are not all of the document`,
+        );
+    }
+}
+
+async function checkWidths(page: Page) {
+    for (const width of WIDTHS) {
+        await page.setViewportSize({ width, height: 900 });
+        await page.waitForTimeout(200);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+        assert.ok(wide <= width, `${wide} px at ${width}`);
+    }
+}
+
+async function checkPrint(page: Page) {
+    const pdf = await page.pdf({ format: "A4" });
+    assert.equal(pdf.subarray(0, 5).toString(), "%PDF-");
+    await page.emulateMedia({ media: "print" });
+    assert.equal(await page.locator("#verdict").isVisible(), true);
+    assert.equal(await page.locator("#top").isVisible(), false);
+    await page.emulateMedia({ media: "screen" });
+}
+
+async function checkWithoutScript(page: Page, file: string) {
+    const { page: without } = await open(browser, file, { javaScriptEnabled: false });
+    const verdict = (of: Page) => of.locator("#verdict").textContent();
+    assert.equal(await verdict(without), await verdict(page));
+    assert.match(await without.locator("noscript").innerText(), /JavaScript/);
+    await without.context().close();
+}
+
+/** Leaves half of the data, in whole groups of base64. */
+function half(_: string, start: string, data: string): string {
+    return start + data.slice(0, (data.length >> 3) << 2);
 }
 
 /** Returns what axe finds, as text. */
