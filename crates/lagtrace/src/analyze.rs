@@ -80,6 +80,7 @@ Examples:
   lagtrace analyze slow.pcap
   lagtrace analyze client.pcapng server.pcapng
   lagtrace analyze slow.pcap --format json -o report.json
+  lagtrace analyze slow.pcap --html slow.html
   lagtrace analyze slow.pcap.zst
   lagtrace analyze slow.pcap --connections
   lagtrace analyze slow.pcap --connections 5 --connections-by retransmissions -v

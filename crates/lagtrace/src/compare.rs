@@ -23,7 +23,8 @@ Make reports with `--format json -o FILE`. Compare runs with the same rate
 
 Examples:
   lagtrace compare before.json after.json
-  lagtrace compare before.json after.json --format json")]
+  lagtrace compare before.json after.json --format json
+  lagtrace compare before.json.gz after.json --html compared.html")]
 pub(crate) struct Options {
     /// The JSON report before the change
     #[arg(value_name = "BEFORE.json")]

@@ -14,6 +14,7 @@ mod command {
         mod formats;
         mod frames;
         mod linear;
+        mod page;
         mod score;
         mod streams;
         mod two_captures;

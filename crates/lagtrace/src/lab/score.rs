@@ -52,6 +52,7 @@ This needs root.
 Examples:
   lagtrace-lab score
   lagtrace-lab score --only nagle --vantage server
+  lagtrace-lab score --html score.html
   lagtrace-lab score /tmp/recordings --format json -o score.json
   sudo lagtrace-lab score --fresh --scenarios packet-loss,server-think
   sudo lagtrace-lab score --fresh --seed 51 --draws 5 --jobs 2 --keep /tmp/wrong")]

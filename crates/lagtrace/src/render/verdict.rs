@@ -1,6 +1,6 @@
 //! The opening of the full report: each finding with its certainty, culprit and cost.
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::registry::LayerId;
@@ -270,10 +270,11 @@ fn blame(finding: &Finding) -> String {
 
 /// Returns the kind of thing that a finding is about: a port of a host, or the host as a whole.
 fn kind(service: &str) -> &'static str {
-    match service.parse::<SocketAddr>() {
-        Ok(_) => "service",
-        Err(_) => "host",
-    }
+    let port = service
+        .rsplit_once(':')
+        .map(|(_, port)| port.parse::<u16>());
+    let has_port = matches!(port, Some(Ok(_))) && service.parse::<IpAddr>().is_err();
+    if has_port { "service" } else { "host" }
 }
 
 /// Returns a sentence on the location of the time, if it is more certain than the cause.

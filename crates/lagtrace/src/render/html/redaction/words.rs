@@ -3,7 +3,7 @@
 use super::Place;
 
 /// Fields with words of closed vocabularies, most of them written by lagtrace itself.
-const CLOSED: [&str; 54] = [
+const CLOSED: [&str; 57] = [
     "bearing",
     "by",
     "cause",
@@ -39,6 +39,7 @@ const CLOSED: [&str; 54] = [
     "phase",
     "place",
     "protocol",
+    "recovery",
     "result",
     "says",
     "sender",
@@ -55,6 +56,8 @@ const CLOSED: [&str; 54] = [
     "unit",
     "vantage",
     "verdict",
+    "verdict_after",
+    "verdict_before",
     "version",
     "wait",
     "why",
