@@ -305,8 +305,11 @@ impl SoFar {
             }
         });
         let sketch = picture.map(|picture| picture.sketch(About::of(&evidence, &from_packets)));
-        let report = conclude::conclude(evidence, &from_packets);
+        let mut report = conclude::conclude(evidence, &from_packets);
         let picture = sketch.map(|sketch| sketch.finish(&report));
+        // Only the picture has the curves: a report must equal the one that is read from its JSON.
+        let predictions = report.findings.iter_mut().map(|finding| &mut finding.predicted);
+        predictions.flatten().for_each(|prediction| prediction.curve.clear());
         (report, picture)
     }
 

@@ -66,15 +66,11 @@ pub(super) fn in_a_line(exchanges: &Exchanges) -> Option<String> {
 /// requests, exchanges cut by the capture.
 pub(super) fn margin(report: &Report) -> Vec<String> {
     let has_cause = report.causes().next().is_some();
-    let (another, rest) = if has_cause {
-        ("another ", "")
-    } else {
-        ("", "; the rest is network transit and transmission")
-    };
+    let another = if has_cause { "another " } else { "" };
     let unclaimed = unclaimed_of_each(report).map(|(each, share)| {
         format!(
             "No cause was found for {another}{each} per request on average, too little for a \
-             finding ({share}{rest})."
+             finding ({share})."
         )
     });
     let rest = caveats(report, |caveat| match caveat {

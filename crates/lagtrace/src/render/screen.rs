@@ -17,10 +17,8 @@ mod cause;
 
 use besides::Line;
 
-/// Maximum number of lines of a brief page.
-const BRIEF: usize = 12;
-/// Maximum number of lines of a page without a finding.
-const FEW: usize = 14;
+/// Maximum number of lines of a page without a finding, and of a brief page.
+const FEW: usize = 12;
 /// Maximum number of lines of a page with one finding.
 const ONE: usize = 40;
 /// Number of lines that each further finding adds to the maximum.
@@ -32,7 +30,7 @@ const MANY: usize = 60;
 pub(super) fn text(report: &Report, style: &Style) -> String {
     let findings = groups::groups(report).len() + report.places().count();
     let most = match findings {
-        0 if style.length != Length::Brief => FEW,
+        0 => FEW,
         findings => most(findings, style),
     };
     let head = |page: &mut Page| opening(page, report);
@@ -66,7 +64,7 @@ pub(super) fn comparison(comparison: &Comparison, style: &Style) -> String {
 /// Returns the maximum number of lines of a page with that many findings.
 fn most(findings: usize, style: &Style) -> usize {
     match style.length {
-        Length::Brief => BRIEF,
+        Length::Brief => FEW,
         _ => MANY.min(ONE + EACH * findings.saturating_sub(1)),
     }
 }
@@ -141,7 +139,7 @@ fn closing(page: &mut Page, report: &Report) {
             page.blank();
         }
         let subject = subject(report);
-        page.paragraph(0, Tone::Dim, &subject);
+        page.weighing(Weight::Minor, |page| page.paragraph(0, Tone::Dim, &subject));
     }
     more(page, report.causes().next());
 }

@@ -83,7 +83,7 @@ fn of_all(reports: &[(String, Report)], causes: usize) -> Report {
 /// Returns the maximum number of lines of a page with that many findings.
 fn limit(findings: usize) -> usize {
     match findings {
-        0 => 14,
+        0 => 12,
         1 => 40,
         2..5 => 35 + 5 * findings,
         _ => 60,

@@ -152,7 +152,10 @@ fn what_cannot_be_written_is_said_before_anything_is_read() {
     }
     // What shows only when the page is written does not cost the report.
     let late = analyze(&[&capture], &["--html", "/proc/page.html"]).expect(2);
-    assert!(late.stdout.contains("Nagle") && late.stderr.contains("/proc/page.html"), "{late:#?}");
+    assert!(
+        late.stdout.contains("Nagle") && late.stderr.contains("/proc/page.html"),
+        "{late:#?}"
+    );
     assert_eq!(fs::read(&own).unwrap(), b"not a page");
     let same = folder.path().join("same").display().to_string();
     let twice = analyze(&[&capture], &["-o", &same, "--html", &same]).expect(2);
