@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { Plugin } from "vite";
 
@@ -19,7 +19,7 @@ export function policy(): Plugin {
         name: "policy",
         apply: "build",
         configResolved(config) {
-            folder = join(config.root, config.build.outDir);
+            folder = resolve(config.root, config.build.outDir);
         },
         closeBundle() {
             const script = checked(join(folder, "page.js"));
