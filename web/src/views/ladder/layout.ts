@@ -68,6 +68,20 @@ function between(stops: [number, number][], ns: number): number {
     return before[1] + part * (after[1] - before[1]);
 }
 
+/** Where the words of a shaded wait stand: in the widest space between its packets. */
+export function wordsAt(layout: Layout, top: number, bottom: number): number {
+    const inside = layout.packets.map(({ y }) => y).filter((y) => y > top && y < bottom);
+    const edges = [top, ...inside, bottom];
+    let [middle, widest] = [(top + bottom) / 2, 0];
+    edges.slice(1).forEach((edge, i) => {
+        const before = edges[i] ?? top;
+        if (edge - before > widest) {
+            [middle, widest] = [(before + edge) / 2, edge - before];
+        }
+    });
+    return middle;
+}
+
 /** The waits to shade: those that a finding explains, otherwise the longest one. */
 export function guilty(ladder: Ladder): LadderGap[] {
     const explained = ladder.gaps.filter((gap) => gap.cause);
