@@ -71,11 +71,7 @@ function Parts({ parts, px }: { parts: StackPart[]; px: (value: number) => numbe
                 <g key={i}>
                     <rect class={part.kind} x={part.at} width={part.width} height={BAR_PX} />
                     {part.letter && part.width >= LETTER_PX && (
-                        <text
-                            class={`letter on-${part.kind.slice(6)}`}
-                            x={part.at + part.width / 2}
-                            y={12}
-                        >
+                        <text class={`letter ${part.kind}`} x={part.at + part.width / 2} y={12}>
                             {part.letter}
                         </text>
                     )}

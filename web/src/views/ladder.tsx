@@ -79,11 +79,16 @@ function LadderPicture({ ladder }: { ladder: Ladder }) {
                         {layout.packets.map((placed) => (
                             <Arrow key={placed.packet.number} placed={placed} lines={lines} />
                         ))}
-                        {layout.cut !== null && (
-                            <text class="cut" x={(lines[0] + lines[1]) / 2} y={layout.cut + 4}>
-                                … {count(ladder.left_out)} packets left out …
+                        {layout.cuts.map((cut) => (
+                            <text
+                                key={cut.y}
+                                class="cut"
+                                x={(lines[0] + lines[1]) / 2}
+                                y={cut.y + 4}
+                            >
+                                … {count(cut.packets)} packets left out …
                             </text>
-                        )}
+                        ))}
                     </svg>
                 )}
             </div>
@@ -199,7 +204,7 @@ function PacketTable({ ladder }: { ladder: Ladder }) {
         <Count key="bytes" of={packet.bytes} />,
         <Count key="seq" of={packet.seq} />,
         packet.ack == null ? "–" : <Count key="ack" of={packet.ack} />,
-        <Count key="window" of={packet.window} />,
+        packet.window == null ? "–" : <Count key="window" of={packet.window} />,
         packet.is_retransmission ? "yes" : "no",
     ];
     return (
