@@ -3,10 +3,13 @@
 import type { Curve } from "./document/picture.ts";
 import type { Report } from "./document/report.ts";
 import type { Distribution, PageDocument } from "./document.ts";
+import { experimentWords } from "./experiment.ts";
 import { nines } from "./scale.ts";
 
 /** A curve as it is drawn. */
 export interface NamedCurve {
+    /** What decides its colour. */
+    kind: string;
     name: string;
     /** Quantile and latency, ascending. */
     points: [number, number][];
@@ -17,20 +20,28 @@ export const QUANTILES = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
 
 /** Returns the curves of the document: those of the picture, or that of the report's latencies. */
 export function curvesOf(document: PageDocument): NamedCurve[] {
-    const curves = (document.picture?.curves ?? []).filter(
-        (curve: Curve) => curve.points.length > 1,
-    );
+    const curves = (document.picture?.curves ?? []).filter((curve) => curve.points.length > 1);
     if (curves.length > 0) {
-        return curves;
+        return curves.map((curve) => ({
+            kind: curve.name,
+            name: nameOf(curve, document.report),
+            points: curve.points,
+        }));
     }
     const own = document.report && curveOf(document.report, "measured");
     return own ? [own] : [];
 }
 
+/** The curves of an experiment say which it was. */
+function nameOf(curve: Curve, report: Report | null | undefined): string {
+    const outcome = report?.experiments?.[curve.experiment ?? -1];
+    return outcome ? `${curve.name}: ${experimentWords(outcome.experiment)}` : curve.name;
+}
+
 /** Returns the curve of a report's baseline; null without its latencies. */
 export function curveOf(report: Report, name: string): NamedCurve | null {
     const latency = report.details?.latency ?? [];
-    return latency.length > 1 ? { name, points: fromDistribution(latency) } : null;
+    return latency.length > 1 ? { kind: name, name, points: fromDistribution(latency) } : null;
 }
 
 function fromDistribution(latency: Distribution): [number, number][] {

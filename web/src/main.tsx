@@ -33,4 +33,22 @@ function Failure({ error }: { error: Error }) {
     );
 }
 
+/** Paper is light, whatever the screen is: pictures copy the colours of the page. */
+function printLight() {
+    const root = document.documentElement;
+    let before: string | undefined;
+    addEventListener("beforeprint", () => {
+        before = root.dataset.theme;
+        root.dataset.theme = "light";
+    });
+    addEventListener("afterprint", () => {
+        if (before) {
+            root.dataset.theme = before;
+        } else {
+            delete root.dataset.theme;
+        }
+    });
+}
+
+printLight();
 void start();

@@ -53,8 +53,11 @@ export function roundStep(step: number): number {
 }
 
 /** Returns round values of a logarithmic scale: 1, 2, 5 per decade, or fewer if these are more than
- * `most`. */
+ * `most`. Within a decade, they are those of a linear scale. */
 export function logTicks(low: number, high: number, most: number): number[] {
+    if (high < low * 10) {
+        return ticks(low, high, most);
+    }
     for (const factors of [[1, 2, 5], [1, 3], [1]]) {
         const found = decades(low, high, factors);
         if (found.length <= most) {

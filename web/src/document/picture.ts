@@ -59,6 +59,8 @@ export type CurveName = "baseline" | "observed" | "control" | "treated" | "predi
 
 export interface Curve {
     name: CurveName;
+    /** Index of the experiment in the report, for `control` and `treated`. */
+    experiment?: number | null;
     count: number;
     /** Quantile, 0 to 1, and the latency in nanoseconds at it. */
     points: [number, number][];
@@ -69,13 +71,14 @@ export interface PicturedExchange {
     why: "example" | "slowest" | "sample";
     shows?: string[];
     joined_waits?: number;
-    capture: string;
-    stream: number | null;
-    ordinal: number;
-    status: number | null;
+    /** Null if only the report's example of the exchange is known. */
+    capture?: string | null;
+    stream?: number | null;
+    ordinal?: number | null;
+    status?: number | null;
     cost_ns: number;
-    setup_ns: number | null;
-    response_bytes: number;
+    setup_ns?: number | null;
+    response_bytes?: number | null;
     client: string;
     server: string;
     request: string;
@@ -116,8 +119,11 @@ export interface LadderPacket {
     seq: number;
     ack?: number | null;
     bytes: number;
-    window: number;
+    /** Null if the capture does not show how the window is scaled. */
+    window?: number | null;
     is_retransmission: boolean;
+    /** Number of packets left out just before this one. */
+    left_out?: number;
 }
 
 export interface LadderGap {

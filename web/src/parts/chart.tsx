@@ -1,6 +1,6 @@
 // A chart made by uPlot: its colours follow the page, and the arrow keys move its cursor.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { useTheme, useWidth } from "./hooks.ts";
 
@@ -19,8 +19,8 @@ export interface ChartProps {
     series: ChartSeries[];
     x: ChartAxis;
     y: ChartAxis;
-    /** Draws on the finished chart. */
-    draw?: (chart: uPlot) => void;
+    /** A value of x at which a line is drawn. */
+    mark?: number;
 }
 
 export interface ChartAxis {
@@ -36,7 +36,7 @@ export function Chart(props: ChartProps) {
     const chart = useRef<uPlot | null>(null);
     const [at, setAt] = useState<number | null>(null);
     // biome-ignore lint/correctness/useExhaustiveDependencies: the colours depend on the theme.
-    useEffect(() => {
+    useLayoutEffect(() => {
         const element = ref.current;
         if (!element || width === 0) {
             return undefined;
@@ -118,9 +118,25 @@ function options(
         series: [{}, ...props.series.map((one) => series(one, colour))],
         hooks: {
             setCursor: [(chart) => onCursor(chart.cursor.idx ?? null)],
-            draw: props.draw ? [props.draw] : [],
+            draw: [(chart) => drawMark(chart, props.mark, colour("ink"))],
         },
     };
+}
+
+function drawMark(chart: uPlot, at: number | undefined, colour: string) {
+    if (at === undefined) {
+        return;
+    }
+    const { ctx, bbox } = chart;
+    const x = Math.round(chart.valToPos(at, "x", true));
+    ctx.save();
+    ctx.strokeStyle = colour;
+    ctx.setLineDash([5, 4]);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.restore();
 }
 
 /** Leaves out ticks whose labels would overlap; the later one stays, as the tail matters more. */

@@ -3,6 +3,9 @@
 import type { RefObject } from "preact";
 import { useEffect, useReducer, useRef, useState } from "preact/hooks";
 
+/** Width of A4 without the margins of the style sheet, 182 mm. */
+const PAPER_PX = 687;
+
 /** Width of an element's content, in CSS pixels; 0 until it is laid out. */
 export function useWidth<T extends HTMLElement>(): [RefObject<T | null>, number] {
     const ref = useRef<T>(null);
@@ -16,7 +19,16 @@ export function useWidth<T extends HTMLElement>(): [RefObject<T | null>, number]
             setWidth(Math.floor(entry?.contentRect.width ?? 0));
         });
         observer.observe(element);
-        return () => observer.disconnect();
+        // No observer runs between the layout for paper and the printing.
+        const onPrint = () => setWidth((current) => Math.min(current, PAPER_PX));
+        const onPrinted = () => setWidth(Math.floor(element.clientWidth));
+        addEventListener("beforeprint", onPrint);
+        addEventListener("afterprint", onPrinted);
+        return () => {
+            observer.disconnect();
+            removeEventListener("beforeprint", onPrint);
+            removeEventListener("afterprint", onPrinted);
+        };
     }, []);
     return [ref, width];
 }

@@ -19,10 +19,9 @@ export interface StackRow {
 
 const ROW_PX = 26;
 const BAR_PX = 16;
-const FIGURE_PX = 84;
 const LETTER_PX = 16;
-/** Width of a character of a name. */
-const NAME_PX = 7;
+/** Width of a character. */
+const CHARACTER_PX = 7;
 /** Below this width, the names stand above their bars. */
 const NARROW_PX = 560;
 
@@ -30,9 +29,12 @@ export function Stack({ label, rows }: { label: string; rows: StackRow[] }) {
     const [ref, width] = useWidth<HTMLDivElement>();
     const isNarrow = width < NARROW_PX;
     const rowPx = isNarrow ? ROW_PX + 14 : ROW_PX;
-    const left = isNarrow ? 0 : Math.min(width * 0.34, longestName(rows) * NAME_PX + 12);
+    const left = isNarrow
+        ? 0
+        : Math.min(width * 0.34, longest(rows.map((row) => row.name)) * CHARACTER_PX + 12);
+    const figures = longest(rows.map((row) => row.figure)) * CHARACTER_PX + 12;
     const most = Math.max(...rows.map(({ parts }) => sum(parts)), Number.MIN_VALUE);
-    const px = (value: number) => (value / most) * Math.max(width - left - FIGURE_PX, 10);
+    const px = (value: number) => (value / most) * Math.max(width - left - figures, 10);
     return (
         <div class="stack" ref={ref}>
             {width > 0 && (
@@ -69,11 +71,7 @@ function Parts({ parts, px }: { parts: StackPart[]; px: (value: number) => numbe
                 <g key={i}>
                     <rect class={part.kind} x={part.at} width={part.width} height={BAR_PX} />
                     {part.letter && part.width >= LETTER_PX && (
-                        <text
-                            class={`letter on-${part.kind.slice(6)}`}
-                            x={part.at + part.width / 2}
-                            y={12}
-                        >
+                        <text class={`letter ${part.kind}`} x={part.at + part.width / 2} y={12}>
                             {part.letter}
                         </text>
                     )}
@@ -83,8 +81,8 @@ function Parts({ parts, px }: { parts: StackPart[]; px: (value: number) => numbe
     );
 }
 
-function longestName(rows: StackRow[]): number {
-    return Math.max(...rows.map((row) => row.name.length), 0);
+function longest(words: string[]): number {
+    return Math.max(...words.map((word) => word.length), 0);
 }
 
 function sum(parts: StackPart[]): number {

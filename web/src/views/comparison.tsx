@@ -39,7 +39,7 @@ export function Differences({ comparison }: { comparison: Comparison }) {
             says={`The latency after the change minus that before it; left of zero is faster. ${method}`}
         >
             <Intervals changes={comparison.latency} />
-            <Table
+            <Twin
                 caption="Latency before and after"
                 columns={[
                     "Figure",

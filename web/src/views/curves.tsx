@@ -16,8 +16,8 @@ export function hasCurves(document: PageDocument): boolean {
 
 export function Curves({ document }: { document: PageDocument }) {
     const curves = useMemo(() => curvesOf(document), [document]);
-    const names = curves.map((curve) => curve.name);
-    const says = `The latency that a share of the requests does not exceed; each further nine has the same width. ${explain(names)}`;
+    const kinds = [...new Set(curves.map((curve) => curve.kind))];
+    const says = `The latency that a share of the requests does not exceed; each further nine has the same width. ${explain(kinds)}`;
     return (
         <View id="curves" title="Percentile curves" says={says}>
             <CurveChart curves={curves} />
@@ -30,11 +30,11 @@ const EXPLAIN: Record<string, string> = {
     observed: "Observed: by packets.",
     control: "Control: without the intervention, interleaved with treated.",
     treated: "Treated: with the intervention.",
-    predicted: "Predicted: observed, less the waits of the first finding; an estimate.",
+    predicted: "Predicted: observed, less what the first finding cost each of them; an estimate.",
 };
 
-function explain(names: string[]): string {
-    return names.flatMap((name) => EXPLAIN[name] ?? []).join(" ");
+function explain(kinds: string[]): string {
+    return kinds.flatMap((kind) => EXPLAIN[kind] ?? []).join(" ");
 }
 
 /** Colours that are neither those of owners nor confused with each other. */
@@ -54,7 +54,10 @@ export function CurveChart({ curves }: { curves: NamedCurve[] }) {
     const data = useMemo(() => columnsOf(curves), [curves]);
     const series = useMemo(
         () =>
-            curves.map(({ name }) => ({ label: name, ...(SERIES[name] ?? { colour: "curve-1" }) })),
+            curves.map(({ kind, name }) => ({
+                label: name,
+                ...(SERIES[kind] ?? { colour: "curve-1" }),
+            })),
         [curves],
     );
     return (

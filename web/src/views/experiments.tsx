@@ -1,30 +1,11 @@
 // Interventions: requests with and without each, and the difference with its interval.
 
-import type { Experiment, ExperimentOutcome } from "../document/report.ts";
+import type { ExperimentOutcome } from "../document/report.ts";
+import { experimentWords } from "../experiment.ts";
 import { Count, Difference, Ns, Text } from "../parts/figure.tsx";
 import { Ranges } from "../parts/ranges.tsx";
 import { Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
-import { duration } from "../quantity.ts";
-import { visible } from "../visible.ts";
-
-const NAMES: Record<string, string> = {
-    "quick-ack": "TCP_QUICKACK armed after every read",
-    "client-nagle": "TCP_NODELAY off on our side",
-    "connection-close": "Connection: close",
-    "fresh-connection": "a fresh connection for each request",
-};
-
-/** The name of an intervention for a sentence. */
-export function experimentWords(experiment: Experiment): string {
-    if (typeof experiment === "string") {
-        return NAMES[experiment] ?? visible(experiment);
-    }
-    const pause = experiment["think-time"]?.pause_ns;
-    return pause === undefined
-        ? visible(Object.keys(experiment).join(", "))
-        : `a pause of ${duration(pause)} between requests`;
-}
 
 const NUMBERS = [
     "Control, mean",

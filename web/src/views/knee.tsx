@@ -19,6 +19,7 @@ const NUMBERS = ["Offered", "Answered", "Failed", "Mean", "p50", "p99", "Maximum
 
 export function Knee({ sweep }: { sweep: Sweep }) {
     const [latencies, rates] = useMemo(() => columnsOf(sweep), [sweep]);
+    const knee = sweep.knee === null ? undefined : sweep.steps[sweep.knee];
     const axis = {
         label: sweep.over === "rate" ? "offered a second" : "connections",
         values: count,
@@ -32,6 +33,7 @@ export function Knee({ sweep }: { sweep: Sweep }) {
                 series={LATENCIES}
                 x={axis}
                 y={{ label: "latency", values: duration, isLog: true }}
+                mark={knee && loadOf(sweep, knee)}
             />
             <Chart
                 label="Rate by load"

@@ -8,10 +8,10 @@ import { Count, Difference, Text } from "../parts/figure.tsx";
 import { useWidth } from "../parts/hooks.ts";
 import { Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
-import { bytes, count, difference, duration } from "../quantity.ts";
+import { bytes, count, duration } from "../quantity.ts";
 import { visible } from "../visible.ts";
 import { knownOwner, waitWords } from "../words.ts";
-import { guilty, type Layout, layoutOf, type Placed } from "./ladder/layout.ts";
+import { guilty, type Layout, layoutOf, type Placed, wordsAt } from "./ladder/layout.ts";
 
 export function Ladders({ ladders }: { ladders: Ladder[] }) {
     const [at, setAt] = useState(0);
@@ -51,35 +51,48 @@ function LadderPicture({ ladder }: { ladder: Ladder }) {
     const lines: [number, number] = [LEFT_PX, Math.max(width - RIGHT_PX, LEFT_PX + 120)];
     const words = `${ladder.packets.length} packets between client and server; the table below lists them.`;
     return (
-        <div class="ladder" ref={ref}>
-            {width > 0 && (
-                <svg width={width} height={layout.height + FALL_PX} role="img" aria-label={words}>
-                    <Arrowheads />
-                    {guilty(ladder).map((gap) => (
-                        <Gap key={gap.at_ns} gap={gap} layout={layout} lines={lines} />
-                    ))}
-                    <Lifelines lines={lines} height={layout.height} />
-                    {layout.silences.map((silence) => (
-                        <text
-                            key={silence.from}
-                            class="silence"
-                            x={LEFT_PX - 8}
-                            y={(silence.from + silence.to) / 2 + 4}
-                        >
-                            ⋮ {duration(silence.ns)}
-                        </text>
-                    ))}
-                    {layout.packets.map((placed) => (
-                        <Arrow key={placed.packet.number} placed={placed} lines={lines} />
-                    ))}
-                    {layout.cut !== null && (
-                        <text class="cut" x={(lines[0] + lines[1]) / 2} y={layout.cut + 4}>
-                            … {count(ladder.left_out)} packets left out …
-                        </text>
-                    )}
-                </svg>
-            )}
-        </div>
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolled region needs the focus.
+        <section class="ladder" tabIndex={0} aria-label="Ladder of packets">
+            <div ref={ref}>
+                {width > 0 && (
+                    <svg
+                        width={width}
+                        height={layout.height + FALL_PX}
+                        role="img"
+                        aria-label={words}
+                    >
+                        <Arrowheads />
+                        {guilty(ladder).map((gap) => (
+                            <Gap key={gap.at_ns} gap={gap} layout={layout} lines={lines} />
+                        ))}
+                        <Lifelines lines={lines} height={layout.height} />
+                        {layout.silences.map((silence) => (
+                            <text
+                                key={silence.from}
+                                class="silence"
+                                x={LEFT_PX - 8}
+                                y={(silence.from + silence.to) / 2 + 4}
+                            >
+                                ⋮ {duration(silence.ns)}
+                            </text>
+                        ))}
+                        {layout.packets.map((placed) => (
+                            <Arrow key={placed.packet.number} placed={placed} lines={lines} />
+                        ))}
+                        {layout.cuts.map((cut) => (
+                            <text
+                                key={cut.y}
+                                class="cut"
+                                x={(lines[0] + lines[1]) / 2}
+                                y={cut.y + 4}
+                            >
+                                … {count(cut.packets)} packets left out …
+                            </text>
+                        ))}
+                    </svg>
+                )}
+            </div>
+        </section>
     );
 }
 
@@ -107,6 +120,9 @@ function Arrowheads() {
 function Lifelines({ lines, height }: { lines: [number, number]; height: number }) {
     return (
         <g class="lifelines">
+            <text class="unit" x={LEFT_PX - 8} y={14} text-anchor="end">
+                ms
+            </text>
             {(["client", "server"] as const).map((end, i) => (
                 <g key={end}>
                     <text x={lines[i]} y={14} text-anchor={i === 0 ? "start" : "end"}>
@@ -126,7 +142,7 @@ function Arrow({ placed, lines }: { placed: Placed; lines: [number, number] }) {
     return (
         <g class={`packet ${kind}`}>
             <text class="time" x={LEFT_PX - 8} y={y + 4}>
-                {difference(packet.at_ns)}
+                {(packet.at_ns / 1e6).toFixed(3)}
             </text>
             <line x1={from} y1={y} x2={to} y2={y + FALL_PX} marker-end={`url(#arrow-${kind})`} />
             <text class="packet-label" x={(lines[0] + lines[1]) / 2} y={y - 1}>
@@ -160,7 +176,7 @@ function Gap({ gap, layout, lines }: GapProps) {
                 y={top}
                 height={Math.max(bottom - top, 2)}
             />
-            <text x={(lines[0] + lines[1]) / 2} y={(top + bottom) / 2 + FALL_PX + 6}>
+            <text x={(lines[0] + lines[1]) / 2} y={wordsAt(layout, top, bottom) + FALL_PX}>
                 {words}
             </text>
         </g>
@@ -188,7 +204,7 @@ function PacketTable({ ladder }: { ladder: Ladder }) {
         <Count key="bytes" of={packet.bytes} />,
         <Count key="seq" of={packet.seq} />,
         packet.ack == null ? "–" : <Count key="ack" of={packet.ack} />,
-        <Count key="window" of={packet.window} />,
+        packet.window == null ? "–" : <Count key="window" of={packet.window} />,
         packet.is_retransmission ? "yes" : "no",
     ];
     return (

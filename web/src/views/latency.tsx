@@ -1,6 +1,6 @@
 // Latency over time: the density of the exchanges by time and latency, to be brushed.
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Density, densityOf, type Range, scatterOf, whole } from "../density.ts";
 import type { LatencyMode } from "../document/report.ts";
 import type { PageDocument } from "../document.ts";
@@ -110,7 +110,8 @@ function Picture({ density, service, modes, range, onRange }: PictureProps) {
     const [ref, width] = useWidth<HTMLDivElement>();
     const canvas = useRef<HTMLCanvasElement>(null);
     const plane = useMemo(() => planeOf(density, width), [density, width]);
-    useEffect(() => {
+    // At once, not after the next frame: printing does not wait for one.
+    useLayoutEffect(() => {
         if (canvas.current && width > 0) {
             draw(canvas.current, density, service, plane);
         }

@@ -58,8 +58,12 @@ function says(picture: Picture, range: Range | null): string {
         counted(why("example"), "example of a finding", "examples of findings"),
         `a uniform sample of ${count(why("sample"))}`,
     ];
+    const hasLane = picture.exchanges.some((one) => (one.at_host ?? []).length > 0);
+    const lane = hasLane
+        ? "The lower lane is the time at the server's host, as its kernel saw it. "
+        : "";
     const selected = range ? " The selection in “Latency over time” applies." : "";
-    return `Single exchanges: ${kinds.join(", ")}. Each bar is one exchange; its parts are the waits in their order, after the connection's setup where it began with one. The lower lane is the time at the server's host, where its kernel was watched. Choose one to see its waits and packets.${selected}`;
+    return `Single exchanges: ${kinds.join(", ")}. Each bar is one exchange; its parts are the waits in their order, after the connection's setup where it began with one. ${lane}Choose one to see its waits and packets.${selected}`;
 }
 
 function causesOf(picture: Picture): string[] {

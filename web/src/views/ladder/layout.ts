@@ -21,11 +21,16 @@ export interface Silence {
     ns: number;
 }
 
+/** A place where packets were left out. */
+export interface Cut {
+    y: number;
+    packets: number;
+}
+
 export interface Layout {
     packets: Placed[];
     silences: Silence[];
-    /** Where packets were left out; null if none were. */
-    cut: number | null;
+    cuts: Cut[];
     height: number;
     /** The position of a time after the start of the exchange. */
     at(ns: number): number;
@@ -33,16 +38,19 @@ export interface Layout {
 
 export function layoutOf(ladder: Ladder): Layout {
     const packets = ladder.packets;
-    const half = ladder.left_out > 0 ? Math.ceil(packets.length / 2) : -1;
     const stops: [number, number][] = [];
     const placed: Placed[] = [];
     const silences: Silence[] = [];
-    let [y, before, cut] = [TOP_PX, packets[0]?.at_ns ?? 0, null as number | null];
+    const cuts: Cut[] = [];
+    let [y, before] = [TOP_PX, packets[0]?.at_ns ?? 0];
     packets.forEach((packet, i) => {
         const ns = Math.max(packet.at_ns - before, 0);
-        const next = i === 0 ? y : y + STEP_PX + stretch(ns, ladder.latency_ns);
-        if (i === half) {
-            cut = (y + next) / 2;
+        const next =
+            i === 0
+                ? y
+                : y + STEP_PX + stretch(ns, ladder.latency_ns) + (packet.left_out ? STEP_PX : 0);
+        if (packet.left_out) {
+            cuts.push({ y: (y + next) / 2, packets: packet.left_out });
         } else if (i > 0 && ns >= LONG * ladder.latency_ns) {
             silences.push({ from: y, to: next, ns });
         }
@@ -50,7 +58,7 @@ export function layoutOf(ladder: Ladder): Layout {
         stops.push([packet.at_ns, next]);
         [y, before] = [next, packet.at_ns];
     });
-    return { packets: placed, silences, cut, height: y + STEP_PX, at: (ns) => between(stops, ns) };
+    return { packets: placed, silences, cuts, height: y + STEP_PX, at: (ns) => between(stops, ns) };
 }
 
 function stretch(ns: number, whole: number): number {
@@ -66,6 +74,20 @@ function between(stops: [number, number][], ns: number): number {
     }
     const part = (ns - before[0]) / Math.max(after[0] - before[0], 1);
     return before[1] + part * (after[1] - before[1]);
+}
+
+/** Where the words of a shaded wait stand: in the widest space between its packets. */
+export function wordsAt(layout: Layout, top: number, bottom: number): number {
+    const inside = layout.packets.map(({ y }) => y).filter((y) => y > top && y < bottom);
+    const edges = [top, ...inside, bottom];
+    let [middle, widest] = [(top + bottom) / 2, 0];
+    edges.slice(1).forEach((edge, i) => {
+        const before = edges[i] ?? top;
+        if (edge - before > widest) {
+            [middle, widest] = [(before + edge) / 2, edge - before];
+        }
+    });
+    return middle;
 }
 
 /** The waits to shade: those that a finding explains, otherwise the longest one. */

@@ -57,7 +57,7 @@ function Wait({ part, owner }: { part: Part; owner: PicturedExchange["waits"][nu
                 height={WAIT_PX}
             />
             {part.width >= LETTER_PX && (
-                <text class={`letter on-${known}`} x={part.x + part.width / 2} y={WAIT_PX - 3}>
+                <text class={`letter owner-${known}`} x={part.x + part.width / 2} y={WAIT_PX - 3}>
                     {LETTERS[known]}
                 </text>
             )}

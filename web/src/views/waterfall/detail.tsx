@@ -41,8 +41,16 @@ function Facts({ exchange, start }: { exchange: PicturedExchange; start: number 
     return (
         <p>
             From <Text of={exchange.client} /> to <Text of={exchange.server} />, begun{" "}
-            {after(exchange.start_ns - start)} after the start; response of{" "}
-            <span data-value={exchange.response_bytes}>{bytes(exchange.response_bytes)}</span>.
+            {after(exchange.start_ns - start)} after the start
+            {exchange.response_bytes != null && (
+                <>
+                    ; response of{" "}
+                    <span data-value={exchange.response_bytes}>
+                        {bytes(exchange.response_bytes)}
+                    </span>
+                </>
+            )}
+            .
             {first !== null && last !== null && (
                 <>
                     {" "}
