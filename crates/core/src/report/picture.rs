@@ -270,8 +270,8 @@ pub struct LadderPacket {
     pub bytes: u64,
     /// The receive window in bytes; `None` if the capture does not show how it is scaled.
     pub window: Option<u64>,
-    /// True if the payload was sent before. A segment that fills a hole within 3 ms counts as
-    /// overtaken by others, as in Wireshark.
+    /// True if the payload was sent before, as far as the capture shows: a segment that fills a hole
+    /// was overtaken if its IP identification, or else 3 ms since the previous one, says so.
     pub is_retransmission: bool,
     /// Number of packets left out just before this one.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -120,7 +120,11 @@ impl Series {
         is_higher
     }
 
+    /// Thins the points, and lengthens the intervals only as far as necessary.
     fn thin(&mut self) {
+        if self.interval > 0 {
+            self.join();
+        }
         while self.points.len() > MAX_POINTS && self.interval + 1 < u64::BITS {
             self.interval += 1;
             self.join();
@@ -150,9 +154,6 @@ impl Series {
 
     fn finish(mut self) -> Vec<(u64, u64)> {
         self.thin();
-        if self.interval > 0 {
-            self.join();
-        }
         self.points
     }
 }
@@ -175,7 +176,10 @@ mod tests {
         );
         assert!(points.is_sorted_by_key(|point| point.0));
         assert!(points.contains(&(77_777_000, 9_999)));
-        let extremes = |points: &[(u64, u64)]| points.iter().any(|p| p.1 == 0);
-        assert!(points.chunks(40).all(extremes));
+        let has_both = |points: &[(u64, u64)]| {
+            let is = |low: bool| points.iter().any(|point| (point.1 < 50) == low);
+            is(true) && is(false)
+        };
+        assert!(points.chunks_exact(40).all(has_both));
     }
 }

@@ -12,7 +12,7 @@ const MAX_OUTSTANDING: usize = 4096;
 /// Maximum number of holes of a direction that are remembered.
 const MAX_HOLES: usize = 64;
 /// Time within which a segment that fills a hole counts as overtaken rather than sent again, as in
-/// Wireshark.
+/// Wireshark, if IP identifications do not show in which order segments were sent.
 const OVERTAKEN: Duration = Duration::from_millis(3);
 
 /// Sequence numbers, windows and round trips of a connection.
@@ -51,7 +51,8 @@ struct Way {
     scale: Option<Option<u8>>,
     /// Bytes that the capture passed over so far.
     holes: Vec<(i64, i64)>,
-    last: Timestamp,
+    /// The time and the IP identification of the last segment with bytes.
+    last: (Timestamp, Option<u16>),
     /// The ends of segments with the times at which they were sent, and false if a part was sent
     /// again.
     outstanding: VecDeque<(i64, Timestamp, bool)>,
@@ -71,7 +72,7 @@ impl Tracker {
         own.base.get_or_insert(segment.seq);
         let start = own.position(segment.seq);
         let end = start + i64::from(segment.sequence_len());
-        let is_again = own.send(start, end, segment.at);
+        let is_again = own.send(start, end, (segment.at, segment.ip.id));
         let mut round_trip = None;
         let ack = has_ack(segment).then(|| {
             peer.base.get_or_insert(segment.ack);
@@ -116,6 +117,14 @@ fn positive(position: i64) -> u64 {
     u64::try_from(position).unwrap_or_default()
 }
 
+/// Returns true if a segment that arrived after `last` was probably sent before it.
+fn is_overtaken(late: (Timestamp, Option<u16>), last: (Timestamp, Option<u16>)) -> bool {
+    match (late.1, last.1) {
+        (Some(late), Some(last)) if late != last => (late.wrapping_sub(last) as i16) < 0,
+        _ => late.0.since(last.0) <= OVERTAKEN,
+    }
+}
+
 impl Way {
     fn position(&self, seq: u32) -> i64 {
         let sent = self.base.unwrap_or_default().wrapping_add(self.sent as u32);
@@ -123,7 +132,7 @@ impl Way {
     }
 
     /// Records the bytes of a segment; returns true if they were sent before.
-    fn send(&mut self, start: i64, end: i64, at: Timestamp) -> bool {
+    fn send(&mut self, start: i64, end: i64, sent: (Timestamp, Option<u16>)) -> bool {
         if start == end {
             return false;
         }
@@ -132,17 +141,17 @@ impl Way {
             let is_hole = start > self.sent && self.holes.len() < MAX_HOLES;
             self.holes.extend(is_hole.then_some((self.sent, start)));
             if self.outstanding.len() < MAX_OUTSTANDING {
-                self.outstanding.push_back((end, at, true));
+                self.outstanding.push_back((end, sent.0, true));
             }
             false
         } else {
             let after = self.outstanding.partition_point(|&(its, ..)| its <= start);
             let parts = self.outstanding.range_mut(after..);
             parts.for_each(|part| part.2 = false);
-            !self.fill(start, end) || at.since(self.last) > OVERTAKEN
+            !self.fill(start, end) || !is_overtaken(sent, self.last)
         };
         self.sent = self.sent.max(end);
-        self.last = at;
+        self.last = sent;
         is_again
     }
 
@@ -172,5 +181,68 @@ impl Way {
         }
         let (_, sent, is_once) = newest?;
         is_once.then(|| at.since(sent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+    use crate::observed::flow::Endpoint;
+
+    /// Returns the steps of segments: true if the client sent it, its sequence number, its
+    /// acknowledgement number, its payload, its time in ms and its IP identification.
+    fn steps(segments: &[(bool, u32, u32, u32, i64, u16)]) -> Vec<Step> {
+        let end = |last, port| Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), port);
+        let mut tracker = Tracker::default();
+        let step = |&(is_client, seq, ack, payload_len, ms, id): &_| {
+            let ends = [end(1, 4000), end(2, 80)];
+            let [from, to] = if is_client { ends } else { [ends[1], ends[0]] };
+            let mut segment = Segment::sent(from, to, Timestamp::from_nanos(ms * 1_000_000));
+            (segment.seq, segment.ack, segment.payload_len) = (seq, ack, payload_len);
+            segment.ip.id = (id > 0).then_some(id);
+            tracker.observe_segment(&segment)
+        };
+        segments.iter().map(step).collect()
+    }
+
+    #[test]
+    fn positions_continue_across_the_end_of_the_sequence_numbers() {
+        let steps = steps(&[
+            (true, u32::MAX - 99, 1, 100, 0, 0),
+            (true, 0, 1, 100, 1, 0),
+            (false, 1, 100, 0, 30, 0),
+        ]);
+        assert_eq!((steps[1].seq, steps[1].end), (100, 200));
+        assert_eq!((steps[1].in_flight[0], steps[2].in_flight[1]), (200, 0));
+        assert_eq!(steps[2].ack, Some(200));
+        assert_eq!(steps[2].round_trip, Some(Duration::from_millis(29)));
+        assert_eq!(steps[2].window, None);
+    }
+
+    #[test]
+    fn segments_sent_again_differ_from_those_overtaken() {
+        let again = |third| {
+            let steps = steps(&[(true, 0, 1, 100, 0, 5), (true, 200, 1, 100, 1, 7), third]);
+            steps[2].is_again
+        };
+        assert!(again((true, 0, 1, 100, 2, 8)));
+        assert!(!again((true, 100, 1, 100, 2, 6)));
+        assert!(again((true, 100, 1, 100, 2, 8)));
+        // Without identifications the time decides.
+        assert!(!again((true, 100, 1, 100, 4, 0)));
+        assert!(again((true, 100, 1, 100, 40, 0)));
+    }
+
+    #[test]
+    fn data_sent_twice_shows_no_round_trip() {
+        let steps = steps(&[
+            (true, 0, 1, 100, 0, 0),
+            (true, 0, 1, 100, 200, 0),
+            (false, 1, 100, 0, 210, 0),
+        ]);
+        assert!(steps[1].is_again);
+        assert_eq!(steps[2].round_trip, None);
     }
 }
