@@ -114,7 +114,8 @@ pub(crate) fn write_to(file: &mut File, shown: Shown, console: &Console) -> io::
     file.write_all(made(shown, console).as_bytes())
 }
 
-fn made(shown: Shown, console: &Console) -> String {
+/// Returns the page, redacted if that is requested.
+pub(crate) fn made(shown: Shown, console: &Console) -> String {
     let Shown { document, mut text } = shown;
     if console.output().redact {
         page(&document.redacted(&mut text), &text)

@@ -1,5 +1,6 @@
 //! The command `lagtrace view`, which shows a report or a capture as a page in a browser.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -18,8 +19,11 @@ use crate::saved::{self, Saved};
 
 mod desktop;
 mod place;
+mod serve;
 
+use desktop::Target;
 use place::Reader;
+use serve::Server;
 
 /// The options of `lagtrace view`.
 #[derive(Debug, Args)]
@@ -29,45 +33,82 @@ folder for temporary files, readable only for its owner. Nothing is sent
 anywhere. With --html FILE the page is written there and not opened. Started by
 sudo, the page belongs to the user who started it, and no browser runs as root.
 
+--serve serves the page until Ctrl-C, for a browser that cannot read the file:
+at a path that cannot be guessed, and on this host only, unless ADDR says
+otherwise. Who can reach ADDR and knows the path can read the page.
+
 Examples:
   lagtrace view report.json
   lagtrace view slow.pcap
   lagtrace view client.pcap server.pcap
   lagtrace view slow.pcap --redact --html to-share.html
-  lagtrace view comparison.json.gz --no-open")]
+  lagtrace view comparison.json.gz --no-open
+  lagtrace view slow.pcap --serve=127.0.0.1:8000 --no-open")]
 pub(crate) struct Options {
     /// A report or a comparison (JSON, or JSON compressed by gzip), or captures
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Only print the path of the page
+    /// Only print the path or URL of the page
     #[arg(long)]
     no_open: bool,
+    /// Serve the page at ADDR [default: a free port of 127.0.0.1] instead of writing a file
+    #[arg(
+        long,
+        value_name = "ADDR",
+        num_args = 0..=1,
+        require_equals = true,
+        value_parser = serve::parse_address
+    )]
+    serve: Option<Option<SocketAddr>>,
 }
 
 /// Makes the page, prints its path and opens it.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
-    let Some(shown) = shown(&options.files, console)? else {
+    let served = options
+        .serve
+        .map(|address| address.unwrap_or(serve::DEFAULT));
+    if served.is_some() && console.output().html.is_some() {
+        let failure = Failure::new("the page is served or written to a file, not both");
+        return Err(failure.hint("leave out --serve, or --html"));
+    }
+    let interrupt = Interrupt::listen()?;
+    let Some(shown) = shown(&options.files, &interrupt, console)? else {
         return Ok(Outcome::Interrupted);
     };
+    if let Some(address) = served {
+        let server = Server::bind(address, page::made(shown, console))?;
+        tell(
+            options,
+            &Target::Server(&server.url(), server.port()),
+            console,
+        )?;
+        server.run(&interrupt)?;
+        return Ok(Outcome::Clean);
+    }
     if let Some(path) = &console.output().html {
         page::write(path, shown, console)?;
         return Ok(Outcome::Clean);
     }
-    let reader = Reader::of_this_run();
-    let mut file = place::temporary(&reader)?;
+    let mut file = place::temporary(&Reader::of_this_run())?;
     page::write_to(file.as_file_mut(), shown, console).context("cannot write the page")?;
     let page = file.into_temp_path().keep().context("keep the page")?;
-    deliver(console, &format!("{}\n", page.display()))?;
-    if !options.no_open
-        && let Err(reason) = desktop::open(&page, &reader)
-    {
-        console.note(&reason);
-    }
+    tell(options, &Target::File(&page), console)?;
     Ok(Outcome::Clean)
 }
 
+/// Prints where the page is, and opens it.
+fn tell(options: &Options, target: &Target<'_>, console: &Console) -> Result<()> {
+    deliver(console, &format!("{target}\n"))?;
+    if !options.no_open
+        && let Err(reason) = desktop::open(target, &Reader::of_this_run())
+    {
+        console.note(&reason);
+    }
+    Ok(())
+}
+
 /// Returns what the files show; `None` if the user stopped the analysis before there was a report.
-fn shown(files: &[PathBuf], console: &Console) -> Result<Option<Shown>> {
+fn shown(files: &[PathBuf], interrupt: &Interrupt, console: &Console) -> Result<Option<Shown>> {
     if let [path] = files
         && is_document(path)
     {
@@ -86,7 +127,7 @@ fn shown(files: &[PathBuf], console: &Console) -> Result<Option<Shown>> {
         let hint = "`lagtrace compare BEFORE.json AFTER.json --html FILE` shows two reports";
         return Err(Failure::new(failure).hint(hint));
     }
-    let pictured = analyzed(files, console)?;
+    let pictured = analyzed(files, interrupt, console)?;
     Ok(pictured.map(|(report, picture)| Document::of_report(&report, picture).into()))
 }
 
@@ -96,8 +137,11 @@ fn is_document(path: &Path) -> bool {
     path != Path::new("-") && saved::is_document(path).unwrap_or_default()
 }
 
-fn analyzed(files: &[PathBuf], console: &Console) -> Result<Option<(Report, Option<Picture>)>> {
-    let interrupt = Interrupt::listen()?;
+fn analyzed(
+    files: &[PathBuf],
+    interrupt: &Interrupt,
+    console: &Console,
+) -> Result<Option<(Report, Option<Picture>)>> {
     let progress = console.bytes("reading", 0);
-    analyze::pictured(files, &progress, &interrupt)
+    analyze::pictured(files, &progress, interrupt)
 }

@@ -1,6 +1,8 @@
 //! Opening of the page in the user's browser.
 
 use std::env;
+use std::ffi::OsStr;
+use std::fmt;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,8 +18,35 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// The usual port of SSH.
 const SSH_PORT: &str = "22";
 
+/// What a browser opens.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Target<'a> {
+    /// A file.
+    File(&'a Path),
+    /// The URL of a server on this host, and its port.
+    Server(&'a str, u16),
+}
+
+impl AsRef<OsStr> for Target<'_> {
+    fn as_ref(&self) -> &OsStr {
+        match self {
+            Self::File(path) => path.as_os_str(),
+            Self::Server(url, _) => url.as_ref(),
+        }
+    }
+}
+
+impl fmt::Display for Target<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Server(url, _) => url.fmt(f),
+        }
+    }
+}
+
 /// Opens the page, or returns the reason that it is not open and what to do instead.
-pub(super) fn open(page: &Path, reader: &Reader) -> Result<(), String> {
+pub(super) fn open(page: &Target<'_>, reader: &Reader) -> Result<(), String> {
     match reader {
         Reader::Own => {}
         Reader::Behind { .. } => {
@@ -50,7 +79,7 @@ fn has_desktop() -> bool {
 
 /// Returns the programs to try: those of $BROWSER, then the one for Windows below Linux, then the
 /// desktop's.
-fn openers(page: &Path) -> impl Iterator<Item = Command> {
+fn openers(page: &Target<'_>) -> impl Iterator<Item = Command> {
     let browsers = variable("BROWSER").unwrap_or_default();
     let named: Vec<Command> = browsers
         .split(':')
@@ -66,7 +95,7 @@ fn openers(page: &Path) -> impl Iterator<Item = Command> {
 
 /// Returns an entry of $BROWSER as a command: words, in which `%s` stands for the page. No shell
 /// reads it.
-fn named(words: &str, page: &Path) -> Option<Command> {
+fn named(words: &str, page: &Target<'_>) -> Option<Command> {
     let mut words = words.split_whitespace();
     let mut command = Command::new(words.next()?);
     let mut has_page = false;
@@ -106,8 +135,7 @@ fn started(mut command: Command) -> bool {
 }
 
 /// Returns how to read the page on another machine.
-fn elsewhere(page: &Path) -> String {
-    let page = page.display();
+fn elsewhere(page: &Target<'_>) -> String {
     let remote = variable("SSH_CONNECTION").and_then(|connection| {
         let mut words = connection.split_whitespace().skip(2);
         Some((words.next()?.to_owned(), words.next()?.to_owned()))
@@ -116,16 +144,32 @@ fn elsewhere(page: &Path) -> String {
         return "there is no desktop here: open the page on another machine".to_owned();
     };
     let user = variable("USER").map_or(String::new(), |user| format!("{user}@"));
-    let host = if host.contains(':') {
-        format!("[{host}]")
-    } else {
-        host
-    };
-    let port = match port.as_str() {
+    let option = |name: &str| match port.as_str() {
         SSH_PORT => String::new(),
-        other => format!(" -P {other}"),
+        other => format!(" {name} {other}"),
     };
-    format!("there is no desktop here: copy the page with `scp{port} {user}{host}:{page} .`")
+    let told = "there is no desktop here:";
+    match page {
+        Target::File(path) => {
+            let host = if host.contains(':') {
+                format!("[{host}]")
+            } else {
+                host
+            };
+            let path = path.display();
+            format!(
+                "{told} copy the page with `scp{} {user}{host}:{path} .`",
+                option("-P")
+            )
+        }
+        Target::Server(_, local) => {
+            let tunnel = format!("-L {local}:localhost:{local}");
+            format!(
+                "{told} open the URL behind `ssh{} {tunnel} {user}{host}`",
+                option("-p")
+            )
+        }
+    }
 }
 
 #[cfg(test)]
@@ -135,7 +179,7 @@ mod tests {
     #[test]
     fn browsers_are_words_and_not_shell() {
         let words = |of: &str| {
-            let command = named(of, Path::new("/p"))?;
+            let command = named(of, &Target::File(Path::new("/p")))?;
             let all = command
                 .get_args()
                 .map(|word| word.to_string_lossy().into_owned());

@@ -1,10 +1,11 @@
 //! The page: what is in the file, and how it is written.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
@@ -375,4 +376,68 @@ fn damaged_reports_are_refused_with_line_and_column() {
     }
     let left = fs::read_dir(folder.path()).unwrap();
     assert_eq!(left.count(), 1, "a page of a report that could not be read");
+}
+
+/// Returns the answer to a request, and its status.
+fn ask(address: &str, request: &str) -> (String, u16) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (answer, status)
+}
+
+#[test]
+fn a_served_page_is_for_those_who_know_its_url() {
+    let capture = recording("nagle-delayed-ack-8ms", "client");
+    let mut server = Command::new(program())
+        .args(["view", "--serve", "--no-open"])
+        .arg(&capture)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut url = String::new();
+    let mut lines = BufReader::new(server.stdout.take().unwrap());
+    lines.read_line(&mut url).unwrap();
+    let (address, path) = url.trim_end()["http://".len()..].split_once('/').unwrap();
+    assert!(
+        address.starts_with("127.0.0.1:") && path.len() == 33,
+        "{url}"
+    );
+    // A browser opens connections before it needs them.
+    let _unused = TcpStream::connect(address).unwrap();
+    let (answer, status) = ask(
+        address,
+        &format!("GET /{path} HTTP/1.1\r\nHost: {address}\r\n\r\n"),
+    );
+    assert_eq!(status, 200);
+    let (head, page) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.contains("\r\nContent-Security-Policy: default-src 'none';"),
+        "{head}"
+    );
+    assert_eq!(page, analyze(&[&capture], &["--html", "-"]).stdout);
+    for (request, status) in [
+        (
+            format!("GET /{path} HTTP/1.1\r\nHost: evil.test\r\n\r\n"),
+            421,
+        ),
+        (format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n"), 404),
+        (
+            format!("PUT /{path} HTTP/1.1\r\nHost: {address}\r\n\r\n"),
+            405,
+        ),
+        (format!("GET /{} HTTP/1.1\r\n", "x".repeat(9_216)), 431),
+    ] {
+        assert_eq!(ask(address, &request).1, status, "{request}");
+    }
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&server),
+        rustix::process::Signal::INT,
+    )
+    .unwrap();
+    assert!(server.wait().unwrap().success());
+    let both = lagtrace(["view", "x.pcap", "--serve", "--html", "x.html"]).expect(2);
+    assert!(both.stderr.contains("not both"), "{both:#?}");
 }

@@ -5,6 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::labels::Labels;
 use super::words;
 
+/// The length of an original at the beginning of a text, and its label.
+type Found = Option<(usize, String)>;
+/// Finds an original at the beginning of a text, of which the character before it is known.
+type Finder = fn(&mut Labels, Option<char>, &str) -> Found;
+
 /// Returns the text with labels instead of originals. At each place the longest original counts.
 pub(super) fn text(labels: &mut Labels, text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -28,12 +33,11 @@ pub(super) fn text(labels: &mut Labels, text: &str) -> String {
 }
 
 /// Returns the length of the longest original at the beginning of a text, and its label.
-fn original(labels: &mut Labels, before: Option<char>, rest: &str) -> Option<(usize, String)> {
+fn original(labels: &mut Labels, before: Option<char>, rest: &str) -> Found {
     if before.is_some_and(is_word) {
         return None;
     }
-    let finders: [fn(&mut Labels, Option<char>, &str) -> Option<(usize, String)>; 5] =
-        [known, url, address, path, host];
+    let finders: [Finder; 5] = [known, url, address, path, host];
     let all = finders.map(|find| find(labels, before, rest));
     all.into_iter().flatten().max_by_key(|(length, _)| *length)
 }
@@ -48,14 +52,14 @@ fn is_end(rest: &str) -> bool {
     !rest.starts_with(is_word)
 }
 
-fn known(labels: &mut Labels, _: Option<char>, rest: &str) -> Option<(usize, String)> {
+fn known(labels: &mut Labels, _: Option<char>, rest: &str) -> Found {
     let (length, label) = labels.known_at(rest)?;
     let ends_in_word = rest[..length].ends_with(is_word);
     (!ends_in_word || is_end(&rest[length..])).then_some((length, label))
 }
 
 /// Finds a URL: its scheme and port stay.
-fn url(labels: &mut Labels, _: Option<char>, rest: &str) -> Option<(usize, String)> {
+fn url(labels: &mut Labels, _: Option<char>, rest: &str) -> Found {
     let scheme = ["http://", "https://"]
         .into_iter()
         .find(|scheme| rest.starts_with(scheme))?;
@@ -81,7 +85,7 @@ fn url(labels: &mut Labels, _: Option<char>, rest: &str) -> Option<(usize, Strin
 }
 
 /// Finds an address of IP or of a device.
-fn address(labels: &mut Labels, before: Option<char>, rest: &str) -> Option<(usize, String)> {
+fn address(labels: &mut Labels, before: Option<char>, rest: &str) -> Found {
     if before.is_some_and(|c| c == '.' || c == ':') {
         return None;
     }
@@ -116,7 +120,7 @@ fn is_address(text: &str) -> bool {
 }
 
 /// Finds an absolute path.
-fn path(labels: &mut Labels, before: Option<char>, rest: &str) -> Option<(usize, String)> {
+fn path(labels: &mut Labels, before: Option<char>, rest: &str) -> Found {
     let begins = before.is_none_or(|c| !['/', ')', '.', '>', '<'].contains(&c));
     if !begins || !rest.starts_with('/') {
         return None;
@@ -152,7 +156,7 @@ fn is_of_path(c: char) -> bool {
 }
 
 /// Finds a host's name: labels with dots, of which the last has letters only.
-fn host(labels: &mut Labels, before: Option<char>, rest: &str) -> Option<(usize, String)> {
+fn host(labels: &mut Labels, before: Option<char>, rest: &str) -> Found {
     if before.is_some_and(|c| c == '.' || c == '/') {
         return None;
     }

@@ -1,7 +1,7 @@
 //! A finding: what was found, who is responsible, the cost, the evidence, the change, and what
 //! would refute it.
 
-use lagtrace_core::report::{Candidate, Evidence, Finding, Fix, PredictedLatency, Report};
+use lagtrace_core::report::{Candidate, Evidence, Finding, Fix, Report};
 
 use crate::render::html::blocks::class;
 use crate::render::html::writer::Html;
@@ -174,15 +174,15 @@ fn expectation(html: &mut Html, finding: &Finding, report: &Report) {
         &text::expectation(prediction, finding, report),
     );
     html.element("dl", &[("class", "figures")], |html| {
-        let percentiles: [(_, fn(&PredictedLatency) -> u64); 2] = [
-            ("p50", |latency| latency.p50),
-            ("p99", |latency| latency.p99),
-        ];
-        for (name, of) in percentiles {
-            if let Some(now) = &prediction.measured_ns {
-                duration(html, &format!("{name} now"), of(now));
+        let (then, now) = (&prediction.latency_ns, prediction.measured_ns.as_ref());
+        for (name, now, then) in [
+            ("p50", now.map(|now| now.p50), then.p50),
+            ("p99", now.map(|now| now.p99), then.p99),
+        ] {
+            if let Some(now) = now {
+                duration(html, &format!("{name} now"), now);
             }
-            duration(html, &format!("{name} then"), of(&prediction.latency_ns));
+            duration(html, &format!("{name} then"), then);
         }
     });
 }
