@@ -5,6 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Range } from "./density.ts";
 import type { Report } from "./document/report.ts";
 import type { PageDocument } from "./document.ts";
+import { Guard } from "./parts/guard.tsx";
 import { showTopBar } from "./parts/topbar.tsx";
 import { AccountView, hasAccount } from "./views/account.tsx";
 import { Captures } from "./views/captures.tsx";
@@ -37,8 +38,10 @@ export function Page({ document }: { document: PageDocument }) {
     useEffect(() => showTopBar(entries.map(({ id, link }) => ({ id, link }))), []);
     return (
         <>
-            {entries.map(({ id, view }) => (
-                <div key={id}>{view()}</div>
+            {entries.map(({ id, link, view }) => (
+                <Guard key={id} name={link}>
+                    {view()}
+                </Guard>
             ))}
         </>
     );
