@@ -137,6 +137,7 @@ async function measure(browser: Browser, file: string): Promise<Measured> {
     const session = await page.context().newCDPSession(page);
     await page.goto(pathToFileURL(file).href, { waitUntil: "commit" });
     await page.waitForSelector(".raster svg", { state: "attached" });
+    await page.waitForSelector("html[data-ready]", { state: "attached" });
     const usableMs = await page.evaluate(() => performance.now());
     const firstPaintMs = await page.evaluate(
         () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0,
