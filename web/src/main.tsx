@@ -15,10 +15,15 @@ async function start() {
     }
     try {
         const page = await decode(island.textContent ?? "", island.getAttribute("data-encoding"));
-        render(<Page document={page} />, views);
+        render(<Page document={page} onDrawn={ready} />, views);
     } catch (error) {
         render(<Failure error={error as Error} />, views);
+        ready();
     }
+}
+
+/** Says that nothing more will be drawn by itself, for tests and for those who print. */
+function ready() {
     document.documentElement.dataset.ready = "";
 }
 

@@ -1,10 +1,11 @@
 // All views of a document, in their order.
 
 import type { ComponentChild } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Range } from "./density.ts";
 import type { Report } from "./document/report.ts";
 import type { PageDocument } from "./document.ts";
+import { Guard } from "./parts/guard.tsx";
 import { showTopBar } from "./parts/topbar.tsx";
 import { AccountView, hasAccount } from "./views/account.tsx";
 import { Captures } from "./views/captures.tsx";
@@ -21,43 +22,61 @@ import { ScoreView } from "./views/score.tsx";
 import { hasSockets, Sockets } from "./views/sockets.tsx";
 import { Waterfall } from "./views/waterfall.tsx";
 
-/** A view: its id, the words of its link, whether the document has data for it, and how it is drawn. */
+/** The selection in the picture of latency over time, which other views follow. */
+interface Brush {
+    range: Range | null;
+    onRange(range: Range | null): void;
+}
+
+/** A view: its id, the words of its link, whether the document has data for it, and how it is drawn.
+ * A view that does not follow the selection is made once: it is not compared when that moves. */
 interface Entry {
     id: string;
     link: string;
     isThere: boolean;
-    view: () => ComponentChild;
+    view: (brush: Brush) => ComponentChild;
 }
 
-export function Page({ document }: { document: PageDocument }) {
+interface Props {
+    document: PageDocument;
+    onDrawn(): void;
+}
+
+export function Page({ document, onDrawn }: Props) {
     const [range, setRange] = useState<Range | null>(null);
-    const entries = entriesOf(document, range, setRange).filter((entry) => entry.isThere);
-    // The document does not change, so neither do the links.
-    // biome-ignore lint/correctness/useExhaustiveDependencies: see above.
-    useEffect(() => showTopBar(entries.map(({ id, link }) => ({ id, link }))), []);
+    const entries = useMemo(() => entriesOf(document).filter((entry) => entry.isThere), [document]);
+    useEffect(() => showTopBar(entries.map(({ id, link }) => ({ id, link }))), [entries]);
+    // One view after the other, so that the first can be used while the others are drawn.
+    const [drawn, setDrawn] = useState(1);
+    const isWhole = drawn >= entries.length;
+    useEffect(() => (isWhole ? onDrawn() : setDrawn(drawn + 1)), [drawn, isWhole, onDrawn]);
     return (
         <>
-            {entries.map(({ id, view }) => (
-                <div key={id}>{view()}</div>
+            {entries.slice(0, drawn).map(({ id, link, view }) => (
+                <Guard key={id} name={link}>
+                    {view({ range, onRange: setRange })}
+                </Guard>
             ))}
         </>
     );
 }
 
-type OnRange = (range: Range | null) => void;
+function once(view: ComponentChild): () => ComponentChild {
+    return () => view;
+}
 
-function entriesOf(document: PageDocument, range: Range | null, onRange: OnRange): Entry[] {
+function entriesOf(document: PageDocument): Entry[] {
     switch (document.kind) {
         case "comparison":
             return ofComparison(document);
         case "score":
             return ofScore(document);
         case "report":
-            return [...ofPicture(document, range, onRange), ...ofReport(document.report)];
+            return [...ofPicture(document), ...ofReport(document.report)];
     }
 }
 
-function ofPicture(document: PageDocument, range: Range | null, onRange: OnRange): Entry[] {
+function ofPicture(document: PageDocument): Entry[] {
     const { picture } = document;
     const ladders = picture?.ladders ?? [];
     const connections = picture?.connections ?? [];
@@ -66,31 +85,31 @@ function ofPicture(document: PageDocument, range: Range | null, onRange: OnRange
             id: "latency",
             link: "over time",
             isThere: hasLatency(document),
-            view: () => <Latency document={document} range={range} onRange={onRange} />,
+            view: (brush) => <Latency document={document} {...brush} />,
         },
         {
             id: "curves",
             link: "percentiles",
             isThere: hasCurves(document),
-            view: () => <Curves document={document} />,
+            view: once(<Curves document={document} />),
         },
         {
             id: "waterfall",
             link: "exchanges",
             isThere: (picture?.exchanges ?? []).length > 0,
-            view: () => picture && <Waterfall picture={picture} range={range} />,
+            view: ({ range }) => picture && <Waterfall picture={picture} range={range} />,
         },
         {
             id: "ladder",
             link: "packets",
             isThere: ladders.length > 0,
-            view: () => <Ladders ladders={ladders} />,
+            view: once(<Ladders ladders={ladders} />),
         },
         {
             id: "connection",
             link: "connections",
             isThere: connections.length > 0,
-            view: () => <Connections connections={connections} />,
+            view: once(<Connections connections={connections} />),
         },
     ];
 }
@@ -105,43 +124,43 @@ function ofReport(report: Report | null | undefined): Entry[] {
             id: "account",
             link: "account",
             isThere: hasAccount(account),
-            view: () => <AccountView accounts={account} />,
+            view: once(<AccountView accounts={account} />),
         },
         {
             id: "captures",
             link: "two captures",
             isThere: joined != null,
-            view: () => joined && <Captures joined={joined} />,
+            view: once(joined && <Captures joined={joined} />),
         },
         {
             id: "experiments",
             link: "experiments",
             isThere: experiments.length > 0,
-            view: () => <Experiments outcomes={experiments} />,
+            view: once(<Experiments outcomes={experiments} />),
         },
         {
             id: "knee",
             link: "load",
             isThere: (sweep?.steps ?? []).length > 0,
-            view: () => sweep && <Knee sweep={sweep} />,
+            view: once(sweep && <Knee sweep={sweep} />),
         },
         {
             id: "probes",
             link: "probes",
             isThere: probes.length > 0,
-            view: () => <Probes probes={probes} />,
+            view: once(<Probes probes={probes} />),
         },
         {
             id: "route",
             link: "route",
             isThere: hasRoute(report),
-            view: () => <RouteView report={report} />,
+            view: once(<RouteView report={report} />),
         },
         {
             id: "sockets",
             link: "sockets",
             isThere: hasSockets(report),
-            view: () => <Sockets report={report} />,
+            view: once(<Sockets report={report} />),
         },
     ];
 }
@@ -154,25 +173,25 @@ function ofComparison(document: PageDocument): Entry[] {
             id: "differences",
             link: "differences",
             isThere: (comparison?.latency ?? []).length > 0,
-            view: () => comparison && <Differences comparison={comparison} />,
+            view: once(comparison && <Differences comparison={comparison} />),
         },
         {
             id: "curves",
             link: "percentiles",
             isThere: isWhole,
-            view: () => <BothCurves document={document} />,
+            view: once(<BothCurves document={document} />),
         },
         {
             id: "shares",
             link: "shares",
             isThere: isWhole,
-            view: () => <BothShares document={document} />,
+            view: once(<BothShares document={document} />),
         },
         {
             id: "changes",
             link: "findings",
             isThere: (comparison?.findings ?? []).length > 0,
-            view: () => comparison && <FindingChanges changes={comparison.findings} />,
+            view: once(comparison && <FindingChanges changes={comparison.findings} />),
         },
     ];
 }
@@ -183,7 +202,7 @@ function ofScore({ score }: PageDocument): Entry[] {
             id: "score",
             link: "causes",
             isThere: score != null,
-            view: () => score && <ScoreView score={score} />,
+            view: once(score && <ScoreView score={score} />),
         },
     ];
 }

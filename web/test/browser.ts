@@ -12,6 +12,7 @@ import { drawnOwners } from "./browser/colours.ts";
 import { checkBrush, checkHelp, checkList, unreached } from "./browser/keys.ts";
 import { documentOf, expectedNumbers, wrongNumbers } from "./browser/numbers.ts";
 import { launch, open, openTables } from "./browser/open.ts";
+import { shell } from "./shell.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 /** Widths from a telephone to a wide screen. */
@@ -52,6 +53,7 @@ for (const file of files) {
         const { page, complaints } = await open(browser, file);
         await openTables(page);
         await t.test("holds no foreign markup", () => checkMarkup(page));
+        await t.test("its views have their places", () => checkLayout(page));
         await t.test("its numbers are those of its document", () => checkNumbers(page, html));
         await t.test("the picture has the colours of its owners", () => checkColours(page, html));
         await t.test("fits every width", () => checkWidths(page));
@@ -86,6 +88,36 @@ for (const file of files) {
         assert.equal(await page.locator("#verdict").isVisible(), true);
         assert.deepEqual(complaints, []);
         await page.context().close();
+    });
+}
+
+test("a malformed part leaves the other views standing", async () => {
+    const file = join(scratch, "malformed.html");
+    const raster = { start_ns: 0, column_ns: 1, columns: 1, rows_ns: [1, 2], cells: [] };
+    const picture = { services: [], shares: [], raster, curves: [], exchanges: [{}] };
+    const parts = { report: { findings: [], exchanges: {}, probes: [], joined: {} }, picture };
+    writeFileSync(file, shell(JSON.parse(JSON.stringify({ page: 1, kind: "report", ...parts }))));
+    const { page } = await open(browser, file);
+    assert.match(await page.locator(".failure").first().innerText(), /cannot be shown/);
+    assert.equal(await page.locator("#verdict").isVisible(), true);
+    await page.context().close();
+});
+
+/** Each view has its place below the one before it, and each picture has a size. */
+async function checkLayout(page: Page) {
+    const boxes = await page.locator("main .view").evaluateAll((views) =>
+        views.map((view) => {
+            const { top, bottom } = view.getBoundingClientRect();
+            const pictures = [...view.querySelectorAll("svg, canvas")];
+            const sizes = pictures.map((picture) => picture.getBoundingClientRect());
+            const hasEmpty = sizes.some(({ width, height }) => width < 1 || height < 1);
+            return { id: view.id, top, bottom, hasEmpty };
+        }),
+    );
+    boxes.forEach((box, i) => {
+        assert.ok(!box.hasEmpty, `${box.id} has an empty picture`);
+        assert.ok(box.bottom - box.top > 60, `${box.id} is empty`);
+        assert.ok(box.top >= (boxes[i - 1]?.bottom ?? 0), `${box.id} overlaps the view above`);
     });
 }
 

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser, CDPSession, Page } from "playwright-core";
-import type { Cell, Points } from "../src/document/picture.ts";
+import type { Cell, PicturedExchange, Points } from "../src/document/picture.ts";
 import type { Owner, PageDocument } from "../src/document.ts";
 import { count } from "../src/quantity.ts";
 import { launch } from "./browser/open.ts";
@@ -70,9 +70,37 @@ function documentOf(exchanges: number, hasPoints: boolean): PageDocument {
         raster,
         points: hasPoints ? points : null,
         curves: [],
-        exchanges: [],
+        exchanges: Array.from({ length: 2_500 }, (_, i) => exchange(i, random)),
     };
     return { page: 1, made_by: "figures", kind: "report", picture, report: report() };
+}
+
+/** A pictured exchange, as the core keeps about 2,500 of them. */
+function exchange(i: number, random: () => number): PicturedExchange {
+    const duration = () => Math.floor(1e6 * random());
+    const waits = OWNERS.map((owner) => ({
+        kind: "unknown" as const,
+        owner,
+        duration_ns: duration(),
+        error_ns: null,
+        released_by_packet: null,
+    }));
+    const latency_ns = waits.reduce((sum, wait) => sum + wait.duration_ns, 0);
+    return {
+        service: 0,
+        why: i < 500 ? "slowest" : "sample",
+        cost_ns: latency_ns,
+        client: `10.0.0.1:${10_000 + i}`,
+        server: "10.0.0.2:80",
+        request: `GET /item/${i}`,
+        outcome: "200",
+        start_ns: i * 1e6,
+        latency_ns,
+        first_packet: i,
+        last_packet: i + 9,
+        waits,
+        recoveries: [],
+    };
 }
 
 function report() {
@@ -109,6 +137,7 @@ async function measure(browser: Browser, file: string): Promise<Measured> {
     const session = await page.context().newCDPSession(page);
     await page.goto(pathToFileURL(file).href, { waitUntil: "commit" });
     await page.waitForSelector(".raster svg", { state: "attached" });
+    await page.waitForSelector("html[data-ready]", { state: "attached" });
     const usableMs = await page.evaluate(() => performance.now());
     const firstPaintMs = await page.evaluate(
         () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0,

@@ -7,7 +7,7 @@ export function CopyFilter({ filter }: { filter: string }) {
     const code = useRef<HTMLElement>(null);
     const [state, setState] = useState("");
     const copy = async () => {
-        const isCopied = await copied(filter, code.current);
+        const isCopied = await copied(visible(filter), code.current);
         setState(isCopied ? "Copied." : "Selected: press Ctrl-C.");
     };
     return (

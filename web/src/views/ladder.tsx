@@ -142,7 +142,7 @@ function Arrow({ placed, lines }: { placed: Placed; lines: [number, number] }) {
     return (
         <g class={`packet ${kind}`}>
             <text class="time" x={LEFT_PX - 8} y={y + 4}>
-                {(packet.at_ns / 1e6).toFixed(3)}
+                {(packet.at_ns / 1e6).toFixed(3).replace("-", "−")}
             </text>
             <line x1={from} y1={y} x2={to} y2={y + FALL_PX} marker-end={`url(#arrow-${kind})`} />
             <text class="packet-label" x={(lines[0] + lines[1]) / 2} y={y - 1}>

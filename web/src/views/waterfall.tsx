@@ -53,11 +53,16 @@ export function Waterfall({ picture, range }: Props) {
 
 function says(picture: Picture, range: Range | null): string {
     const why = (reason: string) => picture.exchanges.filter((one) => one.why === reason).length;
-    const kinds = [
-        `the ${count(why("slowest"))} slowest`,
-        counted(why("example"), "example of a finding", "examples of findings"),
-        `a uniform sample of ${count(why("sample"))}`,
+    const [slowest, examples, sample] = ["slowest", "example", "sample"].map(why) as [
+        number,
+        number,
+        number,
     ];
+    const kinds = [
+        slowest > 0 && `the ${count(slowest)} slowest`,
+        examples > 0 && counted(examples, "example"),
+        sample > 0 && `a uniform sample of ${count(sample)}`,
+    ].filter(Boolean);
     const hasLane = picture.exchanges.some((one) => (one.at_host ?? []).length > 0);
     const lane = hasLane
         ? "The lower lane is the time at the server's host, as its kernel saw it. "

@@ -55,14 +55,21 @@ function numbersOf(value: unknown, found = new Set<number>()): Set<number> {
     return found;
 }
 
-/** Returns figures that each page of this kind has to show, as attribute values. */
+/** Returns durations that a page of this document has to show. */
 export function expectedNumbers(document: PageDocument): number[] {
-    const waits = document.report?.exchanges.waits ?? [];
-    const ladder = document.picture?.ladders?.[0]?.packets ?? [];
-    const changes = document.comparison?.latency ?? [];
+    const { report, picture, comparison } = document;
+    const slowest = Math.max(0, ...(picture?.exchanges ?? []).map((one) => one.latency_ns));
+    const ladder = picture?.ladders?.[0]?.packets ?? [];
+    const bookings = (report?.account ?? []).flatMap((account) => account.exchanges);
+    const places = report?.joined?.places ?? [];
     return [
-        ...(document.picture ? waits.slice(0, 2).map((wait) => wait.total_ns) : []),
+        ...(slowest > 0 ? [slowest] : []),
         ...ladder.slice(0, 3).map((packet) => packet.at_ns),
-        ...changes.map((change) => change.difference_ns),
+        ...bookings.slice(0, 3).map((booking) => booking.booked_ns),
+        ...places.map((place) => place.total_ns),
+        ...(comparison?.latency ?? []).map((change) => change.difference_ns),
+        ...(report?.probes ?? []).flatMap((probe) =>
+            probe.received > 0 ? [probe.rtt_ns.p50] : [],
+        ),
     ];
 }
