@@ -248,7 +248,7 @@ function ModeLine({ mode, plane }: { mode: LatencyMode; plane: Plane }) {
     return (
         <g class="mode">
             <line x1={plane.left} x2={plane.right} y1={y} y2={y} />
-            <text x={plane.right - 4} y={Math.max(y - 4, 12)} text-anchor="end">
+            <text x={plane.right - 4} y={y < plane.top + 16 ? y + 16 : y - 5} text-anchor="end">
                 {words}
             </text>
         </g>

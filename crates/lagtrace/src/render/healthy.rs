@@ -126,7 +126,7 @@ pub(super) fn opening(report: &Report) -> (Tone, &'static str) {
 fn at_most(report: &Report) -> Option<String> {
     let (each, share) = unclaimed_of_each(report)?;
     Some(format!(
-        "At most {each} per request could be saved on average ({share} of all time); the rest is \
+        "At most {each} per request could be saved on average ({share}); the rest is \
          network transit and transmission.",
     ))
 }

@@ -52,7 +52,8 @@ fn rows<'a>(report: &'a Report, picture: Option<&'a Picture>) -> Vec<Row<'a>> {
     let of_all = shares.filter(|part| part.service.is_none() && !part.waits.is_empty());
     let mut parts: Vec<&PartShares> = Vec::new();
     for part in of_all {
-        if !parts.iter().any(|other| is_same(other, part)) {
+        let is_new = parts.first().is_none_or(|all| is_part(part, all));
+        if is_new && !parts.iter().any(|other| is_same(other, part)) {
             parts.push(part);
         }
     }
@@ -73,6 +74,17 @@ fn rows<'a>(report: &'a Report, picture: Option<&'a Picture>) -> Vec<Row<'a>> {
         mean_ns: None,
         waits: &report.exchanges.waits,
     }]
+}
+
+/// Reports whether a part says something besides `all` and the median: a peak that holds nearly all
+/// requests does not, nor does a tail that holds most of them.
+fn is_part(part: &PartShares, all: &PartShares) -> bool {
+    let most = match part.part {
+        Part::All | Part::Median => 1.0,
+        Part::P99 | Part::Slowest => 0.5,
+        Part::Mode => 0.9,
+    };
+    part.count as f64 <= most * all.count as f64
 }
 
 /// Reports whether two parts are the same requests: of few requests, those around the 99th
