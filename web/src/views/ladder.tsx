@@ -70,7 +70,13 @@ function LadderPicture({ ladder }: { ladder: Ladder }) {
                     >
                         <Arrowheads />
                         {guilty(ladder).map((gap) => (
-                            <Gap key={gap.at_ns} gap={gap} layout={layout} lines={lines} />
+                            <Gap
+                                key={gap.at_ns}
+                                gap={gap}
+                                cause={ladder.cause}
+                                layout={layout}
+                                lines={lines}
+                            />
                         ))}
                         <Lifelines lines={lines} height={layout.height} />
                         {layout.silences.map((silence) => (
@@ -167,13 +173,18 @@ function label(packet: LadderPacket): string {
 
 interface GapProps {
     gap: LadderGap;
+    /** The finding of which the ladder is an example. */
+    cause: string | null | undefined;
     layout: Layout;
     lines: [number, number];
 }
 
-function Gap({ gap, layout, lines }: GapProps) {
+function Gap({ gap, cause, layout, lines }: GapProps) {
     const [top, bottom] = [layout.at(gap.at_ns), layout.at(gap.at_ns + gap.duration_ns)];
-    const words = `${visible(gap.cause ?? waitWords(gap.kind))}: ${duration(gap.duration_ns)}`;
+    // The time of a request that failed is no wait, so that only the finding has a name for it.
+    const byFinding = gap.kind === "unknown" ? cause : null;
+    const name = visible(gap.cause ?? byFinding ?? waitWords(gap.kind));
+    const words = `${name}: ${duration(gap.duration_ns)}`;
     const place = wordsAt(layout, top, bottom);
     // Between packets that follow each other closely, they stand where no packet has its label.
     const x = place.isNarrow ? lines[0] + FALL_PX * 2 : (lines[0] + lines[1]) / 2;
