@@ -103,7 +103,7 @@ function ofPicture(document: PageDocument): Entry[] {
             id: "ladder",
             link: "packets",
             isThere: ladders.length > 0,
-            view: once(<Ladders ladders={ladders} />),
+            view: once(<Ladders ladders={ladders} exchanges={picture?.exchanges ?? []} />),
         },
         {
             id: "connection",

@@ -1,7 +1,7 @@
 // The packets of an example between client and server, with the guilty wait shaded.
 
 import { useMemo, useState } from "preact/hooks";
-import type { Ladder, LadderGap, LadderPacket } from "../document/picture.ts";
+import type { Ladder, LadderGap, LadderPacket, PicturedExchange } from "../document/picture.ts";
 import { Choice } from "../parts/choice.tsx";
 import { CopyFilter } from "../parts/copy.tsx";
 import { Count, Difference, Text } from "../parts/figure.tsx";
@@ -13,12 +13,18 @@ import { visible } from "../visible.ts";
 import { knownOwner, waitWords } from "../words.ts";
 import { guilty, type Layout, layoutOf, type Placed, wordsAt } from "./ladder/layout.ts";
 
-export function Ladders({ ladders }: { ladders: Ladder[] }) {
+interface Props {
+    ladders: Ladder[];
+    exchanges: PicturedExchange[];
+}
+
+export function Ladders({ ladders, exchanges }: Props) {
     const [at, setAt] = useState(0);
     const ladder = ladders[at];
     if (!ladder) {
         return null;
     }
+    const setup = setupOf(ladder, exchanges);
     const names = ladders.map(
         (one) => `${visible(one.cause ?? "slowest")}, ${duration(one.latency_ns)}`,
     );
@@ -26,20 +32,37 @@ export function Ladders({ ladders }: { ladders: Ladder[] }) {
         <View
             id="ladder"
             title="Packets of examples"
-            says={`The packets of one exchange as they passed the capture point, from top to bottom. Long silences are compressed and say how long they last. ${shaded(ladder)}`}
+            says={`The packets of one exchange as they passed the capture point, from top to bottom. Long silences are compressed and say how long they last. ${shaded(ladder, setup)}`}
         >
             <Choice label="Example" names={names} value={at} onChange={setAt} />
             <p>
                 From <Text of={ladder.client} /> to <Text of={ladder.server} />.
             </p>
-            <LadderPicture ladder={ladder} />
+            <LadderPicture ladder={ladder} setup={setup} />
             <CopyFilter filter={ladder.display_filter} />
             <PacketTable ladder={ladder} />
         </View>
     );
 }
 
-function shaded({ gaps }: Ladder): string {
+/** The setup of the connection, where it and no wait of the exchange is what the finding is about;
+ * null if it is not, or is not among the packets. */
+function setupOf(ladder: Ladder, exchanges: PicturedExchange[]): LadderGap | null {
+    const isIt = (one: PicturedExchange) =>
+        one.client === ladder.client && one.start_ns === ladder.start_ns;
+    const ns = exchanges.find(isIt)?.setup_ns ?? 0;
+    const isShown = (ladder.packets[0]?.at_ns ?? 0) < 0;
+    if (!ladder.cause || ladder.gaps.some((gap) => gap.cause) || ns <= 0 || !isShown) {
+        return null;
+    }
+    const cause = `${ladder.cause}, in the setup`;
+    return { at_ns: -ns, duration_ns: ns, kind: "unknown", owner: "unknown", cause };
+}
+
+function shaded({ gaps }: Ladder, setup: LadderGap | null): string {
+    if (setup) {
+        return "The finding is about the setup of the connection, which is shaded.";
+    }
     if (gaps.some((gap) => gap.cause)) {
         return "The shaded wait is the one that the finding explains.";
     }
@@ -52,7 +75,7 @@ const RIGHT_PX = 14;
 /** How far an arrow falls: it shows the direction, not the time on the path. */
 const FALL_PX = 8;
 
-function LadderPicture({ ladder }: { ladder: Ladder }) {
+function LadderPicture({ ladder, setup }: { ladder: Ladder; setup: LadderGap | null }) {
     const [ref, width] = useWidth<HTMLDivElement>();
     const layout = useMemo(() => layoutOf(ladder), [ladder]);
     const lines: [number, number] = [LEFT_PX, Math.max(width - RIGHT_PX, LEFT_PX + 120)];
@@ -69,7 +92,7 @@ function LadderPicture({ ladder }: { ladder: Ladder }) {
                         aria-label={words}
                     >
                         <Arrowheads />
-                        {guilty(ladder).map((gap) => (
+                        {(setup ? [setup] : guilty(ladder)).map((gap) => (
                             <Gap
                                 key={gap.at_ns}
                                 gap={gap}

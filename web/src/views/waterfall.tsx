@@ -68,7 +68,7 @@ function says(picture: Picture, range: Range | null): string {
         ? "The lower lane is the time at the server's host, as its kernel saw it. "
         : "";
     const selected = range ? " The selection in “Latency over time” applies." : "";
-    return `Single exchanges: ${kinds.join(", ")}. Each bar is one exchange; its parts are the waits in their order, after the connection's setup where it began with one. ${lane}Choose one to see its waits and packets.${selected}`;
+    return `Single exchanges: ${kinds.join(", ")}. Each bar is one exchange; its parts are the waits in their order, after the connection's setup (grey) where it began with one. ${lane}Choose one to see its waits and packets.${selected}`;
 }
 
 function causesOf(picture: Picture): string[] {

@@ -114,7 +114,7 @@ function Row({ exchange, index, of, rowPx, width, scale, isActive, isOpen, onOpe
             onClick={onOpen}
         >
             <span class="request" style={isNarrow ? {} : { width: `${labelPx}px` }}>
-                <bdi>{visible(exchange.request)}</bdi>{" "}
+                <bdi>{visible(exchange.request || exchange.client)}</bdi>{" "}
                 <span class="muted">{visible(exchange.outcome)}</span>
             </span>
             <span class="unseen">mostly {waitWords(longestWait(exchange))}</span>

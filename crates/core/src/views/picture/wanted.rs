@@ -127,10 +127,17 @@ fn choose_connections(list: &mut [Wanted]) {
     }
 }
 
+/// Reports whether a wait is long enough to be the cost of a finding: that of one about the setup
+/// of the connection is in no wait of the exchange.
+fn holds(finding: &Finding, gap: &LadderGap) -> bool {
+    let cost = finding.extent.map_or(0, |extent| extent.each_ns);
+    gap.duration_ns.saturating_mul(2) >= cost
+}
+
 /// Returns the waits to mark: those that the finding is about, and other long ones.
 fn gaps(finding: Option<&Finding>, exchange: &Exemplar) -> Vec<LadderGap> {
     let named = |gap: &LadderGap| finding.is_some_and(|f| f.waits.contains(&gap.kind));
-    let blamed = |gap: &LadderGap| finding.is_some_and(|f| f.culprit == gap.owner);
+    let blamed = |gap: &LadderGap| finding.is_some_and(|f| f.culprit == gap.owner && holds(f, gap));
     let mut at_ns = 0_u64;
     let mut list: Vec<LadderGap> = Vec::new();
     for wait in &exchange.waits {
