@@ -858,6 +858,9 @@ pub struct Prediction {
     /// Lower and upper bound of the rate that the same closed loop would reach, in requests per
     /// second.
     pub closed_loop_rate: Option<(f64, f64)>,
+    /// The predicted latency at more quantiles, for the picture. The report does not contain it.
+    #[serde(skip)]
+    pub(crate) curve: Vec<(f64, u64)>,
 }
 
 impl Prediction {

@@ -32,6 +32,8 @@ mod input;
 mod joint;
 pub(crate) mod listing;
 mod merge;
+#[allow(dead_code, reason = "the page calls it")]
+pub(crate) mod picture;
 mod pieces;
 mod rounds;
 pub(crate) mod show;

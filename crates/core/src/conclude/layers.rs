@@ -469,7 +469,7 @@ fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
     }
     // The kernel of a watched server passes only a sample of the segments.
     let is_whole = tallied.unseen_bytes.saturating_mul(MOST_ODD) <= tallied.bytes;
-    if !is_whole && !super::is_only_watched(evidence) {
+    if !is_whole && !evidence.is_only_watched() {
         let line = format!(
             "{} of acknowledged data are missing from the capture",
             counted(tallied.unseen_bytes, "byte", "bytes"),
