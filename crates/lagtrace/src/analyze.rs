@@ -12,7 +12,7 @@ use lagtrace_core::observed::event::{
     CaptureSummary, Event, EventBody, Note, Origin, Phase, PointId,
 };
 use lagtrace_core::observed::time::{ClockId, Timestamp};
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Picture, Report};
 use lagtrace_sources::capture::{CaptureError, FileCapture, Packets};
 
 use crate::clock;
@@ -21,7 +21,6 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::output::Format;
-use crate::picture::Pictured;
 use crate::render::html;
 use crate::{conclusion, delivery, page};
 
@@ -32,8 +31,7 @@ mod input;
 mod joint;
 pub(crate) mod listing;
 mod merge;
-#[allow(dead_code, reason = "the page calls it")]
-pub(crate) mod picture;
+mod picture;
 mod pieces;
 mod rounds;
 pub(crate) mod show;
@@ -185,9 +183,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     }
     let annotation = options.annotate.as_ref().map(|_| Annotation::default());
     let listing = options.listing(console)?;
-    let pictured = Pictured::wanted(console);
     let watch = Watch {
-        pictured: pictured.as_ref(),
+        is_drawn: console.output().is_drawn(),
         listing: listing.as_ref(),
         annotation: annotation.as_ref(),
         connections: options.connections,
@@ -200,7 +197,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         max_connections: options.max_connections,
     };
     let report = reading(&files, bounds, &progress, &interrupt, watch)?;
-    let Some(mut report) = report else {
+    let Some((mut report, picture)) = report else {
         return Ok(Outcome::Interrupted);
     };
     report.notes.extend(unread);
@@ -210,7 +207,6 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         let reader = (&progress, &interrupt);
         annotation.write(path, output, &report, reader, console)?;
     }
-    let picture = pictured.and_then(|pictured| pictured.finish(&report));
     let Some(listing) = listing else {
         return options.connections.show(&report, picture, console);
     };
@@ -257,17 +253,17 @@ pub(crate) fn report(
         threads: NonZeroUsize::MIN,
         max_connections: None,
     };
-    reading(files, bounds, progress, interrupt, Watch::default())
+    let report = reading(files, bounds, progress, interrupt, Watch::default())?;
+    Ok(report.map(|(report, _)| report))
 }
 
-/// Returns the report on captures, with the threads of this machine, and gathers the data to draw
-/// it; `None` if the user stopped the analysis before there was a report.
-pub(crate) fn pictured(
+/// Returns the report on captures and the data to draw it; `None` if the user stopped the analysis
+/// before there was a report.
+pub(crate) fn drawn(
     files: &[PathBuf],
     progress: &ProgressBar,
     interrupt: &Interrupt,
-    pictured: &Pictured,
-) -> Result<Option<Report>> {
+) -> Result<Option<(Report, Option<Picture>)>> {
     let (files, unread) = unread::part(files, interrupt)?;
     let bounds = Bounds {
         limit: u64::MAX,
@@ -275,11 +271,11 @@ pub(crate) fn pictured(
         max_connections: None,
     };
     let watch = Watch {
-        pictured: Some(pictured),
+        is_drawn: true,
         ..Watch::default()
     };
     let mut report = reading(&files, bounds, progress, interrupt, watch)?;
-    if let Some(report) = &mut report {
+    if let Some((report, _)) = &mut report {
         report.notes.extend(unread);
     }
     Ok(report)
@@ -305,7 +301,8 @@ fn processors() -> NonZeroUsize {
 /// The receivers of exchanges and connections, which get each one when it closes.
 #[derive(Clone, Copy, Default)]
 struct Watch<'a> {
-    pictured: Option<&'a Pictured>,
+    /// True if the data to draw the result are needed.
+    is_drawn: bool,
     listing: Option<&'a Listing>,
     annotation: Option<&'a Annotation>,
     /// The connections to collect.
@@ -318,9 +315,6 @@ impl Watch<'_> {
         let mut sink = self.listing.map(Listing::sink);
         if let Some(annotation) = self.annotation {
             sink = Some(annotation.sink(sink));
-        }
-        if let Some(pictured) = self.pictured {
-            sink = pictured.sink(sink);
         }
         match joint {
             Some(joint) => Some(joint.sink(sink)),
@@ -336,7 +330,7 @@ fn reading(
     progress: &ProgressBar,
     interrupt: &Interrupt,
     watch: Watch<'_>,
-) -> Result<Option<Report>> {
+) -> Result<Option<(Report, Option<Picture>)>> {
     let limit = bounds.limit;
     let joint = Joint::recognise(files, limit, progress, interrupt)?;
     let mut captures = match &joint {
@@ -345,7 +339,8 @@ fn reading(
     };
     let listing = watch.listing;
     let most = bounds.max_connections.map(NonZeroUsize::get);
-    let mut analyzer = watch.connections.analyzer(files.len(), most, listing);
+    let connections = watch.connections;
+    let mut analyzer = connections.analyzer(files.len(), most, listing, watch.is_drawn);
     if let Some(sink) = watch.sink(joint.as_ref()) {
         analyzer = analyzer.with_sink(sink);
     }
@@ -399,14 +394,17 @@ fn reading(
             format!("Interrupted after {packets} packets; the rest was not read."),
         ));
     }
-    let mut report = analyzer.finish();
+    let (mut report, mut picture) = analyzer.finish_with_picture();
     report.joined = joint.and_then(|joint| joint.conclude());
     "analyze".clone_into(&mut report.command);
     report.subject = names.join(", ");
     connections::name_files(&mut report, &names, room(files.len()));
     let start = report.capture.as_ref().and_then(|capture| capture.start_ns);
     report.started = start.map_or(String::new(), |at| clock::started(Some(at)));
-    Ok(Some(report))
+    if let Some(picture) = &mut picture {
+        picture::add_packets(files, limit, &report, picture, progress, interrupt)?;
+    }
+    Ok(Some((report, picture)))
 }
 
 fn open(

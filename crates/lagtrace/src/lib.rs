@@ -31,7 +31,6 @@ mod lookup;
 mod manual;
 mod output;
 mod page;
-mod picture;
 mod probe;
 mod render;
 mod route;

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use lagtrace_core::report::{Picture, Report};
 
 use crate::analyze;
 use crate::console::Console;
@@ -14,7 +13,6 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::page::{self, Shown};
-use crate::picture::Pictured;
 use crate::render::html::Document;
 use crate::saved::{self, Saved};
 
@@ -128,26 +126,13 @@ fn shown(files: &[PathBuf], interrupt: &Interrupt, console: &Console) -> Result<
         let hint = "`lagtrace compare BEFORE.json AFTER.json --html FILE` shows two reports";
         return Err(Failure::new(failure).hint(hint));
     }
-    let pictured = analyzed(files, interrupt, console)?;
-    Ok(pictured.map(|(report, picture)| Document::of_report(&report, picture).into()))
+    let progress = console.bytes("reading", 0);
+    let drawn = analyze::drawn(files, &progress, interrupt)?;
+    Ok(drawn.map(|(report, picture)| Document::of_report(&report, picture).into()))
 }
 
 /// Returns true if a file is a JSON document. A file that cannot be read is not: the analysis says
 /// why.
 fn is_document(path: &Path) -> bool {
     path != Path::new("-") && saved::is_document(path).unwrap_or_default()
-}
-
-fn analyzed(
-    files: &[PathBuf],
-    interrupt: &Interrupt,
-    console: &Console,
-) -> Result<Option<(Report, Option<Picture>)>> {
-    let progress = console.bytes("reading", 0);
-    let pictured = Pictured::default();
-    let report = analyze::pictured(files, &progress, interrupt, &pictured)?;
-    Ok(report.map(|report| {
-        let picture = pictured.finish(&report);
-        (report, picture)
-    }))
 }

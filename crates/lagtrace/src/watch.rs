@@ -17,7 +17,7 @@ use clap::Args;
 use lagtrace_core::analyzer::{self, Analyzer};
 use lagtrace_core::decode::Packet;
 use lagtrace_core::observed::event::{CaptureSummary, Event, EventBody, Phase};
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Picture, Report};
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 use lagtrace_sources::privilege::{NetworkNamespace, namespace_id};
 use lagtrace_sources::socket::cgroup::{Group, Groups};
@@ -36,7 +36,6 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::output::Format;
 use crate::page;
-use crate::picture::Pictured;
 use crate::probe::{Ports, parse_ports};
 use crate::render::html;
 use live::Live;
@@ -120,12 +119,11 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         Format::Ndjson => Some(Listing::of_watch(delivery::open(console)?)),
         Format::Text | Format::Json => None,
     };
-    let pictured = Pictured::wanted(console);
     let mut session = Session {
         missing: watch.missing().to_vec(),
         calls: Some(calls),
         namespace: wanted.namespace,
-        analyzer: options.analyzer(lines.as_ref(), pictured.as_ref()),
+        analyzer: options.analyzer(lines.as_ref(), console.output().is_drawn()),
         lines,
         seen: CaptureSummary {
             name: "kernel".to_owned(),
@@ -140,11 +138,10 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     }
     let lines = session.lines.take();
-    let mut report = session.report(standing);
+    let (mut report, picture) = session.report(standing);
     "watch".clone_into(&mut report.command);
     report.subject = options.subject();
     report.started = clock::started(Some(started.as_nanos()));
-    let picture = pictured.and_then(|pictured| pictured.finish(&report));
     let Some(lines) = lines else {
         return conclusion::conclude(&report, picture, console);
     };
@@ -184,20 +181,15 @@ impl Options {
         })
     }
 
-    /// Returns the analyzer for the watched requests, which passes each exchange to `lines` and
-    /// `pictured`.
-    fn analyzer(&self, lines: Option<&Listing>, pictured: Option<&Pictured>) -> Analyzer {
-        let analyzer = Analyzer::new(analyzer::Options {
+    /// Returns the analyzer for the watched requests, which passes each exchange to `lines`.
+    fn analyzer(&self, lines: Option<&Listing>, is_drawn: bool) -> Analyzer {
+        let options = analyzer::Options {
             service_ports: self.wanted().ports,
             ..conclusion::options(Vec::new())
-        });
-        let sink = lines.map(Listing::sink);
-        let sink = match pictured {
-            Some(pictured) => pictured.sink(sink),
-            None => sink,
         };
-        match sink {
-            Some(sink) => analyzer.with_sink(sink),
+        let analyzer = conclusion::analyzer(options, is_drawn);
+        match lines {
+            Some(lines) => analyzer.with_sink(lines.sink()),
             None => analyzer,
         }
     }
@@ -307,7 +299,7 @@ impl Session {
         }
     }
 
-    fn report(mut self, standing: Standing) -> Report {
+    fn report(mut self, standing: Standing) -> (Report, Option<Picture>) {
         self.tell_calls();
         let mut observe = |body| {
             let event = Event::here(clock::now(), Phase::Baseline, body);
@@ -321,6 +313,6 @@ impl Session {
             self.analyzer
                 .observe(conclusion::note("watch-missing", text));
         }
-        self.analyzer.finish()
+        self.analyzer.finish_with_picture()
     }
 }

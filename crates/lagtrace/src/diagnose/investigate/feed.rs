@@ -1,11 +1,11 @@
 //! The feed of all observations to a single analyzer, in the order in which they occurred.
 
-use lagtrace_core::analyzer::{Analyzer, Sink};
+use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
 use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::time::Timestamp;
-use lagtrace_core::report::{Remark, Report};
+use lagtrace_core::report::{Picture, Remark, Report};
 use lagtrace_sources::capture::Packets;
 
 use super::keeper::Keeper;
@@ -22,19 +22,14 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Returns the feed of an analyzer for these targets; events are also passed to `keeper`, and
-    /// exchanges to `sink`.
+    /// Returns the feed of an analyzer for these targets; events are also passed to `keeper`.
     pub(super) fn new(
         targets: Vec<(TargetId, Endpoint)>,
         keeper: Option<Keeper>,
-        sink: Option<Sink>,
+        is_drawn: bool,
     ) -> Self {
-        let analyzer = Analyzer::new(conclusion::options(targets));
         Self {
-            analyzer: match sink {
-                Some(sink) => analyzer.with_sink(sink),
-                None => analyzer,
-            },
+            analyzer: conclusion::analyzer(conclusion::options(targets), is_drawn),
             waiting: Vec::new(),
             has_measured: false,
             keeper,
@@ -113,16 +108,16 @@ impl Feed {
         self.has_measured
     }
 
-    /// Returns the report.
-    pub(super) fn finish(mut self) -> Report {
+    /// Returns the report, and the picture if it is drawn.
+    pub(super) fn finish(mut self) -> (Report, Option<Picture>) {
         self.digest(&Packets::default());
         let kept = self.keeper.map_or(Ok(()), Keeper::finish);
-        let mut report = self.analyzer.finish();
+        let (mut report, picture) = self.analyzer.finish_with_picture();
         report.notes.extend(kept.err().map(|fault| Remark {
             id: "observations-not-kept".to_owned(),
             text: format!("Not all observations were kept: {fault}."),
         }));
-        report
+        (report, picture)
     }
 }
 
