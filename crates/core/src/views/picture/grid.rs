@@ -1,6 +1,6 @@
 //! The raster while exchanges are collected: numbers of exchanges by time and latency.
 
-use super::collector::ServerIndex;
+use super::services::ServerIndex;
 use crate::exchange::wait::Owner;
 use crate::observed::time::Timestamp;
 use crate::report::{Cell, Raster};

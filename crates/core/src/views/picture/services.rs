@@ -6,6 +6,9 @@ use crate::observed::flow::Endpoint;
 use crate::report::PictureService;
 use crate::service::Ledger;
 
+/// The number of a server in a collector, in the order in which servers were first seen.
+pub(super) type ServerIndex = u16;
+
 /// Maximum number of services in the picture. If there are more, the last one is all others
 /// together.
 const MAX_SERVICES: usize = 8;
