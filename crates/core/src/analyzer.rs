@@ -39,8 +39,9 @@ use crate::observed::kernel_span::RequestSpan;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::registry::Id;
-use crate::report::Report;
+use crate::report::{Picture, Report};
 use crate::views::connections::{Collected, ConnectionSink, Wanted};
+use crate::views::picture::{About, Collector};
 use ingress::Seen;
 use shard::{Common, Shard, Sum};
 
@@ -122,6 +123,15 @@ impl Analyzer {
         self.ingress.set_connection_sink(sink);
         for shard in &mut self.shards {
             shard.is_collecting = true;
+        }
+        self
+    }
+
+    /// Collects what a picture needs, which [`Analyzer::finish_with_picture`] returns.
+    pub fn with_picture(mut self) -> Self {
+        for (shard, number) in self.shards.iter_mut().zip(1..) {
+            let hasher = flow::hasher(self.options.hash_seed.wrapping_add(number));
+            shard.picture = Some(Box::new(Collector::new(hasher)));
         }
         self
     }
@@ -245,7 +255,13 @@ impl Analyzer {
     }
 
     /// Makes and returns the report. The caller must fill in `command`, `subject` and `started`.
-    pub fn finish(mut self) -> Report {
+    pub fn finish(self) -> Report {
+        self.finish_with_picture().0
+    }
+
+    /// Makes and returns the report, as [`Analyzer::finish`] does, and the picture if one was
+    /// [requested](Analyzer::with_picture).
+    pub fn finish_with_picture(mut self) -> (Report, Option<Picture>) {
         for shard in &mut self.shards {
             shard.close(&self.common);
             self.ingress.queue(shard.undelivered.drain(..));
@@ -262,7 +278,7 @@ impl Analyzer {
             options: self.options,
             sum,
         };
-        all.conclude()
+        all.draw()
     }
 }
 
@@ -277,6 +293,27 @@ pub struct SoFar {
 impl SoFar {
     /// Makes and returns the report, as [`Analyzer::finish`] does.
     pub fn conclude(self) -> Report {
+        self.draw().0
+    }
+
+    fn draw(mut self) -> (Report, Option<Picture>) {
+        let mut picture = self.sum.picture.take();
+        let mut evidence = self.evidence();
+        let from_packets = conclude::complete_targets(&mut evidence, |target, exchange| {
+            if let Some(picture) = picture.as_mut().filter(|_| target == TargetId::Subject) {
+                picture.add_exchange(exchange);
+            }
+        });
+        let sketch = picture.map(|picture| picture.sketch(About::of(&evidence, &from_packets)));
+        let mut report = conclude::conclude(evidence, &from_packets);
+        let picture = sketch.map(|sketch| sketch.finish(&report));
+        // Only the picture has the curves: a report must equal the one that is read from its JSON.
+        let predictions = report.findings.iter_mut().map(|finding| &mut finding.predicted);
+        predictions.flatten().for_each(|prediction| prediction.curve.clear());
+        (report, picture)
+    }
+
+    fn evidence(self) -> Evidence {
         let Self {
             options,
             sum,
@@ -292,7 +329,7 @@ impl SoFar {
             facts.observe(Event::here(Timestamp::MAX, Phase::Baseline, body));
         }
         facts.hosts.resolvers = seen.resolvers;
-        conclude::conclude(Evidence {
+        Evidence {
             targets: options.targets,
             services: sum.services,
             capture: seen.points.describe(&facts.captures),
@@ -305,7 +342,7 @@ impl SoFar {
             connections: seen.connections,
             is_drawn: seen.is_drawn,
             is_at_one_pace: seen.is_at_one_pace,
-        })
+        }
     }
 }
 
@@ -358,8 +395,8 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
             Id::DuplicatePackets.as_str(),
             format!(
                 "{copies} of {segments} TCP packets are copies of others: the capture saw them on \
-             several devices (`any`, a bridge, a mirror port), or those of both ends were merged \
-             into one file. Only the first copy of each counts. Merged captures are better \
+             several devices (`any`, a bridge, a mirror port), or captures of both ends were \
+             merged into one file. Only the first copy of each counts. Merged captures are better \
              analysed as two files."
             ),
         ));

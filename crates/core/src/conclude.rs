@@ -37,6 +37,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 pub(crate) use connection::connection_record;
+pub(crate) use display_filter::packets_filter;
 pub(crate) use quic::quic_record;
 
 use blank::Blank;
@@ -48,8 +49,8 @@ use crate::cause::upstream::Upstream;
 use crate::cause::{self, Case, Conclusion};
 use crate::connection::SetupOutcome;
 use crate::connection::table::Tallied;
-use crate::exchange::Outcome;
 use crate::exchange::wait::WaitKind;
+use crate::exchange::{Exchange, Outcome};
 use crate::facts::Facts;
 use crate::facts::icmp_errors::IcmpTotals;
 use crate::observed::event::TargetId;
@@ -98,6 +99,24 @@ pub(crate) struct Evidence {
     pub(crate) is_at_one_pace: bool,
 }
 
+impl Evidence {
+    /// Iterates over the figures of a target or, for a capture without targets, of all services.
+    pub(crate) fn ledgers(&self, target: TargetId) -> impl Iterator<Item = (Endpoint, &Ledger)> {
+        let is_meant = move |endpoint: Endpoint| {
+            self.targets.is_empty() || self.targets.contains(&(target, endpoint))
+        };
+        let services = self.services.iter();
+        let meant = services.filter(move |(endpoint, _)| is_meant(**endpoint));
+        meant.map(|(&endpoint, service)| (endpoint, &service.ledger))
+    }
+
+    /// Returns true if all packets come from a kernel that was watched. An investigation captures
+    /// its own packets instead.
+    pub(crate) fn is_only_watched(&self) -> bool {
+        self.facts.turns.tally.is_some() && self.targets.is_empty()
+    }
+}
+
 /// Lowers findings that cost time to *possible*, because the timestamps are artificial.
 fn doubt_times(findings: &mut [Finding]) {
     for finding in findings.iter_mut().filter(|finding| finding.cost_ns > 0) {
@@ -127,10 +146,10 @@ fn drawn() -> Remark {
     }
 }
 
-/// Makes the report from the evidence.
-pub(crate) fn conclude(mut evidence: Evidence) -> Report {
-    let is_from_packets = complete_targets(&mut evidence);
-    let scene = Scene::new(&evidence, &is_from_packets);
+/// Makes the report from the evidence, which has been [completed](complete_targets).
+/// `from_packets` are the services known from packets.
+pub(crate) fn conclude(mut evidence: Evidence, from_packets: &[Endpoint]) -> Report {
+    let scene = Scene::new(&evidence, from_packets);
     let (mut findings, mut notes) = weigh_all(&scene);
     findings.extend(silent(&evidence));
     outside::add(&evidence, &mut findings);
@@ -148,7 +167,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     rank(&mut findings, &evidence, |finding| finding.cost_ns);
     let account = keep_account(&scene, &mut findings);
     findings.truncate(MAX_FINDINGS);
-    let is_watched = is_only_watched(&evidence);
+    let is_watched = evidence.is_only_watched();
     if evidence.capture.is_some() && !is_watched {
         for finding in &mut findings {
             finding.display_filter = display_filter::display_filter(finding);
@@ -227,12 +246,6 @@ fn once(evidence: &mut Vec<crate::report::Evidence>) {
     evidence.retain(|one| said.insert(one.text.clone()));
 }
 
-/// Returns true if all packets come from a kernel that was watched. An investigation captures its
-/// own packets instead.
-fn is_only_watched(evidence: &Evidence) -> bool {
-    evidence.facts.turns.tally.is_some() && evidence.targets.is_empty()
-}
-
 /// Returns the interventions worth trying on the subject; empty if its requests are as quick as the
 /// path allows. `ledgers` contain the subject's figures.
 pub(crate) fn next_experiments<'a>(
@@ -268,8 +281,12 @@ fn is_long(duration: Option<Duration>) -> bool {
 }
 
 /// Makes sure that every target has a service: from packets if possible, otherwise from the
-/// timestamps of our own requests. Returns the services known from packets.
-fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
+/// timestamps of our own requests, which are also passed to `take`. Returns the services known from
+/// packets.
+pub(crate) fn complete_targets(
+    evidence: &mut Evidence,
+    mut take: impl FnMut(TargetId, &Exchange),
+) -> Vec<Endpoint> {
     let from_packets: Vec<Endpoint> = evidence
         .services
         .iter()
@@ -285,6 +302,7 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
                     let turn = evidence.waiting.take_turn_within(&exchange);
                     service.served.add_exchange(&mut exchange, turn);
                 }
+                take(target, &exchange);
                 service.add_exchanges(&[&exchange]);
             }
         }
@@ -594,12 +612,8 @@ fn is_strangers(attempts: u64, requests: u64) -> bool {
 /// Returns the figures of a target or, for a capture without targets, of all services together.
 fn ledger(evidence: &Evidence, target: TargetId) -> Ledger {
     let mut sum = Ledger::default();
-    for (endpoint, service) in &evidence.services {
-        let is_meant =
-            evidence.targets.is_empty() || evidence.targets.contains(&(target, *endpoint));
-        if is_meant {
-            sum.merge(service.ledger.clone());
-        }
+    for (_, ledger) in evidence.ledgers(target) {
+        sum.merge(ledger.clone());
     }
     sum
 }

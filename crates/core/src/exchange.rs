@@ -228,6 +228,14 @@ pub enum Outcome {
     Cut,
 }
 
+impl Outcome {
+    /// Returns true if the exchange's latency counts: the response came, or the client gave up
+    /// waiting for it.
+    pub(crate) fn has_latency(self) -> bool {
+        matches!(self, Self::Complete(_) | Self::Failed | Self::TimedOut)
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,6 +1,7 @@
 //! Bounded statistics: distributions, samples, and maps with a maximum size.
 
 pub(crate) mod bounded;
+pub(crate) mod curve;
 pub mod histogram;
 pub(crate) mod sample;
 pub(crate) mod slots;

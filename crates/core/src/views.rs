@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod connections;
 mod exchanges;
+pub mod picture;
 pub mod stream_numbers;
 pub mod stream_view;
 pub mod two_point;

@@ -12,7 +12,7 @@ use lagtrace_core::observed::event::{
     CaptureSummary, Event, EventBody, Note, Origin, Phase, PointId,
 };
 use lagtrace_core::observed::time::{ClockId, Timestamp};
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Picture, Report};
 use lagtrace_sources::capture::{CaptureError, FileCapture, Packets};
 
 use crate::clock;
@@ -20,18 +20,17 @@ use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::output::Format;
-use crate::picture::Pictured;
 use crate::render::html;
 use crate::{conclusion, delivery, page};
 
 mod annotate;
-mod condition;
+pub(crate) mod condition;
 mod connections;
 mod input;
 mod joint;
 pub(crate) mod listing;
 mod merge;
+mod picture;
 mod pieces;
 mod rounds;
 pub(crate) mod show;
@@ -57,7 +56,9 @@ zstd and lz4 files are read directly. Damaged files are analysed as far as they
 are readable.
 
 --format ndjson prints each exchange as it completes, one JSON object per line
-(schema/exchange-1.json), and the lines of the report at the end.
+(schema/exchange-1.json), and the lines of the report at the end. --format har
+writes the HTTP exchanges for browsers' network panels, --format perfetto all
+exchanges with their waits for ui.perfetto.dev; both without the report.
 
 A condition combines tests with `and`, `or`, `not` and parentheses. A test is a
 field, then one of = != < <= > >=, or ~ (contains) or !~ (does not contain), and
@@ -87,6 +88,7 @@ Examples:
   lagtrace analyze slow.pcap --exchanges 10 --sort server-think
   lagtrace analyze slow.pcap --where 'latency>50ms and request~\"/api\"'
   lagtrace analyze slow.pcap --format ndjson --where 'server=:80 and status!=200'
+  lagtrace analyze slow.pcap --format perfetto -o slow.pftrace
   lagtrace analyze slow.pcap --annotate commented.pcapng
   lagtrace analyze slow.pcap --stream 3
   lagtrace analyze slow.pcap --stream 3 --show text
@@ -183,9 +185,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     }
     let annotation = options.annotate.as_ref().map(|_| Annotation::default());
     let listing = options.listing(console)?;
-    let pictured = Pictured::wanted(console);
     let watch = Watch {
-        pictured: pictured.as_ref(),
+        is_pictured: console.output().html.is_some(),
         listing: listing.as_ref(),
         annotation: annotation.as_ref(),
         connections: options.connections,
@@ -198,7 +199,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         max_connections: options.max_connections,
     };
     let report = reading(&files, bounds, &progress, &interrupt, watch)?;
-    let Some(mut report) = report else {
+    let Some((mut report, picture)) = report else {
         return Ok(Outcome::Interrupted);
     };
     report.notes.extend(unread);
@@ -208,7 +209,6 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         let reader = (&progress, &interrupt);
         annotation.write(path, output, &report, reader, console)?;
     }
-    let picture = pictured.and_then(|pictured| pictured.finish(&report));
     let Some(listing) = listing else {
         return options.connections.show(&report, picture, console);
     };
@@ -224,16 +224,16 @@ impl Options {
     /// was requested.
     fn listing(&self, console: &Console) -> Result<Option<Listing>> {
         let is_table = self.exchanges.is_some() || self.condition.is_some() || self.sort.is_some();
-        let to = match console.output().format {
-            Format::Ndjson => {
+        let to = match console.output().form.encoder() {
+            Some(encoder) => {
                 let is_live = self.files.iter().any(|path| path.as_os_str() == "-");
-                Target::lines(delivery::open(console)?, is_live)
+                Target::stream(delivery::open(console)?, encoder, is_live)
             }
-            _ if is_table => Target::most(
+            None if is_table => Target::most(
                 self.sort.unwrap_or(Field::Cost),
                 self.exchanges.unwrap_or(LISTED) as usize,
             ),
-            _ => return Ok(None),
+            None => return Ok(None),
         };
         let names = self.files.iter().map(|path| path.display().to_string());
         let points = room(self.files.len());
@@ -255,17 +255,17 @@ pub(crate) fn report(
         threads: NonZeroUsize::MIN,
         max_connections: None,
     };
-    reading(files, bounds, progress, interrupt, Watch::default())
+    let read = reading(files, bounds, progress, interrupt, Watch::default())?;
+    Ok(read.map(|(report, _)| report))
 }
 
-/// Returns the report on captures, with the threads of this machine, and gathers the data to draw
-/// it; `None` if the user stopped the analysis before there was a report.
+/// Returns the report on captures, made with the threads of this machine, and its picture; `None`
+/// if the user stopped the analysis before there was a report.
 pub(crate) fn pictured(
     files: &[PathBuf],
     progress: &ProgressBar,
     interrupt: &Interrupt,
-    pictured: &Pictured,
-) -> Result<Option<Report>> {
+) -> Result<Option<(Report, Option<Picture>)>> {
     let (files, unread) = unread::part(files, interrupt)?;
     let bounds = Bounds {
         limit: u64::MAX,
@@ -273,14 +273,14 @@ pub(crate) fn pictured(
         max_connections: None,
     };
     let watch = Watch {
-        pictured: Some(pictured),
+        is_pictured: true,
         ..Watch::default()
     };
-    let mut report = reading(&files, bounds, progress, interrupt, watch)?;
-    if let Some(report) = &mut report {
+    let mut read = reading(&files, bounds, progress, interrupt, watch)?;
+    if let Some((report, _)) = &mut read {
         report.notes.extend(unread);
     }
-    Ok(report)
+    Ok(read)
 }
 
 /// The limits of the analysis.
@@ -303,7 +303,8 @@ fn processors() -> NonZeroUsize {
 /// The receivers of exchanges and connections, which get each one when it closes.
 #[derive(Clone, Copy, Default)]
 struct Watch<'a> {
-    pictured: Option<&'a Pictured>,
+    /// True if the analyzer makes a picture.
+    is_pictured: bool,
     listing: Option<&'a Listing>,
     annotation: Option<&'a Annotation>,
     /// The connections to collect.
@@ -316,9 +317,6 @@ impl Watch<'_> {
         let mut sink = self.listing.map(Listing::sink);
         if let Some(annotation) = self.annotation {
             sink = Some(annotation.sink(sink));
-        }
-        if let Some(pictured) = self.pictured {
-            sink = pictured.sink(sink);
         }
         match joint {
             Some(joint) => Some(joint.sink(sink)),
@@ -334,7 +332,7 @@ fn reading(
     progress: &ProgressBar,
     interrupt: &Interrupt,
     watch: Watch<'_>,
-) -> Result<Option<Report>> {
+) -> Result<Option<(Report, Option<Picture>)>> {
     let limit = bounds.limit;
     let joint = Joint::recognise(files, limit, progress, interrupt)?;
     let mut captures = match &joint {
@@ -346,6 +344,9 @@ fn reading(
     let mut analyzer = watch.connections.analyzer(files.len(), most, listing);
     if let Some(sink) = watch.sink(joint.as_ref()) {
         analyzer = analyzer.with_sink(sink);
+    }
+    if watch.is_pictured {
+        analyzer = analyzer.with_picture();
     }
     // A live input is shown as it arrives, and only a single thread analyses without delay.
     let threads = if input::is_live(files) {
@@ -397,14 +398,17 @@ fn reading(
             format!("Interrupted after {packets} packets; the rest was not read."),
         ));
     }
-    let mut report = analyzer.finish();
+    let (mut report, mut picture) = analyzer.finish_with_picture();
     report.joined = joint.and_then(|joint| joint.conclude());
     "analyze".clone_into(&mut report.command);
     report.subject = names.join(", ");
     connections::name_files(&mut report, &names, room(files.len()));
     let start = report.capture.as_ref().and_then(|capture| capture.start_ns);
     report.started = start.map_or(String::new(), |at| clock::started(Some(at)));
-    Ok(Some(report))
+    if let Some(picture) = &mut picture {
+        picture::add_packets(files, limit, &mut report, picture, progress, interrupt);
+    }
+    Ok(Some((report, picture)))
 }
 
 fn open(

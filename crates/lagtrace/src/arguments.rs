@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::output::{Offer, Output, STYLES};
+use crate::output::{Form, Offer, Output, STYLES};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -58,10 +58,14 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Returns the forms of output that the command has besides text and JSON.
+    /// Returns the forms of output that the command has besides those of a report.
     pub(crate) fn offer(&self) -> Offer {
         Offer {
-            csv: matches!(self, Self::Route(_)),
+            forms: match self {
+                Self::Route(_) => &[Form::Csv],
+                Self::Analyze(_) | Self::Watch(_) => &[Form::Har, Form::Perfetto],
+                _ => &[],
+            },
             page: !matches!(
                 self,
                 Self::Sockets(_) | Self::Explain(_) | Self::Completions(_) | Self::Man(_)

@@ -21,7 +21,7 @@ use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::picture::Pictured;
+use crate::page;
 use crate::words;
 
 /// The time to wait for packets before checking whether the user requested a stop.
@@ -79,11 +79,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let started = clock::now();
     let stop = Arc::new(AtomicBool::new(false));
     let capture = LiveCapture::start(&live_options(options), stop).map_err(refused)?;
-    let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
-    let pictured = Pictured::wanted(console);
-    if let Some(sink) = pictured.as_ref().and_then(|pictured| pictured.sink(None)) {
-        analyzer = analyzer.with_sink(sink);
-    }
+    let analyzer = Analyzer::new(conclusion::options(Vec::new()));
+    let mut analyzer = page::pictured(analyzer, console);
     let mut outcome = follow(capture, options, console, &interrupt, &mut analyzer);
     let packets: u64 = outcome
         .summaries
@@ -103,11 +100,10 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         console.note(&failure.to_string());
     }
     observe(outcome, &mut analyzer);
-    let mut report = analyzer.finish();
+    let (mut report, picture) = analyzer.finish_with_picture();
     "capture".clone_into(&mut report.command);
     report.subject = subject(options);
     report.started = clock::started(Some(started.as_nanos()));
-    let picture = pictured.and_then(|pictured| pictured.finish(&report));
     conclusion::conclude(&report, picture, console)
 }
 

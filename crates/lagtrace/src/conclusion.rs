@@ -13,7 +13,7 @@ use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
-use crate::output::Format;
+use crate::output::{Form, Format};
 use crate::page;
 use crate::render::{self, html};
 
@@ -54,7 +54,7 @@ pub(crate) fn conclude(
 
 fn print(report: &Report, console: &Console) -> Result<()> {
     let document = match console.output().format {
-        _ if console.output().is_csv => render::route_csv(report),
+        _ if console.output().form == Form::Csv => render::route_csv(report),
         Format::Text => render::text(report, &console.style()),
         Format::Json => render::json(report),
         Format::Ndjson => render::ndjson(report),

@@ -107,12 +107,10 @@ pub fn run() -> ExitCode {
         page: matches!(action, Action::Score(_)),
         ..Offer::default()
     };
-    let output = match output.settled(offer) {
-        Ok(output) => output,
-        Err(wrong) => Arguments::command()
-            .error(ErrorKind::InvalidValue, wrong)
-            .exit(),
-    };
+    let output = output.settled(offer).unwrap_or_else(|reason| {
+        let mut arguments = Arguments::command();
+        arguments.error(ErrorKind::InvalidValue, reason).exit()
+    });
     let console = Console::new(&output);
     if let Action::Helper { arguments } = action {
         return lagtrace_lab::helper_main(arguments);

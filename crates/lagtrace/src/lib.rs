@@ -31,7 +31,6 @@ mod lookup;
 mod manual;
 mod output;
 mod page;
-mod picture;
 mod probe;
 mod render;
 mod route;
@@ -54,12 +53,11 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// Runs the subcommand of `lagtrace` that the command line names.
 pub fn run() -> ExitCode {
     let Arguments { output, command } = Arguments::parse();
-    let output = match output.settled(command.offer()) {
-        Ok(output) => output,
-        Err(wrong) => Arguments::command()
-            .error(ErrorKind::InvalidValue, wrong)
-            .exit(),
-    };
+    let output = output.settled(command.offer());
+    let output = output.unwrap_or_else(|reason| {
+        let mut arguments = Arguments::command();
+        arguments.error(ErrorKind::InvalidValue, reason).exit()
+    });
     let console = Console::new(&output);
     let outcome = page::check(&output).and_then(|()| carry_out(command, &console));
     console.close(outcome)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, ValueEnum};
 
-use crate::render::Length;
+use crate::render::{Encoder, Har, Length, Perfetto};
 
 /// The colours of help texts.
 pub(crate) const STYLES: Styles = Styles::styled()
@@ -28,12 +28,10 @@ pub(crate) struct Output {
         value_name = "FORMAT"
     )]
     pub(crate) form: Form,
-    /// The format of the report, unless it is printed as CSV.
+    /// The format of the report. `Json` for forms that are not the report's: as with JSON, nothing
+    /// but the document is then written to standard output.
     #[arg(skip)]
     pub(crate) format: Format,
-    /// True if the report is printed as CSV; `format` is then `Json`.
-    #[arg(skip)]
-    pub(crate) is_csv: bool,
     /// Write the report to FILE instead of standard output
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -73,13 +71,29 @@ pub(crate) enum Form {
     Ndjson,
     /// Comma-separated values, one line per hop (route)
     Csv,
+    /// HTTP exchanges as an HTTP archive, for browsers' network panels (analyze, watch)
+    Har,
+    /// Exchanges and their waits as a Perfetto trace, for ui.perfetto.dev (analyze, watch)
+    Perfetto,
+}
+
+impl Form {
+    /// Returns the writer of exchanges in this form; `None` if it is not a form of exchanges.
+    pub(crate) fn encoder(self) -> Option<Encoder> {
+        match self {
+            Self::Ndjson => Some(Encoder::Lines),
+            Self::Har => Some(Encoder::Har(Har::default())),
+            Self::Perfetto => Some(Encoder::Perfetto(Perfetto::default())),
+            Self::Text | Self::Json | Self::Csv => None,
+        }
+    }
 }
 
 /// The forms of output that not all commands have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Offer {
-    /// True if the report can be printed as comma-separated values.
-    pub(crate) csv: bool,
+    /// The forms besides those of a report.
+    pub(crate) forms: &'static [Form],
     /// True if there is a page of the result.
     pub(crate) page: bool,
     /// True if the command makes a page even if `--html` names no file for it.
@@ -112,19 +126,25 @@ impl Output {
     pub(crate) fn settled(mut self, offer: Offer) -> Result<Self, &'static str> {
         self.format = match self.form {
             Form::Text => Format::Text,
-            // With CSV, as with JSON, nothing but the report is written to standard output.
-            Form::Json | Form::Csv => Format::Json,
+            Form::Json | Form::Csv | Form::Har | Form::Perfetto => Format::Json,
             Form::Ndjson => Format::Ndjson,
         };
-        self.is_csv = self.form == Form::Csv;
-        if self.is_csv && !offer.csv {
-            Err("--format csv is for `lagtrace route` only")
-        } else if self.html.is_some() && !offer.page {
-            Err("--html is for commands that make a report")
-        } else if self.redact && self.html.is_none() && !offer.always_page {
-            Err("--redact is for pages: name one with --html")
-        } else {
-            Ok(self)
+        let is_offered = |form| offer.forms.contains(&form);
+        match self.form {
+            Form::Csv if !is_offered(Form::Csv) => Err("--format csv is for `lagtrace route` only"),
+            Form::Har if !is_offered(Form::Har) => {
+                Err("--format har is for `lagtrace analyze` and `lagtrace watch` only")
+            }
+            Form::Perfetto if !is_offered(Form::Perfetto) => {
+                Err("--format perfetto is for `lagtrace analyze` and `lagtrace watch` only")
+            }
+            _ if self.html.is_some() && !offer.page => {
+                Err("--html is for commands that make a report")
+            }
+            _ if self.redact && self.html.is_none() && !offer.always_page => {
+                Err("--redact is for pages: name one with --html")
+            }
+            _ => Ok(self),
         }
     }
 }

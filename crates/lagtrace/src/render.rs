@@ -10,16 +10,19 @@ use lagtrace_core::views::compare::Comparison;
 
 mod annotation;
 mod bar;
+mod browsed;
 mod capture;
 mod comparison;
 mod configuration;
 mod connections;
 mod counters;
+mod encoder;
 mod escape;
 mod exchanges;
 mod experiments;
 mod finding;
 mod groups;
+mod har;
 mod healthy;
 pub(crate) mod html;
 mod joined;
@@ -34,6 +37,7 @@ mod ndjson;
 mod notes;
 pub(crate) mod page;
 mod percentiles;
+mod perfetto;
 mod place;
 mod plot;
 mod probes;
@@ -56,7 +60,11 @@ mod watching;
 pub(crate) mod words;
 
 pub(crate) use annotation::{exchange_comments, harmless};
+pub(crate) use browsed::Browsed;
+pub(crate) use encoder::Encoder;
+pub(crate) use har::Har;
 pub(crate) use ndjson::ndjson;
+pub(crate) use perfetto::Perfetto;
 pub(crate) use stream::{Plot, Stream, bytes, head as stream_head, ladders, over_time};
 pub(crate) use watching::Watching;
 
@@ -177,6 +185,13 @@ pub(crate) fn live(report: &Report, style: &Style) -> String {
 pub(crate) fn watching(watching: &Watching<'_>, style: &Style) -> String {
     let mut page = Page::new(style);
     watching::write(&mut page, watching);
+    page.finish()
+}
+
+/// Renders single exchanges of a watch, on a terminal with this number of rows.
+pub(crate) fn browsed(browsed: &Browsed<'_>, rows: usize, style: &Style) -> String {
+    let mut page = Page::new(style);
+    browsed::write(&mut page, browsed, rows);
     page.finish()
 }
 

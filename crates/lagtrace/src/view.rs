@@ -14,7 +14,6 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::page::{self, Shown};
-use crate::picture::Pictured;
 use crate::render::html::Document;
 use crate::saved::{self, Saved};
 
@@ -144,10 +143,5 @@ fn analyzed(
     console: &Console,
 ) -> Result<Option<(Report, Option<Picture>)>> {
     let progress = console.bytes("reading", 0);
-    let pictured = Pictured::default();
-    let report = analyze::pictured(files, &progress, interrupt, &pictured)?;
-    Ok(report.map(|report| {
-        let picture = pictured.finish(&report);
-        (report, picture)
-    }))
+    analyze::pictured(files, &progress, interrupt)
 }

@@ -10,6 +10,7 @@ mod command {
         mod connections;
         mod corpus;
         mod exchanges;
+        mod exported;
         mod formats;
         mod frames;
         mod linear;

@@ -22,6 +22,7 @@ use crate::observed::kernel_span::RequestSpan;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::service::kernel_join::Waiting;
+use crate::views::picture::Collector;
 
 /// Maximum number of flows whose phase is stored.
 const MAX_FLOWS: usize = 1 << 20;
@@ -53,6 +54,8 @@ pub(super) struct Shard {
     /// True if the figures of connections are requested.
     pub(super) is_collecting: bool,
     pub(super) undelivered: Vec<ClosedRecord>,
+    /// What a picture needs of the exchanges, if one is requested.
+    pub(super) picture: Option<Box<Collector>>,
 }
 
 /// The sum of the figures of several shards.
@@ -64,6 +67,8 @@ pub(super) struct Sum {
     pub(super) tallied: Tallied,
     /// Turns whose exchanges never closed. It is empty until the input has ended.
     pub(super) waiting: Waiting,
+    /// What a picture needs of the exchanges. It is empty until the input has ended.
+    pub(super) picture: Option<Box<Collector>>,
 }
 
 /// Processes one shard of the flows. Several workers may run in parallel.
@@ -140,6 +145,11 @@ impl Common {
     fn is_meant(&self, server: Endpoint) -> bool {
         let targets = &self.targets;
         targets.is_empty() || targets.iter().any(|(_, endpoint)| *endpoint == server)
+    }
+
+    /// Returns true if the report's figures are about this server.
+    fn is_subject(&self, server: Endpoint) -> bool {
+        self.targets.is_empty() || self.targets.contains(&(TargetId::Subject, server))
     }
 
     /// Returns the server to which a connection was opened, if the connection is counted.
@@ -222,6 +232,7 @@ impl Shard {
             tells_exchanges: false,
             is_collecting,
             undelivered: Vec::new(),
+            picture: None,
         }
     }
 
@@ -288,6 +299,10 @@ impl Shard {
         sum.add_services(services.map(|(at, service)| (at, *service)));
         sum.add_rest(&self.vantages, self.hosts, tallied);
         sum.waiting.merge(self.waiting);
+        match (&mut sum.picture, self.picture) {
+            (Some(sum), Some(picture)) => sum.merge(*picture),
+            (sum, picture) => *sum = picture,
+        }
     }
 
     pub(super) fn has_undelivered(&self) -> bool {
@@ -334,6 +349,12 @@ impl Shard {
                 && let Some(served) = self.services.served(place)
             {
                 served.add_exchange(exchange, self.waiting.take_turn_within(exchange));
+            }
+            if let Some(picture) = &mut self.picture
+                && place.is_some()
+                && common.is_subject(exchange.id.server)
+            {
+                picture.add_exchange(exchange);
             }
             if self.tells_exchanges {
                 let item = ClosedItem::Exchange(Box::new(exchange.clone()));

@@ -12,6 +12,7 @@ use crate::report::{
     Prediction, RuledOut, Unit, Verdict,
 };
 use crate::service::tally::Tally;
+use crate::stats::curve::curve_between;
 use crate::stats::histogram::Distribution;
 
 /// Minimum share of the mean or the p99 that removing a cause must save for a finding.
@@ -191,6 +192,8 @@ pub(crate) fn prediction(
         latency_ns: latency,
         measured_ns: Some(measured),
         closed_loop_rate: closed_loop,
+        curve: curve_between(floor, after, before),
+        outside_ns: outside,
     })
 }
 

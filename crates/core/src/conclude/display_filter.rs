@@ -33,10 +33,13 @@ pub(super) fn display_filter(finding: &Finding) -> Option<String> {
     }
 }
 
-/// Returns a filter for one exchange, such as `ip.addr == 10.0.0.1 && tcp.port == 40212 && tcp.port
-/// == 80 && frame.number in {5..9}`.
 fn of_exchange(exemplar: &Exemplar) -> Option<String> {
-    let (first, last) = (exemplar.first_packet?, exemplar.last_packet?);
+    packets_filter(exemplar, exemplar.first_packet?, exemplar.last_packet?)
+}
+
+/// Returns a filter for packets `first` to `last` of an exchange's connection, such as `ip.addr ==
+/// 10.0.0.1 && tcp.port == 40212 && tcp.port == 80 && frame.number in {5..9}`.
+pub(crate) fn packets_filter(exemplar: &Exemplar, first: u64, last: u64) -> Option<String> {
     let client: SocketAddr = exemplar.client.parse().ok()?;
     let server: SocketAddr = exemplar.server.parse().ok()?;
     let protocol = if client.is_ipv6() { "ipv6" } else { "ip" };

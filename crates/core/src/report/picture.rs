@@ -6,14 +6,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ExchangeRecord, WaitShare};
+use super::{Exemplar, RecoveryRecord, WaitShare};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::registry::Id;
 
 /// Data to draw a diagnosis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Picture {
-    /// The servers with the most exchanges, most first. The other fields refer to them by index.
+    /// The servers with the most exchanges, most first. The other fields refer to them by index. The
+    /// exchanges are those of the report's `exchanges.waits`: answered, or given up by the client.
+    /// If no packets were captured, they are the requests of our own load of which the report has
+    /// timestamps one by one.
     pub services: Vec<PictureService>,
     /// The time of the exchanges of each service and of all of them by kind of wait, at the mean
     /// and in parts of the distribution.
@@ -57,9 +60,9 @@ pub struct PartShares {
     pub mode: Option<u8>,
     /// Number of exchanges in the part.
     pub count: u64,
-    /// Minimum latency in the part.
+    /// Minimum latency in the part, at most 0.1 % too high.
     pub low_ns: u64,
-    /// Maximum latency in the part.
+    /// Maximum latency in the part, at most 0.1 % too high.
     pub high_ns: u64,
     /// Mean latency in the part.
     pub mean_ns: u64,
@@ -96,14 +99,15 @@ pub struct Raster {
     /// Number of columns.
     pub columns: u32,
     /// The lower bound of each row's latency, ascending, from the first used row to the one above
-    /// the last used. Rows are an eighth of a doubling or less.
+    /// the last used. Rows are an eighth of a doubling or less. Latencies below 1,024 ns are in the
+    /// row of 1,024 ns, those above 2^42 ns in the row below it.
     pub rows_ns: Vec<u64>,
     /// The cells that are not empty, by service, column and row.
     pub cells: Vec<Cell>,
 }
 
-/// A cell of the raster, as an array: service, column, row, number of exchanges, and the owner of
-/// most of their time.
+/// A cell of the raster, as an array: service, column, row, number of exchanges, and the owner that
+/// has most of the time of more of these exchanges than any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell(pub u8, pub u32, pub u16, pub u64, pub Owner);
 
@@ -112,8 +116,8 @@ pub struct Cell(pub u8, pub u32, pub u16, pub u64, pub Owner);
 pub struct Points {
     /// Start of the first exchange.
     pub start_ns: i64,
-    /// Start of each exchange in whole microseconds after the start of the previous one; 0 for the
-    /// first.
+    /// Start of each exchange after the start of the previous one, in microseconds; 0 for the first.
+    /// The sum up to an exchange is its start after `start_ns`, rounded down.
     pub after_us: Vec<u64>,
     /// Latency of each exchange in nanoseconds, rounded to four significant digits.
     pub latency_ns: Vec<u64>,
@@ -130,6 +134,9 @@ pub struct Points {
 pub struct Curve {
     /// The requests of the curve.
     pub name: CurveName,
+    /// The index in `experiments` of the report, for `control` and `treated`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<u8>,
     /// Number of requests.
     pub count: u64,
     /// Pairs of a quantile, 0 to 1, ascending, and the latency in nanoseconds at it.
@@ -150,8 +157,8 @@ pub enum CurveName {
     Control,
     /// Requests with an intervention.
     Treated,
-    /// The observed exchanges without the time that the first finding's waits cost them, an
-    /// estimate.
+    /// The observed exchanges without what the first finding that says why cost each of them. At the
+    /// median and the 99th percentile it is the finding's `predicted`.
     Predicted,
 }
 
@@ -170,9 +177,29 @@ pub struct PicturedExchange {
     /// part.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub joined_waits: u64,
-    /// The exchange.
+    /// The capture file; `kernel` if the exchange was watched live; `None` if only the report's
+    /// example of it is known, and there are several files.
+    pub capture: Option<String>,
+    /// Wireshark's index of the connection, `tcp.stream`; `None` where it is not known.
+    pub stream: Option<u64>,
+    /// The exchange's index among those seen on its connection, from 0; `None` if only the report's
+    /// example of it is known.
+    pub ordinal: Option<u32>,
+    /// The HTTP status, where there is one.
+    pub status: Option<u16>,
+    /// The latency minus network transit and transfer: the time for which one of the parties made
+    /// the exchange wait.
+    pub cost_ns: u64,
+    /// Setup time of the connection, where this exchange includes it; `None` too if only the
+    /// report's example of it is known.
+    pub setup_ns: Option<u64>,
+    /// Bytes of the response on the wire; `None` if only the report's example of it is known.
+    pub response_bytes: Option<u64>,
+    /// The ends, the request, the start, the latency and the waits.
     #[serde(flatten)]
-    pub record: ExchangeRecord,
+    pub exchange: Exemplar,
+    /// Losses repaired within the exchange, the earliest 64.
+    pub recoveries: Vec<RecoveryRecord>,
 }
 
 impl PicturedExchange {
@@ -190,11 +217,11 @@ fn is_zero(count: &u64) -> bool {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
-    /// It is an example of a finding.
+    /// Example of a finding or of a latency mode.
     Example,
-    /// It is among the slowest.
+    /// One of the slowest.
     Slowest,
-    /// It is part of the uniform sample.
+    /// Part of the uniform sample.
     Sample,
 }
 
@@ -211,11 +238,13 @@ pub struct Ladder {
     pub start_ns: i64,
     /// Duration of the exchange.
     pub latency_ns: u64,
-    /// The packets in the order in which they were captured.
+    /// The packets in the order in which they were captured, from the start of the exchange to the
+    /// first one after its end. If the connection began shortly before, its packets from the SYN on come first.
     pub packets: Vec<LadderPacket>,
-    /// Number of packets in the middle that were left out.
+    /// Number of packets that were left out: long ladders show the first and the last packets, and
+    /// those around the ends of the first gaps.
     pub left_out: u64,
-    /// The waits to shade, longest first.
+    /// The waits to shade: those that the finding is about, then other long ones; the longest first.
     pub gaps: Vec<LadderGap>,
     /// A Wireshark display filter for the packets.
     pub display_filter: String,
@@ -239,10 +268,14 @@ pub struct LadderPacket {
     pub ack: Option<u64>,
     /// Bytes of payload.
     pub bytes: u64,
-    /// The receive window in bytes.
-    pub window: u64,
-    /// True if the payload was sent before.
+    /// The receive window in bytes; `None` if the capture does not show how it is scaled.
+    pub window: Option<u64>,
+    /// True if the payload was sent before, as far as the capture shows: a segment that fills a hole
+    /// was overtaken if its IP identification, or else 3 ms since the previous one, says so.
     pub is_retransmission: bool,
+    /// Number of packets left out just before this one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
 }
 
 /// A wait of a ladder.
@@ -272,7 +305,7 @@ pub struct PicturedConnection {
     pub server: String,
     /// Time of the first packet.
     pub start_ns: i64,
-    /// Number of packets of the connection that were read.
+    /// Number of packets of the connection that were read: all until every example was read.
     pub packets: u64,
     /// The data, acknowledgements and windows that the client sent, and those of the server.
     pub ways: [WaySeries; 2],
@@ -285,7 +318,7 @@ pub struct PicturedConnection {
 pub struct WaySeries {
     /// End of each data segment, as a sequence number relative to the first seen.
     pub sent: Vec<(u64, u64)>,
-    /// The same for segments that were sent before.
+    /// End of each data segment that was sent before.
     pub resent: Vec<(u64, u64)>,
     /// The highest sequence number that the other end acknowledged.
     pub acknowledged: Vec<(u64, u64)>,

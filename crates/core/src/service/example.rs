@@ -60,13 +60,13 @@ impl Worst {
 #[derive(Clone, Debug)]
 pub(crate) struct Example {
     pub(crate) client: Endpoint,
-    server: Endpoint,
+    pub(crate) server: Endpoint,
     request: Option<String>,
     outcome: Outcome,
     pub(crate) begin: Timestamp,
-    latency: Duration,
+    pub(crate) latency: Duration,
     packets: ExchangePackets,
-    waits: Vec<Wait>,
+    pub(crate) waits: Vec<Wait>,
     at_host: Option<Box<[Duration; RequestSpan::STAGES.len()]>>,
 }
 

@@ -34,7 +34,7 @@ const VALLEY: f64 = 0.5;
 /// Minimum difference between the three bands at the peak and the three in the valley, in standard
 /// deviations of a Poisson count; with a smaller difference the valley is chance.
 const SIGMAS: f64 = 3.0;
-/// Number of empty bands, half a doubling, that always separate two peaks.
+/// Number of adjacent empty bands that always separate two peaks: half a doubling of the latency.
 const EMPTY: usize = 4;
 /// Minimum share of a mode's time for a kind of wait to characterize the mode.
 const DOMINANT: f64 = 0.2;
@@ -80,7 +80,16 @@ impl Bands {
 
     /// Returns the modes, fastest first, of exchanges whose latencies are `latency`.
     pub(crate) fn modes(&self, latency: &Distribution, findings: &[Finding]) -> Vec<LatencyMode> {
-        let total: u64 = self.bands().map(|(_, band)| band.count).sum();
+        let total = self.count();
+        let of_heap = |heap: Heap| self.mode(heap.peak, heap.bands, total, latency);
+        let mut modes: Vec<LatencyMode> = self.heaps().into_iter().map(of_heap).collect();
+        attribute(&mut modes, findings);
+        modes
+    }
+
+    /// Returns the heaps of the modes, fastest first.
+    pub(crate) fn heaps(&self) -> Vec<Heap> {
+        let total = self.count();
         let (Some((first, _)), Some((last, _))) = (self.bands().next(), self.bands().next_back())
         else {
             return Vec::new();
@@ -89,18 +98,29 @@ impl Bands {
             return Vec::new();
         }
         let band = |index: u32| self.bands.get(index as usize);
-        let count = |index: u32| band(index).map_or(0, |band| band.count) as f64;
+        let count = |index: u32| band(index).map_or(0, |band| band.count);
         // The ends are padded with empty bands, so that a peak at an end counts as a peak.
-        let counts: Vec<f64> = (first..=last).map(count).collect();
+        let counts: Vec<f64> = (first..=last).map(|index| count(index) as f64).collect();
         let least = (LEAST_SHARE * total as f64).max(LEAST_COUNT as f64);
-        let mut modes: Vec<LatencyMode> = peaks(&counts)
-            .into_iter()
-            .map(|peak| (peak.at, first + peak.from..first + peak.to))
-            .map(|(at, range)| self.mode(first + at, range, total, latency))
-            .filter(|mode| mode.count as f64 >= least)
-            .collect();
-        attribute(&mut modes, findings);
-        modes
+        let heap = |peak: Peak| Heap {
+            peak: first + peak.at,
+            bands: first + peak.from..first + peak.to,
+        };
+        let heaps = peaks(&counts).into_iter().map(heap);
+        let is_large = |heap: &Heap| heap.bands.clone().map(count).sum::<u64>() as f64 >= least;
+        heaps.filter(is_large).collect()
+    }
+
+    /// Returns the number of exchanges.
+    pub(crate) fn count(&self) -> u64 {
+        self.bands().map(|(_, band)| band.count).sum()
+    }
+
+    /// Iterates over the bands that occur, fastest first, each with the number of its exchanges and
+    /// their waits.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, u64, &Shares)> {
+        self.bands()
+            .map(|(index, band)| (index, band.count, &band.waits))
     }
 
     fn bands(&self) -> impl DoubleEndedIterator<Item = (u32, &Band)> {
@@ -183,6 +203,13 @@ fn attribute(modes: &mut [LatencyMode], findings: &[Finding]) {
         }
         mode.causes = causes;
     }
+}
+
+/// The bands of a mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Heap {
+    peak: u32,
+    pub(crate) bands: core::ops::Range<u32>,
 }
 
 /// A peak: its highest band, and the bands that belong to it.
@@ -280,11 +307,19 @@ fn smooth(counts: &[f64]) -> Vec<f64> {
 }
 
 /// Returns the band of a latency.
-fn index(latency: Duration) -> u32 {
+pub(crate) fn index(latency: Duration) -> u32 {
     let ns = nanos(latency).max(1 << BAND_BITS);
     let octave = ns.ilog2() - BAND_BITS;
     let part = (ns >> octave) as u32 & ((1 << BAND_BITS) - 1);
     (octave << BAND_BITS) | part
+}
+
+/// Returns the lower end of a band, in nanoseconds; saturates above the highest band.
+pub(crate) fn lower_end(index: u32) -> u64 {
+    let (octave, part) = (index >> BAND_BITS, index & ((1 << BAND_BITS) - 1));
+    let low = u64::from((1 << BAND_BITS) | part);
+    low.checked_mul(1_u64.checked_shl(octave).unwrap_or(u64::MAX))
+        .unwrap_or(u64::MAX)
 }
 
 /// Returns the middle of a band, in nanoseconds.
@@ -351,6 +386,10 @@ mod tests {
             before = band;
             let off = middle(band).abs_diff(ns.max(8)) as f64;
             assert!(off <= ns.max(8) as f64 / 8.0, "{ns}");
+            assert!(
+                (lower_end(band)..lower_end(band + 1)).contains(&ns.max(8)),
+                "{ns}"
+            );
         }
         assert!(index(Duration::MAX) < 62 << BAND_BITS);
     }

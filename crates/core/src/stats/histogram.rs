@@ -266,6 +266,28 @@ impl Distribution {
         reaches.or(settled.last()).map(Counted::value)
     }
 
+    /// Returns the values in nanoseconds at ascending quantiles, each as [`Distribution::quantile`]
+    /// does; empty when there are no observations.
+    pub(crate) fn quantiles(&self, ascending: &[f64]) -> Vec<u64> {
+        let settled = self.settled();
+        let total = self.count() as f64;
+        let mut rest = settled.iter().peekable();
+        let mut before = 0_u64;
+        let at = |quantile: &f64| {
+            let wanted = (quantile.clamp(0.0, 1.0) * total).ceil().max(1.0) as u64;
+            while let Some(each) = rest.peek() {
+                let seen = before.saturating_add(each.count);
+                if seen >= wanted {
+                    return Some(each.pair().0);
+                }
+                before = seen;
+                rest.next();
+            }
+            settled.last().map(|last| last.pair().0)
+        };
+        ascending.iter().filter_map(at).collect()
+    }
+
     /// Returns the minimum; `None` when empty.
     pub fn min(&self) -> Option<Duration> {
         self.settled().first().map(Counted::value)
@@ -412,6 +434,9 @@ mod tests {
                 got.as_secs_f64() <= ms(exact).as_secs_f64() * 1.001,
                 "{quantile}: {got:?}"
             );
+            let many = distribution.quantiles(&[quantile, quantile, 1.0]);
+            let max = distribution.max().expect("not empty");
+            assert_eq!(many, [got, got, max].map(|each| each.as_nanos() as u64));
         }
         assert_eq!(distribution.count(), 1000);
     }

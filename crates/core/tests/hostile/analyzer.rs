@@ -1,11 +1,12 @@
 //! Analyzes any bytes as a capture file, to the end. There must be no panic, waits must tile each
-//! exchange, and the report must be writable. For a quarter of the inputs, which take twice as
-//! long, the report must also be the same with another hash seed.
+//! exchange, and report and picture must be writable. For a quarter of the inputs, which take twice
+//! as long, both must also be the same with another hash seed.
 
 use lagtrace_core::analyzer::{Analyzer, Options};
-use lagtrace_core::decode::{Container, Decoder, Found};
+use lagtrace_core::decode::{Container, Decoder, Found, Packet};
 use lagtrace_core::exchange::Exchange;
 use lagtrace_core::observed::event::PointId;
+use lagtrace_core::views::picture::Detail;
 
 /// Analyzes the bytes, and checks the result.
 pub(crate) fn check(bytes: &[u8]) {
@@ -22,18 +23,34 @@ fn analyse(bytes: &[u8], hash_seed: u64) -> String {
         max_connections: Some(16),
         ..Options::default()
     };
-    let mut analyzer = Analyzer::new(options).with_sink(Box::new(is_tiled));
+    let mut analyzer = Analyzer::new(options)
+        .with_sink(Box::new(is_tiled))
+        .with_picture();
+    for_each_packet(bytes, |packet| analyzer.packet(packet));
+    let (report, picture) = analyzer.finish_with_picture();
+    let mut picture = picture.expect("a picture was requested");
+    if let Some(mut detail) = Detail::wanted(&report, hash_seed) {
+        for_each_packet(bytes, |packet| {
+            if let Packet::Tcp(segment, _) = packet {
+                detail.observe_segment(segment);
+            }
+        });
+        detail.finish(&mut picture);
+    }
+    serde_json::to_string(&(report, picture)).expect("a report is plain data")
+}
+
+fn for_each_packet(bytes: &[u8], mut visit: impl FnMut(&Packet<'_>)) {
     let (mut container, mut decoder) = (Container::new(), Decoder::new());
     let mut rest = bytes;
     loop {
         let step = container.next(rest);
         rest = &rest[step.consumed..];
         let Found::Record(record) = step.found else {
-            break;
+            return;
         };
-        analyzer.packet(&decoder.packet(&record, PointId(record.interface)));
+        visit(&decoder.packet(&record, PointId(record.interface)));
     }
-    serde_json::to_string(&analyzer.finish()).expect("a report is plain data")
 }
 
 fn is_tiled(exchange: &Exchange) {

@@ -7,8 +7,9 @@
 
 use std::time::{Duration, Instant};
 
+use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::observed::event::{KernelRoute, Note, TargetId};
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Picture, Report};
 use lagtrace_sources::load::Target;
 use lagtrace_sources::privilege::HostError;
 use lagtrace_sources::socket::foreign::Server;
@@ -21,7 +22,7 @@ use crate::diagnose::Options;
 use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
-use crate::picture::Pictured;
+use crate::page;
 
 mod configuration;
 mod experiments;
@@ -57,17 +58,13 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     };
     investigation.walk()?;
-    let pictured = investigation.pictured.take();
-    let Some(mut report) = investigation.conclude() else {
+    let Some((mut report, picture)) = investigation.conclude() else {
         return Ok(Outcome::Interrupted);
     };
     report.started = started;
     match before {
         Some(before) => verify::conclude(&before, &report, console),
-        None => {
-            let picture = pictured.and_then(|pictured| pictured.finish(&report));
-            conclusion::conclude(&report, picture, console)
-        }
+        None => conclusion::conclude(&report, picture, console),
     }
 }
 
@@ -79,8 +76,6 @@ struct Investigation<'a> {
     /// The time at which the user started the command.
     begun: Instant,
     feed: Feed,
-    /// The data to draw the exchanges, if a page is wanted.
-    pictured: Option<Pictured>,
     /// The service to investigate, then the healthy service to compare with (the control), if there
     /// is one.
     sites: Vec<Site>,
@@ -130,9 +125,8 @@ impl<'a> Investigation<'a> {
                 targets: &targets,
             });
         }
-        let pictured = Pictured::wanted(console);
-        let sink = pictured.as_ref().and_then(|pictured| pictured.sink(None));
-        let mut feed = Feed::new(targets, keeper, sink);
+        let analyzer = Analyzer::new(conclusion::options(targets));
+        let mut feed = Feed::new(page::pictured(analyzer, console), keeper);
         feed.observe_all(events);
         Ok(Some(Self {
             options,
@@ -140,7 +134,6 @@ impl<'a> Investigation<'a> {
             interrupt,
             begun,
             feed,
-            pictured,
             sites,
             recorder: None,
             tls,
@@ -170,7 +163,7 @@ impl<'a> Investigation<'a> {
     }
 
     /// Returns the report; `None` if the user stopped the command before anything was measured.
-    fn conclude(mut self) -> Option<Report> {
+    fn conclude(mut self) -> Option<(Report, Option<Picture>)> {
         if self.interrupt.is_requested() {
             if !self.feed.has_measured() {
                 return None;
@@ -181,10 +174,10 @@ impl<'a> Investigation<'a> {
             );
         }
         let subject = self.options.url.clone();
-        let mut report = self.feed.finish();
+        let (mut report, picture) = self.feed.finish();
         "diagnose".clone_into(&mut report.command);
         report.subject = subject;
-        Some(report)
+        Some((report, picture))
     }
 
     fn step(&mut self, run: fn(&mut Self) -> Result<()>) -> Result<()> {

@@ -272,14 +272,31 @@ pub(super) fn expectation(prediction: &Prediction, finding: &Finding, report: &R
         quantity::rate(prediction.at_rate),
         population(finding, report)
     );
-    if let Some((low, high)) = prediction.closed_loop_rate {
-        let (low, high) = (quantity::rate(low), quantity::rough_rate(high));
-        text.push_str(&format!(
-            " If clients wait for each response before their next request, the throughput may \
-             rise from {low} to at most {high}."
-        ));
-    }
+    text.push_str(&throughput(prediction));
     text
+}
+
+/// Returns a sentence on the throughput of clients that wait for each response; empty if it stays
+/// the same.
+fn throughput(prediction: &Prediction) -> String {
+    let Some((low, high)) = prediction.closed_loop_rate else {
+        return String::new();
+    };
+    let (low, high) = (quantity::rate(low), quantity::rough_rate(high));
+    if low == high {
+        return String::new();
+    }
+    let trip = match prediction.outside_ns {
+        outside if outside > prediction.latency_ns.p50 => {
+            let outside = quantity::duration(outside);
+            format!(" (each request also takes {outside} outside the capture)")
+        }
+        _ => String::new(),
+    };
+    format!(
+        " If clients wait for each response before their next request, the throughput may rise \
+         from {low} to at most {high}{trip}."
+    )
 }
 
 /// Describes the requests that the figures of a prediction apply to; empty if these are all

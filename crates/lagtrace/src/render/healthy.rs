@@ -65,13 +65,14 @@ pub(super) fn in_a_line(exchanges: &Exchanges) -> Option<String> {
 /// Returns sentences on the time that could still be saved, and on the limits of the claim: too few
 /// requests, exchanges cut by the capture.
 pub(super) fn margin(report: &Report) -> Vec<String> {
+    let has_cause = report.causes().next().is_some();
+    let another = if has_cause { "another " } else { "" };
     let unclaimed = unclaimed_of_each(report).map(|(each, share)| {
         format!(
-            "Unexplained, but below the threshold of a finding: {each} per request on average \
-             ({share})."
+            "No cause was found for {another}{each} per request on average, too little for a \
+             finding ({share})."
         )
     });
-    let has_cause = report.causes().next().is_some();
     let rest = caveats(report, |caveat| match caveat {
         Caveat::FewRequests => !has_cause,
         Caveat::RequestsCut | Caveat::CapturedPartDiffers => true,
@@ -175,20 +176,27 @@ fn figures(exchanges: &Exchanges, failed: u64) -> String {
 fn failures(exchanges: &Exchanges, failed: u64) -> String {
     match failed {
         0 => "None failed.".to_owned(),
-        _ => format!("{} failed{}.", quantity::count(failed), gave_up(exchanges)),
+        _ => format!(
+            "{} failed{}.",
+            quantity::count(failed),
+            gave_up(exchanges, failed)
+        ),
     }
 }
 
 /// Returns words for the requests that the client did not wait for: our own ones have a timeout,
 /// and in a capture the client closed the connection before the response was whole.
-fn gave_up(exchanges: &Exchanges) -> String {
+fn gave_up(exchanges: &Exchanges, failed: u64) -> String {
     let how = match exchanges.measured_by.as_str() {
         "packets" => "given up by the client",
         _ => "by timeout",
     };
     match exchanges.timeouts {
         0 => String::new(),
-        given_up => format!(", {} {how}", quantity::count(given_up)),
+        1 if failed == 1 => format!(", {how}"),
+        2 if failed == 2 => format!(", both {how}"),
+        all if all == failed => format!(", all {how}"),
+        given_up => format!(", {} of them {how}", quantity::count(given_up)),
     }
 }
 
@@ -200,7 +208,7 @@ fn of(report: &Report, state: LayerState) -> Vec<&str> {
 
 fn cleared(report: &Report) -> Option<String> {
     let cleared = of(report, LayerState::Cleared);
-    (!cleared.is_empty()).then(|| format!("Ruled out: {}.", words::list(&cleared)))
+    (!cleared.is_empty()).then(|| format!("No fault in: {}.", words::list(&cleared)))
 }
 
 fn layers(page: &mut Page, report: &Report) {
@@ -276,7 +284,7 @@ fn caveats(report: &Report, wanted: impl Fn(Caveat) -> bool) -> impl Iterator<It
                 quantity::counted(dropped.unwrap_or_default(), "packet", "packets")
             ),
             Caveat::RequestsCut => format!(
-                "{} left out, because the capture lacks some of their packets.",
+                "{} left out, because the capture does not show a complete request and response.",
                 quantity::counted(exchanges.cut, "request was", "requests were")
             ),
             Caveat::CapturedPartDiffers => captured_part(report),

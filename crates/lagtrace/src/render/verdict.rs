@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::registry::LayerId;
-use lagtrace_core::report::{Extent, Finding, Report, Verdict};
+use lagtrace_core::report::{Extent, Finding, Report, Unit, Verdict};
 
 use super::page::{Page, Tone, Weight};
 use super::{groups, healthy, quantity, unexplained, words};
@@ -53,7 +53,7 @@ pub(super) fn briefly(page: &mut Page, group: &[&Finding], report: &Report) {
             let each = quantity::duration(extent.each_ns);
             format!("{place}: {each} ({}) {whom}.", mean(&extent))
         }
-        None => format!("{place}."),
+        None => format!("Responsible: {}.", uncapitalized(&place)),
     };
     page.paragraph(2, Tone::Strong, &text);
     let others = groups::others(group);
@@ -61,6 +61,14 @@ pub(super) fn briefly(page: &mut Page, group: &[&Finding], report: &Report) {
     for line in others.into_iter().chain(longer) {
         page.paragraph(2, Tone::Plain, &line);
     }
+}
+
+/// Returns `text` with a small first letter.
+fn uncapitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_lowercase().chain(letters).collect()
+    })
 }
 
 /// Returns a sentence on the finding with most of the time, if the first one is only possible and
@@ -166,11 +174,11 @@ fn cost(finding: &Finding) -> Option<String> {
     Some(format!("{each} ({}) {whom}.", mean(&extent)))
 }
 
-/// Returns the word for the cost per affected request, with its lower and upper bound if they are
-/// apart: `mean; at least 17.2 ms, at most 20.1 ms`.
+/// Returns the word for the cost per affected request, with the uncertainty of this mean if its
+/// bounds are apart: `mean; uncertainty: 17.2 ms to 20.1 ms`.
 fn mean(extent: &Extent) -> String {
     match extent.range_ns.map(|range| range.map(quantity::duration)) {
-        Some([low, high]) => format!("mean; at least {low}, at most {high}"),
+        Some([low, high]) => format!("mean; uncertainty: {low} to {high}"),
         None => "mean".to_owned(),
     }
 }
@@ -203,7 +211,8 @@ fn extent(finding: &Finding) -> Option<(Extent, String)> {
 /// Returns words for the time that a finding's share refers to.
 pub(super) fn whole_time(finding: &Finding) -> String {
     let [one, _] = finding.unit.words();
-    if !finding.unit.is_requests() {
+    let is_of_requests = finding.unit.is_requests() || finding.unit == Unit::Connections;
+    if !is_of_requests {
         format!("all {one} time")
     } else if is_between(finding) {
         "all request time including the waits between requests".to_owned()

@@ -92,7 +92,11 @@ pub(super) fn title(report: &Report) -> String {
         .causes()
         .any(verdict::is_between)
         .then(|| "waits between requests not included".to_owned());
-    let parts = [seen, services(report, of), setup, between];
+    let outside = report
+        .causes()
+        .any(|finding| is_outside(finding, exchanges))
+        .then(|| "delays outside the capture point not included".to_owned());
+    let parts = [seen, services(report, of), setup, between, outside];
     let parts = parts.into_iter().flatten();
     let parts: Vec<String> = parts.collect();
     if parts.is_empty() {
@@ -100,6 +104,14 @@ pub(super) fn title(report: &Report) -> String {
     } else {
         format!("Where the time went ({})", parts.join("; "))
     }
+}
+
+/// Returns true if a request loses more time to the finding than the longest request took: that
+/// time passed before the requests reached the capture point, or after their responses had left it.
+fn is_outside(finding: &Finding, exchanges: &Exchanges) -> bool {
+    let is_elsewhere = verdict::includes_setup(finding) || verdict::is_between(finding);
+    let each = finding.extent.map_or(0, |extent| extent.each_ns);
+    finding.unit.is_requests() && !is_elsewhere && each > exchanges.latency_ns.max
 }
 
 /// Returns words for the services whose requests are counted together, if there are several. A

@@ -1,16 +1,14 @@
 //! The feed of all observations to a single analyzer, in the order in which they occurred.
 
-use lagtrace_core::analyzer::{Analyzer, Sink};
-use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
+use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::observed::event::{Event, EventBody, Note, Phase};
 use lagtrace_core::observed::experiment::Experiment;
-use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::time::Timestamp;
-use lagtrace_core::report::{Remark, Report};
+use lagtrace_core::report::{Picture, Remark, Report};
 use lagtrace_sources::capture::Packets;
 
 use super::keeper::Keeper;
 use crate::clock;
-use crate::conclusion;
 
 /// The analyzer, and the events that were not passed to it yet.
 #[derive(Debug)]
@@ -22,19 +20,10 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Returns the feed of an analyzer for these targets; events are also passed to `keeper`, and
-    /// exchanges to `sink`.
-    pub(super) fn new(
-        targets: Vec<(TargetId, Endpoint)>,
-        keeper: Option<Keeper>,
-        sink: Option<Sink>,
-    ) -> Self {
-        let analyzer = Analyzer::new(conclusion::options(targets));
+    /// Returns the feed of an analyzer; events are also passed to `keeper`.
+    pub(super) fn new(analyzer: Analyzer, keeper: Option<Keeper>) -> Self {
         Self {
-            analyzer: match sink {
-                Some(sink) => analyzer.with_sink(sink),
-                None => analyzer,
-            },
+            analyzer,
             waiting: Vec::new(),
             has_measured: false,
             keeper,
@@ -113,16 +102,16 @@ impl Feed {
         self.has_measured
     }
 
-    /// Returns the report.
-    pub(super) fn finish(mut self) -> Report {
+    /// Returns the report, and the picture if the analyzer makes one.
+    pub(super) fn finish(mut self) -> (Report, Option<Picture>) {
         self.digest(&Packets::default());
         let kept = self.keeper.map_or(Ok(()), Keeper::finish);
-        let mut report = self.analyzer.finish();
+        let (mut report, picture) = self.analyzer.finish_with_picture();
         report.notes.extend(kept.err().map(|fault| Remark {
             id: "observations-not-kept".to_owned(),
             text: format!("Not all observations were kept: {fault}."),
         }));
-        report
+        (report, picture)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::render::quantity;
 /// The script and the style sheet, built in `web/`.
 const SCRIPT: &str = include_str!("../../../../../web/dist/page.js");
 const STYLE: &str = include_str!("../../../../../web/dist/page.css");
-/// The hashes of both.
+/// The hashes of the script and the style sheet.
 const POLICY: &str = include_str!("../../../../../web/dist/policy.json");
 
 /// The hashes of the script and of the style sheet, as a content policy names them.

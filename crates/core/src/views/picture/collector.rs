@@ -1,0 +1,108 @@
+//! Collects what a picture needs of each exchange.
+
+use foldhash::fast::SeedableRandomState;
+use hashbrown::HashMap;
+
+use super::grid::{Grid, dominant};
+use super::kept::Chosen;
+use super::points::{Dot, Dots};
+use super::sketch::{About, Sketch};
+use crate::exchange::Exchange;
+use crate::observed::flow::Endpoint;
+use crate::observed::time::nanos;
+use crate::service::latency_modes;
+
+/// Maximum number of servers that are counted separately. It is not reached with the figures of
+/// services, which have a lower limit in each shard. All further servers are counted together.
+const MAX_SERVERS: usize = 1024;
+
+/// The number of a server in a collector, in the order in which servers were first seen.
+pub(super) type ServerIndex = u16;
+
+/// The number of all servers beyond [`MAX_SERVERS`].
+const BEYOND: ServerIndex = ServerIndex::MAX;
+
+/// Data of exchanges for a picture. Bounded, and independent of the exchanges' order.
+#[derive(Clone, Debug)]
+pub(crate) struct Collector {
+    servers: HashMap<Endpoint, ServerIndex, SeedableRandomState>,
+    grid: Grid,
+    dots: Dots,
+    chosen: Chosen,
+}
+
+impl Collector {
+    pub(crate) fn new(hasher: SeedableRandomState) -> Self {
+        Self {
+            servers: HashMap::with_hasher(hasher.clone()),
+            grid: Grid::new(hasher),
+            dots: Dots::default(),
+            chosen: Chosen::default(),
+        }
+    }
+
+    /// Adds an exchange, if its latency counts.
+    pub(crate) fn add_exchange(&mut self, exchange: &Exchange) {
+        if !exchange.outcome.has_latency() {
+            return;
+        }
+        let server = self.index(exchange.id.server);
+        let owner = dominant(&exchange.waits);
+        let latency = exchange.latency();
+        self.grid
+            .add(server, exchange.begin, latency_modes::index(latency), owner);
+        self.dots.add(Dot {
+            begin_ns: exchange.begin.as_nanos(),
+            latency_ns: nanos(latency),
+            server,
+            owner,
+        });
+        self.chosen.offer(exchange);
+    }
+
+    fn index(&mut self, server: Endpoint) -> ServerIndex {
+        let next = self.servers.len();
+        if next >= MAX_SERVERS {
+            return self.servers.get(&server).copied().unwrap_or(BEYOND);
+        }
+        *self.servers.entry(server).or_insert(next as ServerIndex)
+    }
+
+    /// Adds the exchanges of another shard.
+    pub(crate) fn merge(&mut self, other: Self) {
+        let mut servers: Vec<(Endpoint, ServerIndex)> = other.servers.into_iter().collect();
+        servers.sort_unstable_by_key(|(_, index)| *index);
+        let numbers: Vec<ServerIndex> = servers
+            .iter()
+            .map(|(server, _)| self.index(*server))
+            .collect();
+        let renumbered = |index: ServerIndex| {
+            let own = numbers.get(usize::from(index));
+            own.copied().unwrap_or(BEYOND)
+        };
+        self.grid.merge(other.grid, renumbered);
+        self.dots.merge(other.dots, renumbered);
+        self.chosen.merge(other.chosen);
+    }
+
+    /// Assigns the exchanges to the services of `about`; others are left out.
+    pub(crate) fn sketch(self, about: About) -> Sketch {
+        let services = &about.services;
+        let mut places: Vec<Option<u8>> = vec![services.others; self.servers.len()];
+        for (server, index) in &self.servers {
+            if let Some(place) = places.get_mut(usize::from(*index)) {
+                *place = services.of_server(*server);
+            }
+        }
+        let service = |index: ServerIndex| {
+            let own = places.get(usize::from(index)).copied();
+            own.unwrap_or(services.others)
+        };
+        Sketch {
+            raster: self.grid.finish(service),
+            points: self.dots.finish(service),
+            chosen: self.chosen,
+            about,
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Exchanges that are kept in full: the slowest, and a uniform sample.
+
+use core::cmp::Reverse;
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::BinaryHeap;
+
+use crate::exchange::wait::{Bound, Wait};
+use crate::exchange::{Exchange, Outcome, Recovery};
+use crate::observed::event::PointId;
+use crate::observed::flow::Endpoint;
+use crate::observed::time::Timestamp;
+use crate::observed::time::nanos;
+use crate::report::PicturedExchange;
+use crate::service::example::Example;
+
+/// Number of the slowest exchanges that are kept.
+pub(super) const SLOWEST: usize = 500;
+/// Number of exchanges in the uniform sample.
+pub(super) const SAMPLE: usize = 2_000;
+/// Maximum number of repaired losses kept of one exchange, the earliest.
+const MAX_RECOVERIES: usize = 64;
+
+/// What distinguishes an exchange from all others of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Identity {
+    begin: Timestamp,
+    client: Endpoint,
+    server: Endpoint,
+    point: PointId,
+    ordinal: u32,
+}
+
+impl Identity {
+    pub(super) fn of(exchange: &Exchange) -> Self {
+        Self {
+            begin: exchange.begin,
+            client: exchange.id.client,
+            server: exchange.id.server,
+            point: exchange.id.point,
+            ordinal: exchange.id.ordinal,
+        }
+    }
+
+    /// Returns well mixed bits of the identity, always the same for the same exchange.
+    fn scattered(&self) -> u64 {
+        let (client, client_port) = self.client.place();
+        let (server, server_port) = self.server.place();
+        let small = u64::from(client_port) << 32 | u64::from(server_port) << 16;
+        let words = [
+            self.begin.as_nanos() as u64,
+            client as u64,
+            (client >> 64) as u64,
+            server as u64,
+            (server >> 64) as u64,
+            small | u64::from(self.point.0),
+            u64::from(self.ordinal),
+        ];
+        words.into_iter().fold(0, |bits, word| mix(bits ^ word))
+    }
+}
+
+/// Mixes the bits (the finalizer of MurmurHash3, after the golden ratio).
+fn mix(bits: u64) -> u64 {
+    let mut bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits ^= bits >> 33;
+    bits = bits.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    bits ^= bits >> 33;
+    bits = bits.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    bits ^ (bits >> 33)
+}
+
+/// The data of an exchange that is kept.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) identity: Identity,
+    pub(super) example: Example,
+    pub(super) joined_waits: u64,
+    pub(super) status: Option<u16>,
+    pub(super) cost: Duration,
+    pub(super) setup: Option<Duration>,
+    pub(super) response_bytes: u64,
+    pub(super) recoveries: Vec<Recovery>,
+}
+
+impl Kept {
+    fn of(exchange: &Exchange, identity: Identity) -> Self {
+        let mut example = Example::of(exchange);
+        let before = example.waits.len();
+        if before > PicturedExchange::MAX_WAITS {
+            example.waits = joined(&example.waits);
+        }
+        Self {
+            joined_waits: (before - example.waits.len()) as u64,
+            example,
+            identity,
+            status: match exchange.outcome {
+                Outcome::Complete(status) => status,
+                _ => None,
+            },
+            cost: exchange.cost(),
+            setup: exchange.connecting.setup,
+            response_bytes: exchange.response.count,
+            recoveries: {
+                let recoveries = exchange.loss.recoveries.iter();
+                recoveries.take(MAX_RECOVERIES).copied().collect()
+            },
+        }
+    }
+
+    pub(super) fn point(&self) -> PointId {
+        self.identity.point
+    }
+
+    pub(super) fn ordinal(&self) -> u32 {
+        self.identity.ordinal
+    }
+}
+
+/// The exchanges with the smallest keys.
+#[derive(Clone, Debug)]
+struct Smallest<K> {
+    most: usize,
+    heap: BinaryHeap<Ranked<K>>,
+}
+
+#[derive(Clone, Debug)]
+struct Ranked<K> {
+    key: K,
+    kept: Box<Kept>,
+}
+
+impl<K: Ord> PartialEq for Ranked<K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl<K: Ord> Eq for Ranked<K> {}
+
+impl<K: Ord> PartialOrd for Ranked<K> {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<K: Ord> Ord for Ranked<K> {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+impl<K: Ord> Smallest<K> {
+    fn new(most: usize) -> Self {
+        let heap = BinaryHeap::new();
+        Self { most, heap }
+    }
+
+    #[inline]
+    fn offer(&mut self, key: K, make: impl FnOnce() -> Kept) {
+        let is_full = self.heap.len() >= self.most;
+        if is_full && self.heap.peek().is_some_and(|last| last.key <= key) {
+            return;
+        }
+        let kept = Box::new(make());
+        self.heap.push(Ranked { key, kept });
+        if is_full {
+            self.heap.pop();
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.heap.extend(other.heap);
+        while self.heap.len() > self.most {
+            self.heap.pop();
+        }
+    }
+
+    fn into_kept(self) -> impl Iterator<Item = Box<Kept>> {
+        self.heap.into_iter().map(|ranked| ranked.kept)
+    }
+}
+
+/// The slowest exchanges and the sample.
+#[derive(Clone, Debug)]
+pub(super) struct Chosen {
+    slowest: Smallest<(Reverse<u64>, Identity)>,
+    sample: Smallest<(u64, Identity)>,
+}
+
+impl Default for Chosen {
+    fn default() -> Self {
+        Self {
+            slowest: Smallest::new(SLOWEST),
+            sample: Smallest::new(SAMPLE),
+        }
+    }
+}
+
+impl Chosen {
+    pub(super) fn offer(&mut self, exchange: &Exchange) {
+        let identity = Identity::of(exchange);
+        let make = || Kept::of(exchange, identity);
+        let latency = nanos(exchange.latency());
+        self.slowest.offer((Reverse(latency), identity), make);
+        self.sample.offer((identity.scattered(), identity), make);
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.slowest.merge(other.slowest);
+        self.sample.merge(other.sample);
+    }
+
+    /// Iterates over the exchanges, the slowest before the sample, each with true if it is one of
+    /// the slowest. An exchange can be in both.
+    pub(super) fn into_kept(self) -> impl Iterator<Item = (bool, Box<Kept>)> {
+        let slowest = self.slowest.into_kept().map(|kept| (true, kept));
+        slowest.chain(self.sample.into_kept().map(|kept| (false, kept)))
+    }
+}
+
+/// Returns the runs of neighbours to join, so that at most [`PicturedExchange::MAX_WAITS`] remain:
+/// the longest waits stay alone, and all between two of them become one.
+pub(super) fn runs(durations: &[u64]) -> Vec<Range<usize>> {
+    let alone = (PicturedExchange::MAX_WAITS - 1) / 2;
+    let mut ranked: Vec<usize> = (0..durations.len()).collect();
+    ranked.sort_by_key(|&at| Reverse(durations.get(at).copied()));
+    ranked.truncate(alone);
+    ranked.sort_unstable();
+    let mut runs = Vec::new();
+    let mut next = 0;
+    for at in ranked {
+        runs.extend((next < at).then_some(next..at));
+        runs.push(at..at + 1);
+        next = at + 1;
+    }
+    runs.extend((next < durations.len()).then_some(next..durations.len()));
+    runs
+}
+
+fn joined(waits: &[Wait]) -> Vec<Wait> {
+    let durations: Vec<u64> = waits.iter().map(Wait::nanos).collect();
+    let join = |run: Range<usize>| {
+        let run = waits.get(run)?;
+        let (first, last) = (run.first()?, run.last()?);
+        // Of several equally long ones the first.
+        let longest = run.iter().rev().max_by_key(|wait| wait.nanos())?;
+        Some(Wait {
+            start: first.start,
+            bound: wider(first.bound, last.bound),
+            ..Wait {
+                kind: longest.kind,
+                owner: longest.owner,
+                ..*last
+            }
+        })
+    };
+    runs(&durations).into_iter().filter_map(join).collect()
+}
+
+/// Returns the bound with the greater error.
+fn wider(one: Bound, other: Bound) -> Bound {
+    match (one, other) {
+        (Bound::Inferred(one), Bound::Inferred(other)) => Bound::Inferred(one.max(other)),
+        (Bound::Observed, bound) | (bound, Bound::Observed) => bound,
+    }
+}

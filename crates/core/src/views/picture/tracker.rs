@@ -1,0 +1,248 @@
+//! Positions in the streams of one connection, packet by packet.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use crate::observed::flow::PerDirection;
+use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::time::Timestamp;
+
+/// Maximum number of unacknowledged segments of a direction that are remembered.
+const MAX_OUTSTANDING: usize = 4096;
+/// Maximum number of holes of a direction that are remembered.
+const MAX_HOLES: usize = 64;
+/// Time within which a segment that fills a hole counts as overtaken rather than sent again, as in
+/// Wireshark, if IP identifications do not show in which order segments were sent.
+const OVERTAKEN: Duration = Duration::from_millis(3);
+
+/// Sequence numbers, windows and round trips of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Tracker {
+    ways: PerDirection<Way>,
+}
+
+/// What a segment means for its connection. Positions count from the first sequence number seen of
+/// their direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Step {
+    /// Position of the segment's first byte.
+    pub(super) seq: u64,
+    /// Position after the segment's last byte.
+    pub(super) end: u64,
+    /// Position in the other direction that the segment acknowledges; `None` without the ACK flag.
+    pub(super) ack: Option<u64>,
+    /// The receive window in bytes; `None` if the capture does not show how it is scaled.
+    pub(super) window: Option<u64>,
+    /// True if the segment's bytes were sent before.
+    pub(super) is_again: bool,
+    /// Bytes that were sent and not acknowledged: in the segment's direction, and in the other one.
+    pub(super) in_flight: [u64; 2],
+    /// Time since the data that the segment acknowledges was sent. `None` if the segment
+    /// acknowledges nothing new, or if that data was sent more than once (RFC 6298 §3).
+    pub(super) round_trip: Option<Duration>,
+}
+
+#[derive(Debug, Default)]
+struct Way {
+    base: Option<u32>,
+    sent: i64,
+    acked: i64,
+    /// The window scale that the sender offered; `None` before its SYN was seen.
+    scale: Option<Option<u8>>,
+    /// Bytes that the capture passed over so far.
+    holes: Vec<(i64, i64)>,
+    /// The time and the IP identification of the last segment with bytes.
+    last: (Timestamp, Option<u16>),
+    /// The ends of segments with the times at which they were sent, and false if a part was sent
+    /// again.
+    outstanding: VecDeque<(i64, Timestamp, bool)>,
+}
+
+impl Tracker {
+    /// Returns true if the segment opens another connection than the one so far.
+    pub(super) fn is_new(&self, segment: &Segment) -> bool {
+        let is_open = segment.flags.contains(TcpFlags::SYN) && !has_ack(segment);
+        let base = self.ways.get(segment.direction).base;
+        is_open && base.is_some_and(|base| base != segment.seq)
+    }
+
+    pub(super) fn observe_segment(&mut self, segment: &Segment) -> Step {
+        let window = self.window(segment);
+        let (own, peer) = self.ways.both_mut(segment.direction);
+        own.base.get_or_insert(segment.seq);
+        let start = own.position(segment.seq);
+        let end = start + i64::from(segment.sequence_len());
+        let is_again = own.send(start, end, (segment.at, segment.ip.id));
+        let mut round_trip = None;
+        let ack = has_ack(segment).then(|| {
+            peer.base.get_or_insert(segment.ack);
+            let acked = peer.position(segment.ack);
+            round_trip = peer.acknowledge(acked, segment.at);
+            positive(acked)
+        });
+        Step {
+            seq: positive(start),
+            end: positive(end),
+            ack,
+            window,
+            is_again,
+            in_flight: [own, peer].map(|way| positive(way.sent - way.acked)),
+            round_trip,
+        }
+    }
+
+    fn window(&mut self, segment: &Segment) -> Option<u64> {
+        let is_syn = segment.flags.contains(TcpFlags::SYN);
+        let (own, peer) = self.ways.both_mut(segment.direction);
+        if is_syn {
+            own.scale = Some(segment.options.window_scale);
+        }
+        let shift = match (own.scale, peer.scale) {
+            _ if is_syn => 0,
+            // The kernel reports the scale in effect with each segment.
+            _ if segment.options.window_scale.is_some() => segment.options.window_scale?,
+            (Some(Some(own)), Some(Some(_))) => own,
+            (Some(None), _) | (_, Some(None)) => 0,
+            (None, _) | (_, None) => return None,
+        };
+        Some(u64::from(segment.window) << shift.min(14))
+    }
+}
+
+fn has_ack(segment: &Segment) -> bool {
+    segment.flags.contains(TcpFlags::ACK)
+}
+
+fn positive(position: i64) -> u64 {
+    u64::try_from(position).unwrap_or_default()
+}
+
+/// Returns true if a segment that arrived after `last` was probably sent before it.
+fn is_overtaken(late: (Timestamp, Option<u16>), last: (Timestamp, Option<u16>)) -> bool {
+    match (late.1, last.1) {
+        (Some(late), Some(last)) if late != last => (late.wrapping_sub(last) as i16) < 0,
+        _ => late.0.since(last.0) <= OVERTAKEN,
+    }
+}
+
+impl Way {
+    fn position(&self, seq: u32) -> i64 {
+        let sent = self.base.unwrap_or_default().wrapping_add(self.sent as u32);
+        self.sent + i64::from(seq.wrapping_sub(sent) as i32)
+    }
+
+    /// Records the bytes of a segment; returns true if they were sent before.
+    fn send(&mut self, start: i64, end: i64, sent: (Timestamp, Option<u16>)) -> bool {
+        if start == end {
+            return false;
+        }
+        let is_next = start >= self.sent;
+        let is_again = if is_next {
+            let is_hole = start > self.sent && self.holes.len() < MAX_HOLES;
+            self.holes.extend(is_hole.then_some((self.sent, start)));
+            if self.outstanding.len() < MAX_OUTSTANDING {
+                self.outstanding.push_back((end, sent.0, true));
+            }
+            false
+        } else {
+            let after = self.outstanding.partition_point(|&(its, ..)| its <= start);
+            let parts = self.outstanding.range_mut(after..);
+            parts.for_each(|part| part.2 = false);
+            !self.fill(start, end) || !is_overtaken(sent, self.last)
+        };
+        self.sent = self.sent.max(end);
+        self.last = sent;
+        is_again
+    }
+
+    /// Removes the bytes from the holes; returns true if they were all in one.
+    fn fill(&mut self, start: i64, end: i64) -> bool {
+        let mut holes = self.holes.iter();
+        let Some(at) = holes.position(|hole| hole.0 <= start && end <= hole.1) else {
+            return false;
+        };
+        let (from, until) = self.holes.swap_remove(at);
+        let rests = [(from, start), (end, until)];
+        let rests = rests.into_iter().filter(|(from, until)| from < until);
+        self.holes.extend(rests);
+        true
+    }
+
+    /// Records an acknowledgement; returns the round trip that it shows.
+    fn acknowledge(&mut self, acked: i64, at: Timestamp) -> Option<Duration> {
+        if acked <= self.acked {
+            return None;
+        }
+        self.acked = acked;
+        let mut newest = None;
+        while let Some(sent) = self.outstanding.front().filter(|sent| sent.0 <= acked) {
+            newest = Some(*sent);
+            self.outstanding.pop_front();
+        }
+        let (_, sent, is_once) = newest?;
+        is_once.then(|| at.since(sent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+    use crate::observed::flow::Endpoint;
+
+    /// Returns the steps of segments: true if the client sent it, its sequence number, its
+    /// acknowledgement number, its payload, its time in ms and its IP identification.
+    fn steps(segments: &[(bool, u32, u32, u32, i64, u16)]) -> Vec<Step> {
+        let end = |last, port| Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), port);
+        let mut tracker = Tracker::default();
+        let step = |&(is_client, seq, ack, payload_len, ms, id): &_| {
+            let ends = [end(1, 4000), end(2, 80)];
+            let [from, to] = if is_client { ends } else { [ends[1], ends[0]] };
+            let mut segment = Segment::sent(from, to, Timestamp::from_nanos(ms * 1_000_000));
+            (segment.seq, segment.ack, segment.payload_len) = (seq, ack, payload_len);
+            segment.ip.id = (id > 0).then_some(id);
+            tracker.observe_segment(&segment)
+        };
+        segments.iter().map(step).collect()
+    }
+
+    #[test]
+    fn positions_continue_across_the_end_of_the_sequence_numbers() {
+        let steps = steps(&[
+            (true, u32::MAX - 99, 1, 100, 0, 0),
+            (true, 0, 1, 100, 1, 0),
+            (false, 1, 100, 0, 30, 0),
+        ]);
+        assert_eq!((steps[1].seq, steps[1].end), (100, 200));
+        assert_eq!((steps[1].in_flight[0], steps[2].in_flight[1]), (200, 0));
+        assert_eq!(steps[2].ack, Some(200));
+        assert_eq!(steps[2].round_trip, Some(Duration::from_millis(29)));
+        assert_eq!(steps[2].window, None);
+    }
+
+    #[test]
+    fn segments_sent_again_differ_from_those_overtaken() {
+        let again = |third| {
+            let steps = steps(&[(true, 0, 1, 100, 0, 5), (true, 200, 1, 100, 1, 7), third]);
+            steps[2].is_again
+        };
+        assert!(again((true, 0, 1, 100, 2, 8)));
+        assert!(!again((true, 100, 1, 100, 2, 6)));
+        assert!(again((true, 100, 1, 100, 2, 8)));
+        // Without identifications the time decides.
+        assert!(!again((true, 100, 1, 100, 4, 0)));
+        assert!(again((true, 100, 1, 100, 40, 0)));
+    }
+
+    #[test]
+    fn data_sent_twice_shows_no_round_trip() {
+        let steps = steps(&[
+            (true, 0, 1, 100, 0, 0),
+            (true, 0, 1, 100, 200, 0),
+            (false, 1, 100, 0, 210, 0),
+        ]);
+        assert!(steps[1].is_again);
+        assert_eq!(steps[2].round_trip, None);
+    }
+}
