@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     }
 }
 
-/// A report, and the data to draw it if a page is wanted.
+/// A report, and the data to draw it if they are needed.
 type Drawn = (Report, Option<Picture>);
 
 /// The state shared by all loads of one command.
@@ -84,8 +84,8 @@ impl Run<'_> {
         let started = clock::now();
         let targets = plan.lanes.iter().map(|lane| &lane.target);
         let targets = targets.map(|target| (target.id, target.endpoint()));
-        let analyzer = Analyzer::new(conclusion::options(targets.collect()));
-        let mut analyzer = page::pictured(analyzer, self.console);
+        let is_drawn = self.console.output().is_drawn();
+        let mut analyzer = conclusion::analyzer(conclusion::options(targets.collect()), is_drawn);
         for event in &self.events {
             analyzer.observe(event.clone());
         }

@@ -10,7 +10,6 @@ use anyhow::Context as _;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use lagtrace_core::analyzer::Analyzer;
 use rustix::fs::{Access, access};
 
 use crate::console::Console;
@@ -72,14 +71,6 @@ pub(crate) fn check(output: &Output) -> Result<()> {
     };
     allowed.map_err(io::Error::from).with_context(named)?;
     Ok(())
-}
-
-/// Returns the analyzer, which also collects what the page draws if one is wanted.
-pub(crate) fn pictured(analyzer: Analyzer, console: &Console) -> Analyzer {
-    match console.output().html {
-        Some(_) => analyzer.with_picture(),
-        None => analyzer,
-    }
 }
 
 /// Returns true if a file begins as a page does.

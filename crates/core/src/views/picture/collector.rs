@@ -34,8 +34,8 @@ pub(crate) struct Collector {
 impl Collector {
     pub(crate) fn new(hasher: SeedableRandomState) -> Self {
         Self {
-            servers: HashMap::with_hasher(hasher.clone()),
-            grid: Grid::new(hasher),
+            servers: HashMap::with_hasher(hasher),
+            grid: Grid::default(),
             dots: Dots::default(),
             chosen: Chosen::default(),
         }

@@ -34,10 +34,11 @@ impl About {
         let captures = captures.map(|(first, summary)| (*first, summary.name.clone()));
         let mut captures: Vec<(PointId, String)> = captures.collect();
         captures.sort_unstable();
+        let mut subject = evidence.ledgers(TargetId::Subject);
         Self {
+            has_packets: subject.any(|(server, _)| from_packets.contains(&server)),
             services: Services::of(evidence.ledgers(TargetId::Subject)),
             captures,
-            has_packets: !from_packets.is_empty(),
             has_numbers: !evidence.is_only_watched(),
         }
     }
