@@ -11,7 +11,7 @@ export interface NamedCurve {
     /** What decides its colour. */
     kind: string;
     name: string;
-    /** Quantile and latency, ascending. */
+    /** Quantile and latency, ascending, as far as the number of requests resolves them. */
     points: [number, number][];
 }
 
@@ -25,11 +25,17 @@ export function curvesOf(document: PageDocument): NamedCurve[] {
         return curves.map((curve) => ({
             kind: curve.name,
             name: nameOf(curve, document.report),
-            points: curve.points,
+            points: resolved(curve),
         }));
     }
     const own = document.report && curveOf(document.report, "measured");
     return own ? [own] : [];
+}
+
+/** Returns the points of a curve that its requests resolve: 100 requests have no quantile of 99.9 %. */
+function resolved({ points, count }: Curve): [number, number][] {
+    const most = 1 - 1 / (2 * Math.max(count, 1));
+    return points.filter(([quantile]) => quantile <= most || quantile >= 1);
 }
 
 /** The curves of an experiment say which it was. */

@@ -1,11 +1,11 @@
 // The account: each kind of wait with the time that is inherent, explained by findings, and neither.
 
 import type { Account, Booking } from "../document/report.ts";
-import { Count, Ns, OwnerMark, Text } from "../parts/figure.tsx";
+import { Ns, OwnerMark, Text } from "../parts/figure.tsx";
 import { Stack } from "../parts/stack.tsx";
 import { Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
-import { duration } from "../quantity.ts";
+import { counted, duration } from "../quantity.ts";
 import { visible } from "../visible.ts";
 import { knownOwner, LETTERS, waitWords } from "../words.ts";
 
@@ -46,8 +46,8 @@ function OneAccount({ account }: { account: Account }) {
     return (
         <>
             <h3>
-                <Text of={account.service} />: <Count of={account.requests} /> requests,{" "}
-                <Count of={account.connections} /> connections
+                <Text of={account.service} />: {counted(account.requests, "request")},{" "}
+                {counted(account.connections, "connection")}
             </h3>
             <Stack
                 label={`The time of ${service} by kind of wait; the table below lists it.`}

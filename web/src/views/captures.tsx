@@ -6,7 +6,7 @@ import { Ranges } from "../parts/ranges.tsx";
 import { Stack } from "../parts/stack.tsx";
 import { Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
-import { duration, share } from "../quantity.ts";
+import { counted, duration, share } from "../quantity.ts";
 
 const PLACES: Record<string, string> = {
     "client-host": "client’s host",
@@ -47,10 +47,11 @@ function Clock({ joined }: { joined: Joined }) {
     return (
         <p>
             <Text of={joined.client_capture} /> is nearer to the clients,{" "}
-            <Text of={joined.server_capture} /> to the servers; <Count of={joined.connections} />{" "}
-            connections and <Count of={joined.packets} /> packets are in both
+            <Text of={joined.server_capture} /> to the servers;
+            {counted(joined.connections, "connection")} and {counted(joined.packets, "packet")} are
+            in both
             {joined.is_partial && ", as far as they were compared"}. The server’s clock differs by{" "}
-            <Difference of={clock.offset_ns} />, known to <Ns of={clock.offset_error_ns} />, and
+            <Difference of={clock.offset_ns} />, known to ±<Ns of={clock.offset_error_ns} />, and
             gains <Count of={clock.drift_ppb} /> ns a second.
         </p>
     );

@@ -26,7 +26,7 @@ export function Ladders({ ladders }: { ladders: Ladder[] }) {
         <View
             id="ladder"
             title="Packets of examples"
-            says="The packets of one exchange as they passed the capture point, from top to bottom. Long silences are compressed and say how long they last. The shaded wait is the one that the finding explains."
+            says={`The packets of one exchange as they passed the capture point, from top to bottom. Long silences are compressed and say how long they last. ${shaded(ladder)}`}
         >
             <Choice label="Example" names={names} value={at} onChange={setAt} />
             <p>
@@ -37,6 +37,13 @@ export function Ladders({ ladders }: { ladders: Ladder[] }) {
             <PacketTable ladder={ladder} />
         </View>
     );
+}
+
+function shaded({ gaps }: Ladder): string {
+    if (gaps.some((gap) => gap.cause)) {
+        return "The shaded wait is the one that the finding explains.";
+    }
+    return gaps.length > 0 ? "The shaded wait is the longest one." : "";
 }
 
 /** Space for the times. */
@@ -63,7 +70,13 @@ function LadderPicture({ ladder }: { ladder: Ladder }) {
                     >
                         <Arrowheads />
                         {guilty(ladder).map((gap) => (
-                            <Gap key={gap.at_ns} gap={gap} layout={layout} lines={lines} />
+                            <Gap
+                                key={gap.at_ns}
+                                gap={gap}
+                                cause={ladder.cause}
+                                layout={layout}
+                                lines={lines}
+                            />
                         ))}
                         <Lifelines lines={lines} height={layout.height} />
                         {layout.silences.map((silence) => (
@@ -160,15 +173,23 @@ function label(packet: LadderPacket): string {
 
 interface GapProps {
     gap: LadderGap;
+    /** The finding of which the ladder is an example. */
+    cause: string | null | undefined;
     layout: Layout;
     lines: [number, number];
 }
 
-function Gap({ gap, layout, lines }: GapProps) {
+function Gap({ gap, cause, layout, lines }: GapProps) {
     const [top, bottom] = [layout.at(gap.at_ns), layout.at(gap.at_ns + gap.duration_ns)];
-    const words = `${visible(gap.cause ?? waitWords(gap.kind))}: ${duration(gap.duration_ns)}`;
+    // The time of a request that failed is no wait, so that only the finding has a name for it.
+    const byFinding = gap.kind === "unknown" ? cause : null;
+    const name = visible(gap.cause ?? byFinding ?? waitWords(gap.kind));
+    const words = `${name}: ${duration(gap.duration_ns)}`;
+    const place = wordsAt(layout, top, bottom);
+    // Between packets that follow each other closely, they stand where no packet has its label.
+    const x = place.isNarrow ? lines[0] + FALL_PX * 2 : (lines[0] + lines[1]) / 2;
     return (
-        <g class="gap">
+        <g class={place.isNarrow ? "gap beside" : "gap"}>
             <rect
                 class={`owner-${knownOwner(gap.owner)}`}
                 x={lines[0]}
@@ -176,7 +197,7 @@ function Gap({ gap, layout, lines }: GapProps) {
                 y={top}
                 height={Math.max(bottom - top, 2)}
             />
-            <text x={(lines[0] + lines[1]) / 2} y={wordsAt(layout, top, bottom) + FALL_PX}>
+            <text x={x} y={place.y + FALL_PX}>
                 {words}
             </text>
         </g>

@@ -38,6 +38,7 @@ export function Latency({ document, range, onRange }: Props) {
         return picture ? scatterOf(picture.points, picture.raster) : null;
     }, [document]);
     const [service, setService] = useState<number | null>(null);
+    const owners = useMemo(() => new Set(density?.owner), [density]);
     if (!density) {
         return null;
     }
@@ -56,7 +57,7 @@ export function Latency({ document, range, onRange }: Props) {
             />
             {density.hasOwners && (
                 <p class="legend">
-                    {OWNERS.map((owner) => (
+                    {OWNERS.filter((_, i) => owners.has(i)).map((owner) => (
                         <OwnerMark key={owner} of={owner} />
                     ))}
                 </p>
@@ -66,6 +67,7 @@ export function Latency({ document, range, onRange }: Props) {
                 scatter={scatter}
                 service={service}
                 range={range}
+                overall={document.report?.exchanges ?? null}
                 onRange={onRange}
             />
             <ColumnTable density={density} service={service} />
@@ -149,13 +151,23 @@ function Picture({ density, service, modes, range, onRange }: PictureProps) {
     );
 }
 
+/** Least ratio of the ends of the latency axis: on a shorter one, each square would be a tower. */
+const LEAST_RATIO = 4;
+
+/** The latencies of the axis: all of them, with room where they are close to each other. */
+function latencies(density: Density): [number, number] {
+    const { low, high } = whole(density);
+    const room = Math.max(Math.sqrt(LEAST_RATIO / (high / Math.max(low, 1))), 1);
+    return [low / room, high * room];
+}
+
 function planeOf(density: Density, width: number): Plane {
     const all = whole(density);
     const [left, right] = [MARGIN.left, Math.max(width - MARGIN.right, MARGIN.left + 1)];
     const [top, bottom] = [MARGIN.top, HEIGHT - MARGIN.bottom];
     return {
         x: linear(all.from, all.to, left, right),
-        y: logarithmic(all.low, all.high, bottom, top),
+        y: logarithmic(...latencies(density), bottom, top),
         left,
         right,
         top,
@@ -166,7 +178,9 @@ function planeOf(density: Density, width: number): Plane {
 /** Draws the squares. Each is a whole number of the document's columns, so the last one may reach
  * beyond the end of the time. */
 function draw(canvas: HTMLCanvasElement, density: Density, service: number | null, plane: Plane) {
-    const [width, height] = [plane.right - plane.left, plane.bottom - plane.top];
+    const all = whole(density);
+    const [bottom, top] = [plane.y.at(all.low), plane.y.at(all.high)];
+    const [width, height] = [plane.right - plane.left, bottom - top];
     const grid = merge(density, service, [width, height]);
     const squares = new OffscreenCanvas(grid.width, grid.height);
     const image = new ImageData(paint(grid), grid.width, grid.height);
@@ -181,11 +195,11 @@ function draw(canvas: HTMLCanvasElement, density: Density, service: number | nul
     context.scale(dense, dense);
     context.imageSmoothingEnabled = false;
     context.beginPath();
-    context.rect(plane.left, plane.top, width, height);
+    context.rect(plane.left, top, width, height);
     context.clip();
     const across = (width * grid.width * grid.across) / density.columns;
     const down = (height * grid.height * grid.down) / Math.max(density.rows.length - 1, 1);
-    context.drawImage(squares, plane.left, plane.bottom - down, across, down);
+    context.drawImage(squares, plane.left, bottom - down, across, down);
 }
 
 /** Handlers that make a selection by dragging; a click removes it. */
@@ -213,15 +227,10 @@ function useBrush(plane: Plane, onRange: (range: Range | null) => void) {
 
 function Axes({ density, plane }: { density: Density; plane: Plane }) {
     const all = whole(density);
+    const [low, high] = latencies(density);
     return (
         <>
-            <LatencyAxis
-                scale={plane.y}
-                low={all.low}
-                high={all.high}
-                from={plane.left}
-                to={plane.right}
-            />
+            <LatencyAxis scale={plane.y} low={low} high={high} from={plane.left} to={plane.right} />
             <TimeAxis
                 scale={plane.x}
                 low={all.from}
@@ -239,7 +248,7 @@ function ModeLine({ mode, plane }: { mode: LatencyMode; plane: Plane }) {
     return (
         <g class="mode">
             <line x1={plane.left} x2={plane.right} y1={y} y2={y} />
-            <text x={plane.right - 4} y={Math.max(y - 4, 12)} text-anchor="end">
+            <text x={plane.right - 4} y={y < plane.top + 16 ? y + 16 : y - 5} text-anchor="end">
                 {words}
             </text>
         </g>

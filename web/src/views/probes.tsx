@@ -9,7 +9,9 @@ import { visible } from "../visible.ts";
 
 export function Probes({ probes }: { probes: Probe[] }) {
     const answered = probes.filter((probe) => probe.received > 0);
-    const name = (probe: Probe) => visible(`${probe.method}, ${probe.during}`);
+    const hasTargets = new Set(probes.map((probe) => probe.target)).size > 1;
+    const name = (probe: Probe) =>
+        visible(`${probe.method}, ${probe.during}${hasTargets ? `, ${probe.target}` : ""}`);
     const numbers = ["Sent", "Received", "Lost", "Minimum", "Median", "p99", "Maximum", "Jitter"];
     return (
         <View

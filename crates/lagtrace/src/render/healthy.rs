@@ -43,7 +43,7 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
 }
 
 /// Returns the summary line of all requests; `None` if there was none.
-pub(super) fn in_a_line(exchanges: &Exchanges) -> Option<String> {
+fn in_a_line(exchanges: &Exchanges) -> Option<String> {
     let failed = failed(exchanges);
     let figures = ROWS.iter().filter(|(name, ..)| IN_A_LINE.contains(name));
     let figures = figures.filter_map(|&row| {
@@ -126,7 +126,7 @@ pub(super) fn opening(report: &Report) -> (Tone, &'static str) {
 fn at_most(report: &Report) -> Option<String> {
     let (each, share) = unclaimed_of_each(report)?;
     Some(format!(
-        "At most {each} per request could be saved on average ({share} of all time); the rest is \
+        "At most {each} per request could be saved on average ({share}); the rest is \
          network transit and transmission.",
     ))
 }
@@ -171,6 +171,17 @@ fn figures(exchanges: &Exchanges, failed: u64) -> String {
         quantity::duration(latency.p99),
         quantity::duration(latency.max),
     )
+}
+
+/// Returns the number of requests, and of those that failed; `None` if there were none.
+pub(super) fn counted(exchanges: &Exchanges) -> Option<String> {
+    let failed = failed(exchanges);
+    let failures = || failures(exchanges, failed);
+    if exchanges.count > 0 {
+        let count = quantity::counted(exchanges.count, "request", "requests");
+        return Some(format!("{count}. {}", failures()));
+    }
+    (failed > 0).then(failures)
 }
 
 fn failures(exchanges: &Exchanges, failed: u64) -> String {

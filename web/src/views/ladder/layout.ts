@@ -76,10 +76,18 @@ function between(stops: [number, number][], ns: number): number {
     return before[1] + part * (after[1] - before[1]);
 }
 
+/** Height within which the words of a shaded wait stand, so that they are seen without scrolling. */
+const SEEN_PX = 400;
+
 /** Where the words of a shaded wait stand: in the widest space between its packets. */
-export function wordsAt(layout: Layout, top: number, bottom: number): number {
-    const inside = layout.packets.map(({ y }) => y).filter((y) => y > top && y < bottom);
-    const edges = [top, ...inside, bottom];
+export function wordsAt(
+    layout: Layout,
+    top: number,
+    bottom: number,
+): { y: number; isNarrow: boolean } {
+    const end = Math.min(bottom, top + SEEN_PX);
+    const inside = layout.packets.map(({ y }) => y).filter((y) => y > top && y < end);
+    const edges = [top, ...inside, end];
     let [middle, widest] = [(top + bottom) / 2, 0];
     edges.slice(1).forEach((edge, i) => {
         const before = edges[i] ?? top;
@@ -87,7 +95,7 @@ export function wordsAt(layout: Layout, top: number, bottom: number): number {
             [middle, widest] = [(before + edge) / 2, edge - before];
         }
     });
-    return middle;
+    return { y: middle, isNarrow: widest <= STEP_PX * 1.5 && inside.length > 0 };
 }
 
 /** The waits to shade: those that a finding explains, otherwise the longest one. */

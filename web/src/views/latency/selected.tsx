@@ -2,6 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import { type Density, EVERYTHING, type Range, type Scatter } from "../../density.ts";
+import type { Exchanges } from "../../document/report.ts";
 import { OwnerMark } from "../../parts/figure.tsx";
 import { count, duration, share } from "../../quantity.ts";
 import { type Selection, select } from "../../selection.ts";
@@ -12,22 +13,26 @@ interface Props {
     scatter: Scatter | null;
     service: number | null;
     range: Range | null;
+    /** The figures of the report, which are shown where all is selected. */
+    overall: Exchanges | null;
     onRange(range: Range | null): void;
 }
 
-export function Selected({ density, scatter, service, range, onRange }: Props) {
+export function Selected({ density, scatter, service, range, overall, onRange }: Props) {
     const selection = useMemo(
         () => select(density, scatter, range ?? EVERYTHING, service),
         [density, scatter, range, service],
     );
-    const about = selection.isExact ? "" : "about ";
+    const isAll = range === null && service === null && overall?.count === selection.count;
+    const { p50, p99 } = isAll ? overall.latency_ns : selection;
+    const about = isAll || selection.isExact ? "" : "about ";
     return (
         <div class="selected">
             <p aria-live="polite">
                 <strong>{range ? words(range) : "All"}:</strong> {count(selection.count)}
                 {density.hasOwners ? " exchanges" : " requests"}
                 {selection.count > 0 &&
-                    `, p50 ${about}${duration(selection.p50)}, p99 ${about}${duration(selection.p99)}`}
+                    `, p50 ${about}${duration(p50)}, p99 ${about}${duration(p99)}`}
                 .{density.hasOwners && selection.count > 0 && <Owners selection={selection} />}
             </p>
             {range && (

@@ -1,6 +1,8 @@
 //! Where the time goes: a bar for the mean and for each part of the distribution, by owner and
 //! kind of wait, and a table with the same figures.
 
+use std::iter;
+
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::{LatencyMode, Part, PartShares, Picture, Report, WaitShare};
 
@@ -8,12 +10,17 @@ use super::verdict::owner_class;
 use super::writer::Html;
 use crate::render::{quantity, waits, words};
 
-/// Minimum share of an owner whose letter is written into a bar.
+/// Minimum share of a wait whose owner's letter is written into a bar.
 const ROOM_FOR_LETTER: f64 = 0.03;
+
+/// Minimum share of a wait that is named there; what does not fit is cut.
+const ROOM_FOR_NAME: f64 = 0.12;
 
 /// A part of the requests, and the shares of their time.
 struct Row<'a> {
     title: String,
+    /// The title of its column in the table.
+    short: String,
     /// Mean time of a request.
     mean_ns: Option<u64>,
     waits: &'a [WaitShare],
@@ -30,7 +37,7 @@ pub(super) fn write(html: &mut Html, report: &Report, picture: Option<&Picture>)
         html.leaf("h2", &[("id", "time-title")], &waits::title(report));
         legend(html, &rows);
         for row in &rows {
-            html.element("figure", &[], |html| {
+            html.element("figure", &[("class", "part")], |html| {
                 caption(html, row);
                 bar(html, row);
             });
@@ -43,8 +50,17 @@ pub(super) fn write(html: &mut Html, report: &Report, picture: Option<&Picture>)
 fn rows<'a>(report: &'a Report, picture: Option<&'a Picture>) -> Vec<Row<'a>> {
     let shares = picture.into_iter().flat_map(|picture| &picture.shares);
     let of_all = shares.filter(|part| part.service.is_none() && !part.waits.is_empty());
-    let rows = of_all.map(|part| Row {
-        title: title(part, &report.exchanges.modes),
+    let mut parts: Vec<&PartShares> = Vec::new();
+    for part in of_all {
+        let is_new = parts.first().is_none_or(|all| is_part(part, all));
+        if is_new && !parts.iter().any(|other| is_same(other, part)) {
+            parts.push(part);
+        }
+    }
+    let modes = &report.exchanges.modes;
+    let rows = parts.into_iter().map(|part| Row {
+        title: title(part, modes),
+        short: short(part, modes),
         mean_ns: Some(part.mean_ns),
         waits: &part.waits,
     });
@@ -54,9 +70,43 @@ fn rows<'a>(report: &'a Report, picture: Option<&'a Picture>) -> Vec<Row<'a>> {
     }
     vec![Row {
         title: "all requests".to_owned(),
+        short: "all".to_owned(),
         mean_ns: None,
         waits: &report.exchanges.waits,
     }]
+}
+
+/// Reports whether a part says something besides `all` and the median: a peak that holds nearly all
+/// requests does not, nor does a tail that holds most of them.
+fn is_part(part: &PartShares, all: &PartShares) -> bool {
+    let most = match part.part {
+        Part::All | Part::Median => 1.0,
+        Part::P99 | Part::Slowest => 0.5,
+        Part::Mode => 0.9,
+    };
+    part.count as f64 <= most * all.count as f64
+}
+
+/// Reports whether two parts are the same requests: of few requests, those around the 99th
+/// percentile are the slowest.
+fn is_same(one: &PartShares, other: &PartShares) -> bool {
+    let figures = |part: &PartShares| (part.low_ns, part.high_ns, part.count, part.mean_ns);
+    figures(one) == figures(other)
+}
+
+/// Returns the name of a part in a column's head.
+fn short(part: &PartShares, modes: &[LatencyMode]) -> String {
+    match part.part {
+        Part::All => "all".to_owned(),
+        Part::Median => "median".to_owned(),
+        Part::P99 => "p99".to_owned(),
+        Part::Slowest => "slowest".to_owned(),
+        Part::Mode => {
+            let mode = part.mode.and_then(|at| modes.get(usize::from(at)));
+            let peak_ns = mode.map_or(part.low_ns, |mode| mode.peak_ns);
+            format!("peak at {}", quantity::duration(peak_ns))
+        }
+    }
 }
 
 fn title(part: &PartShares, modes: &[LatencyMode]) -> String {
@@ -134,48 +184,42 @@ fn caption(html: &mut Html, row: &Row<'_>) {
     });
 }
 
-/// Writes a bar of the shares, by owner and then by kind, each owner with its letter. Places are in
-/// percent, so that the bar fits any width without distorting its letters.
+/// Writes a bar of the shares, by owner and then by kind, each with the letter of its owner. Places
+/// are in percent, so that the bar fits any width without distorting its letters.
 fn bar(html: &mut Html, row: &Row<'_>) {
     let said = said(row.waits);
     let attributes = [("class", "bar"), ("role", "img"), ("aria-label", &*said)];
     html.element("svg", &attributes, |html| {
-        let mut from = 0.0;
+        let mut at = 0.0;
         for (owner, parts) in waits::owners(row.waits) {
-            let whole: f64 = parts.iter().map(|wait| wait.share).sum();
             html.element("g", &[("class", owner_class(owner))], |html| {
-                let mut at = from;
                 for wait in parts {
                     piece(html, at, wait);
                     at += wait.share;
                 }
-                if whole >= ROOM_FOR_LETTER {
-                    let x = percent(from + whole / 2.0);
-                    let place = [("x", &*x), ("y", "50%"), ("dy", "0.35em")];
-                    html.leaf("text", &place, letter(owner));
-                }
             });
-            from += whole;
         }
     });
 }
 
+/// Writes the piece of a wait. It is a picture of its own, which cuts a name that does not fit.
 fn piece(html: &mut Html, at: f64, wait: &WaitShare) {
     let (x, width) = (percent(at), percent(wait.share));
-    let place = [
-        ("x", &*x),
-        ("y", "0"),
-        ("width", &*width),
-        ("height", "100%"),
-    ];
-    html.element("rect", &place, |html| {
-        let title = format!(
-            "{}, {}: {}",
-            words::owner(wait.owner),
-            words::wait(wait.kind),
-            quantity::share(wait.share)
-        );
-        html.leaf("title", &[], &title);
+    let place = [("x", &*x), ("width", &*width), ("height", "100%")];
+    html.element("svg", &place, |html| {
+        let whole = [("width", "100%"), ("height", "100%")];
+        let (owner, kind) = (words::owner(wait.owner), words::wait(wait.kind));
+        html.element("rect", &whole, |html| {
+            let share = quantity::share(wait.share);
+            html.leaf("title", &[], &format!("{owner}, {kind}: {share}"));
+        });
+        let place = [("x", "0.5em"), ("y", "50%"), ("dy", "0.35em")];
+        let letter = letter(wait.owner);
+        if wait.share >= ROOM_FOR_NAME {
+            html.leaf("text", &place, &format!("{letter} {kind}"));
+        } else if wait.share >= ROOM_FOR_LETTER {
+            html.leaf("text", &place, letter);
+        }
     });
 }
 
@@ -221,11 +265,12 @@ fn table(html: &mut Html, rows: &[Row<'_>], report: &Report) {
 
 fn head(html: &mut Html, rows: &[Row<'_>]) {
     html.element("tr", &[], |html| {
-        for title in ["owner", "wait", "per request"] {
+        for title in ["owner", "wait"] {
             html.leaf("th", &[("scope", "col")], title);
         }
-        for row in rows {
-            html.leaf("th", &[("scope", "col")], &row.title);
+        let parts = rows.iter().map(|row| &*row.short);
+        for title in iter::once("per request").chain(parts) {
+            html.leaf("th", &[("scope", "col"), ("class", "number")], title);
         }
     });
 }

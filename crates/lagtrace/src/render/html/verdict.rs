@@ -42,10 +42,10 @@ fn result(html: &mut Html, report: &Report) {
     });
 }
 
-/// Writes the summary line and the percentiles of all requests.
+/// Writes how many requests there were, and their percentiles.
 fn measured(html: &mut Html, report: &Report) {
     let exchanges = &report.exchanges;
-    if let Some(line) = healthy::in_a_line(exchanges) {
+    if let Some(line) = healthy::counted(exchanges) {
         html.leaf("p", &[], &line);
     }
     let figures = &exchanges.latency_ns;
@@ -135,7 +135,7 @@ fn strip(html: &mut Html, all: &[Layer]) {
                 html.text(" ");
                 html.leaf("strong", &[], &layer.layer);
                 html.text(" ");
-                html.classed("span", "state", said);
+                html.classed("span", "state", &format!("{said}:"));
                 html.text(" ");
                 html.classed("span", "line", &layers::line(layer));
             });

@@ -8,26 +8,47 @@ use crate::render::html::writer::Html;
 use crate::render::page::Tone;
 use crate::render::{finding as text, quantity, verdict, words};
 
-/// Writes a finding; `others` names the other servers where it was found.
+/// Writes a finding; `others` names the other servers where it was found. What to do comes first,
+/// why this is believed second; a wide screen shows them beside each other.
 pub(super) fn write(html: &mut Html, finding: &Finding, others: Option<&str>, report: &Report) {
     headline(html, finding);
+    html.element("div", &[("class", "act")], |html| {
+        cost(html, finding, others, report);
+        changes(html, "What to change", &finding.fix);
+        expectation(html, finding, report);
+        changes(html, "What to measure next", &finding.next);
+    });
+    html.element("div", &[("class", "proof")], |html| {
+        evidence(html, finding);
+        doubts(html, finding);
+    });
+}
+
+/// Writes what the finding costs, who is responsible, and how it comes about.
+fn cost(html: &mut Html, finding: &Finding, others: Option<&str>, report: &Report) {
     if let Some(cost) = verdict::whole_cost(finding, report) {
-        html.classed("p", "cost", &cost);
-    }
-    if !finding.locates {
-        html.classed("p", "culprit", &verdict::responsible(finding));
+        html.element("p", &[("class", "cost")], |html| {
+            html.text(&cost);
+            if finding.cost_ns > 0 {
+                html.text(" In total ");
+                duration(html, finding.cost_ns);
+                html.text(".");
+            }
+        });
+    } else if finding.affected.of > 0 {
+        let [_, many] = finding.unit.words();
+        let (some, of) = (finding.affected.exchanges, finding.affected.of);
+        let (some, of) = (quantity::count(some), quantity::count(of));
+        html.classed("p", "cost", &format!("{some} of {of} {many} affected."));
     }
     for line in others.into_iter().chain(Some(&*finding.summary)) {
         if !line.is_empty() {
             html.leaf("p", &[], line);
         }
     }
-    figures(html, finding);
-    evidence(html, finding);
-    changes(html, "What to change", &finding.fix);
-    changes(html, "What to measure next", &finding.next);
-    expectation(html, finding, report);
-    doubts(html, finding);
+    if !finding.locates {
+        html.classed("p", "culprit muted", &verdict::responsible(finding));
+    }
 }
 
 fn headline(html: &mut Html, finding: &Finding) {
@@ -43,61 +64,10 @@ fn headline(html: &mut Html, finding: &Finding) {
     });
 }
 
-/// Writes the figures of the finding, each with its value in the report.
-fn figures(html: &mut Html, finding: &Finding) {
-    let [one, many] = finding.unit.words();
-    let affected = finding.affected;
-    html.element("dl", &[("class", "figures")], |html| {
-        if let Some(extent) = finding.extent {
-            let title = format!("cost per affected {one}");
-            duration(html, &title, extent.each_ns);
-        }
-        if finding.cost_ns > 0 {
-            duration(html, "cost in total", finding.cost_ns);
-            let title = format!("share of {}", verdict::whole_time(finding));
-            let value = finding.share.to_string();
-            figure(
-                html,
-                &title,
-                ("data-value", &value),
-                &quantity::share(finding.share),
-            );
-        }
-        if affected.of > 0 {
-            let title = format!("affected {many}");
-            let value = affected.exchanges.to_string();
-            figure(
-                html,
-                &title,
-                ("data-value", &value),
-                &quantity::count(affected.exchanges),
-            );
-            let title = format!("of all {many}");
-            let value = affected.of.to_string();
-            figure(
-                html,
-                &title,
-                ("data-value", &value),
-                &quantity::count(affected.of),
-            );
-        }
-    });
-}
-
-fn duration(html: &mut Html, title: &str, ns: u64) {
-    figure(
-        html,
-        title,
-        ("data-ns", &ns.to_string()),
-        &quantity::duration(ns),
-    );
-}
-
-fn figure(html: &mut Html, title: &str, value: (&'static str, &str), shown: &str) {
-    html.element("div", &[], |html| {
-        html.leaf("dt", &[], title);
-        html.leaf("dd", &[value], shown);
-    });
+/// Writes a duration with its value in the report.
+fn duration(html: &mut Html, ns: u64) {
+    let value = ns.to_string();
+    html.leaf("span", &[("data-ns", &value)], &quantity::duration(ns));
 }
 
 fn evidence(html: &mut Html, finding: &Finding) {
@@ -168,23 +138,26 @@ fn expectation(html: &mut Html, finding: &Finding, report: &Report) {
         return;
     };
     html.leaf("h4", &[], "What to expect afterwards");
-    html.classed(
-        "p",
-        "expect",
-        &text::expectation(prediction, finding, report),
-    );
     html.element("dl", &[("class", "figures")], |html| {
         let (then, now) = (&prediction.latency_ns, prediction.measured_ns.as_ref());
         for (name, now, then) in [
             ("p50", now.map(|now| now.p50), then.p50),
             ("p99", now.map(|now| now.p99), then.p99),
         ] {
-            if let Some(now) = now {
-                duration(html, &format!("{name} now"), now);
-            }
-            duration(html, &format!("{name} then"), then);
+            html.element("div", &[], |html| {
+                html.leaf("dt", &[], name);
+                html.element("dd", &[], |html| {
+                    if let Some(now) = now {
+                        duration(html, now);
+                        html.text(" → ");
+                    }
+                    duration(html, then);
+                });
+            });
         }
     });
+    let said = text::expectation(prediction, finding, report);
+    html.classed("p", "expect", &said);
 }
 
 /// Writes what was ruled out, what else may be the cause, and what would refute the finding.
