@@ -30,7 +30,7 @@ mod input;
 mod joint;
 pub(crate) mod listing;
 mod merge;
-mod picture;
+pub(crate) mod picture;
 mod pieces;
 mod rounds;
 pub(crate) mod show;

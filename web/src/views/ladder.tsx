@@ -13,7 +13,7 @@ import { visible } from "../visible.ts";
 import { knownOwner, waitWords } from "../words.ts";
 import { guilty, type Layout, layoutOf, type Placed, wordsAt } from "./ladder/layout.ts";
 
-export function Ladders({ ladders }: { ladders: Ladder[] }) {
+export function Ladders({ ladders, id = "ladder" }: { ladders: Ladder[]; id?: string }) {
     const [at, setAt] = useState(0);
     const ladder = ladders[at];
     if (!ladder) {
@@ -24,7 +24,7 @@ export function Ladders({ ladders }: { ladders: Ladder[] }) {
     );
     return (
         <View
-            id="ladder"
+            id={id}
             title="Packets of examples"
             says={`The packets of one exchange as they passed the capture point, from top to bottom. Long silences are compressed and say how long they last. ${shaded(ladder)}`}
         >

@@ -45,7 +45,14 @@ export function Waterfall({ picture, range }: Props) {
                 {count(shown.length)} of {counted(picture.exchanges.length, "exchange")}.
             </p>
             <List shown={shown} isOneScale={isOneScale} open={open} onOpen={setOpen} />
-            {open && <Detail exchange={open} start={start} onClose={() => setOpen(null)} />}
+            {open && (
+                <Detail
+                    exchange={open}
+                    number={picture.exchanges.indexOf(open)}
+                    start={start}
+                    onClose={() => setOpen(null)}
+                />
+            )}
             <ExchangeTable shown={shown} start={start} />
         </View>
     );

@@ -26,6 +26,8 @@ pub(super) enum Refusal {
     Method,
     /// There is nothing at the path.
     Path,
+    /// The capture cannot be read any more.
+    Unreadable,
 }
 
 impl Refusal {
@@ -37,6 +39,7 @@ impl Refusal {
             Self::Host => "421 Misdirected Request",
             Self::Method => "405 Method Not Allowed",
             Self::Path => "404 Not Found",
+            Self::Unreadable => "500 Internal Server Error",
         }
     }
 }

@@ -389,6 +389,30 @@ fn ask(address: &str, request: &str) -> (String, u16) {
     (answer, status)
 }
 
+/// Any exchange of the page can be opened down to its packets.
+fn packets_are_served(address: &str, path: &str) {
+    let of = |number: &str| {
+        let request = format!("GET /{path}packets/{number} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        ask(address, &request)
+    };
+    for number in ["0", "57", "119"] {
+        let (answer, status) = of(number);
+        assert_eq!(status, 200, "{answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.contains("\r\nContent-Type: application/json;"),
+            "{head}"
+        );
+        let picture: Value = serde_json::from_str(body).unwrap();
+        let packets = picture["ladders"][0]["packets"].as_array().unwrap();
+        assert!(packets.len() > 3, "{picture:#}");
+        assert_eq!(picture["connections"].as_array().unwrap().len(), 1);
+    }
+    for number in ["120", "-1", "", "x"] {
+        assert_eq!(of(number).1, 404, "{number}");
+    }
+}
+
 #[test]
 fn a_served_page_is_for_those_who_know_its_url() {
     let capture = recording("nagle-delayed-ack-8ms", "client");
@@ -418,7 +442,12 @@ fn a_served_page_is_for_those_who_know_its_url() {
         head.contains("\r\nContent-Security-Policy: default-src 'none';"),
         "{head}"
     );
-    assert_eq!(page, analyze(&[&capture], &["--html", "-"]).stdout);
+    // Only what concerns the place differs from the page in a file.
+    let filed = page
+        .replace("connect-src &#39;self&#39;", "connect-src &#39;none&#39;")
+        .replace("<body data-served=\"\">", "<body>");
+    assert_eq!(filed, analyze(&[&capture], &["--html", "-"]).stdout);
+    packets_are_served(address, path);
     for (request, status) in [
         (
             format!("GET /{path} HTTP/1.1\r\nHost: evil.test\r\n\r\n"),
