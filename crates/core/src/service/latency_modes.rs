@@ -318,8 +318,7 @@ pub(crate) fn index(latency: Duration) -> u32 {
 pub(crate) fn lower_end(index: u32) -> u64 {
     let (octave, part) = (index >> BAND_BITS, index & ((1 << BAND_BITS) - 1));
     let low = u64::from((1 << BAND_BITS) | part);
-    low.checked_mul(1_u64.checked_shl(octave).unwrap_or(u64::MAX))
-        .unwrap_or(u64::MAX)
+    low.saturating_mul(1_u64.checked_shl(octave).unwrap_or(u64::MAX))
 }
 
 /// Returns the middle of a band, in nanoseconds.

@@ -2,7 +2,7 @@
 //!
 //! Ladders and connections are added by a second reading of the capture ([`Detail`]).
 //!
-//! Each shard has a [`Collector`]. Its content depends only on the set of exchanges, not on their
+//! Each shard has a `Collector`. Its content depends only on the set of exchanges, not on their
 //! order or on the number of shards. What the figures of the services already contain is not
 //! collected again: the parts of the distribution and the percentile curves are made from them.
 

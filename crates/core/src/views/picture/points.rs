@@ -62,8 +62,10 @@ impl Dots {
         // By service, not by server: the servers are numbered in the order of their arrival.
         let mut dots: Vec<Dot> = self.0?.into_iter().filter_map(placed).collect();
         dots.sort_unstable();
-        let mut points = Points::default();
-        points.start_ns = dots.first().map_or(0, |dot| dot.begin_ns);
+        let mut points = Points {
+            start_ns: dots.first().map_or(0, |dot| dot.begin_ns),
+            ..Points::default()
+        };
         let mut before = 0;
         for dot in dots {
             // Whole microseconds since the start, so that the sums do not drift.
