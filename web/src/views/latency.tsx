@@ -19,7 +19,7 @@ import { ColumnTable } from "./latency/columns.tsx";
 import { Selected } from "./latency/selected.tsx";
 
 const HEIGHT = 320;
-const MARGIN = { left: 64, right: 8, top: 8, bottom: 26 };
+const MARGIN = { left: 64, right: 22, top: 8, bottom: 26 };
 
 interface Props {
     document: PageDocument;
@@ -28,7 +28,9 @@ interface Props {
 }
 
 export function hasLatency(document: PageDocument): boolean {
-    return densityOf(document) !== null;
+    const density = densityOf(document);
+    // A single second of our own timestamps is a distribution, and the percentiles show that.
+    return density !== null && (density.hasOwners || density.columns > 1);
 }
 
 export function Latency({ document, range, onRange }: Props) {

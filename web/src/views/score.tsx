@@ -21,15 +21,11 @@ export function ScoreView({ score }: { score: Score }) {
             says="Each row is a cause that recordings have, each column the cause that was found first. All on the diagonal is right; causes that were only ever found as expected are left out of the picture."
         >
             {together && <Sum together={together} />}
-            <p class="legend">
-                {LEGEND.map(([kind, words]) => (
-                    <span key={kind}>
-                        <span class={`swatch ${kind}`} aria-hidden="true" />
-                        {words}
-                    </span>
-                ))}
-            </p>
-            <Matrix confused={confused} />
+            {confused.some(isWrong) ? (
+                <Picture confused={confused} />
+            ) : (
+                <p>Every cause was found as expected, so that there is no picture.</p>
+            )}
             <Twin
                 caption="Expected and found causes"
                 columns={[
@@ -46,6 +42,26 @@ export function ScoreView({ score }: { score: Score }) {
                 ])}
             />
         </View>
+    );
+}
+
+function isWrong(one: Confused): boolean {
+    return one.expected !== one.found;
+}
+
+function Picture({ confused }: { confused: Confused[] }) {
+    return (
+        <>
+            <p class="legend">
+                {LEGEND.map(([kind, words]) => (
+                    <span key={kind}>
+                        <span class={`swatch ${kind}`} aria-hidden="true" />
+                        {words}
+                    </span>
+                ))}
+            </p>
+            <Matrix confused={confused} />
+        </>
     );
 }
 
@@ -86,7 +102,7 @@ const NAMES_PX = 190;
 const HEADS_PX = 150;
 
 function Matrix({ confused }: { confused: Confused[] }) {
-    const wrong = confused.filter((one) => one.expected !== one.found);
+    const wrong = confused.filter(isWrong);
     const name = (cause: string | null) => cause ?? NOTHING;
     const rows = [...new Set(wrong.map((one) => name(one.expected)))].sort();
     const columns = [...new Set([...wrong.map((one) => name(one.found)), ...rows])].sort();

@@ -155,7 +155,7 @@ function ExchangeTable({ shown, start }: { shown: PicturedExchange[]; start: num
         { head: "Server" },
     ];
     const row = (one: PicturedExchange) => [
-        <Text key="request" of={one.request} />,
+        <Text key="request" of={one.request || "–"} />,
         <Text key="outcome" of={one.outcome} />,
         after(one.start_ns - start),
         <MaybeNs key="setup" of={one.setup_ns} />,

@@ -25,8 +25,9 @@ export function Bar({ exchange, width, scale }: Props) {
     const setup = px(exchange.setup_ns ?? 0);
     const stages = exchange.at_host ?? [];
     const waits = tiled(exchange.waits, setup, px);
+    const height = stages.length > 0 ? WAIT_PX + STAGE_PX + 2 : WAIT_PX;
     return (
-        <svg class="bar" width={width} height={WAIT_PX + STAGE_PX + 2} aria-hidden="true">
+        <svg class="bar" width={width} height={height} aria-hidden="true">
             {setup > 0 && <rect class="setup" x={0} width={setup} y={0} height={WAIT_PX} />}
             {waits.map((part, i) => (
                 <Wait key={i} part={part} owner={exchange.waits[i]?.owner ?? "unknown"} />

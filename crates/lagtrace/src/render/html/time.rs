@@ -26,10 +26,12 @@ struct Row<'a> {
     waits: &'a [WaitShare],
 }
 
-/// Writes the section; nothing if there are no waits.
+/// Writes the section; nothing if no wait is known.
 pub(super) fn write(html: &mut Html, report: &Report, picture: Option<&Picture>) {
     let rows = rows(report, picture);
-    if rows.is_empty() {
+    // Our own timestamps alone do not say who owns the time.
+    let is_known = |wait: &WaitShare| wait.kind != WaitKind::Unknown;
+    if picture.is_none() && !rows.iter().any(|row| row.waits.iter().any(is_known)) {
         return;
     }
     let section = [("id", "time"), ("aria-labelledby", "time-title")];
