@@ -9,7 +9,6 @@ use super::points::{Dot, Dots};
 use super::sketch::{About, Sketch};
 use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
-use crate::observed::time::nanos;
 use crate::service::latency_modes;
 
 /// Maximum number of servers that are counted separately. It is not reached with the figures of
@@ -20,7 +19,7 @@ const MAX_SERVERS: usize = 1024;
 pub(super) type ServerIndex = u16;
 
 /// The number of all servers beyond [`MAX_SERVERS`].
-const BEYOND: ServerIndex = ServerIndex::MAX;
+pub(super) const BEYOND: ServerIndex = MAX_SERVERS as ServerIndex;
 
 /// Data of exchanges for a picture. Bounded, and independent of the exchanges' order.
 #[derive(Clone, Debug)]
@@ -48,16 +47,16 @@ impl Collector {
         }
         let server = self.index(exchange.id.server);
         let owner = dominant(&exchange.waits);
-        let latency = exchange.latency();
-        self.grid
-            .add(server, exchange.begin, latency_modes::index(latency), owner);
+        let latency_ns = exchange.end.nanos_since(exchange.begin);
+        let band = latency_modes::index_of_nanos(latency_ns);
+        self.grid.add(server, exchange.begin, band, owner);
         self.dots.add(Dot {
             begin_ns: exchange.begin.as_nanos(),
-            latency_ns: nanos(latency),
+            latency_ns,
             server,
             owner,
         });
-        self.chosen.offer(exchange);
+        self.chosen.offer(exchange, latency_ns);
     }
 
     fn index(&mut self, server: Endpoint) -> ServerIndex {
