@@ -305,8 +305,16 @@ impl SoFar {
             }
         });
         let sketch = picture.map(|picture| picture.sketch(About::of(&evidence, &from_packets)));
-        let report = conclude::conclude(evidence, &from_packets);
+        let mut report = conclude::conclude(evidence, &from_packets);
         let picture = sketch.map(|sketch| sketch.finish(&report));
+        // Only the picture has the curves: a report must equal the one that is read from its JSON.
+        let predictions = report
+            .findings
+            .iter_mut()
+            .map(|finding| &mut finding.predicted);
+        predictions
+            .flatten()
+            .for_each(|prediction| prediction.curve.clear());
         (report, picture)
     }
 
@@ -392,8 +400,8 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
             Id::DuplicatePackets.as_str(),
             format!(
                 "{copies} of {segments} TCP packets are copies of others: the capture saw them on \
-             several devices (`any`, a bridge, a mirror port), or those of both ends were merged \
-             into one file. Only the first copy of each counts. Merged captures are better \
+             several devices (`any`, a bridge, a mirror port), or captures of both ends were \
+             merged into one file. Only the first copy of each counts. Merged captures are better \
              analysed as two files."
             ),
         ));

@@ -861,6 +861,14 @@ pub struct Prediction {
     /// The predicted latency at more quantiles, for the picture. The report does not contain it.
     #[serde(skip)]
     pub(crate) curve: Vec<(f64, u64)>,
+    /// The part of each round trip that the latencies do not include, because the capture is at the
+    /// server. `closed_loop_rate` includes it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub outside_ns: u64,
+}
+
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
 }
 
 impl Prediction {

@@ -320,6 +320,18 @@ impl Ledger {
         self.shares.exchanges.total()
     }
 
+    /// Returns the time of all exchanges and of everything before them, in nanoseconds: lookups,
+    /// handshakes and TLS handshakes.
+    pub(crate) fn total_with_setup(&self) -> u64 {
+        let before = [
+            &self.setups.waits,
+            &self.shares.secured,
+            &self.shares.resolving,
+        ];
+        let before = before.into_iter().map(|shares| shares.total());
+        before.fold(self.total(), u64::saturating_add)
+    }
+
     /// Returns the whole exchanges per second while they ran; 0 for fewer than two.
     pub(crate) fn rate(&self) -> f64 {
         let Some((begin, end)) = self.span else {

@@ -34,7 +34,8 @@ pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // stderr is the process's log in the run's folder; the keeper reports the end of it.
+            // stderr is the process's log in the run's folder; the process that
+            // keeps the run reports its last lines.
             let _ = std::io::Write::write_all(
                 &mut std::io::stderr(),
                 format!("{}\n", error.chain()).as_bytes(),

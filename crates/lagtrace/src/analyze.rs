@@ -12,7 +12,7 @@ use lagtrace_core::observed::event::{
     CaptureSummary, Event, EventBody, Note, Origin, Phase, PointId,
 };
 use lagtrace_core::observed::time::{ClockId, Timestamp};
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Picture, Report};
 use lagtrace_sources::capture::{CaptureError, FileCapture, Packets};
 
 use crate::clock;
@@ -20,17 +20,16 @@ use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::output::Format;
-use crate::{conclusion, delivery};
+use crate::render::html;
+use crate::{conclusion, delivery, page};
 
 mod annotate;
-mod condition;
+pub(crate) mod condition;
 mod connections;
 mod input;
 mod joint;
 pub(crate) mod listing;
 mod merge;
-#[allow(dead_code, reason = "the page calls it")]
 pub(crate) mod picture;
 mod pieces;
 mod rounds;
@@ -57,7 +56,9 @@ zstd and lz4 files are read directly. Damaged files are analysed as far as they
 are readable.
 
 --format ndjson prints each exchange as it completes, one JSON object per line
-(schema/exchange-1.json), and the lines of the report at the end.
+(schema/exchange-1.json), and the lines of the report at the end. --format har
+writes the HTTP exchanges for browsers' network panels, --format perfetto all
+exchanges with their waits for ui.perfetto.dev; both without the report.
 
 A condition combines tests with `and`, `or`, `not` and parentheses. A test is a
 field, then one of = != < <= > >=, or ~ (contains) or !~ (does not contain), and
@@ -79,6 +80,7 @@ Examples:
   lagtrace analyze slow.pcap
   lagtrace analyze client.pcapng server.pcapng
   lagtrace analyze slow.pcap --format json -o report.json
+  lagtrace analyze slow.pcap --html slow.html
   lagtrace analyze slow.pcap.zst
   lagtrace analyze slow.pcap --connections
   lagtrace analyze slow.pcap --connections 5 --connections-by retransmissions -v
@@ -86,6 +88,7 @@ Examples:
   lagtrace analyze slow.pcap --exchanges 10 --sort server-think
   lagtrace analyze slow.pcap --where 'latency>50ms and request~\"/api\"'
   lagtrace analyze slow.pcap --format ndjson --where 'server=:80 and status!=200'
+  lagtrace analyze slow.pcap --format perfetto -o slow.pftrace
   lagtrace analyze slow.pcap --annotate commented.pcapng
   lagtrace analyze slow.pcap --stream 3
   lagtrace analyze slow.pcap --stream 3 --show text
@@ -170,6 +173,10 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
             let failure = Failure::new("--stream shows a connection of a single file");
             return Err(failure.hint("each file numbers its connections separately: give one file"));
         };
+        if console.output().html.is_some() {
+            let failure = Failure::new("there is no page of a single connection");
+            return Err(failure.hint("leave out --stream, or --html"));
+        }
         let views = &options.show;
         return stream::run(path, number, views, limit, &progress, &interrupt, console);
     }
@@ -179,6 +186,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let annotation = options.annotate.as_ref().map(|_| Annotation::default());
     let listing = options.listing(console)?;
     let watch = Watch {
+        is_drawn: console.output().is_drawn(),
         listing: listing.as_ref(),
         annotation: annotation.as_ref(),
         connections: options.connections,
@@ -191,7 +199,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         max_connections: options.max_connections,
     };
     let report = reading(&files, bounds, &progress, &interrupt, watch)?;
-    let Some(mut report) = report else {
+    let Some((mut report, picture)) = report else {
         return Ok(Outcome::Interrupted);
     };
     report.notes.extend(unread);
@@ -201,10 +209,13 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         let reader = (&progress, &interrupt);
         annotation.write(path, output, &report, reader, console)?;
     }
-    match listing {
-        Some(listing) => show::listed(listing.finish(), &report, console)?,
-        None => return options.connections.show(&report, console),
-    }
+    let Some(listing) = listing else {
+        return options.connections.show(&report, picture, console);
+    };
+    let shown = || html::Document::of_report(&report, picture);
+    page::beside(console, shown, || {
+        show::listed(listing.finish(), &report, console)
+    })?;
     Ok(Outcome::of(&report))
 }
 
@@ -213,16 +224,16 @@ impl Options {
     /// was requested.
     fn listing(&self, console: &Console) -> Result<Option<Listing>> {
         let is_table = self.exchanges.is_some() || self.condition.is_some() || self.sort.is_some();
-        let to = match console.output().format {
-            Format::Ndjson => {
+        let to = match console.output().form.encoder() {
+            Some(encoder) => {
                 let is_live = self.files.iter().any(|path| path.as_os_str() == "-");
-                Target::lines(delivery::open(console)?, is_live)
+                Target::stream(delivery::open(console)?, encoder, is_live)
             }
-            _ if is_table => Target::most(
+            None if is_table => Target::most(
                 self.sort.unwrap_or(Field::Cost),
                 self.exchanges.unwrap_or(LISTED) as usize,
             ),
-            _ => return Ok(None),
+            None => return Ok(None),
         };
         let names = self.files.iter().map(|path| path.display().to_string());
         let points = room(self.files.len());
@@ -244,7 +255,32 @@ pub(crate) fn report(
         threads: NonZeroUsize::MIN,
         max_connections: None,
     };
-    reading(files, bounds, progress, interrupt, Watch::default())
+    let read = reading(files, bounds, progress, interrupt, Watch::default())?;
+    Ok(read.map(|(report, _)| report))
+}
+
+/// Returns the report on captures, made with the threads of this machine, and its picture; `None`
+/// if the user stopped the analysis before there was a report.
+pub(crate) fn pictured(
+    files: &[PathBuf],
+    progress: &ProgressBar,
+    interrupt: &Interrupt,
+) -> Result<Option<(Report, Option<Picture>)>> {
+    let (files, unread) = unread::part(files, interrupt)?;
+    let bounds = Bounds {
+        limit: u64::MAX,
+        threads: processors(),
+        max_connections: None,
+    };
+    let watch = Watch {
+        is_drawn: true,
+        ..Watch::default()
+    };
+    let mut read = reading(&files, bounds, progress, interrupt, watch)?;
+    if let Some((report, _)) = &mut read {
+        report.notes.extend(unread);
+    }
+    Ok(read)
 }
 
 /// The limits of the analysis.
@@ -267,6 +303,8 @@ fn processors() -> NonZeroUsize {
 /// The receivers of exchanges and connections, which get each one when it closes.
 #[derive(Clone, Copy, Default)]
 struct Watch<'a> {
+    /// True if the analyzer makes a picture.
+    is_drawn: bool,
     listing: Option<&'a Listing>,
     annotation: Option<&'a Annotation>,
     /// The connections to collect.
@@ -294,7 +332,7 @@ fn reading(
     progress: &ProgressBar,
     interrupt: &Interrupt,
     watch: Watch<'_>,
-) -> Result<Option<Report>> {
+) -> Result<Option<(Report, Option<Picture>)>> {
     let limit = bounds.limit;
     let joint = Joint::recognise(files, limit, progress, interrupt)?;
     let mut captures = match &joint {
@@ -303,7 +341,9 @@ fn reading(
     };
     let listing = watch.listing;
     let most = bounds.max_connections.map(NonZeroUsize::get);
-    let mut analyzer = watch.connections.analyzer(files.len(), most, listing);
+    let mut analyzer = watch
+        .connections
+        .analyzer(files.len(), most, listing, watch.is_drawn);
     if let Some(sink) = watch.sink(joint.as_ref()) {
         analyzer = analyzer.with_sink(sink);
     }
@@ -357,14 +397,17 @@ fn reading(
             format!("Interrupted after {packets} packets; the rest was not read."),
         ));
     }
-    let mut report = analyzer.finish();
+    let (mut report, mut picture) = analyzer.finish_with_picture();
     report.joined = joint.and_then(|joint| joint.conclude());
     "analyze".clone_into(&mut report.command);
     report.subject = names.join(", ");
     connections::name_files(&mut report, &names, room(files.len()));
     let start = report.capture.as_ref().and_then(|capture| capture.start_ns);
     report.started = start.map_or(String::new(), |at| clock::started(Some(at)));
-    Ok(Some(report))
+    if let Some(picture) = &mut picture {
+        picture::add_packets(files, limit, &mut report, picture, progress, interrupt);
+    }
+    Ok(Some((report, picture)))
 }
 
 fn open(

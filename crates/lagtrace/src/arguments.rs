@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::output::{Output, STYLES};
+use crate::output::{Form, Offer, Output, STYLES};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Watch(crate::watch::Options),
     /// Compare two reports, before and after a change
     Compare(crate::compare::Options),
+    /// Show a report or a capture as a page in a browser
+    View(crate::view::Options),
     /// Explain a cause: mechanism, evidence, look-alikes, fixes
     Explain(crate::explain::Options),
     /// Print a shell's completion script
@@ -56,9 +58,20 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Returns true if the command's report can be printed as comma-separated values.
-    pub(crate) fn has_csv(&self) -> bool {
-        matches!(self, Self::Route(_))
+    /// Returns the forms of output that the command has besides those of a report.
+    pub(crate) fn offer(&self) -> Offer {
+        Offer {
+            forms: match self {
+                Self::Route(_) => &[Form::Csv],
+                Self::Analyze(_) | Self::Watch(_) => &[Form::Har, Form::Perfetto],
+                _ => &[],
+            },
+            page: !matches!(
+                self,
+                Self::Sockets(_) | Self::Explain(_) | Self::Completions(_) | Self::Man(_)
+            ),
+            always_page: matches!(self, Self::View(_)),
+        }
     }
 }
 

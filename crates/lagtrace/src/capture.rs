@@ -70,11 +70,16 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         let failure = Failure::new("packets and report cannot both go to standard output");
         return Err(failure.hint("write the report to a file with -o"));
     }
+    if options.write.is_some() && !options.analyze && console.output().html.is_some() {
+        let failure = Failure::new("without --analyze there is no report to show on a page");
+        return Err(failure.hint("add --analyze, or make the page from the file afterwards"));
+    }
     let interrupt = Interrupt::listen()?;
     let started = clock::now();
     let stop = Arc::new(AtomicBool::new(false));
     let capture = LiveCapture::start(&live_options(options), stop).map_err(refused)?;
-    let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
+    let is_drawn = console.output().is_drawn();
+    let mut analyzer = conclusion::analyzer(conclusion::options(Vec::new()), is_drawn);
     let mut outcome = follow(capture, options, console, &interrupt, &mut analyzer);
     let packets: u64 = outcome
         .summaries
@@ -94,11 +99,11 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         console.note(&failure.to_string());
     }
     observe(outcome, &mut analyzer);
-    let mut report = analyzer.finish();
+    let (mut report, picture) = analyzer.finish_with_picture();
     "capture".clone_into(&mut report.command);
     report.subject = subject(options);
     report.started = clock::started(Some(started.as_nanos()));
-    conclusion::conclude(&report, console)
+    conclusion::conclude(&report, picture, console)
 }
 
 /// Passes packets on until the capture ends.

@@ -1,21 +1,19 @@
 //! The command `lagtrace compare`, which compares reports before and after a change.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context as _;
 use clap::Args;
-use lagtrace_core::registry::Id;
-use lagtrace_core::report::{Report, SCHEMA};
 use lagtrace_core::views::compare::{Comparison, compare};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::output::Format;
-use crate::render;
+use crate::page;
+use crate::render::{self, html};
+use crate::saved;
 
 /// The options of `lagtrace compare`.
 #[derive(Debug, Args)]
@@ -25,7 +23,8 @@ Make reports with `--format json -o FILE`. Compare runs with the same rate
 
 Examples:
   lagtrace compare before.json after.json
-  lagtrace compare before.json after.json --format json")]
+  lagtrace compare before.json after.json --format json
+  lagtrace compare before.json.gz after.json --html compared.html")]
 pub(crate) struct Options {
     /// The JSON report before the change
     #[arg(value_name = "BEFORE.json")]
@@ -37,59 +36,14 @@ pub(crate) struct Options {
 
 /// Compares the reports and prints the differences.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
-    let (before, after) = (read(&options.before)?, read(&options.after)?);
+    let before = saved::report(&options.before)?;
+    let after = saved::report(&options.after)?;
     let comparison = compare(&before, &after);
-    deliver(console, &document(&comparison, console))?;
-    Ok(outcome(&comparison))
-}
-
-/// The oldest report schema in which everything that is compared has its present meaning.
-const OLDEST: u32 = 1;
-
-/// Reads a JSON report.
-pub(crate) fn read(path: &Path) -> Result<Report> {
-    let name = path.display();
-    let text = fs::read(path).with_context(|| format!("cannot read {name}"))?;
-    let report: Report = serde_json::from_slice(&text).map_err(|error| {
-        if let Some(cause) = unknown_cause(&text) {
-            return Failure::new(format!(
-                "{name} contains a cause that this version does not know: {cause}"
-            ))
-            .hint("a newer version of lagtrace wrote it: use that version to read it");
-        }
-        Failure::from(error)
-            .during(format!("{name} is not a report of lagtrace"))
-            .hint("make reports with `lagtrace diagnose URL --format json -o FILE`")
+    let shown = || html::Document::of_comparison(&comparison, Some(&before), Some(&after));
+    page::beside(console, shown, || {
+        deliver(console, &document(&comparison, console))
     })?;
-    if (OLDEST..=SCHEMA).contains(&report.schema) {
-        return Ok(report);
-    }
-    let told = format!(
-        "{name} is a report of schema {}; this version reads {OLDEST} to {SCHEMA}",
-        report.schema
-    );
-    Err(Failure::new(told).hint("make it again with this version of lagtrace"))
-}
-
-/// Returns the first id in a report that does not belong to a known cause; `None` if the report has
-/// another fault.
-fn unknown_cause(text: &[u8]) -> Option<String> {
-    let report: Value = serde_json::from_slice(text).ok()?;
-    let within = |finding: &Value| {
-        let parts = ["ruled_out", "candidates"].map(|part| list(&finding[part]));
-        parts.concat()
-    };
-    let findings = list(&report["findings"]);
-    let named = findings.iter().cloned();
-    let mut named = named.chain(findings.iter().flat_map(within));
-    named.find_map(|named| {
-        let id = named["cause"].as_str()?;
-        id.parse::<Id>().is_err().then(|| id.to_owned())
-    })
-}
-
-fn list(value: &Value) -> Vec<Value> {
-    value.as_array().cloned().unwrap_or_default()
+    Ok(outcome(&comparison))
 }
 
 /// Returns the comparison in the format that the user requested.
@@ -107,39 +61,5 @@ pub(crate) fn outcome(comparison: &Comparison) -> Outcome {
         Outcome::Clean
     } else {
         Outcome::Found
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns the failure for a text that is not a readable report.
-    fn refused(text: &str) -> Failure {
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        fs::write(file.path(), text).expect("it takes the text");
-        read(file.path()).expect_err("no report of this version")
-    }
-
-    #[test]
-    fn a_cause_of_a_newer_version_is_named() {
-        let known = r#"{"cause": "server-think", "ruled_out": [{"cause": "packet-loss"}]}"#;
-        let newer = r#"{"cause": "server-think", "candidates": [{"cause": "gremlins"}]}"#;
-        let report = |finding| format!(r#"{{"schema": 1, "findings": [{finding}]}}"#);
-        let failure = refused(&report(newer));
-        assert!(
-            failure.to_string().contains("does not know: gremlins"),
-            "{failure}"
-        );
-        let hint = failure.hint_text().unwrap_or_default();
-        assert!(hint.contains("newer version"), "{hint}");
-        // The error for any other fault does not name a cause.
-        for text in [&report(known), "[]", "no JSON"] {
-            let failure = refused(text);
-            assert!(
-                failure.to_string().contains("not a report of lagtrace"),
-                "{failure}"
-            );
-        }
     }
 }

@@ -3,18 +3,19 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 
-use lagtrace_core::analyzer;
+use lagtrace_core::analyzer::{self, Analyzer};
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
 use lagtrace_core::observed::flow::Endpoint;
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Picture, Report};
 
 use crate::clock::now;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
-use crate::output::Format;
-use crate::render;
+use crate::output::{Form, Format};
+use crate::page;
+use crate::render::{self, html};
 
 /// Returns the analyzer's options.
 pub(crate) fn options(targets: Vec<(TargetId, Endpoint)>) -> analyzer::Options {
@@ -22,6 +23,16 @@ pub(crate) fn options(targets: Vec<(TargetId, Endpoint)>) -> analyzer::Options {
         hash_seed: seed(),
         targets,
         ..analyzer::Options::default()
+    }
+}
+
+/// Returns an analyzer that collects the data to draw its result, if they are needed.
+pub(crate) fn analyzer(options: analyzer::Options, is_drawn: bool) -> Analyzer {
+    let analyzer = Analyzer::new(options);
+    if is_drawn {
+        analyzer.with_picture()
+    } else {
+        analyzer
     }
 }
 
@@ -40,14 +51,23 @@ pub(crate) fn note(id: &str, text: String) -> Event {
     Event::here(now(), Phase::Baseline, EventBody::Note(note))
 }
 
-/// Prints the report in the requested form and returns the outcome.
-pub(crate) fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
+/// Prints the report in the requested form, writes its page, and returns the outcome.
+pub(crate) fn conclude(
+    report: &Report,
+    picture: Option<Picture>,
+    console: &Console,
+) -> Result<Outcome> {
+    let shown = || html::Document::of_report(report, picture);
+    page::beside(console, shown, || print(report, console))?;
+    Ok(Outcome::of(report))
+}
+
+fn print(report: &Report, console: &Console) -> Result<()> {
     let document = match console.output().format {
-        _ if console.output().is_csv => render::route_csv(report),
+        _ if console.output().form == Form::Csv => render::route_csv(report),
         Format::Text => render::text(report, &console.style()),
         Format::Json => render::json(report),
         Format::Ndjson => render::ndjson(report),
     };
-    deliver(console, &document)?;
-    Ok(Outcome::of(report))
+    deliver(console, &document)
 }

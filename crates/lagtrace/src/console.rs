@@ -100,7 +100,7 @@ impl Console {
         if self.output.quiet {
             return;
         }
-        let to_stdout = self.output.format == Format::Text && self.output.output.is_none();
+        let to_stdout = self.output.format == Format::Text && self.output.is_on_stdout();
         let colored = if to_stdout {
             self.colors_stdout()
         } else {
@@ -160,7 +160,7 @@ impl Console {
     /// Returns true if live lines are written to a terminal, so that nothing else may be drawn
     /// there.
     pub(crate) fn has_lines_on_terminal(&self) -> bool {
-        let is_lines = self.output.format == Format::Ndjson && self.output.output.is_none();
+        let is_lines = self.output.format == Format::Ndjson && self.output.is_on_stdout();
         is_lines && io::stdout().is_terminal()
     }
 

@@ -14,6 +14,7 @@ pub(crate) fn deliver(console: &Console, document: &str) -> Result<()> {
         Some(path) => {
             fs::write(path, document).with_context(|| format!("write {}", path.display()))?;
         }
+        None if !console.output().is_on_stdout() => {}
         None => {
             let mut to = io::stdout().lock();
             to.write_all(console.gap().as_bytes())
@@ -33,6 +34,7 @@ pub(crate) fn open(console: &Console) -> Result<Box<dyn Write + Send>> {
             let file = file.with_context(|| format!("write {}", path.display()))?;
             Box::new(BufWriter::new(file))
         }
+        None if !console.output().is_on_stdout() => Box::new(io::sink()),
         None => Box::new(BufWriter::new(io::stdout())),
     })
 }

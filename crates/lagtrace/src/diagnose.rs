@@ -29,7 +29,8 @@ Examples:
   lagtrace diagnose http://10.0.0.5/slow -w evidence.pcap --observations evidence.ndjson
   lagtrace diagnose http://10.0.0.5/slow --server-netns shop
   lagtrace diagnose http://10.0.0.5/slow --format json -o before.json
-  lagtrace diagnose http://10.0.0.5/slow --verify before.json")]
+  lagtrace diagnose http://10.0.0.5/slow --verify before.json
+  lagtrace diagnose http://10.0.0.5/slow --html report.html --redact")]
 pub(crate) struct Options {
     // No doc comment: rustdoc would take the brackets for a link.
     #[arg(help = "The service, http[s]://HOST[:PORT]/PATH")]

@@ -16,7 +16,8 @@ use crate::delivery::deliver;
 use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
-use crate::output::{Output, STYLES};
+use crate::output::{Offer, Output, STYLES};
+use crate::page;
 
 pub(crate) mod catalogue;
 mod record;
@@ -102,25 +103,35 @@ struct Choice {
 /// Runs the subcommand of `lagtrace-lab` that the command line names.
 pub fn run() -> ExitCode {
     let Arguments { output, action } = Arguments::parse();
-    let Some(output) = output.settled(false) else {
-        Arguments::command()
-            .error(ErrorKind::InvalidValue, "the lab has no CSV")
-            .exit();
+    let offer = Offer {
+        page: matches!(action, Action::Score(_)),
+        ..Offer::default()
     };
+    let output = output.settled(offer).unwrap_or_else(|reason| {
+        let mut arguments = Arguments::command();
+        arguments.error(ErrorKind::InvalidValue, reason).exit()
+    });
     let console = Console::new(&output);
-    let outcome = match action {
-        Action::List => catalogue::list(&console),
-        Action::Show { name } => {
-            scenario(&name).and_then(|scenario| show::show(&scenario, &console))
-        }
-        Action::Run(options) => run::run(&options, &console),
-        Action::Record(options) => record::run(&options, &console),
-        Action::Score(options) => score::run(&options, &console),
-        Action::Up(choice) => up(&choice, &console),
-        Action::Down { name } => down(&name, &console),
-        Action::Helper { arguments } => return lagtrace_lab::helper_main(arguments),
-    };
+    if let Action::Helper { arguments } = action {
+        return lagtrace_lab::helper_main(arguments);
+    }
+    let outcome = page::check(&output).and_then(|()| carry_out(action, &console));
     console.close(outcome)
+}
+
+fn carry_out(action: Action, console: &Console) -> Result<Outcome> {
+    match action {
+        Action::List => catalogue::list(console),
+        Action::Show { name } => {
+            scenario(&name).and_then(|scenario| show::show(&scenario, console))
+        }
+        Action::Run(options) => run::run(&options, console),
+        Action::Record(options) => record::run(&options, console),
+        Action::Score(options) => score::run(&options, console),
+        Action::Up(choice) => up(&choice, console),
+        Action::Down { name } => down(&name, console),
+        Action::Helper { .. } => Ok(Outcome::Clean),
+    }
 }
 
 /// Returns the path of `lagtrace`, which is in the same folder as this program.

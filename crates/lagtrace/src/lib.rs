@@ -30,11 +30,14 @@ mod load;
 mod lookup;
 mod manual;
 mod output;
+mod page;
 mod probe;
 mod render;
 mod route;
+mod saved;
 mod sockets;
 mod tls;
+mod view;
 mod watch;
 mod words;
 
@@ -50,28 +53,30 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// Runs the subcommand of `lagtrace` that the command line names.
 pub fn run() -> ExitCode {
     let Arguments { output, command } = Arguments::parse();
-    let Some(output) = output.settled(command.has_csv()) else {
-        Arguments::command()
-            .error(
-                ErrorKind::InvalidValue,
-                "--format csv is for `lagtrace route` only",
-            )
-            .exit();
-    };
+    let output = output.settled(command.offer());
+    let output = output.unwrap_or_else(|reason| {
+        let mut arguments = Arguments::command();
+        arguments.error(ErrorKind::InvalidValue, reason).exit()
+    });
     let console = Console::new(&output);
-    let outcome = match command {
-        Command::Diagnose(options) => diagnose::run(&options, &console),
-        Command::Route(options) => route::run(&options, &console),
-        Command::Analyze(options) => analyze::run(&options, &console),
-        Command::Capture(options) => capture::run(&options, &console),
-        Command::Compare(options) => compare::run(&options, &console),
-        Command::Load(options) => load::run(&options, &console),
-        Command::Probe(options) => probe::run(&options, &console),
-        Command::Sockets(options) => sockets::run(&options, &console),
-        Command::Watch(options) => watch::run(&options, &console),
-        Command::Explain(options) => explain::run(&options, &console),
+    let outcome = page::check(&output).and_then(|()| carry_out(command, &console));
+    console.close(outcome)
+}
+
+fn carry_out(command: Command, console: &Console) -> failure::Result<exit::Outcome> {
+    match command {
+        Command::Diagnose(options) => diagnose::run(&options, console),
+        Command::Route(options) => route::run(&options, console),
+        Command::Analyze(options) => analyze::run(&options, console),
+        Command::Capture(options) => capture::run(&options, console),
+        Command::Compare(options) => compare::run(&options, console),
+        Command::View(options) => view::run(&options, console),
+        Command::Load(options) => load::run(&options, console),
+        Command::Probe(options) => probe::run(&options, console),
+        Command::Sockets(options) => sockets::run(&options, console),
+        Command::Watch(options) => watch::run(&options, console),
+        Command::Explain(options) => explain::run(&options, console),
         Command::Completions(options) => manual::completions(&options, Arguments::command()),
         Command::Man(options) => manual::pages(&options, Arguments::command()),
-    };
-    console.close(outcome)
+    }
 }

@@ -1,11 +1,11 @@
 //! The options for output, which all commands have.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, ValueEnum};
 
-use crate::render::Length;
+use crate::render::{Encoder, Har, Length, Perfetto};
 
 /// The colours of help texts.
 pub(crate) const STYLES: Styles = Styles::styled()
@@ -28,15 +28,20 @@ pub(crate) struct Output {
         value_name = "FORMAT"
     )]
     pub(crate) form: Form,
-    /// The format of the report, unless it is printed as CSV.
+    /// The format of the report. `Json` for forms that are not the report's: as with JSON, nothing
+    /// but the document is then written to standard output.
     #[arg(skip)]
     pub(crate) format: Format,
-    /// True if the report is printed as CSV; `format` is then `Json`.
-    #[arg(skip)]
-    pub(crate) is_csv: bool,
     /// Write the report to FILE instead of standard output
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Also write the result as a page for a browser; compressed if FILE ends in .gz. With `-`, the
+    /// page is written to standard output instead of the report
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Replace addresses, names and paths on the page by labels, such as host-1
+    #[arg(long, global = true)]
+    pub(crate) redact: bool,
     /// When to use colour
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: Color,
@@ -66,9 +71,51 @@ pub(crate) enum Form {
     Ndjson,
     /// Comma-separated values, one line per hop (route)
     Csv,
+    /// HTTP exchanges as an HTTP archive, for browsers' network panels (analyze, watch)
+    Har,
+    /// Exchanges and their waits as a Perfetto trace, for ui.perfetto.dev (analyze, watch)
+    Perfetto,
+}
+
+impl Form {
+    /// Returns the writer of exchanges in this form; `None` if it is not a form of exchanges.
+    pub(crate) fn encoder(self) -> Option<Encoder> {
+        match self {
+            Self::Ndjson => Some(Encoder::Lines),
+            Self::Har => Some(Encoder::Har(Har::default())),
+            Self::Perfetto => Some(Encoder::Perfetto(Perfetto::default())),
+            Self::Text | Self::Json | Self::Csv => None,
+        }
+    }
+}
+
+/// The forms of output that not all commands have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Offer {
+    /// The forms besides those of a report.
+    pub(crate) forms: &'static [Form],
+    /// True if there is a page of the result.
+    pub(crate) page: bool,
+    /// True if the command makes a page even if `--html` names no file for it.
+    pub(crate) always_page: bool,
 }
 
 impl Output {
+    /// Returns true if the page takes the place of the report on standard output.
+    pub(crate) fn has_page_on_stdout(&self) -> bool {
+        self.html.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Returns true if the data to draw the result are needed.
+    pub(crate) fn is_drawn(&self) -> bool {
+        self.html.is_some()
+    }
+
+    /// Returns true if the report goes to standard output.
+    pub(crate) fn is_on_stdout(&self) -> bool {
+        self.output.is_none() && !self.has_page_on_stdout()
+    }
+
     /// Returns the length of the report to print as text.
     pub(crate) fn length(&self) -> Length {
         if self.brief {
@@ -80,17 +127,30 @@ impl Output {
         }
     }
 
-    /// Returns the output with its final format; `None` if CSV is requested for a command that does
-    /// not support it.
-    pub(crate) fn settled(mut self, has_csv: bool) -> Option<Self> {
+    /// Returns the output with its final format, or what is wrong with it for this command.
+    pub(crate) fn settled(mut self, offer: Offer) -> Result<Self, &'static str> {
         self.format = match self.form {
             Form::Text => Format::Text,
-            // With CSV, as with JSON, nothing but the report is written to standard output.
-            Form::Json | Form::Csv => Format::Json,
+            Form::Json | Form::Csv | Form::Har | Form::Perfetto => Format::Json,
             Form::Ndjson => Format::Ndjson,
         };
-        self.is_csv = self.form == Form::Csv;
-        (has_csv || !self.is_csv).then_some(self)
+        let is_offered = |form| offer.forms.contains(&form);
+        match self.form {
+            Form::Csv if !is_offered(Form::Csv) => Err("--format csv is for `lagtrace route` only"),
+            Form::Har if !is_offered(Form::Har) => {
+                Err("--format har is for `lagtrace analyze` and `lagtrace watch` only")
+            }
+            Form::Perfetto if !is_offered(Form::Perfetto) => {
+                Err("--format perfetto is for `lagtrace analyze` and `lagtrace watch` only")
+            }
+            _ if self.html.is_some() && !offer.page => {
+                Err("--html is for commands that make a report")
+            }
+            _ if self.redact && self.html.is_none() && !offer.always_page => {
+                Err("--redact is for pages: name one with --html")
+            }
+            _ => Ok(self),
+        }
     }
 }
 

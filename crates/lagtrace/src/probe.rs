@@ -24,7 +24,8 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::output::Format;
-use crate::render;
+use crate::page;
+use crate::render::{self, html};
 pub(crate) use options::Options;
 use plan::Plan;
 use session::Session;
@@ -87,10 +88,12 @@ fn conclude(
         Format::Json => render::json(report),
         Format::Ndjson => render::ndjson(report),
     };
-    lines
-        .write_all(document.as_bytes())
-        .and_then(|()| lines.flush())
-        .context("write the report")?;
+    let shown = || html::Document::of_report(report, None);
+    page::beside(console, shown, || {
+        let written = lines.write_all(document.as_bytes());
+        let written = written.and_then(|()| lines.flush());
+        Ok(written.context("write the report")?)
+    })?;
     if report.probes.iter().any(Probe::is_faulty) {
         Ok(Outcome::Found)
     } else {

@@ -10,17 +10,21 @@ use lagtrace_core::views::compare::Comparison;
 
 mod annotation;
 mod bar;
+mod browsed;
 mod capture;
 mod comparison;
 mod configuration;
 mod connections;
 mod counters;
+mod encoder;
 mod escape;
 mod exchanges;
 mod experiments;
 mod finding;
 mod groups;
+mod har;
 mod healthy;
+pub(crate) mod html;
 mod joined;
 mod ladder;
 mod latency;
@@ -33,6 +37,7 @@ mod ndjson;
 mod notes;
 pub(crate) mod page;
 mod percentiles;
+mod perfetto;
 mod place;
 mod plot;
 mod probes;
@@ -55,7 +60,11 @@ mod watching;
 pub(crate) mod words;
 
 pub(crate) use annotation::{exchange_comments, harmless};
+pub(crate) use browsed::Browsed;
+pub(crate) use encoder::Encoder;
+pub(crate) use har::Har;
 pub(crate) use ndjson::ndjson;
+pub(crate) use perfetto::Perfetto;
 pub(crate) use stream::{Plot, Stream, bytes, head as stream_head, ladders, over_time};
 pub(crate) use watching::Watching;
 
@@ -96,9 +105,13 @@ pub(crate) fn text(report: &Report, style: &Style) -> String {
 /// Renders a traced route hop by hop.
 fn route(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
-    route::write(&mut page, report);
-    notes::write(&mut page, &report.notes);
+    write_route(&mut page, report);
     page.finish()
+}
+
+fn write_route(page: &mut Page, report: &Report) {
+    route::write(page, report);
+    notes::write(page, &report.notes);
 }
 
 /// Renders the whole report: verdict, proof and remedy first, then tables.
@@ -107,42 +120,55 @@ fn letter(report: &Report, style: &Style) -> String {
     verdict::write(&mut page, report);
     finding::write(&mut page, report);
     layers::write(&mut page, report);
-    latency::write(&mut page, report);
-    modes::write(&mut page, report);
-    waits::write(&mut page, report);
-    watch::write(&mut page, report);
-    served::write(&mut page, report);
-    joined::write(&mut page, report);
-    ladder::write(&mut page, report);
-    experiments::write(&mut page, report);
-    probes::write(&mut page, report);
-    sockets::write(&mut page, report);
-    configuration::write(&mut page, report);
-    counters::write(&mut page, report);
-    capture::write(&mut page, report);
+    tables(&mut page, report);
     notes::write(&mut page, &report.notes);
     page.finish()
+}
+
+/// Writes the tables of a diagnosis.
+fn tables(page: &mut Page, report: &Report) {
+    latency::write(page, report);
+    modes::write(page, report);
+    waits::write(page, report);
+    watch::write(page, report);
+    served::write(page, report);
+    joined::write(page, report);
+    ladder::write(page, report);
+    experiments::write(page, report);
+    probes::write(page, report);
+    sockets::write(page, report);
+    configuration::write(page, report);
+    counters::write(page, report);
+    capture::write(page, report);
 }
 
 /// Renders the figures of a load run.
 pub(crate) fn load(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
-    sweep::write(&mut page, report);
+    write_load(&mut page, report);
+    page.finish()
+}
+
+fn write_load(page: &mut Page, report: &Report) {
+    sweep::write(page, report);
     if report.sweep.is_some() {
         page.blank();
     }
-    load::write(&mut page, report);
-    modes::write(&mut page, report);
-    notes::write(&mut page, &report.notes);
-    page.finish()
+    load::write(page, report);
+    modes::write(page, report);
+    notes::write(page, &report.notes);
 }
 
 /// Renders the summary of probes, which follows the lines of their answers.
 pub(crate) fn probes(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
-    probes::write(&mut page, report);
-    notes::write(&mut page, &report.notes);
+    write_probes(&mut page, report);
     page.finish()
+}
+
+fn write_probes(page: &mut Page, report: &Report) {
+    probes::write(page, report);
+    notes::write(page, &report.notes);
 }
 
 /// Renders live sockets one by one, with the kernel's limits and counters.
@@ -159,6 +185,13 @@ pub(crate) fn live(report: &Report, style: &Style) -> String {
 pub(crate) fn watching(watching: &Watching<'_>, style: &Style) -> String {
     let mut page = Page::new(style);
     watching::write(&mut page, watching);
+    page.finish()
+}
+
+/// Renders single exchanges of a watch, on a terminal with this number of rows.
+pub(crate) fn browsed(browsed: &Browsed<'_>, rows: usize, style: &Style) -> String {
+    let mut page = Page::new(style);
+    browsed::write(&mut page, browsed, rows);
     page.finish()
 }
 
@@ -195,9 +228,13 @@ pub(crate) fn comparison(comparison: &Comparison, style: &Style) -> String {
         return screen::comparison(comparison, style);
     }
     let mut page = Page::new(style);
-    comparison::write(&mut page, comparison);
-    notes::write(&mut page, &comparison.remarks);
+    write_comparison(&mut page, comparison);
     page.finish()
+}
+
+fn write_comparison(page: &mut Page, comparison: &Comparison) {
+    comparison::write(page, comparison);
+    notes::write(page, &comparison.remarks);
 }
 
 /// Serializes a report as one indented JSON document that conforms to its schema.

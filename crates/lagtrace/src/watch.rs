@@ -6,18 +6,21 @@
 //! one kind of data cannot be joined: turns that `--slow` adds to the sample have no segments, and
 //! requests that a watched program sends to other services have no turns.
 
+mod browser;
+mod keys;
 mod live;
 mod place;
+mod recent;
 
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lagtrace_core::analyzer::{self, Analyzer};
+use lagtrace_core::analyzer::{self, Analyzer, Sink};
 use lagtrace_core::decode::Packet;
 use lagtrace_core::observed::event::{CaptureSummary, Event, EventBody, Phase};
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Picture, Report};
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 use lagtrace_sources::privilege::{NetworkNamespace, namespace_id};
 use lagtrace_sources::socket::cgroup::{Group, Groups};
@@ -34,8 +37,10 @@ use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::output::Format;
+use crate::page;
 use crate::probe::{Ports, parse_ports};
+use crate::render::html;
+use browser::Effect;
 use live::Live;
 
 /// Maximum time for which observations wait in the kernel.
@@ -56,6 +61,9 @@ of a response leave the kernel, or none with --no-payload.
 
 On a terminal, a live page shows the rate, how long requests take and in which
 stage, the slowest requests so far, and the findings as the evidence grows.
+Enter lists single requests: the latest and the slowest. There, Enter opens one
+with its waits, / selects by a condition as of `analyze --where`, s saves as
+JSON lines into the current folder, Esc goes back. q ends the watch.
 --format ndjson prints each exchange as it completes, one JSON object per line
 (schema/exchange-1.json), and the lines of the report at the end.
 
@@ -113,15 +121,17 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     // Attaching takes a while, in which nobody would read what the watch records.
     let calls = CallTrace::start(options.called()?);
     let watch = Watch::start(&wanted).map_err(refused)?;
-    let lines = match console.output().format {
-        Format::Ndjson => Some(Listing::of_watch(delivery::open(console)?)),
-        Format::Text | Format::Json => None,
+    let lines = match console.output().form.encoder() {
+        Some(encoder) => Some(Listing::of_watch(delivery::open(console)?, encoder)),
+        None => None,
     };
+    let mut live = Live::new(console);
+    let sink = live.sink(lines.as_ref().map(Listing::sink));
     let mut session = Session {
         missing: watch.missing().to_vec(),
         calls: Some(calls),
         namespace: wanted.namespace,
-        analyzer: options.analyzer(lines.as_ref()),
+        analyzer: options.analyzer(sink, console.output().is_drawn()),
         lines,
         seen: CaptureSummary {
             name: "kernel".to_owned(),
@@ -129,21 +139,23 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         },
     };
     let end = options.duration.map(|duration| Instant::now() + duration);
-    let mut live = Live::new(console);
     let standing = session.follow(watch, &interrupt, end, &mut live);
     live.end();
     if standing.records == 0 && standing.tally.latency.is_empty() && interrupt.is_requested() {
         return Ok(Outcome::Interrupted);
     }
     let lines = session.lines.take();
-    let mut report = session.report(standing);
+    let (mut report, picture) = session.report(standing);
     "watch".clone_into(&mut report.command);
     report.subject = options.subject();
     report.started = clock::started(Some(started.as_nanos()));
     let Some(lines) = lines else {
-        return conclusion::conclude(&report, console);
+        return conclusion::conclude(&report, picture, console);
     };
-    show::listed(lines.finish(), &report, console)?;
+    let shown = || html::Document::of_report(&report, picture);
+    page::beside(console, shown, || {
+        show::listed(lines.finish(), &report, console)
+    })?;
     Ok(Outcome::of(&report))
 }
 
@@ -176,14 +188,15 @@ impl Options {
         })
     }
 
-    /// Returns the analyzer for the watched requests, which passes each exchange to `lines`.
-    fn analyzer(&self, lines: Option<&Listing>) -> Analyzer {
-        let analyzer = Analyzer::new(analyzer::Options {
+    /// Returns the analyzer for the watched requests, which passes each exchange to `sink`.
+    fn analyzer(&self, sink: Option<Sink>, is_drawn: bool) -> Analyzer {
+        let options = analyzer::Options {
             service_ports: self.wanted().ports,
             ..conclusion::options(Vec::new())
-        });
-        match lines {
-            Some(lines) => analyzer.with_sink(lines.sink()),
+        };
+        let analyzer = conclusion::analyzer(options, is_drawn);
+        match sink {
+            Some(sink) => analyzer.with_sink(sink),
             None => analyzer,
         }
     }
@@ -241,7 +254,10 @@ impl Session {
             if let Some(lines) = &self.lines {
                 lines.flush();
             }
-            live.show(&mut self.analyzer, || watch.standing().tally);
+            let shown = live.show(&mut self.analyzer, || watch.standing().tally);
+            if shown == Effect::Ends {
+                interrupt.request();
+            }
         }
         watch.finish(|sighting| self.take(&sighting))
     }
@@ -293,7 +309,7 @@ impl Session {
         }
     }
 
-    fn report(mut self, standing: Standing) -> Report {
+    fn report(mut self, standing: Standing) -> (Report, Option<Picture>) {
         self.tell_calls();
         let mut observe = |body| {
             let event = Event::here(clock::now(), Phase::Baseline, body);
@@ -307,6 +323,6 @@ impl Session {
             self.analyzer
                 .observe(conclusion::note("watch-missing", text));
         }
-        self.analyzer.finish()
+        self.analyzer.finish_with_picture()
     }
 }

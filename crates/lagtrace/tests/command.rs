@@ -10,9 +10,11 @@ mod command {
         mod connections;
         mod corpus;
         mod exchanges;
+        mod exported;
         mod formats;
         mod frames;
         mod linear;
+        mod page;
         mod score;
         mod streams;
         mod two_captures;

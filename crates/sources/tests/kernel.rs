@@ -614,8 +614,8 @@ fn watched_closing(options: impl FnOnce(u16) -> WatchOptions, is_deferred: bool)
     seen
 }
 
-/// Requests must count like later ones if they come with the handshake's last segment, or before
-/// any process has read from the connection.
+/// A connection's first request must be counted like any later one, even if it arrives with the
+/// handshake's last segment, or before any process has read from the connection.
 #[test]
 fn the_first_request_of_a_connection_counts() {
     watching("the_first_request_of_a_connection_counts", || {

@@ -21,8 +21,8 @@
 //!
 //! Live tests of a process run in parallel, at most two on each processor. A test that is
 //! [`busy`](Live::busy) counts as two, and a test that is [`alone`](Live::alone) takes the whole
-//! machine. Run the tests with three times as many threads as there are processors, because some of
-//! them wait.
+//! machine. Such tests run after all others that wait. Run the tests with five times as many threads as
+//! there are processors, because most of them wait.
 //!
 //! If `LAGTRACE_VOID_LOG` names a file, each test appends `run NAME` when it begins,
 //! `took SECONDS NAME` when it has ended, and `void NAME REASON` if it is void. The log can be used

@@ -1,5 +1,6 @@
 //! The limited number of places for live tests of a process.
 
+use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::available_parallelism;
 
@@ -27,12 +28,13 @@ pub(crate) struct Places {
     changed: Condvar,
 }
 
-/// The queue of tests, served in order of arrival. The order ensures that a test that needs all
-/// places is not overtaken forever by tests that need one.
+/// The waiting tests. Those that need all places come last, so that the machine is emptied once for
+/// all of them; all others are served in order of arrival.
 #[derive(Debug, Default)]
 struct Queue {
     next_ticket: u64,
-    now_served: u64,
+    /// The tickets of the waiting tests, those with [`Share::Machine`] marked.
+    waiting: BTreeSet<(bool, u64)>,
     taken: usize,
 }
 
@@ -69,15 +71,16 @@ impl Places {
             Share::Machine => self.count,
         };
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let ticket = queue.next_ticket;
+        let ticket = (share == Share::Machine, queue.next_ticket);
         queue.next_ticket += 1;
+        queue.waiting.insert(ticket);
         let mut queue = self
             .changed
             .wait_while(queue, |queue| {
-                queue.now_served != ticket || queue.taken + count > self.count
+                queue.waiting.first() != Some(&ticket) || queue.taken + count > self.count
             })
             .unwrap_or_else(PoisonError::into_inner);
-        queue.now_served += 1;
+        queue.waiting.remove(&ticket);
         queue.taken += count;
         drop(queue);
         self.changed.notify_all();
@@ -99,6 +102,7 @@ impl Drop for Taken<'_> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
     use std::thread;
 
     use super::*;
@@ -128,5 +132,29 @@ mod tests {
         });
         assert!(most.into_inner() <= 4);
         assert_eq!(places.queue.into_inner().expect("unpoisoned").taken, 0);
+    }
+
+    #[test]
+    fn who_wants_all_comes_after_those_who_came_later() {
+        let (places, (served, order)) = (Places::on(2), mpsc::channel());
+        let taken = places.take(Share::Machine);
+        thread::scope(|scope| {
+            for (number, share) in [Share::Machine, Share::Busy, Share::Place]
+                .into_iter()
+                .enumerate()
+            {
+                let (places, served) = (&places, served.clone());
+                scope.spawn(move || {
+                    let _taken = places.take(share);
+                    served.send(share).expect("somebody listens");
+                });
+                // Only when a test waits, the next comes.
+                while places.queue.lock().expect("unpoisoned").waiting.len() <= number {
+                    thread::yield_now();
+                }
+            }
+            drop(taken);
+        });
+        assert_eq!(order.try_iter().last(), Some(Share::Machine));
     }
 }

@@ -94,7 +94,7 @@ pub(crate) struct Pipe {
     /// True if any of the sender's data was retransmitted so far.
     pub(crate) has_repeats: bool,
     /// True if any of the sender's data was lost so far, before the observation point or after it.
-    /// Data lost before it shows as data that fills a gap.
+    /// A loss before that point shows when a retransmission fills the gap.
     pub(crate) has_losses: bool,
 }
 

@@ -30,7 +30,7 @@ const WORDING: Wording = Wording {
         (
             "server",
             "find out why the program accepts so slowly: a busy or blocked loop, or too few \
-             workers (meanwhile `ss -ltn` shows Recv-Q as high as Send-Q)",
+             workers (while the queue is full, `ss -ltn` shows Recv-Q no lower than Send-Q)",
         ),
         (
             "server",
@@ -113,7 +113,7 @@ impl Rule {
         finding.cost_ns = syns.saturating_add(waits).max(finding.cost_low_ns);
         finding.cost_high_ns = finding.cost_ns;
         finding.wall_ns = finding.cost_ns;
-        let total = case.ledger.total().saturating_add(syns).max(1);
+        let total = case.ledger.total_with_setup().max(1);
         finding.share = (finding.cost_ns as f64 / total as f64).min(1.0);
     }
 

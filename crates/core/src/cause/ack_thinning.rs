@@ -41,14 +41,18 @@ impl super::Rule for Rule {
         if self.rarely < REPEATS || self.rarely * 2 < self.all {
             return Conclusion::Nothing;
         }
+        let covered = match self.most {
+            ..=MANY => MANY.to_string(),
+            most => format!("{MANY} to {most}"),
+        };
         Conclusion::Note(Remark {
             id: Id::AckThinning.to_string(),
             text: format!(
-                "{}: in {} of {} larger responses the median ACK covered {MANY} to {} segments: \
+                "{}: in {} of {} larger responses the median ACK covered {} segments: \
                  either the client's offload (GRO) merges segments, or a modem or radio link on \
                  the path drops ACKs. The server sends in larger bursts, but nothing waits for the \
                  missing ACKs.",
-                case.endpoint, self.rarely, self.all, self.most
+                case.endpoint, self.rarely, self.all, covered
             ),
         })
     }

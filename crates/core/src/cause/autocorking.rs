@@ -5,7 +5,7 @@
 use super::evidence::REPEATS;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
-use crate::report::{Remark, counted};
+use crate::report::{Remark, count, counted};
 
 /// Counts responses whose small writes left in one segment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,13 +47,13 @@ impl super::Rule for Rule {
         Conclusion::Note(Remark {
             id: Id::Autocorking.to_string(),
             text: format!(
-                "{}: {} written in small pieces (of {}), and {} writes left in {} although none \
-                 waited for an ACK: the server's kernel merges them while its device \
-                 is busy. This costs nothing; larger writes would save the server the work.",
+                "{}: {} written in pieces of {}; the server's kernel merged {} writes into {} \
+                 while its device was busy. No segment waited for an ACK, so this costs nothing; larger \
+                 writes would save the server the work.",
                 case.endpoint,
                 counted(self.responses, "response was", "responses were"),
                 counted(self.write, "byte", "bytes"),
-                self.writes,
+                count(self.writes),
                 counted(self.segments, "segment", "segments"),
             ),
         })

@@ -51,9 +51,9 @@ const LEAST_ACTIONS: usize = 3;
 /// Minimum number of distinct times at which the client pauses. A client that stalls once or twice
 /// pauses on all its connections at the same time.
 const LEAST_PAUSES: usize = 4;
-/// Maximum number of round trips by which a tail-loss probe for a single segment exceeds the
-/// minimum timeout (`tcp_schedule_loss_probe()` in `net/ipv4/tcp_output.c`). One of them is the
-/// request's own.
+/// Maximum number of round trips, beyond the minimum timeout, of a request that a tail-loss probe
+/// repaired: two until the probe of a single segment (`tcp_schedule_loss_probe()` in
+/// `net/ipv4/tcp_output.c`), and one for the request itself.
 const MOST_TRIPS: u32 = 3;
 /// Ratio of the 90th to the 10th percentile of the runs' lengths. If few runs have equal length and
 /// the ratio is this large, the runs may be one endless sequence with random interruptions.

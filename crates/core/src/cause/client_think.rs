@@ -141,8 +141,8 @@ fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
     finding.predicted = None;
     let median = human(quantile(&pauses.lengths, 0.5));
     let text = format!(
-        "{} left {median} (median) after the previous response, {} in a row, and {} right after \
-         it; nothing was in flight in either direction in between",
+        "{}, in runs of {}, left {median} (median) after the previous response, and {} immediately \
+         after it; nothing was in flight in either direction in between",
         counted(pauses.lengths.len() as u64, "request", "requests"),
         pauses.in_row,
         pauses.at_once,

@@ -207,6 +207,17 @@ fn origins(moments: &[Moment]) -> BTreeMap<Endpoint, u64> {
     named.map(|(client, .., origin)| (client, origin)).collect()
 }
 
+/// Returns a clause that says how many of the connections a client with a pool would not have
+/// opened, unless these are all.
+fn avoidable(spared: u64, opened: u64) -> String {
+    match spared {
+        all if all >= opened => String::new(),
+        spared => format!(
+            ", and {spared} of these connections were avoidable, because another one was idle"
+        ),
+    }
+}
+
 impl Rule {
     fn is_material(&self, case: &Case<'_>) -> bool {
         let whole = &case.gathered.bearing.whole;
@@ -301,15 +312,14 @@ impl Rule {
         let culprit = self.culprit();
         let mut finding = evidence::finding(Id::ConnectionNotReused, culprit, case, &self.tally);
         self.leave_pool(spared, &mut finding);
-        let total = u64::try_from(case.gathered.bearing.whole.sum_ns())
-            .unwrap_or(u64::MAX)
-            .max(1);
-        finding.share = finding.cost_ns as f64 / total as f64;
+        let total = case.weigh(case.ledger.total_with_setup()).max(1);
+        finding.share = (finding.cost_ns as f64 / total as f64).min(1.0);
         let setup = human(self.tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
-            "{} of {} followed a handshake of their own ({setup}, median); {}",
+            "{} of {} followed a handshake of their own ({setup}, median){}; {}",
             self.tally.affected,
             counted(case.ledger.whole(), "exchange", "exchanges"),
+            avoidable(spared, self.tally.affected),
             self.who_asked(),
         );
         finding.evidence.push(

@@ -7,7 +7,7 @@ use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME};
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::report::{Affected, Evidence, EvidenceKind, Finding, Unit};
 use crate::stats::histogram::Distribution;
 
 /// Maximum number of packet numbers listed in a finding.
@@ -17,6 +17,14 @@ const PACKETS: usize = 6;
 const SHARE: f64 = 0.01;
 /// Minimum median delay at which [`SHARE`] is enough for a finding.
 const LONG: Duration = Duration::from_millis(100);
+
+/// Returns the share of `cost`, in nanoseconds, in the time of the requests including everything
+/// before them. A delay may precede the part of a setup that the ledger contains.
+pub(crate) fn share_with_setup(case: &Case<'_>, cost: u64) -> f64 {
+    let least = case.ledger.total().saturating_add(cost);
+    let total = case.ledger.total_with_setup().max(least).max(1);
+    cost as f64 / total as f64
+}
 
 /// The delays of late connections.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +92,9 @@ impl Delays {
             exchanges: self.count(),
             of: case.ledger.setups.count,
         };
+        if finding.affected.of != case.ledger.counts.count {
+            finding.unit = Unit::Connections;
+        }
         finding
     }
 
@@ -94,8 +105,7 @@ impl Delays {
         finding.cost_low_ns = cost;
         finding.cost_high_ns = cost;
         finding.wall_ns = cost;
-        let total = case.ledger.total().saturating_add(cost).max(1);
-        finding.share = cost as f64 / total as f64;
+        finding.share = share_with_setup(case, cost);
     }
 
     /// Returns evidence from packets, with the number of delays as its count.

@@ -74,8 +74,8 @@ impl Rule {
         finding.affected.of = self.lookups;
         let names = nanos(self.suffixes.quantile(0.5).unwrap_or_default());
         let text = format!(
-            "{} of {} asked for {} (median) that do not exist before they asked for the existing \
-             one; this took {} (median)",
+            "in {} of {} the client first asked for {} (median) that do not exist; this took {} \
+             (median)",
             self.delays.count(),
             counted(self.lookups, "lookup", "lookups"),
             counted(names, "name", "names"),

@@ -193,6 +193,7 @@ pub(crate) fn prediction(
         measured_ns: Some(measured),
         closed_loop_rate: closed_loop,
         curve: curve_between(floor, after, before),
+        outside_ns: outside,
     })
 }
 

@@ -41,6 +41,7 @@ const WORDING: Wording = Wording {
 const TURNED_DOWN: Wording = Wording {
     summary: "A packet filter on the path, not the host itself, rejects connection attempts to \
         {service}.",
+    fix: &[WORDING.fix[0]],
     ..WORDING
 };
 

@@ -138,12 +138,14 @@ impl Rule {
 
     fn finding(&self, case: &Case<'_>, delays: &Delays) -> Finding {
         let mut finding = delays.finding(Id::Ipv6Fallback, Owner::Path, case);
+        let repeated = match self.syns {
+            ..=1 => String::new(),
+            syns => format!(", which was sent up to {syns} times"),
+        };
         let text = format!(
-            "{} began {} (median) after an unanswered SYN to the server's IPv6 address; at most {} \
-             sent to that address before",
+            "{} began {} (median) after an unanswered SYN to the server's IPv6 address{repeated}",
             counted(delays.count(), "connection", "connections"),
             delays.median(),
-            counted(u64::from(self.syns), "SYN was", "SYNs were"),
         );
         finding.evidence.push(delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, delays.count(), false);

@@ -4,7 +4,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
 
-use super::evidence::{self, human, median, percent};
+use super::evidence::{self, human, percent};
 use super::wording::{Wording, filled};
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::delivery::{Delivery, Limit};
@@ -354,7 +354,7 @@ fn finding<K: Kind>(
         ("from", &name(sender)),
         ("to", &name(sender.peer())),
         ("message", &message(case, sender)),
-        ("cost", &share(messages, &finding)),
+        ("cost", &share(&finding)),
         ("trip", &human(worst.round_trip)),
         ("stops", &messages.stops),
         ("stops_of_worst", &worst.stops),
@@ -387,11 +387,12 @@ fn finding<K: Kind>(
 }
 
 /// Returns the cost, as the end of a summary.
-fn share(messages: &Messages, finding: &Finding) -> String {
+fn share(finding: &Finding) -> String {
     let [one, many] = finding.unit.words();
+    let mean = finding.cost_ns / finding.affected.exchanges.max(1);
     format!(
-        "{} (median) in {} of {} {many}, {} of all {one} time",
-        median(&messages.tally.saved),
+        "{} (mean) in {} of {} {many}, {} of all {one} time",
+        human(Duration::from_nanos(mean)),
         finding.affected.exchanges,
         finding.affected.of,
         percent(finding.share)

@@ -77,8 +77,8 @@ pub(crate) struct Losses {
     slowed: Distribution,
 }
 
-/// If the receiver reported at least one in this many losses as received twice, the other losses
-/// become doubtful: it cannot report on all of them.
+/// If the receiver reported at least one in this many lost segments as a duplicate, the other
+/// losses are doubtful too, because a receiver cannot report every duplicate.
 const DOUBTED: u64 = 5;
 
 impl Losses {
@@ -197,7 +197,7 @@ impl Losses {
     }
 
     /// Returns the kind of repair that took most of the time.
-    fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> Kind {
         [Kind::Timeout, Kind::Again, Kind::Probe, Kind::Fast]
             .into_iter()
             .max_by_key(|&kind| self.repaired_by(kind).1)
@@ -270,15 +270,20 @@ impl Losses {
 
     /// Returns one phrase for each kind of repair, with its number of losses.
     fn repairs(&self) -> Vec<String> {
+        let ways = self.ways();
+        ways.map(|(n, by)| format!("{} {by}", count(n))).collect()
+    }
+
+    /// Returns the kinds of repair that occurred: the number of losses, and words for the kind.
+    fn ways(&self) -> impl Iterator<Item = (u64, &'static str)> {
         let kinds = [
             (Kind::Timeout, "by a timer"),
             (Kind::Probe, "by a tail-loss probe"),
-            (Kind::Fast, "because later data arrived"),
+            (Kind::Fast, "by fast retransmit"),
             (Kind::Again, "only after more than one retransmission"),
         ];
         let repaired = kinds.map(|(kind, by)| (self.repaired_by(kind).0, by));
-        let some = repaired.into_iter().filter(|(count, _)| *count > 0);
-        some.map(|(n, by)| format!("{} {by}", count(n))).collect()
+        repaired.into_iter().filter(|(count, _)| *count > 0)
     }
 
     fn wire(&self, case: &Case<'_>) -> Evidence {
@@ -286,13 +291,21 @@ impl Losses {
             Unit::Requests => "exchange",
             unit => unit.words()[0],
         };
-        let text = format!(
-            "{} repaired on {}: {}; the median {one} with a loss waited {} for this",
-            counted(self.events(), "loss was", "losses were"),
-            counted(self.clients.len() as u64, "connection", "connections"),
-            self.repairs().join(", "),
-            evidence::median(&self.tally.saved),
-        );
+        let text = match self.events() {
+            1 => format!(
+                "1 loss was repaired {}, {} later",
+                self.ways().map(|(_, by)| by).collect::<String>(),
+                evidence::median(&self.tally.saved)
+            ),
+            events => format!(
+                "{} losses were repaired on {}: {}; the median {one} with a loss waited {} for \
+                 this",
+                count(events),
+                counted(self.clients.len() as u64, "connection", "connections"),
+                self.repairs().join(", "),
+                evidence::median(&self.tally.saved),
+            ),
+        };
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(self.events())
             .median(&self.tally.saved)
@@ -337,15 +350,27 @@ pub(super) fn conclude_few(case: &Case<'_>, id: Id, kind: Kind, wording: &Wordin
         unit => unit.words(),
     };
     let exchanges = counted(losses.tally.affected, one, many);
+    let most = match percent(losses.share_of(kind)) {
+        whole if whole == percent(1.0) => "all".to_owned(),
+        part => part,
+    };
     wording.tell(
         &mut finding,
         &[
             ("exchanges", &exchanges),
-            ("saved", &evidence::median(&losses.tally.saved)),
-            ("most", &percent(losses.share_of(kind))),
+            ("saved", &typical(&losses.tally.saved)),
+            ("most", &most),
         ],
     );
     Conclusion::Finding(Box::new(finding))
+}
+
+/// Formats the median of the times, or the only time.
+fn typical(times: &Distribution) -> String {
+    match times.count() {
+        1 => evidence::median(times),
+        _ => format!("{} (median)", evidence::median(times)),
+    }
 }
 
 /// Returns the candidate that the receiver had no memory for the segments. A receiver without

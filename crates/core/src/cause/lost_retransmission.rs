@@ -6,7 +6,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
-    summary: "{exchanges} lost segments and waited {saved} (median) until these were \
+    summary: "{exchanges} lost segments and waited {saved} until these were \
         retransmitted; {most} of that time was for retransmissions that were lost too.",
     overturned_by: IN_TIME,
     fix: &[

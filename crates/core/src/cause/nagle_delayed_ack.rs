@@ -16,8 +16,8 @@ use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The server writes its response in small parts. Nagle's algorithm holds each until \
-              the previous one is acknowledged, and the client's kernel delays that ACK, by {delay}. \
-              This costs {typical} of the {whole} that such a request takes (all medians), {share} of \
+              the previous one is acknowledged, and the client's kernel delays that ACK by \
+              {delay}. {this} {typical} of the {whole} that such a request takes (all medians), {share} of \
               all request time.",
     ruled_out: &[],
     overturned_by: "a small segment of this server leaving while an earlier small one is \
@@ -329,12 +329,23 @@ fn tell(finding: &mut Finding, held: &Held, case: &Case<'_>) {
         finding,
         &[
             ("delay", &median(&held.ack_delay)),
+            ("this", &with_trip(held, case)),
             ("typical", &median(&held.tally.saved)),
             ("whole", &median(&held.tally.before)),
             ("nodelay", &nodelay),
             ("nopush", &nopush),
         ],
     );
+}
+
+/// Returns the beginning of the sentence on the cost, with the round trip if it is a visible part
+/// of the cost: each held segment waits for the round trip as well as for the delay of the ACK.
+fn with_trip(held: &Held, case: &Case<'_>) -> String {
+    let delay = held.ack_delay.quantile(0.5).unwrap_or_default();
+    let trip = case.round_trip().filter(|&trip| trip * 20 >= delay);
+    trip.map_or("This costs".to_owned(), |trip| {
+        format!("With the round trip of {}, this costs", human(trip))
+    })
 }
 
 /// Returns true if the server is nginx, or if its program is not known.

@@ -1,13 +1,13 @@
 //! The rule of the cause `packet-loss`.
 
 use super::evidence::human;
+use super::loss::Kind;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
     summary: "The path loses packets. {part} of the exchanges had to wait for a retransmission, \
-        {typical} (median). After the last segments of a response there is no later data that \
-        would reveal the loss, so they wait for a timer.",
+        {typical} (median).{tail}",
     ruled_out: &[
         (
             Id::Reordering,
@@ -38,6 +38,10 @@ const WORDING: Wording = Wording {
     ],
 };
 
+/// The sentence on losses that no later data reveals.
+const AT_THE_END: &str = " After the last segments of a response, no later data reveals a loss, so \
+                          the sender waits for a timer.";
+
 /// Counts losses that affect several connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
@@ -52,7 +56,11 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         };
         let typical = human(losses.tally.saved.quantile(0.5).unwrap_or_default());
-        WORDING.tell(&mut finding, &[("typical", &typical)]);
+        let tail = match losses.kind() {
+            Kind::Timeout | Kind::Probe => AT_THE_END,
+            Kind::Again | Kind::Fast => "",
+        };
+        WORDING.tell(&mut finding, &[("typical", &typical), ("tail", &tail)]);
         Conclusion::Finding(Box::new(finding))
     }
 }

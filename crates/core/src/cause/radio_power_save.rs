@@ -145,6 +145,8 @@ impl super::Rule for Rule {
         let mut finding = evidence::finding(Id::RadioPowerSave, Owner::Path, case, &self.tally);
         if self.is_stamped() {
             finding.share = trips::share_outside(case, &self.tally, least);
+            // The requests' latency, as captured, does not include the delay.
+            finding.predicted = None;
         }
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, self.seen(waking))
@@ -204,8 +206,8 @@ impl Rule {
         is_waking.then_some(waking)
     }
 
-    /// Returns true if handshakes are late too, which no program answers. Then the delay arises
-    /// before the server.
+    /// Returns true if handshakes, which the kernel answers by itself, are late too. Then the delay
+    /// arises before the server.
     fn is_before_the_server(&self, waking: Duration) -> bool {
         let shook = self.handshakes.quantile(0.5).unwrap_or_default();
         shook >= self.least.unwrap_or_default() + waking / 2

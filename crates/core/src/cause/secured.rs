@@ -3,6 +3,7 @@
 
 use core::time::Duration;
 
+use super::delays::share_with_setup;
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME};
 use super::{Case, Id, evidence::finding};
 use crate::exchange::wait::Owner;
@@ -89,10 +90,7 @@ impl Secured {
     /// Returns a finding whose share refers to the time including connection setup.
     pub(crate) fn finding(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
         let mut finding = finding(id, culprit, case, &self.tally);
-        let total = u64::try_from(case.gathered.bearing.whole.sum_ns())
-            .unwrap_or(u64::MAX)
-            .max(1);
-        finding.share = (self.tally.cost.likely as f64 / total as f64).min(1.0);
+        finding.share = share_with_setup(case, self.tally.cost.likely);
         finding
     }
 }

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::delays::share_with_setup;
 use super::evidence::{self, human, percent};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
@@ -187,7 +188,7 @@ impl Rule {
         finding.cost_low_ns = cost;
         finding.cost_high_ns = cost;
         finding.wall_ns = cost;
-        finding.share = (cost as f64 / (case.ledger.total().max(1) + cost) as f64).min(1.0);
+        finding.share = share_with_setup(case, cost);
         finding.affected = Affected {
             exchanges: self.repeated + self.given_up.count(),
             of: self.attempts(),

@@ -6,7 +6,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
-    summary: "{exchanges} lost segments and waited {saved} (median) until these were \
+    summary: "{exchanges} lost segments and waited {saved} until these were \
         retransmitted; {most} of that time was spent waiting for probes, which a sender sends \
         after two round trips of silence at the end of a message.",
     overturned_by: IN_TIME,

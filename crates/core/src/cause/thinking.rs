@@ -165,7 +165,7 @@ fn is_long(tally: &Tally) -> bool {
 pub(super) fn with_the_server(case: &Case<'_>, tally: &Tally) -> Evidence {
     let text = format!(
         "the server had received {} completely, and sent the first byte of the response only {} \
-         (median) later; in these requests no segment was lost or held back",
+         (median) later; in that time no segment was lost or held back",
         counted(tally.affected, "request", "requests"),
         median(&tally.saved)
     );

@@ -232,7 +232,7 @@ impl Rule {
         let extra = human(tally.saved.quantile(0.5).unwrap_or_default());
         let handshakes = case.gathered.bearing.handshakes;
         let text = format!(
-            "{} took a round trip more ({extra}, median): {}",
+            "{} took an extra round trip ({extra}, median): {}",
             part_of(
                 tally.affected,
                 handshakes,
@@ -259,11 +259,11 @@ impl Rule {
     fn reasons(&self) -> Vec<String> {
         let version = version_name(self.version);
         let reasons = [
-            (self.full, format!("full with {version}")),
+            (self.full, format!("full handshakes with {version}")),
             (self.retried, "with a HelloRetryRequest".to_owned()),
             (
                 self.refused,
-                "in which the client offered in vain to resume a session".to_owned(),
+                "with a session that the server did not resume".to_owned(),
             ),
         ];
         let some = reasons.into_iter().filter(|(n, _)| *n > 0);

@@ -247,7 +247,7 @@ impl Trips {
     }
 
     /// Records delays before and after the exchange. For a long response, the time after it does
-    /// not count: on a slow link, the response's end waits until the rest is transmitted.
+    /// not count: on a slow link, the last segments queue behind the earlier ones.
     fn note_outside(&mut self, exchange: &Exchange, outside: Duration) {
         let asked = exchange.path.queued.request;
         let asked = asked.min(outside);
@@ -334,7 +334,8 @@ impl Trips {
         self.settle();
     }
 
-    /// Returns the delays outside the exchanges, by clients' clocks and ACKs. `None` if they are
+    /// Returns the delays outside the exchanges, measured by clients' clocks and ACKs.
+    /// `None` if they are
     /// not most of the delay, or occur at one time only.
     pub(crate) fn late_outside(&self) -> Option<&Tally> {
         let late = &self.late_outside;
@@ -394,10 +395,11 @@ impl Trips {
     }
 
     /// If the delay is mostly outside the exchanges, sets the finding's share of the requests' time
-    /// including that delay.
+    /// including that delay, and drops the prediction, which does not include it.
     pub(super) fn share(&self, case: &Case<'_>, tally: &Tally, finding: &mut Finding) {
         if self.is_outside() {
             finding.share = share_outside(case, tally, self.least().unwrap_or_default());
+            finding.predicted = None;
         }
     }
 

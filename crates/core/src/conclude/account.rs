@@ -119,6 +119,9 @@ impl<'a> Booked<'a> {
         let exchanges = &mut account.exchanges;
         let lengthened = |booking: &Booking| finding.waits.contains(&booking.kind);
         got += claim(exchanges, finding, &mut want, lengthened);
+        // Lost SYNs that were merged into a finding on losses have their time here.
+        let is_before = |b: &Booking| lengthened(b) && b.owner == finding.culprit;
+        got += claim(&mut account.setups, finding, &mut want, is_before);
         let place = Place::of(WaitKind::Unknown, finding.culprit);
         let is_near = |booking: &Booking| Place::of(booking.kind, booking.owner) == place;
         got += claim(exchanges, finding, &mut want, is_near);
@@ -138,7 +141,7 @@ impl<'a> Booked<'a> {
         // A handshake's round trip is inherent, so the other waits are taken first.
         let is_own = |b: &Booking| b.owner == finding.culprit && b.kind != WaitKind::Connect;
         let mut got = claim(&mut account.setups, finding, want, is_own);
-        // A consequence that was merged into the finding has its time in these waits.
+        // These waits include the time of a consequence that was merged into the finding.
         if finding.cost_ns > 0 {
             let merged = |booking: &Booking| finding.waits.contains(&booking.kind);
             got += claim(&mut account.exchanges, finding, want, merged);

@@ -23,7 +23,8 @@ const MOST_ENTRIES: usize = 60_000;
 /// neighbours are merged.
 const MOST_SECONDS: usize = 600;
 const MOST_GROUPS: usize = 64;
-/// Minimum degrees of freedom. If the load lasted fewer seconds, intervals are not widened further.
+/// Minimum degrees of freedom. A load with fewer (its seconds minus 1) widens the intervals as much
+/// as this number.
 const LEAST_FREEDOM: usize = 4;
 
 /// The figures of a sample or a resample.

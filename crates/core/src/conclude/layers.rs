@@ -118,7 +118,7 @@ fn of_subject<'a>(
 fn accuse(layer: &mut Layer, findings: &[Finding]) {
     let accusers: Vec<&Finding> = findings
         .iter()
-        .filter(|finding| !finding.locates && finding.cause.cause().layer.as_str() == layer.layer)
+        .filter(|finding| !finding.locates && is_accused_by(layer, finding))
         .collect();
     let is_accused = accusers
         .iter()
@@ -138,6 +138,14 @@ fn accuse(layer: &mut Layer, findings: &[Finding]) {
         layer.line = worst.title.clone();
         layer.because = format!("findings: {}", ids.join(", "));
     }
+}
+
+/// Returns true if the finding's cause is in this layer. A packet filter that blocks connections is
+/// also why the connection layer fails.
+fn is_accused_by(layer: &Layer, finding: &Finding) -> bool {
+    let of = finding.cause.cause().layer;
+    let is_blocked = of == LayerId::Firewall && layer.layer == LayerId::Connection.as_str();
+    of.as_str() == layer.layer || is_blocked
 }
 
 fn name(facts: &Facts) -> Option<Layer> {
@@ -344,8 +352,8 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let failed = setups.unheard + overdue(evidence, ledger) + refused;
     if failed * MOST_FAILED > setups.count || (has_none && unanswered > 0) {
         let line = format!(
-            "{} connection attempts: {unanswered} unanswered, {refused} refused",
-            setups.count
+            "of {}, {unanswered} got no answer and {refused} were refused",
+            counted(setups.count, "connection attempt", "connection attempts")
         );
         return layer("connection", LayerState::Suspected, line, SEEN);
     }

@@ -22,13 +22,14 @@ const SOONEST_REPEAT: Duration = Duration::from_millis(150);
 /// Maximum round trip from the observation point to the server for the point to count as being at
 /// the server.
 const BESIDE: Duration = Duration::from_millis(1);
-/// Minimum ratio of the round trip to the client to the one to the server for the point to count as
-/// being at the server.
+/// The observation point counts as being at the server if the round trip to the client is at least
+/// this many times the round trip to the server.
 const NEARER: u32 = 8;
 /// Maximum number of SYN times kept: Linux sends seven SYNs (`tcp_syn_retries`).
 const MAX_SYNS: usize = 8;
 
-/// A TCP handshake, tiled like an exchange, and the segments right after it.
+/// A TCP handshake, whose time is divided into waits like that of an exchange, and the segments
+/// right after it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     pub(crate) point: PointId,

@@ -37,10 +37,10 @@ const ALIKE: core::ops::RangeInclusive<f64> = 0.7..=1.4;
 
 /// Minimum number of ticks, each about a millisecond, that rules out a slower clock.
 const LEAST_MILLISECONDS: i64 = 20;
-/// Number of consecutive stretches with a misfit after which a tick is retracted.
+/// Number of consecutive stretches that do not fit the assumed tick after which it is given up.
 const MISFITS: u8 = 3;
-/// Ratio above which the clock ticks faster than in milliseconds, because no queue drains that fast
-/// (microseconds give 1,000).
+/// If a clock runs at more than this multiple of real time, its tick is shorter than assumed,
+/// because no queue drains that fast. A clock in microseconds that is read as milliseconds gives 1,000.
 const FASTEST: f64 = 5.0;
 const SECOND_NS: i128 = 1_000_000_000;
 /// Maximum time, in nanoseconds, by which a clock may fall behind per second: one that falls behind

@@ -157,8 +157,8 @@ fn ethertype(bytes: &[u8], at: usize, mut len: usize) -> Option<([u8; 2], usize)
     Some((ethertype, len))
 }
 
-/// Returns the length of a header whose EtherType is at `at`: `len` plus the length of the headers
-/// between it and the IP packet.
+/// Returns the total length of the headers before the IP packet: `len`, the length of the header
+/// whose EtherType is at `at`, plus that of the headers after it.
 #[inline]
 fn ethertype_header(bytes: &[u8], at: usize, len: usize) -> Option<usize> {
     match *bytes.get(at..)?.first_chunk()? {

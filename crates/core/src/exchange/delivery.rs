@@ -7,8 +7,8 @@ use crate::observed::packet::PacketNumber;
 
 /// A message that stalled while it was sent, and the limit that held it back most.
 ///
-/// Derived only from packets seen at one observation point. A stop is attributed to the event that
-/// ended it, as a wait is.
+/// Derived only from packets seen at one observation point. Each stall is attributed to the event
+/// that ended it, as waits are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
     /// The sender of the message.

@@ -42,8 +42,8 @@ pub struct Recovery {
 /// The way in which a sender noticed a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecoveryMechanism {
-    /// The sender's retransmission timer expired (RFC 6298), or the timer of a probe that waits
-    /// equally long.
+    /// The sender's retransmission timer expired (RFC 6298), or a tail-loss probe's timer
+    /// that was as long.
     Timeout,
     /// The sender received nothing for two round trips and retransmitted the last segment (RFC 8985
     /// §7).

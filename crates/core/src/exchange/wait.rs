@@ -93,7 +93,7 @@ impl WaitKind {
             Self::SendBuffer => "send buffer full",
             Self::Paced => "paced by its sender",
             Self::FlowControl => "HTTP/2's flow-control window full",
-            Self::Recovery => "sending lost segments again",
+            Self::Recovery => "waiting for a retransmission",
             Self::Behind => "behind another request",
             Self::Unknown => "not explained",
         }

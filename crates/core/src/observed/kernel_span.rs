@@ -101,7 +101,7 @@ pub struct Asked {
     pub time: Duration,
 }
 
-/// A stage of a turn, into which its time is divided.
+/// A stage of a turn. The stages divide the turn's time among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// From arrival until the network stack takes the packet up; long if softirqs are late.

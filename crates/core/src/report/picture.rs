@@ -217,11 +217,11 @@ fn is_zero(count: &u64) -> bool {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
-    /// It is an example of a finding or of a latency mode.
+    /// Example of a finding or of a latency mode.
     Example,
-    /// It is among the slowest.
+    /// One of the slowest.
     Slowest,
-    /// It is part of the uniform sample.
+    /// Part of the uniform sample.
     Sample,
 }
 
@@ -318,7 +318,7 @@ pub struct PicturedConnection {
 pub struct WaySeries {
     /// End of each data segment, as a sequence number relative to the first seen.
     pub sent: Vec<(u64, u64)>,
-    /// The same for segments that were sent before.
+    /// End of each data segment that was sent before.
     pub resent: Vec<(u64, u64)>,
     /// The highest sequence number that the other end acknowledged.
     pub acknowledged: Vec<(u64, u64)>,

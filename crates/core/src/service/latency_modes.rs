@@ -34,7 +34,7 @@ const VALLEY: f64 = 0.5;
 /// Minimum difference between the three bands at the peak and the three in the valley, in standard
 /// deviations of a Poisson count; with a smaller difference the valley is chance.
 const SIGMAS: f64 = 3.0;
-/// Number of empty bands, half a doubling, that always separate two peaks.
+/// Number of adjacent empty bands that always separate two peaks: half a doubling of the latency.
 const EMPTY: usize = 4;
 /// Minimum share of a mode's time for a kind of wait to characterize the mode.
 const DOMINANT: f64 = 0.2;

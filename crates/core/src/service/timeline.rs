@@ -225,8 +225,8 @@ impl Timeline {
         }
     }
 
-    /// Returns the exchanges in the order in which they began, as seen by the point that saw the
-    /// most.
+    /// Returns the exchanges in the order in which they began, as seen by the observation
+    /// point with the most exchanges.
     pub(crate) fn sorted(&self) -> Vec<Moment> {
         let mut moments = self.moments.clone();
         keep_least(&mut moments, MAX_MOMENTS);

@@ -6,6 +6,7 @@
 //! order or on the number of shards. What the figures of the services already contain is not
 //! collected again: the parts of the distribution and the percentile curves are made from them.
 
+mod about;
 mod collector;
 mod connection;
 mod curves;
@@ -23,6 +24,6 @@ mod tests;
 mod tracker;
 mod wanted;
 
+pub(crate) use about::About;
 pub(crate) use collector::Collector;
 pub use detail::Detail;
-pub(crate) use sketch::About;

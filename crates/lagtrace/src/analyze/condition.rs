@@ -74,7 +74,7 @@ pub(crate) struct Fault {
 
 impl Condition {
     /// Returns true if `record` satisfies the condition.
-    pub(super) fn holds(&self, record: &ExchangeRecord) -> bool {
+    pub(crate) fn holds(&self, record: &ExchangeRecord) -> bool {
         match self {
             Self::And(one, other) => one.holds(record) && other.holds(record),
             Self::Or(one, other) => one.holds(record) || other.holds(record),

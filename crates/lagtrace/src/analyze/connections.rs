@@ -3,7 +3,7 @@
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use lagtrace_core::analyzer::{self, Analyzer};
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Picture, Report};
 use lagtrace_core::views::connections::{Key, Wanted};
 
 use crate::console::Console;
@@ -11,7 +11,8 @@ use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::output::Format;
-use crate::{conclusion, render};
+use crate::render::{self, html};
+use crate::{conclusion, page};
 
 use super::listing::Listing;
 use super::room;
@@ -67,13 +68,15 @@ impl ConnectionOptions {
         files: usize,
         max_connections: Option<usize>,
         listing: Option<&Listing>,
+        is_drawn: bool,
     ) -> Analyzer {
         let lines = self.connections.and(listing).filter(|l| l.writes_lines());
-        let analyzer = Analyzer::new(analyzer::Options {
+        let options = analyzer::Options {
             connections: self.wanted(room(files), lines.is_some()),
             max_connections,
             ..conclusion::options(Vec::new())
-        });
+        };
+        let analyzer = conclusion::analyzer(options, is_drawn);
         match lines {
             Some(listing) => analyzer.with_connection_sink(listing.connection_sink()),
             None => analyzer,
@@ -93,14 +96,21 @@ impl ConnectionOptions {
 
     /// Prints the report with the requested connections; in text output the connections replace the
     /// report.
-    pub(super) fn show(&self, report: &Report, console: &Console) -> Result<Outcome> {
+    pub(super) fn show(
+        &self,
+        report: &Report,
+        picture: Option<Picture>,
+        console: &Console,
+    ) -> Result<Outcome> {
         let listed = report.connections.as_ref();
         match (listed, console.output().format) {
             (Some(listed), Format::Text) => {
-                deliver(console, &render::connections(listed, &console.style()))?;
+                let shown = || html::Document::of_report(report, picture);
+                let text = render::connections(listed, &console.style());
+                page::beside(console, shown, || deliver(console, &text))?;
                 Ok(Outcome::of(report))
             }
-            _ => conclusion::conclude(report, console),
+            _ => conclusion::conclude(report, picture, console),
         }
     }
 }

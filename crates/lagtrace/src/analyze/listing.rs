@@ -10,10 +10,10 @@ use lagtrace_core::observed::flow::{FlowKey, Transport};
 use lagtrace_core::report::{ConnectionRecord, ExchangeRecord};
 use lagtrace_core::views::connections::ConnectionSink;
 use lagtrace_core::views::stream_numbers::StreamNumbers;
-use serde::Serialize;
 use serde_json::json;
 
 use super::condition::{Condition, Field};
+use crate::render::Encoder;
 
 /// The single exchanges that the user requested. The listing is shared between the analyzer, which
 /// passes exchanges to it, and the reader, which numbers connections.
@@ -36,11 +36,13 @@ struct State {
 
 /// The destination of exchanges.
 pub(crate) enum Target {
-    /// Lines that are written immediately, with one JSON object each.
-    Lines {
+    /// Exchanges that are written immediately.
+    Stream {
         /// The output.
         to: Box<dyn Write + Send>,
-        /// True if each line must be flushed because a reader waits for it.
+        /// The form in which exchanges are written.
+        encoder: Encoder,
+        /// True if each exchange must be flushed because a reader waits for it.
         is_live: bool,
         /// The error that stopped the output.
         fault: Option<io::Error>,
@@ -72,9 +74,14 @@ impl Target {
         Self::Most { by, limit, kept }
     }
 
-    pub(super) fn lines(to: Box<dyn Write + Send>, is_live: bool) -> Self {
-        let fault = None;
-        Self::Lines { to, is_live, fault }
+    pub(super) fn stream(mut to: Box<dyn Write + Send>, encoder: Encoder, is_live: bool) -> Self {
+        let fault = encoder.begin(&mut *to).err();
+        Self::Stream {
+            to,
+            encoder,
+            is_live,
+            fault,
+        }
     }
 }
 
@@ -102,24 +109,24 @@ impl Listing {
         }
     }
 
-    /// Returns a listing of exchanges that are watched live and are in no file: lines, which are
-    /// written when they are [flushed](Self::flush).
-    pub(crate) fn of_watch(to: Box<dyn Write + Send>) -> Self {
+    /// Returns a listing of exchanges that are watched live and are in no file. They are written
+    /// when they are [flushed](Self::flush).
+    pub(crate) fn of_watch(to: Box<dyn Write + Send>, encoder: Encoder) -> Self {
         let points = usize::from(u16::MAX) + 1;
         let listing = Self::new(
             vec!["kernel".to_owned()],
             points,
             None,
-            Target::lines(to, false),
+            Target::stream(to, encoder, false),
         );
         listing.with(|state| state.is_of_files = false);
         listing
     }
 
-    /// Writes the lines collected so far.
+    /// Writes the exchanges collected so far.
     pub(crate) fn flush(&self) {
         self.with(|state| {
-            if let Target::Lines { to, fault, .. } = &mut state.to
+            if let Target::Stream { to, fault, .. } = &mut state.to
                 && fault.is_none()
             {
                 *fault = to.flush().err();
@@ -135,7 +142,7 @@ impl Listing {
 
     /// Returns true if exchanges and connections are written as lines immediately.
     pub(super) fn writes_lines(&self) -> bool {
-        self.with(|state| matches!(state.to, Target::Lines { .. }))
+        self.with(|state| state.to.has_lines())
     }
 
     /// Returns the sink for the analyzer's connections.
@@ -167,7 +174,7 @@ impl Listing {
 
     /// Returns true if the output has failed, for example because its reader has exited.
     pub(crate) fn has_failed(&self) -> bool {
-        self.with(|state| matches!(&state.to, Target::Lines { fault: Some(_), .. }))
+        self.with(|state| matches!(&state.to, Target::Stream { fault: Some(_), .. }))
     }
 
     /// Returns the result after the analyzer has finished.
@@ -186,16 +193,14 @@ impl Listing {
 
 impl State {
     fn connection(&mut self, record: &ConnectionRecord) {
-        let Target::Lines { to, is_live, fault } = &mut self.to else {
+        if !self.to.has_lines() {
             return;
-        };
+        }
         let file = usize::from(record.point) / self.points;
         let mut line = json!(record);
         line["type"] = json!("connection");
         line["capture"] = json!(self.files.get(file).map(|(name, _)| name));
-        if fault.is_none() {
-            *fault = write_line(to, &line, *is_live).err();
-        }
+        self.to.write(|_, to| writeln!(to, "{line}"));
     }
 
     fn take(&mut self, exchange: &Exchange) {
@@ -218,12 +223,35 @@ impl State {
 }
 
 impl Target {
+    fn has_lines(&self) -> bool {
+        let encoder = match self {
+            Self::Stream { encoder, .. } => Some(encoder),
+            Self::Most { .. } => None,
+        };
+        matches!(encoder, Some(Encoder::Lines))
+    }
+
+    /// Writes to the stream, unless it has failed.
+    fn write(&mut self, run: impl FnOnce(&mut Encoder, &mut dyn Write) -> io::Result<()>) {
+        let Self::Stream {
+            to,
+            encoder,
+            is_live,
+            fault: fault @ None,
+        } = self
+        else {
+            return;
+        };
+        let written = run(encoder, to);
+        *fault = match written {
+            Ok(()) if *is_live => to.flush().err(),
+            written => written.err(),
+        };
+    }
+
     fn take(&mut self, record: ExchangeRecord) {
         match self {
-            Self::Lines { fault: Some(_), .. } => {}
-            Self::Lines { to, is_live, fault } => {
-                *fault = write_line(to, &record, *is_live).err();
-            }
+            Self::Stream { .. } => self.write(|encoder, to| encoder.exchange(&record, to)),
             Self::Most { by, limit, kept } => {
                 let weight = by.number(&record).unwrap_or_default();
                 let is_full = kept.len() >= *limit;
@@ -237,10 +265,4 @@ impl Target {
             }
         }
     }
-}
-
-fn write_line(to: &mut dyn Write, record: &impl Serialize, is_live: bool) -> io::Result<()> {
-    serde_json::to_writer(&mut *to, record)?;
-    to.write_all(b"\n")?;
-    if is_live { to.flush() } else { Ok(()) }
 }

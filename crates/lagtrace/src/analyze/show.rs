@@ -13,18 +13,24 @@ use crate::failure::Result;
 use crate::output::Format;
 use crate::render;
 
-/// Writes the report's line after the lines of the exchanges, or prints the exchanges that were
-/// kept.
+/// Ends the stream of exchanges, or prints the exchanges that were kept.
 pub(crate) fn listed(listed: Listed, report: &Report, console: &Console) -> Result<()> {
     let Listed { seen, met, to } = listed;
     let kept = match to {
-        Target::Lines { mut to, fault, .. } => {
+        Target::Stream {
+            mut to,
+            encoder,
+            fault,
+            ..
+        } => {
             let written = match fault {
                 Some(fault) => Err(fault),
-                None => to
-                    .write_all(render::ndjson(report).as_bytes())
-                    .and_then(|()| to.flush()),
+                None => encoder.end(report, &mut *to).and_then(|()| to.flush()),
             };
+            encoder
+                .remark(seen)
+                .iter()
+                .for_each(|text| console.note(text));
             return Ok(written.context("write the exchanges")?);
         }
         Target::Most { kept, .. } => kept,

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use lagtrace_core::observed::event::{KernelRoute, Note, TargetId};
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Picture, Report};
 use lagtrace_sources::load::Target;
 use lagtrace_sources::privilege::HostError;
 use lagtrace_sources::socket::foreign::Server;
@@ -56,13 +56,13 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     };
     investigation.walk()?;
-    let Some(mut report) = investigation.conclude() else {
+    let Some((mut report, picture)) = investigation.conclude() else {
         return Ok(Outcome::Interrupted);
     };
     report.started = started;
     match before {
         Some(before) => verify::conclude(&before, &report, console),
-        None => conclusion::conclude(&report, console),
+        None => conclusion::conclude(&report, picture, console),
     }
 }
 
@@ -123,7 +123,7 @@ impl<'a> Investigation<'a> {
                 targets: &targets,
             });
         }
-        let mut feed = Feed::new(targets, keeper);
+        let mut feed = Feed::new(targets, keeper, console.output().is_drawn());
         feed.observe_all(events);
         Ok(Some(Self {
             options,
@@ -159,8 +159,9 @@ impl<'a> Investigation<'a> {
         self.step(Self::suspects)
     }
 
-    /// Returns the report; `None` if the user stopped the command before anything was measured.
-    fn conclude(mut self) -> Option<Report> {
+    /// Returns the report, and the picture if it is drawn; `None` if the user stopped the command
+    /// before anything was measured.
+    fn conclude(mut self) -> Option<(Report, Option<Picture>)> {
         if self.interrupt.is_requested() {
             if !self.feed.has_measured() {
                 return None;
@@ -171,10 +172,10 @@ impl<'a> Investigation<'a> {
             );
         }
         let subject = self.options.url.clone();
-        let mut report = self.feed.finish();
+        let (mut report, picture) = self.feed.finish();
         "diagnose".clone_into(&mut report.command);
         report.subject = subject;
-        Some(report)
+        Some((report, picture))
     }
 
     fn step(&mut self, run: fn(&mut Self) -> Result<()>) -> Result<()> {

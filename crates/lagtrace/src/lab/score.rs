@@ -16,6 +16,8 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::output::Format;
+use crate::page::{self as html_page, Shown};
+use crate::render::html::Document;
 
 pub(crate) mod case;
 mod corpus;
@@ -50,6 +52,7 @@ This needs root.
 Examples:
   lagtrace-lab score
   lagtrace-lab score --only nagle --vantage server
+  lagtrace-lab score --html score.html
   lagtrace-lab score /tmp/recordings --format json -o score.json
   sudo lagtrace-lab score --fresh --scenarios packet-loss,server-think
   sudo lagtrace-lab score --fresh --seed 51 --draws 5 --jobs 2 --keep /tmp/wrong")]
@@ -214,7 +217,11 @@ fn conclude(score: &Score, console: &Console) -> Result<Outcome> {
         Format::Json => score.json(),
         Format::Ndjson => score.ndjson(),
     };
-    deliver(console, &document)?;
+    let shown = || Shown {
+        document: Document::of_score(score.value()),
+        text: page::blocks(score),
+    };
+    html_page::beside(console, shown, || deliver(console, &document))?;
     Ok(if score.is_wrong() {
         Outcome::Found
     } else {

@@ -48,7 +48,7 @@ pub(crate) struct Options {
     #[arg(help = "Hosts, HOST[:PORT], [IPV6]:PORT or a URL")]
     #[arg(required = true, value_name = "TARGET")]
     pub(super) targets: Vec<String>,
-    /// Ports for targets without one: 80,443,8000-8010
+    /// Ports for targets that name none, for example 80,443,8000-8010
     #[arg(short, long, value_name = "PORTS", value_parser = values::parse_ports)]
     pub(super) port: Option<Ports>,
     /// Kind of probe

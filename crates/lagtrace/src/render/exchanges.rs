@@ -39,13 +39,13 @@ pub(super) fn write(page: &mut Page, records: &[&ExchangeRecord], met: u64, seen
     page.paragraph(0, Tone::Dim, &count(records.len() as u64, met, seen));
 }
 
-fn longest(record: &ExchangeRecord) -> Option<&WaitSpan> {
+pub(super) fn longest(record: &ExchangeRecord) -> Option<&WaitSpan> {
     // Reversed, so that of equal waits the earlier is chosen.
     let waits = record.exchange.waits.iter().rev();
     waits.max_by_key(|wait| wait.duration_ns)
 }
 
-fn named(wait: &WaitSpan) -> String {
+pub(super) fn named(wait: &WaitSpan) -> String {
     format!("{}: {}", words::owner(wait.owner), words::wait(wait.kind))
 }
 

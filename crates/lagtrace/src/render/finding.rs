@@ -75,11 +75,7 @@ fn candidates(page: &mut Page, candidates: &[Candidate]) {
     page.heading("Possible causes, and how to check them");
     for candidate in candidates {
         let cause = format!("{}:", candidate.cause);
-        let text = format!(
-            "{}. To check: {}",
-            candidate.because,
-            words::sentence(&candidate.decided_by)
-        );
+        let text = to_check(candidate);
         page.item(
             2,
             "•",
@@ -87,6 +83,15 @@ fn candidates(page: &mut Page, candidates: &[Candidate]) {
             &[(Tone::Strong, &cause), (Tone::Plain, &text)],
         );
     }
+}
+
+/// Returns the evidence for a candidate, and how to check it.
+pub(super) fn to_check(candidate: &Candidate) -> String {
+    format!(
+        "{}. To check: {}",
+        candidate.because,
+        words::sentence(&candidate.decided_by)
+    )
 }
 
 fn particulars(page: &mut Page, finding: &Finding, report: &Report) {
@@ -160,6 +165,13 @@ pub(super) fn label(piece: &Evidence) -> String {
 
 /// Writes the kinds of evidence that contradict the finding, do not show it, or are not available.
 fn witnesses(page: &mut Page, witnesses: &[Witness]) {
+    for (tone, text) in not_for(witnesses) {
+        page.paragraph(2, tone, &text);
+    }
+}
+
+/// Returns sentences on the kinds of evidence that are not for the finding.
+pub(super) fn not_for(witnesses: &[Witness]) -> Vec<(Tone, String)> {
     let of = |says| -> Vec<&str> {
         let of = witnesses.iter().filter(|witness| witness.says == says);
         of.map(|witness| words::evidence(witness.kind)).collect()
@@ -169,17 +181,15 @@ fn witnesses(page: &mut Page, witnesses: &[Witness]) {
         (Says::Silent, Tone::Dim, "Checked, without a sign of it"),
         (Says::NotAvailable, Tone::Dim, "Evidence not available"),
     ];
-    for (says, tone, title) in groups {
+    let groups = groups.into_iter().filter_map(|(says, tone, title)| {
         let kinds = of(says);
-        if !kinds.is_empty() {
-            let text = format!("{title}: {}.", words::list(&kinds));
-            page.paragraph(2, tone, &text);
-        }
-    }
+        (!kinds.is_empty()).then(|| (tone, format!("{title}: {}.", words::list(&kinds))))
+    });
+    groups.collect()
 }
 
 /// Returns the references of a piece of evidence: count, median, packet numbers, location.
-fn reference(piece: &Evidence) -> String {
+pub(super) fn reference(piece: &Evidence) -> String {
     let mut parts = Vec::new();
     if let Some(count) = piece.count {
         parts.push(quantity::counted(count, "time", "times"));
@@ -262,14 +272,31 @@ pub(super) fn expectation(prediction: &Prediction, finding: &Finding, report: &R
         quantity::rate(prediction.at_rate),
         population(finding, report)
     );
-    if let Some((low, high)) = prediction.closed_loop_rate {
-        let (low, high) = (quantity::rate(low), quantity::rough_rate(high));
-        text.push_str(&format!(
-            " If clients wait for each response before their next request, the throughput may \
-             rise from {low} to at most {high}."
-        ));
-    }
+    text.push_str(&throughput(prediction));
     text
+}
+
+/// Returns a sentence on the throughput of clients that wait for each response; empty if it stays
+/// the same.
+fn throughput(prediction: &Prediction) -> String {
+    let Some((low, high)) = prediction.closed_loop_rate else {
+        return String::new();
+    };
+    let (low, high) = (quantity::rate(low), quantity::rough_rate(high));
+    if low == high {
+        return String::new();
+    }
+    let trip = match prediction.outside_ns {
+        outside if outside > prediction.latency_ns.p50 => {
+            let outside = quantity::duration(outside);
+            format!(" (each request also takes {outside} outside the capture)")
+        }
+        _ => String::new(),
+    };
+    format!(
+        " If clients wait for each response before their next request, the throughput may rise \
+         from {low} to at most {high}{trip}."
+    )
 }
 
 /// Describes the requests that the figures of a prediction apply to; empty if these are all

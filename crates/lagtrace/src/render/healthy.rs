@@ -37,6 +37,13 @@ pub(super) fn briefly(page: &mut Page, report: &Report) {
 
 /// Writes the summary line of all requests: latency and failures.
 pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
+    if let Some(text) = in_a_line(exchanges) {
+        page.paragraph(2, Tone::Plain, &text);
+    }
+}
+
+/// Returns the summary line of all requests; `None` if there was none.
+fn in_a_line(exchanges: &Exchanges) -> Option<String> {
     let failed = failed(exchanges);
     let figures = ROWS.iter().filter(|(name, ..)| IN_A_LINE.contains(name));
     let figures = figures.filter_map(|&row| {
@@ -46,27 +53,26 @@ pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
     let figures: Vec<String> = figures.collect();
     if exchanges.count > 0 {
         let count = quantity::counted(exchanges.count, "request", "requests");
-        let text = format!(
+        return Some(format!(
             "{count}: {}. {}",
             figures.join(", "),
             failures(exchanges, failed)
-        );
-        page.paragraph(2, Tone::Plain, &text);
-    } else if failed > 0 {
-        page.paragraph(2, Tone::Plain, &failures(exchanges, failed));
+        ));
     }
+    (failed > 0).then(|| failures(exchanges, failed))
 }
 
 /// Returns sentences on the time that could still be saved, and on the limits of the claim: too few
 /// requests, exchanges cut by the capture.
 pub(super) fn margin(report: &Report) -> Vec<String> {
+    let has_cause = report.causes().next().is_some();
+    let another = if has_cause { "another " } else { "" };
     let unclaimed = unclaimed_of_each(report).map(|(each, share)| {
         format!(
-            "Unexplained, but below the threshold of a finding: {each} per request on average \
-             ({share})."
+            "No cause was found for {another}{each} per request on average, too little for a \
+             finding ({share})."
         )
     });
-    let has_cause = report.causes().next().is_some();
     let rest = caveats(report, |caveat| match caveat {
         Caveat::FewRequests => !has_cause,
         Caveat::RequestsCut | Caveat::CapturedPartDiffers => true,
@@ -80,7 +86,7 @@ fn failed(exchanges: &Exchanges) -> u64 {
 }
 
 /// Returns the words for the overall result, if no cause was found.
-fn opening(report: &Report) -> (Tone, &'static str) {
+pub(super) fn opening(report: &Report) -> (Tone, &'static str) {
     let result = report.overall.as_ref().map(|overall| overall.result);
     match result.unwrap_or(OverallResult::NoRequest) {
         OverallResult::NoRequest => (
@@ -120,7 +126,7 @@ fn opening(report: &Report) -> (Tone, &'static str) {
 fn at_most(report: &Report) -> Option<String> {
     let (each, share) = unclaimed_of_each(report)?;
     Some(format!(
-        "At most {each} per request could be saved on average ({share} of all time); the rest is \
+        "At most {each} per request could be saved on average ({share}); the rest is \
          network transit and transmission.",
     ))
 }
@@ -167,23 +173,41 @@ fn figures(exchanges: &Exchanges, failed: u64) -> String {
     )
 }
 
+/// Returns the number of requests, and of those that failed; `None` if there were none.
+pub(super) fn counted(exchanges: &Exchanges) -> Option<String> {
+    let failed = failed(exchanges);
+    let failures = || failures(exchanges, failed);
+    if exchanges.count > 0 {
+        let count = quantity::counted(exchanges.count, "request", "requests");
+        return Some(format!("{count}. {}", failures()));
+    }
+    (failed > 0).then(failures)
+}
+
 fn failures(exchanges: &Exchanges, failed: u64) -> String {
     match failed {
         0 => "None failed.".to_owned(),
-        _ => format!("{} failed{}.", quantity::count(failed), gave_up(exchanges)),
+        _ => format!(
+            "{} failed{}.",
+            quantity::count(failed),
+            gave_up(exchanges, failed)
+        ),
     }
 }
 
 /// Returns words for the requests that the client did not wait for: our own ones have a timeout,
 /// and in a capture the client closed the connection before the response was whole.
-fn gave_up(exchanges: &Exchanges) -> String {
+fn gave_up(exchanges: &Exchanges, failed: u64) -> String {
     let how = match exchanges.measured_by.as_str() {
         "packets" => "given up by the client",
         _ => "by timeout",
     };
     match exchanges.timeouts {
         0 => String::new(),
-        given_up => format!(", {} {how}", quantity::count(given_up)),
+        1 if failed == 1 => format!(", {how}"),
+        2 if failed == 2 => format!(", both {how}"),
+        all if all == failed => format!(", all {how}"),
+        given_up => format!(", {} of them {how}", quantity::count(given_up)),
     }
 }
 
@@ -195,20 +219,26 @@ fn of(report: &Report, state: LayerState) -> Vec<&str> {
 
 fn cleared(report: &Report) -> Option<String> {
     let cleared = of(report, LayerState::Cleared);
-    (!cleared.is_empty()).then(|| format!("Ruled out: {}.", words::list(&cleared)))
+    (!cleared.is_empty()).then(|| format!("No fault in: {}.", words::list(&cleared)))
 }
 
 fn layers(page: &mut Page, report: &Report) {
-    if let Some(cleared) = cleared(report) {
-        page.paragraph(2, Tone::Plain, &cleared);
+    for (tone, text) in measured_layers(report) {
+        page.spans(2, &[(tone, &text)]);
     }
+}
+
+/// Returns sentences on the layers that were cleared, were not, and were not measured.
+pub(super) fn measured_layers(report: &Report) -> Vec<(Tone, String)> {
+    let cleared = cleared(report).map(|text| (Tone::Plain, text));
+    let mut lines: Vec<_> = cleared.into_iter().collect();
     let suspected = of(report, LayerState::Suspected);
     if !suspected.is_empty() {
         let text = format!(
             "Not ruled out: {}. See \"Layer by layer\" below.",
             words::list(&suspected)
         );
-        page.spans(2, &[(Tone::Caution, &text)]);
+        lines.push((Tone::Caution, text));
     }
     let open = of(report, LayerState::NotMeasured);
     if !open.is_empty() {
@@ -216,13 +246,14 @@ fn layers(page: &mut Page, report: &Report) {
             "Not measured: {}. Causes that appear only there cannot be found.",
             words::list(&open)
         );
-        page.spans(2, &[(Tone::Caution, &text)]);
+        lines.push((Tone::Caution, text));
     }
+    lines
 }
 
 /// Returns sentences on the limits of the claim: few requests, unexplained time, lost packets,
 /// exchanges cut by the capture.
-fn limits(report: &Report) -> Vec<String> {
+pub(super) fn limits(report: &Report) -> Vec<String> {
     let mut limits: Vec<String> = at_most(report).into_iter().collect();
     limits.extend(caveats(report, |_| true));
     limits
@@ -264,7 +295,7 @@ fn caveats(report: &Report, wanted: impl Fn(Caveat) -> bool) -> impl Iterator<It
                 quantity::counted(dropped.unwrap_or_default(), "packet", "packets")
             ),
             Caveat::RequestsCut => format!(
-                "{} left out, because the capture lacks some of their packets.",
+                "{} left out, because the capture does not show a complete request and response.",
                 quantity::counted(exchanges.cut, "request was", "requests were")
             ),
             Caveat::CapturedPartDiffers => captured_part(report),

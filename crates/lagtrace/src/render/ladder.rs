@@ -43,7 +43,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 }
 
 /// Returns the stages of the request in the server's kernel, without those below 1 % of their sum.
-fn at_host(exemplar: &Exemplar) -> Option<String> {
+pub(super) fn at_host(exemplar: &Exemplar) -> Option<String> {
     let stages = &exemplar.at_host;
     let whole = stages
         .iter()
@@ -63,7 +63,7 @@ fn at_host(exemplar: &Exemplar) -> Option<String> {
     })
 }
 
-fn title(exemplar: &Exemplar, shows: Option<&Finding>) -> String {
+pub(super) fn title(exemplar: &Exemplar, shows: Option<&Finding>) -> String {
     let mut parts = vec![
         exemplar.request.clone(),
         exemplar.outcome.clone(),
@@ -79,7 +79,7 @@ fn title(exemplar: &Exemplar, shows: Option<&Finding>) -> String {
     parts.join(" · ")
 }
 
-fn ladder(exemplar: &Exemplar, finding: Option<&Finding>) -> Table {
+pub(super) fn ladder(exemplar: &Exemplar, finding: Option<&Finding>) -> Table {
     let guilty = finding.and_then(|finding| guilty(exemplar, finding));
     let is_numbered = exemplar.first_packet.is_some();
     let ended_by = if is_numbered { "ended by" } else { "" };

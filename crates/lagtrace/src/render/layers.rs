@@ -34,7 +34,8 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-fn mark(state: LayerState) -> (&'static str, Tone) {
+/// Returns the sign of a state, and its tone.
+pub(super) fn mark(state: LayerState) -> (&'static str, Tone) {
     match state {
         LayerState::Cleared => ("✓", Tone::Good),
         LayerState::Accused => ("✗", Tone::Bad),
@@ -44,7 +45,7 @@ fn mark(state: LayerState) -> (&'static str, Tone) {
 }
 
 /// Returns the outcome of a layer, followed by the reason, or by the way to allow the measurement.
-fn line(layer: &Layer) -> String {
+pub(super) fn line(layer: &Layer) -> String {
     if layer.because.is_empty() || layer.because == layer.line {
         return words::sentence(&layer.line);
     }

@@ -10,7 +10,10 @@ use super::table::Table;
 pub(crate) use super::tone::{Tone, length};
 use super::{Length, Style};
 
+mod block;
 mod wrap;
+
+pub(crate) use block::{Block, Body};
 
 /// Minimum width of a page, in columns.
 const NARROWEST: usize = 40;
@@ -26,6 +29,8 @@ const MINOR: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Page {
     text: String,
+    /// The blocks, if they are recorded instead of being written as text.
+    blocks: Option<Vec<Block>>,
     width: usize,
     color: bool,
     length: Length,
@@ -53,6 +58,7 @@ impl Page {
     pub(crate) fn new(style: &Style) -> Self {
         Self {
             text: String::new(),
+            blocks: None,
             width: style.width.clamp(NARROWEST, WIDEST),
             color: style.color,
             length: style.length,
@@ -60,6 +66,24 @@ impl Page {
             paragraphs: Vec::new(),
             weight: Weight::default(),
         }
+    }
+
+    /// Creates an empty page that records its blocks, for a view that is not text. It shows all
+    /// details at the greatest width.
+    pub(crate) fn recording() -> Self {
+        Self {
+            blocks: Some(Vec::new()),
+            ..Self::new(&Style {
+                width: WIDEST,
+                color: false,
+                length: Length::Full,
+            })
+        }
+    }
+
+    /// Returns the recorded blocks.
+    pub(crate) fn into_blocks(self) -> Vec<Block> {
+        self.blocks.unwrap_or_default()
     }
 
     /// Creates an empty bounded page. No line is wider than the style's width or [`SCREEN`].
@@ -111,6 +135,11 @@ impl Page {
 
     /// Writes a section's title after an empty line.
     pub(crate) fn heading(&mut self, title: &str) {
+        if let Some(blocks) = &mut self.blocks {
+            let body = Body::Heading(title.to_owned());
+            blocks.push(Block { indent: 0, body });
+            return;
+        }
         self.blank();
         self.flow(0, "", Tone::Plain, &[(Tone::Strong, title)]);
     }
@@ -139,6 +168,11 @@ impl Page {
 
     /// Writes a table; nothing if it has no rows.
     pub(crate) fn table(&mut self, indent: usize, table: &Table) {
+        if let Some(blocks) = &mut self.blocks {
+            let body = Body::Table(table.clone());
+            blocks.push(Block { indent, body });
+            return;
+        }
         for row in table.lines(self.width.saturating_sub(indent)) {
             let mut line = " ".repeat(indent);
             let mut left = match self.cuts {
@@ -160,6 +194,10 @@ impl Page {
     }
 
     fn flow(&mut self, indent: usize, marker: &str, tone: Tone, spans: &[(Tone, &str)]) {
+        if let Some(blocks) = &mut self.blocks {
+            blocks.push(Block::paragraph(indent, marker, tone, spans));
+            return;
+        }
         let marker = escape(marker);
         let hang = indent + length(&marker) + usize::from(!marker.is_empty());
         let mut line = " ".repeat(indent);

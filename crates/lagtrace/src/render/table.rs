@@ -54,7 +54,7 @@ pub(crate) fn dim(text: impl Into<String>) -> Cell {
 }
 
 /// A table of rows under a dim header.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     columns: Vec<Align>,
     rows: Vec<Vec<Cell>>,
@@ -82,9 +82,28 @@ impl Table {
         self.rows.push(cells.into_iter().map(safe).collect());
     }
 
+    /// Calls `change` with the content of each cell.
+    pub(crate) fn contents(&mut self, mut change: impl FnMut(&mut Content)) {
+        let cells = self.rows.iter_mut().flatten();
+        cells.for_each(|(_, content)| change(content));
+    }
+
     /// Returns true if the table has no rows besides the header.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.len() <= usize::from(self.has_head)
+    }
+
+    /// Returns the alignment of each column.
+    pub(crate) fn columns(&self) -> &[Align] {
+        &self.columns
+    }
+
+    /// Returns the header, if there is one, and the other rows.
+    pub(crate) fn parts(&self) -> (Option<&[Cell]>, &[Vec<Cell>]) {
+        match self.rows.split_first() {
+            Some((head, rows)) if self.has_head => (Some(head), rows),
+            _ => (None, &self.rows),
+        }
     }
 
     /// Returns the padded lines. They are at most `width` wide, unless the columns cannot shrink

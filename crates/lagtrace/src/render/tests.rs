@@ -4,6 +4,7 @@
 
 mod contradictions;
 mod hostile;
+mod page;
 #[path = "../../tests/runs/replay.rs"]
 mod replay;
 mod screens;

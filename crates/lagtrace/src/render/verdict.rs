@@ -1,10 +1,10 @@
 //! The opening of the full report: each finding with its certainty, culprit and cost.
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::registry::LayerId;
-use lagtrace_core::report::{Extent, Finding, Report, Verdict};
+use lagtrace_core::report::{Extent, Finding, Report, Unit, Verdict};
 
 use super::page::{Page, Tone, Weight};
 use super::{groups, healthy, quantity, unexplained, words};
@@ -53,7 +53,7 @@ pub(super) fn briefly(page: &mut Page, group: &[&Finding], report: &Report) {
             let each = quantity::duration(extent.each_ns);
             format!("{place}: {each} ({}) {whom}.", mean(&extent))
         }
-        None => format!("{place}."),
+        None => format!("Responsible: {}.", uncapitalized(&place)),
     };
     page.paragraph(2, Tone::Strong, &text);
     let others = groups::others(group);
@@ -61,6 +61,14 @@ pub(super) fn briefly(page: &mut Page, group: &[&Finding], report: &Report) {
     for line in others.into_iter().chain(longer) {
         page.paragraph(2, Tone::Plain, &line);
     }
+}
+
+/// Returns `text` with a small first letter.
+fn uncapitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_lowercase().chain(letters).collect()
+    })
 }
 
 /// Returns a sentence on the finding with most of the time, if the first one is only possible and
@@ -121,7 +129,8 @@ pub(super) fn sureness(finding: &Finding) -> (&'static str, Tone) {
     }
 }
 
-fn title(finding: &Finding) -> String {
+/// Returns the title of a finding as a sentence.
+pub(super) fn title(finding: &Finding) -> String {
     words::sentence(&finding.title)
 }
 
@@ -131,22 +140,30 @@ fn headline<'a>(finding: &Finding, title: &'a str) -> [(Tone, &'a str); 2] {
 }
 
 fn say(page: &mut Page, indent: usize, finding: &Finding, report: &Report) {
-    if let Some(mut cost) = cost(finding) {
-        if let Some(whole) = of_all_services(finding, report) {
-            cost.push_str(&whole);
-        }
+    if let Some(cost) = whole_cost(finding, report) {
         page.paragraph(indent, Tone::Strong, &cost);
     }
+    page.paragraph(indent, Tone::Plain, &responsible(finding));
+}
+
+/// Returns the sentences on the cost of a finding, if it costs time.
+pub(super) fn whole_cost(finding: &Finding, report: &Report) -> Option<String> {
+    let mut cost = cost(finding)?;
+    cost.extend(of_all_services(finding, report));
+    Some(cost)
+}
+
+/// Returns the sentences on who is responsible, how certain that is, and where the time passed.
+pub(super) fn responsible(finding: &Finding) -> String {
     let text = format!(
         "{} {}",
         blame(finding),
         words::capitalized(&certainty(finding))
     );
-    let text = match whereabouts(finding) {
+    match whereabouts(finding) {
         Some(place) => format!("{text} {place}"),
         None => text,
-    };
-    page.paragraph(indent, Tone::Plain, &text);
+    }
 }
 
 /// Returns the cost of a finding: `43.1 ms (mean) of each 43.6 ms request, 98 % of all request
@@ -157,11 +174,11 @@ fn cost(finding: &Finding) -> Option<String> {
     Some(format!("{each} ({}) {whom}.", mean(&extent)))
 }
 
-/// Returns the word for the cost per affected request, with its lower and upper bound if they are
-/// apart: `mean; at least 17.2 ms, at most 20.1 ms`.
+/// Returns the word for the cost per affected request, with the uncertainty of this mean if its
+/// bounds are apart: `mean; uncertainty: 17.2 ms to 20.1 ms`.
 fn mean(extent: &Extent) -> String {
     match extent.range_ns.map(|range| range.map(quantity::duration)) {
-        Some([low, high]) => format!("mean; at least {low}, at most {high}"),
+        Some([low, high]) => format!("mean; uncertainty: {low} to {high}"),
         None => "mean".to_owned(),
     }
 }
@@ -194,7 +211,8 @@ fn extent(finding: &Finding) -> Option<(Extent, String)> {
 /// Returns words for the time that a finding's share refers to.
 pub(super) fn whole_time(finding: &Finding) -> String {
     let [one, _] = finding.unit.words();
-    if !finding.unit.is_requests() {
+    let is_of_requests = finding.unit.is_requests() || finding.unit == Unit::Connections;
+    if !is_of_requests {
         format!("all {one} time")
     } else if is_between(finding) {
         "all request time including the waits between requests".to_owned()
@@ -252,10 +270,11 @@ fn blame(finding: &Finding) -> String {
 
 /// Returns the kind of thing that a finding is about: a port of a host, or the host as a whole.
 fn kind(service: &str) -> &'static str {
-    match service.parse::<SocketAddr>() {
-        Ok(_) => "service",
-        Err(_) => "host",
-    }
+    let port = service
+        .rsplit_once(':')
+        .map(|(_, port)| port.parse::<u16>());
+    let has_port = matches!(port, Some(Ok(_))) && service.parse::<IpAddr>().is_err();
+    if has_port { "service" } else { "host" }
 }
 
 /// Returns a sentence on the location of the time, if it is more certain than the cause.

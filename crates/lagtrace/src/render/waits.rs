@@ -79,7 +79,7 @@ pub(super) fn by_owner(page: &mut Page, report: &Report) {
 
 /// Returns the title of the table, with the time that it covers if that is not all time of all
 /// requests.
-fn title(report: &Report) -> String {
+pub(super) fn title(report: &Report) -> String {
     let exchanges = &report.exchanges;
     let of = exchanges_of(exchanges);
     let seen = (of != exchanges.count + exchanges.timeouts)
@@ -92,7 +92,11 @@ fn title(report: &Report) -> String {
         .causes()
         .any(verdict::is_between)
         .then(|| "waits between requests not included".to_owned());
-    let parts = [seen, services(report, of), setup, between];
+    let outside = report
+        .causes()
+        .any(|finding| is_outside(finding, exchanges))
+        .then(|| "delays outside the capture point not included".to_owned());
+    let parts = [seen, services(report, of), setup, between, outside];
     let parts = parts.into_iter().flatten();
     let parts: Vec<String> = parts.collect();
     if parts.is_empty() {
@@ -100,6 +104,14 @@ fn title(report: &Report) -> String {
     } else {
         format!("Where the time went ({})", parts.join("; "))
     }
+}
+
+/// Returns true if a request loses more time to the finding than the longest request took: that
+/// time passed before the requests reached the capture point, or after their responses had left it.
+fn is_outside(finding: &Finding, exchanges: &Exchanges) -> bool {
+    let is_elsewhere = verdict::includes_setup(finding) || verdict::is_between(finding);
+    let each = finding.extent.map_or(0, |extent| extent.each_ns);
+    finding.unit.is_requests() && !is_elsewhere && each > exchanges.latency_ns.max
 }
 
 /// Returns words for the services whose requests are counted together, if there are several. A
@@ -162,7 +174,7 @@ fn row(
 }
 
 /// Returns the number of exchanges that the waits belong to, at least 1.
-fn exchanges_of(side: &Exchanges) -> u64 {
+pub(super) fn exchanges_of(side: &Exchanges) -> u64 {
     match side.waits_of {
         0 => (side.count + side.timeouts).max(1),
         of => of,
@@ -175,7 +187,7 @@ fn sum(side: &Exchanges, is_wanted: impl Fn(&WaitShare) -> bool) -> u64 {
 }
 
 /// Groups the waits by owner, both in order of decreasing time.
-fn owners(waits: &[WaitShare]) -> Vec<(Owner, Vec<&WaitShare>)> {
+pub(super) fn owners(waits: &[WaitShare]) -> Vec<(Owner, Vec<&WaitShare>)> {
     let mut owners: Vec<(Owner, Vec<&WaitShare>)> = Vec::new();
     for wait in waits.iter().filter(|wait| wait.total_ns > 0) {
         match owners.iter_mut().find(|(owner, _)| *owner == wait.owner) {

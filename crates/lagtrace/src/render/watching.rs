@@ -16,6 +16,8 @@ const ROWS: usize = 8;
 const SERVICES: usize = 2;
 /// Maximum number of findings shown.
 const FINDINGS: usize = 4;
+/// The keys of the page.
+const KEYS: &str = "Enter: single requests · /: those that meet a condition · q: end";
 /// Maximum number of waits named for an exchange.
 const LONGEST: usize = 2;
 
@@ -30,6 +32,8 @@ pub(crate) struct Watching<'a> {
     pub(crate) tally: &'a WatchTally,
     /// The latest report, if there is one yet.
     pub(crate) report: Option<&'a Report>,
+    /// True if the user can browse single exchanges with keys.
+    pub(crate) has_keys: bool,
 }
 
 /// Writes the state of a watch.
@@ -37,6 +41,9 @@ pub(super) fn write(page: &mut Page, watching: &Watching<'_>) {
     page.paragraph(0, Tone::Strong, &now(watching));
     if let Some(lost) = watch::lost(watching.tally) {
         page.paragraph(0, Tone::Caution, &lost);
+    }
+    if watching.has_keys {
+        page.paragraph(0, Tone::Dim, KEYS);
     }
     page.table(2, &histogram(&watching.tally.latency));
     let Some(report) = watching.report else {

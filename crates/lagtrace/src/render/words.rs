@@ -87,10 +87,10 @@ pub(crate) fn capitalized(text: &str) -> String {
     })
 }
 
-/// Returns `text` as a sentence: with a full stop, unless it ends with `.`, `!` or `?`.
+/// Returns `text` as a sentence: with a full stop, unless it ends with `.`, `!`, `?` or `…`.
 pub(crate) fn sentence(text: &str) -> String {
     let text = text.trim();
-    if text.is_empty() || text.ends_with(['.', '!', '?']) {
+    if text.is_empty() || text.ends_with(['.', '!', '?', '…']) {
         text.to_owned()
     } else {
         format!("{text}.")

@@ -60,7 +60,7 @@ pub(super) fn run(
     report.subject.clone_from(&options.target);
     report.started = clock::started(Some(started.as_nanos()));
     report.details = None;
-    conclusion::conclude(&report, console)
+    conclusion::conclude(&report, None, console)
 }
 
 /// The receivers of a trace's events.

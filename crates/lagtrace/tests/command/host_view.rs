@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::lab::{Lab, verdict};
+use super::lab::{Lab, Load, verdict};
 use super::program::{findings, lagtrace, notes};
 
 /// Returns the joined requests of the service, and its waits of this kind.
@@ -35,11 +35,13 @@ fn disagreements(joined: &Value) -> f64 {
 #[test]
 fn the_case_is_held_by_packets_and_by_kernel_alike() {
     const TEST: &str = "the_case_is_held_by_packets_and_by_kernel_alike";
-    // Beside it runs a lab with the same addresses and ports in other namespaces: not a single
-    // request of it may be taken for one of the server's.
     verdict(TEST).run(|| {
         if let Some(lab) = Lab::up(TEST, "nagle-delayed-ack") {
+            let other = Lab::up(TEST, "nagle-delayed-ack").expect("a second lab");
+            // Its server has the same address and port in another namespace.
+            let beside = Load::begin(&other, "8080", &["-c", "20"]);
             held_alike(&lab);
+            drop((beside, other));
             not_held(&lab);
             let arguments = ["-c", "2", "-d", "1s", "--no-watch"];
             let run = lab.diagnose("http://10.77.0.2:80/", &arguments);

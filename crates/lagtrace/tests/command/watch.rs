@@ -1,7 +1,9 @@
 //! Tests of `lagtrace watch` with real servers.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -165,6 +167,55 @@ fn a_terminal_shows_a_page_meanwhile() {
             assert!(text.contains("In the kernel"), "{text}");
             assert!(!text.contains("· packets "), "{text}");
         }
+    });
+}
+
+/// On a terminal, keys lead from the page to a request that meets a condition and to its waits, save
+/// it, and end the watch.
+#[test]
+fn keys_open_a_request_and_save_it() {
+    const TEST: &str = "keys_open_a_request_and_save_it";
+    if !has_tool(TEST, "script") {
+        return;
+    }
+    verdict(TEST).run(|| {
+        let Some(lab) = Lab::up(TEST, "nagle-delayed-ack") else {
+            return;
+        };
+        let load = load(&lab, "8080");
+        let (server, folder) = (lab.namespace("server"), tempfile::tempdir().unwrap());
+        let watch = format!(
+            "stty rows 30 cols 100; {} watch -p 8080 --netns {server} --color never -d 60s",
+            program().display()
+        );
+        let keys = "sleep 3; printf '/latency>20ms\\r'; sleep 1; printf '\\033[B\\r'; sleep 1; \
+                    printf s; sleep 1; printf '\\033\\033q'; sleep 1";
+        let begun = Instant::now();
+        let mut command = Command::new("sh");
+        let typed = format!("({keys}) | script -q -c '{watch}' /dev/null");
+        command.args(["-c", &typed]).env("TERM", "xterm");
+        let page = run(command.current_dir(folder.path())).stdout;
+        assert!(begun.elapsed().as_secs() < 40, "q ends it: {page}");
+        drop(load);
+        for shown in [
+            "with latency>20ms, the slowest first",
+            "› ",
+            "another",
+            "Saved 1 exchange",
+        ] {
+            assert!(page.contains(shown), "no {shown} in {page}");
+        }
+        let saved = fs::read_dir(folder.path())
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap();
+        let line = fs::read_to_string(saved.path()).unwrap();
+        let exchange: Value = serde_json::from_str(&line).unwrap();
+        assert!(
+            exchange["latency_ns"].as_u64() > Some(20_000_000),
+            "{exchange}"
+        );
     });
 }
 

@@ -92,7 +92,7 @@ fn addresses(draw: &mut Draw) -> impl Fn(IpAddr) -> IpAddr + use<> {
     }
 }
 
-/// Returns the capture with other addresses of hosts, and the same ports.
+/// Returns the capture with the addresses of its hosts replaced. The ports stay the same.
 pub(crate) fn rehosted(capture: &Capture, address: &impl Fn(IpAddr) -> IpAddr) -> Capture {
     readdressed(capture, address, &|port| port)
 }

@@ -14,7 +14,7 @@ const PAST: u32 = 2_000;
 /// The cookies of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Jar {
-    /// Paths of the plan's URLs, by part.
+    /// The path of each URL of the plan. The mix chooses a URL by its index (the part number).
     paths: Arc<[String]>,
     is_tls: bool,
     cookies: Vec<Cookie>,
@@ -29,7 +29,7 @@ struct Cookie {
 
 impl Jar {
     /// Creates a jar with the cookies of `given`, which has the format of a `Cookie` field. `paths`
-    /// contains the paths of the requests, by part.
+    /// contains the path of each URL of the plan.
     pub(super) fn new(paths: Arc<[String]>, is_tls: bool, given: &str) -> Self {
         let mut jar = Self {
             paths,

@@ -82,7 +82,7 @@ pub(super) struct Pace {
     distance: Option<u8>,
     /// True if the host at this distance does not limit its answers.
     is_willing: bool,
-    /// Likely distance of the target, from its answer to the scout.
+    /// Likely distance of the target, estimated from its answer to the scout (the first probe).
     guess: Option<u8>,
     /// True if the target has answered at all.
     is_alive: bool,

@@ -195,7 +195,8 @@ fn summary(
     )
 }
 
-/// Returns the evidence that lists the mean unclaimed time of each kind of wait at the place.
+/// Returns the evidence that lists, for each kind of wait at `spot`, the mean time that no cause
+/// explains.
 fn within(spot: &Spot, case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     let mut list: Vec<_> = bookings.iter().filter(|b| b.unclaimed_ns > 0).collect();
     list.sort_by_key(|b| (core::cmp::Reverse(b.unclaimed_ns), b.kind));

@@ -12,8 +12,8 @@ use crate::stats::histogram::Distribution;
 const LEAST: usize = 8;
 /// Minimum ratio of the 10th to the 90th percentile of times that count as constant.
 const CONSTANT: f64 = 0.6;
-/// Minimum share of the time that [`FEW`] of the requests must have for the shapes `Rare`,
-/// `ByRequest` and `ByConnection`.
+/// The slowest [`FEW`] of the requests must take at least this share of the time for the shapes
+/// `Rare`, `ByRequest` and `ByConnection`.
 const MOST: f64 = 0.8;
 /// Maximum share of the requests that count as few.
 const FEW: f64 = 0.2;

@@ -69,8 +69,8 @@ impl Part {
         }
     }
 
-    /// Returns true if the layer has more than half of the avoidable time of all layers, and a
-    /// material time. Such a layer is not cleared.
+    /// Returns true if the layer has more than half of the avoidable time of all layers, and that
+    /// time is large enough to matter. Such a layer is not ruled out.
     pub(super) fn is_most(&self) -> bool {
         let avoidable = u128::from(self.avoidable);
         avoidable * 2 > u128::from(self.whole_avoidable)

@@ -176,7 +176,7 @@ fn what_is_stamped_before_what_it_answers_comes_after_it() {
 
 #[test]
 fn what_the_capture_missed_is_waited_for_a_moment_only() {
-    // The request is missing: its acknowledgement and what follows stay in order.
+    // The request is missing from the capture: its ACK and later packets are not reordered.
     let mut passed = exchange(-15);
     passed.retain(|&(.., payload)| payload != ASKED);
     let closed = closed_of(&passed);

@@ -356,6 +356,7 @@ fn nagle() -> Finding {
             measured_ns: None,
             closed_loop_rate: Some((40_000.0, 90_000.0)),
             curve: Vec::new(),
+            outside_ns: 0,
         }),
         ..blank(
             Id::NagleDelayedAck,

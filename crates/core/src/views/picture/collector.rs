@@ -3,23 +3,15 @@
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
+use super::about::About;
 use super::grid::{Grid, dominant};
 use super::kept::Chosen;
 use super::points::{Dot, Dots};
-use super::sketch::{About, Sketch};
+use super::services::{BEYOND, MAX_SERVERS, ServerIndex};
+use super::sketch::Sketch;
 use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
 use crate::service::latency_modes;
-
-/// Maximum number of servers that are counted separately. It is not reached with the figures of
-/// services, which have a lower limit in each shard. All further servers are counted together.
-const MAX_SERVERS: usize = 1024;
-
-/// The number of a server in a collector, in the order in which servers were first seen.
-pub(super) type ServerIndex = u16;
-
-/// The number of all servers beyond [`MAX_SERVERS`].
-pub(super) const BEYOND: ServerIndex = MAX_SERVERS as ServerIndex;
 
 /// Data of exchanges for a picture. Bounded, and independent of the exchanges' order.
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use super::about::About;
 use super::kept::{Chosen, Kept, runs};
-use super::sketch::About;
 use crate::exchange::wait::WaitKind;
 use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;

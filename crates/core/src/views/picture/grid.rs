@@ -1,6 +1,6 @@
 //! The raster while exchanges are collected: numbers of exchanges by time and latency.
 
-use super::collector::{BEYOND, ServerIndex};
+use super::services::{BEYOND, ServerIndex};
 use crate::exchange::wait::{Owner, Wait};
 use crate::observed::time::Timestamp;
 use crate::report::{Cell, Raster};

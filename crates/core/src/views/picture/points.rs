@@ -1,6 +1,6 @@
 //! All exchanges as points, unless there are too many.
 
-use super::collector::ServerIndex;
+use super::services::ServerIndex;
 use crate::exchange::wait::Owner;
 use crate::report::Points;
 

@@ -5,7 +5,7 @@ use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
 use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::time::Timestamp;
-use lagtrace_core::report::{Remark, Report};
+use lagtrace_core::report::{Picture, Remark, Report};
 use lagtrace_sources::capture::Packets;
 
 use super::keeper::Keeper;
@@ -23,9 +23,13 @@ pub(super) struct Feed {
 
 impl Feed {
     /// Returns the feed of an analyzer for these targets; events are also passed to `keeper`.
-    pub(super) fn new(targets: Vec<(TargetId, Endpoint)>, keeper: Option<Keeper>) -> Self {
+    pub(super) fn new(
+        targets: Vec<(TargetId, Endpoint)>,
+        keeper: Option<Keeper>,
+        is_drawn: bool,
+    ) -> Self {
         Self {
-            analyzer: Analyzer::new(conclusion::options(targets)),
+            analyzer: conclusion::analyzer(conclusion::options(targets), is_drawn),
             waiting: Vec::new(),
             has_measured: false,
             keeper,
@@ -104,16 +108,16 @@ impl Feed {
         self.has_measured
     }
 
-    /// Returns the report.
-    pub(super) fn finish(mut self) -> Report {
+    /// Returns the report, and the picture if it is drawn.
+    pub(super) fn finish(mut self) -> (Report, Option<Picture>) {
         self.digest(&Packets::default());
         let kept = self.keeper.map_or(Ok(()), Keeper::finish);
-        let mut report = self.analyzer.finish();
+        let (mut report, picture) = self.analyzer.finish_with_picture();
         report.notes.extend(kept.err().map(|fault| Remark {
             id: "observations-not-kept".to_owned(),
             text: format!("Not all observations were kept: {fault}."),
         }));
-        report
+        (report, picture)
     }
 }
 

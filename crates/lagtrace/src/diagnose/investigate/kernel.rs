@@ -55,8 +55,8 @@ struct Seen {
     places: Vec<Place>,
     /// The network namespaces of the programs that read requests.
     readers: BTreeMap<u32, Option<u64>>,
-    /// Turns at the addresses and in the network namespaces of the servers. A turn whose namespace
-    /// is unknown is included.
+    /// The servers' turns (a request and its answer), selected by address and network namespace. A
+    /// turn whose namespace is unknown is included.
     turns: Vec<RequestSpan>,
     /// The number of these turns that were skipped for lack of memory.
     skipped: u64,

@@ -11,13 +11,15 @@ use crate::diagnose::Options;
 use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::output::Format;
-use crate::render;
+use crate::page;
+use crate::render::{self, html};
+use crate::saved;
 
 /// Returns the earlier run, if one was specified. It is read before anything is measured, so that a
 /// wrong file name costs no time.
 pub(super) fn baseline(options: &Options) -> Result<Option<Report>> {
     let path = options.verify.as_deref();
-    path.map(compare::read).transpose()
+    path.map(saved::report).transpose()
 }
 
 /// Prints this run's report and the comparison.
@@ -37,6 +39,7 @@ pub(super) fn conclude(before: &Report, after: &Report, console: &Console) -> Re
             format!("{}\n{compared}", render::text(after, &console.style()))
         }
     };
-    deliver(console, &document)?;
+    let shown = || html::Document::of_comparison(&comparison, Some(before), Some(after));
+    page::beside(console, shown, || deliver(console, &document))?;
     Ok(compare::outcome(&comparison))
 }

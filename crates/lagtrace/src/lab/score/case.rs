@@ -67,7 +67,7 @@ pub(crate) struct Case {
     pub(crate) end: End,
     /// The kind of recording.
     pub(crate) kind: Kind,
-    /// For each expected finding, the most costly first: the causes of which any one is correct.
+    /// For each expected finding, the causes that are correct. The most costly finding comes first.
     pub(crate) expected: Vec<Vec<Id>>,
     /// The findings, in the report's order.
     pub(crate) found: Vec<Found>,

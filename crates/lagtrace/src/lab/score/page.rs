@@ -6,7 +6,7 @@ use crate::lab::score::case::{Case, Kind, Verdict};
 use crate::lab::score::sum::{Score, Together, Totals};
 
 use crate::render::Style;
-use crate::render::page::{Page, Tone};
+use crate::render::page::{Block, Page, Tone};
 use crate::render::quantity;
 use crate::render::table::{Align, Cell, Table, cell, dim, plain};
 
@@ -18,6 +18,13 @@ pub(crate) fn text(score: &Score, style: &Style) -> String {
     let mut page = Page::new(style);
     write(&mut page, score);
     page.finish()
+}
+
+/// Returns the blocks of a score's text, with all recordings.
+pub(crate) fn blocks(score: &Score) -> Vec<Block> {
+    let mut page = Page::recording();
+    write(&mut page, score);
+    page.into_blocks()
 }
 
 /// Writes the recordings (if verbose), the confusion matrix, the totals and the wrong diagnoses.

@@ -192,7 +192,12 @@ impl Score {
 
     /// Returns the score as one indented JSON document.
     pub(super) fn json(&self) -> String {
-        format!("{:#}\n", value(self))
+        format!("{:#}\n", self.value())
+    }
+
+    /// Returns the score as a JSON document.
+    pub(super) fn value(&self) -> Value {
+        value(self)
     }
 
     /// Returns the score as JSON lines, one for each case, each confusion and each end's totals.

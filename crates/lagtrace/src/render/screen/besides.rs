@@ -90,14 +90,19 @@ fn found(report: &Report, length: Length) -> Vec<Line> {
     others.map(line).collect()
 }
 
-/// Returns title, culprit and share: `The path loses packets (path, 17 % of all time).`
+/// Returns title, culprit and share: `The path loses packets (path, 17 % of all time).` For time
+/// that no cause explains, the longest kind of wait takes the culprit's place.
 fn gist(finding: &Finding, report: &Report) -> String {
     let owner = match finding.culprit {
         Owner::Unknown => "owner unknown".to_owned(),
         known => words::owner(known).to_owned(),
     };
     // The title of a finding that only locates time already names the owner.
-    let mut parts: Vec<String> = (!finding.locates).then_some(owner).into_iter().collect();
+    let first = match (finding.locates, finding.waits.first()) {
+        (false, _) => Some(owner),
+        (true, longest) => longest.map(|&kind| format!("mostly {}", words::wait(kind))),
+    };
+    let mut parts: Vec<String> = first.into_iter().collect();
     if finding.cost_ns > 0 {
         let share = quantity::share(finding.share);
         let whole = if finding.locates {
@@ -111,7 +116,18 @@ fn gist(finding: &Finding, report: &Report) -> String {
             format!("{share} of {whole}")
         });
     }
+    if is_counted_before(finding) {
+        parts.push("partly the same time as above".to_owned());
+    }
     format!("{} ({}).", finding.title, parts.join(", "))
+}
+
+/// Returns true if a finding on connection setup shares much of its time with earlier findings,
+/// which claimed it in the account.
+fn is_counted_before(finding: &Finding) -> bool {
+    let claimed = finding.location.as_ref().map(|place| place.claimed_ns);
+    verdict::includes_setup(finding)
+        && claimed.is_some_and(|claimed| claimed < finding.cost_ns / 10 * 9)
 }
 
 /// Returns lines on the layers that were not cleared or not measured. A layer is left out if a
@@ -126,7 +142,7 @@ fn layers(report: &Report) -> Vec<Line> {
     let is_found = |line: &str| report.findings.iter().any(|finding| finding.title == line);
     let suspected = of(LayerState::Suspected).filter(|layer| !is_found(&layer.line));
     let suspected = suspected.map(|layer| {
-        let head = format!("Not ruled out, {}:", layer.layer);
+        let head = words::capitalized(&format!("{} not ruled out:", layer.layer));
         (Tone::Caution, head, words::sentence(&layer.line))
     });
     let open: Vec<_> = of(LayerState::NotMeasured)

@@ -312,8 +312,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The maximum number of streams that are followed at the same time. They are open while many
-/// packets arrive twice, and end one after the other.
+/// The maximum number of streams that are followed at the same time. All stay open while
+/// many packets arrive twice, and then end one after the other.
 #[test]
 fn streams_that_wait_for_each_other() {
     const TOGETHER: u32 = 400;

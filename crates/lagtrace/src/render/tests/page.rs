@@ -1,0 +1,140 @@
+//! The page, made from recorded runs.
+
+use lagtrace_core::report::Report;
+use lagtrace_core::views::compare::compare;
+
+use super::{RUNS, hostile, replayed};
+use crate::render::escape::escape;
+use crate::render::html::{Document, Place, page};
+use crate::render::{load, probes, quantity};
+
+/// Returns the text of a page without its tags and its data.
+fn text(page: &str) -> String {
+    let (before, after) = page.split_once("<style>").expect("a style sheet");
+    let after = after.split_once("</style>").expect("its end").1;
+    let after = after.split("<script").next().expect("the text");
+    let mut text = String::new();
+    for part in before.split('<').chain(after.split('<')) {
+        text.push_str(part.split_once('>').map_or(part, |(_, text)| text));
+    }
+    let marks = [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+    ];
+    let unescape = |text: String, (mark, meant): (&str, &str)| text.replace(mark, meant);
+    marks.into_iter().fold(text, unescape).replace("&amp;", "&")
+}
+
+fn page_of(report: &Report) -> String {
+    page(&Document::of_report(report, None), &[], Place::File)
+}
+
+#[test]
+fn the_page_says_of_each_finding_what_the_report_contains() {
+    for name in RUNS {
+        let report = replayed(name);
+        let shown = text(&page_of(&report));
+        for finding in &report.findings {
+            let mut said = vec![&finding.title, &finding.summary];
+            said.extend(finding.evidence.iter().map(|piece| &piece.text));
+            said.extend(
+                finding
+                    .evidence
+                    .iter()
+                    .filter_map(|piece| piece.location.as_ref()),
+            );
+            said.extend(finding.ruled_out.iter().map(|other| &other.because));
+            said.extend(
+                finding
+                    .fix
+                    .iter()
+                    .flat_map(|fix| [&fix.r#where, &fix.change]),
+            );
+            said.push(&finding.overturned_by);
+            for part in said {
+                assert!(shown.contains(&*escape(part)), "{name}: {part}\n{shown}");
+            }
+        }
+        for layer in &report.layers {
+            assert!(
+                shown.contains(&*escape(&layer.line)),
+                "{name}: {}",
+                layer.line
+            );
+        }
+        for note in &report.notes {
+            assert!(
+                shown.contains(&*escape(&note.text)),
+                "{name}: {}",
+                note.text
+            );
+        }
+    }
+}
+
+#[test]
+fn figures_carry_their_values() {
+    let report = replayed("faulty");
+    let shown = page_of(&report);
+    let mean = report.exchanges.latency_ns.mean;
+    let cell = format!("<td data-ns=\"{mean}\">{}</td>", quantity::duration(mean));
+    assert!(shown.contains(&cell), "{cell}");
+    let share = &report.exchanges.waits[0].share;
+    assert!(
+        shown.contains(&format!("data-value=\"{share}\"")),
+        "{share}"
+    );
+}
+
+#[test]
+fn nothing_from_outside_becomes_markup_or_hides() {
+    let script = include_str!("../../../../../web/dist/page.js");
+    let shown = page_of(&hostile::report()).replace(script, "");
+    let is_bad = |&c: &char| c != '\n' && (c.is_control() || hostile::UNSEEN.contains(&c));
+    assert_eq!(shown.chars().find(is_bad), None);
+    assert!(text(&shown).matches("evil").count() > 10);
+    for attribute in [" style=", " onerror=", " onclick=", " href=", " src="] {
+        assert!(!shown.contains(attribute), "{attribute}");
+    }
+}
+
+#[test]
+fn a_redacted_run_names_no_address_file_or_name() {
+    for name in RUNS {
+        let mut report = replayed(name);
+        // A host may be called like a word of the report's own vocabularies.
+        report.hops.push(lagtrace_core::report::Hop {
+            name: Some("server-think".to_owned()),
+            ..Default::default()
+        });
+        let mut shown = Vec::new();
+        let document = Document::of_report(&report, None).redacted(&mut shown);
+        let all = serde_json::to_string(&document).expect("a document");
+        for original in ["10.77.", "/run/lagtrace-lab", "latency.error.log"] {
+            assert!(!all.contains(original), "{name}: {original} in {all}");
+        }
+        let page = text(&page(&document, &shown, Place::File));
+        assert!(!page.contains("10.77."), "{page}");
+        assert!(page.contains("host-1:"), "{page}");
+    }
+}
+
+#[test]
+fn all_kinds_of_results_have_a_page() {
+    let [faulty, fixed] = ["faulty", "fixed"].map(replayed);
+    let comparison = compare(&faulty, &fixed);
+    let compared = Document::of_comparison(&comparison, Some(&faulty), Some(&fixed));
+    let shown = text(&page(&compared, &[], Place::File));
+    assert!(shown.contains("Better."), "{shown}");
+    for (command, plain) in [("load", load as fn(&_, &_) -> String), ("probe", probes)] {
+        let mut report = faulty.clone();
+        command.clone_into(&mut report.command);
+        let shown = text(&page_of(&report));
+        let plain = plain(&report, &super::FULL);
+        let word = plain.split_whitespace().max_by_key(|word| word.len());
+        let word = word.expect("the text says something");
+        assert!(shown.contains(word), "{command}: {word}\n{shown}");
+    }
+}

@@ -1,0 +1,211 @@
+//! Reports and comparisons that were written to files as JSON.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek as _};
+use std::path::Path;
+
+use anyhow::Context as _;
+use flate2::read::MultiGzDecoder;
+use lagtrace_core::registry::Id;
+use lagtrace_core::report::{Report, SCHEMA};
+use lagtrace_core::views::compare::{self, Comparison};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::failure::{Failure, Result};
+
+/// The oldest report schema in which everything that is compared has its present meaning.
+const OLDEST: u32 = 1;
+/// Maximum length of a document, uncompressed.
+const MAX_BYTES: u64 = 1 << 30;
+/// Number of bytes in which a document of JSON shows its first brace.
+const BEGINNING: u64 = 64;
+/// The first bytes of a gzip file (RFC 1952 §2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// A document.
+#[derive(Debug)]
+pub(crate) enum Saved {
+    /// A report.
+    Report(Box<Report>),
+    /// The comparison of two reports.
+    Comparison(Box<Comparison>),
+    /// The report of a run and its comparison with an earlier one (`diagnose --verify`).
+    Verified(Box<Verified>),
+}
+
+/// The report of a run and its comparison with an earlier one.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Verified {
+    pub(crate) report: Report,
+    pub(crate) comparison: Comparison,
+}
+
+/// Returns true if a file contains a JSON document, and not a capture.
+pub(crate) fn is_document(path: &Path) -> io::Result<bool> {
+    let mut start = Vec::new();
+    // A file that cannot be decompressed is not a document.
+    let read = opened(path)?.take(BEGINNING).read_to_end(&mut start);
+    let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
+    Ok(read.is_ok() && matches!(first, Some(b'{' | b'[')))
+}
+
+/// Reads a JSON report.
+pub(crate) fn report(path: &Path) -> Result<Report> {
+    let text = read(path)?;
+    parsed(path, &text)
+}
+
+/// Reads a JSON document of any kind.
+pub(crate) fn any(path: &Path) -> Result<Saved> {
+    let text = read(path)?;
+    let value: Value = serde_json::from_slice(&text).map_err(|error| unread(path, &text, error))?;
+    let has = |keys: [&str; 2]| keys.iter().all(|key| value.get(key).is_some());
+    if has(["report", "comparison"]) {
+        let both: Verified = deserialized(path, &text)?;
+        check(path, both.report.schema, OLDEST, SCHEMA)?;
+        return Ok(Saved::Verified(Box::new(both)));
+    }
+    if has(["outcome", "before"]) {
+        let comparison: Comparison = deserialized(path, &text)?;
+        check(path, comparison.schema, compare::SCHEMA, compare::SCHEMA)?;
+        return Ok(Saved::Comparison(Box::new(comparison)));
+    }
+    Ok(Saved::Report(Box::new(parsed(path, &text)?)))
+}
+
+fn parsed(path: &Path, text: &[u8]) -> Result<Report> {
+    let report: Report = deserialized(path, text)?;
+    check(path, report.schema, OLDEST, SCHEMA)?;
+    Ok(report)
+}
+
+fn deserialized<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T> {
+    serde_json::from_slice(text).map_err(|error| unread(path, text, error))
+}
+
+/// Opens a file, decompressed if it is compressed.
+fn opened(path: &Path) -> io::Result<Box<dyn Read>> {
+    let mut file = File::open(path)?;
+    let mut magic = Vec::new();
+    (&file).take(GZIP.len() as u64).read_to_end(&mut magic)?;
+    file.rewind()?;
+    Ok(if magic == GZIP {
+        Box::new(MultiGzDecoder::new(BufReader::new(file)))
+    } else {
+        Box::new(file)
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let name = path.display();
+    let mut text = Vec::new();
+    opened(path)
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut text))
+        .with_context(|| format!("cannot read {name}"))?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(Failure::new(format!("{name} is longer than 1 GiB")));
+    }
+    Ok(text)
+}
+
+/// Returns the failure for a text that is no document of a known form, with line and column.
+fn unread(path: &Path, text: &[u8], error: serde_json::Error) -> Failure {
+    let name = path.display();
+    if let Some(cause) = unknown_cause(text) {
+        return Failure::new(format!(
+            "{name} contains a cause that this version does not know: {cause}"
+        ))
+        .hint("a newer version of lagtrace wrote it: use that version to read it");
+    }
+    if error.is_eof() {
+        return Failure::from(error)
+            .during(format!("{name} is cut off"))
+            .hint("it was copied or written only in part: copy it again, or make it again");
+    }
+    let hint = if is_lines(text) {
+        "it has one object per line: make it with --format json, not ndjson"
+    } else {
+        "make reports with `lagtrace diagnose URL --format json -o FILE`"
+    };
+    Failure::from(error)
+        .during(format!("{name} is not a report of lagtrace"))
+        .hint(hint)
+}
+
+/// Returns true if a text consists of JSON objects, one per line.
+fn is_lines(text: &[u8]) -> bool {
+    let mut lines = text.split(|&byte| byte == b'\n');
+    let typed =
+        |line: &[u8]| serde_json::from_slice(line).is_ok_and(|v: Value| v["type"].is_string());
+    lines.next().is_some_and(typed)
+}
+
+fn check(path: &Path, schema: u32, oldest: u32, newest: u32) -> Result<()> {
+    if (oldest..=newest).contains(&schema) {
+        return Ok(());
+    }
+    let told = format!(
+        "{} is a report of schema {schema}; this version reads {oldest} to {newest}",
+        path.display()
+    );
+    Err(Failure::new(told).hint("make it again with this version of lagtrace"))
+}
+
+/// Returns the first id in a report that does not belong to a known cause; `None` if the report has
+/// another fault.
+fn unknown_cause(text: &[u8]) -> Option<String> {
+    let report: Value = serde_json::from_slice(text).ok()?;
+    let within = |finding: &Value| {
+        let parts = ["ruled_out", "candidates"].map(|part| list(&finding[part]));
+        parts.concat()
+    };
+    let findings = list(&report["findings"]);
+    let named = findings.iter().cloned();
+    let mut named = named.chain(findings.iter().flat_map(within));
+    named.find_map(|named| {
+        let id = named["cause"].as_str()?;
+        id.parse::<Id>().is_err().then(|| id.to_owned())
+    })
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Returns the failure for a text that is not a readable report.
+    fn refused(text: &str) -> Failure {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), text).expect("it takes the text");
+        report(file.path()).expect_err("no report of this version")
+    }
+
+    #[test]
+    fn a_cause_of_a_newer_version_is_named() {
+        let known = r#"{"cause": "server-think", "ruled_out": [{"cause": "packet-loss"}]}"#;
+        let newer = r#"{"cause": "server-think", "candidates": [{"cause": "gremlins"}]}"#;
+        let of = |finding| format!(r#"{{"schema": 1, "findings": [{finding}]}}"#);
+        let failure = refused(&of(newer));
+        assert!(
+            failure.to_string().contains("does not know: gremlins"),
+            "{failure}"
+        );
+        let hint = failure.hint_text().unwrap_or_default();
+        assert!(hint.contains("newer version"), "{hint}");
+        // The error for any other fault does not name a cause.
+        for text in [&of(known), "[]", "no JSON"] {
+            let failure = refused(text);
+            assert!(
+                failure.to_string().contains("not a report of lagtrace"),
+                "{failure}"
+            );
+        }
+    }
+}

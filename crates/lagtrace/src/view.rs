@@ -1,0 +1,164 @@
+//! The command `lagtrace view`, which shows a report or a capture as a page in a browser.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use anyhow::Context as _;
+use clap::Args;
+use lagtrace_core::report::{Picture, Report};
+
+use crate::analyze::{self, picture::are_files};
+use crate::console::Console;
+use crate::delivery::deliver;
+use crate::exit::Outcome;
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+use crate::page::{self, Shown};
+use crate::render::html::{Document, Place};
+use crate::saved::{self, Saved};
+
+mod desktop;
+mod place;
+mod serve;
+
+use desktop::Target;
+use place::Reader;
+use serve::{Packets, Server};
+
+/// The options of `lagtrace view`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The page is one file without references to others, in $XDG_RUNTIME_DIR or the
+folder for temporary files, readable only for its owner. Nothing is sent
+anywhere. With --html FILE the page is written there and not opened. Started by
+sudo, the page belongs to the user who started it, and no browser runs as root.
+
+--serve serves the page until Ctrl-C, for a browser that cannot read the file:
+at a path that cannot be guessed, and on this host only, unless ADDR says
+otherwise. Who can reach ADDR and knows the path can read the page.
+
+Examples:
+  lagtrace view report.json
+  lagtrace view slow.pcap
+  lagtrace view client.pcap server.pcap
+  lagtrace view slow.pcap --redact --html to-share.html
+  lagtrace view comparison.json.gz --no-open
+  lagtrace view slow.pcap --serve=127.0.0.1:8000 --no-open")]
+pub(crate) struct Options {
+    /// A report or a comparison (JSON, or JSON compressed by gzip), or captures
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Only print the path or URL of the page
+    #[arg(long)]
+    no_open: bool,
+    /// Serve the page at ADDR [default: a free port of 127.0.0.1] instead of writing a file
+    #[arg(
+        long,
+        value_name = "ADDR",
+        num_args = 0..=1,
+        require_equals = true,
+        value_parser = serve::parse_address
+    )]
+    serve: Option<Option<SocketAddr>>,
+}
+
+/// Makes the page, prints its path and opens it.
+pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    let served = options
+        .serve
+        .map(|address| address.unwrap_or(serve::DEFAULT));
+    if served.is_some() && console.output().html.is_some() {
+        let failure = Failure::new("the page is served or written to a file, not both");
+        return Err(failure.hint("leave out --serve, or --html"));
+    }
+    let interrupt = Interrupt::listen()?;
+    let Some(shown) = shown(&options.files, &interrupt, console)? else {
+        return Ok(Outcome::Interrupted);
+    };
+    if let Some(address) = served {
+        let packets = packets(&options.files, &shown, console);
+        let page = page::made(shown, Place::Server, console);
+        let server = Server::bind(address, page, packets)?;
+        tell(
+            options,
+            &Target::Server(&server.url(), server.port()),
+            console,
+        )?;
+        server.run(&interrupt)?;
+        return Ok(Outcome::Clean);
+    }
+    if let Some(path) = &console.output().html {
+        page::write(path, shown, console)?;
+        return Ok(Outcome::Clean);
+    }
+    let mut file = place::temporary(&Reader::of_this_run())?;
+    page::write_to(file.as_file_mut(), shown, console).context("cannot write the page")?;
+    let page = file.into_temp_path().keep().context("keep the page")?;
+    tell(options, &Target::File(&page), console)?;
+    Ok(Outcome::Clean)
+}
+
+/// Returns what the server needs to show packets; `None` if there is no capture that can be read
+/// again, or if its packets would show what is redacted.
+fn packets(files: &[PathBuf], shown: &Shown, console: &Console) -> Option<Packets> {
+    let (report, picture) = shown.document.drawn()?;
+    let can_read = !console.output().redact && are_files(files);
+    let exchanges = picture.exchanges.iter().map(|it| it.exchange.clone());
+    can_read.then(|| Packets {
+        exchanges: exchanges.collect(),
+        files: files.to_vec(),
+        report: report.clone(),
+        reading: Mutex::default(),
+    })
+}
+
+/// Prints where the page is, and opens it.
+fn tell(options: &Options, target: &Target<'_>, console: &Console) -> Result<()> {
+    deliver(console, &format!("{target}\n"))?;
+    if !options.no_open
+        && let Err(reason) = desktop::open(target, &Reader::of_this_run())
+    {
+        console.note(&reason);
+    }
+    Ok(())
+}
+
+/// Returns what the files show; `None` if the user stopped the analysis before there was a report.
+fn shown(files: &[PathBuf], interrupt: &Interrupt, console: &Console) -> Result<Option<Shown>> {
+    if let [path] = files
+        && is_document(path)
+    {
+        return Ok(Some(match saved::any(path)? {
+            Saved::Report(report) => Document::of_report(&report, None).into(),
+            Saved::Comparison(comparison) => {
+                Document::of_comparison(&comparison, None, None).into()
+            }
+            Saved::Verified(both) => {
+                Document::of_comparison(&both.comparison, None, Some(&both.report)).into()
+            }
+        }));
+    }
+    if let Some(path) = files.iter().find(|path| is_document(path)) {
+        let failure = format!("{} is a report: it is shown alone", path.display());
+        let hint = "`lagtrace compare BEFORE.json AFTER.json --html FILE` shows two reports";
+        return Err(Failure::new(failure).hint(hint));
+    }
+    let pictured = analyzed(files, interrupt, console)?;
+    Ok(pictured.map(|(report, picture)| Document::of_report(&report, picture).into()))
+}
+
+/// Returns true if a file is a JSON document. A file that cannot be read is not: the analysis says
+/// why.
+fn is_document(path: &Path) -> bool {
+    path != Path::new("-") && saved::is_document(path).unwrap_or_default()
+}
+
+fn analyzed(
+    files: &[PathBuf],
+    interrupt: &Interrupt,
+    console: &Console,
+) -> Result<Option<(Report, Option<Picture>)>> {
+    let progress = console.bytes("reading", 0);
+    analyze::pictured(files, &progress, interrupt)
+}

@@ -1,0 +1,317 @@
+//! A server for one page, for a browser that cannot read the file.
+//!
+//! Any web site that the user visits can make the browser send requests to this host. So the page
+//! has a path that nobody can guess, and the name of the host must be this server's own: a site
+//! that lets its own name point here (DNS rebinding) gets nothing.
+
+use std::borrow::Cow;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::failure::Result;
+use crate::interrupt::Interrupt;
+use crate::render::html::{self, Place};
+
+mod packets;
+mod request;
+
+pub(super) use packets::Packets;
+use request::{Refusal, Request};
+
+/// Time for which the server waits before it checks whether the user requested a stop.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+/// Time in which a request must arrive, and in which the answer must be taken.
+const TIME: Duration = Duration::from_secs(10);
+/// Maximum time for which a connection stays open after its answer.
+const LINGER: Duration = Duration::from_secs(1);
+/// Maximum number of connections at a time; others wait in the kernel's queue. Browsers open a few
+/// before they use them.
+const MAX_CONNECTIONS: usize = 16;
+/// The types of the answers.
+const HTML: &str = "text/html";
+const JSON: &str = "application/json";
+/// Number of random bytes in the path.
+const RANDOM: usize = 16;
+
+/// Parses an address to serve at, with or without a port.
+pub(super) fn parse_address(text: &str) -> std::result::Result<SocketAddr, String> {
+    let address = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0));
+    let address = address.or_else(|_| text.parse::<SocketAddr>());
+    address.map_err(|_| format!("`{text}` is not an address: write it like 127.0.0.1:8000"))
+}
+
+/// The address at which a page is served by default, at a port that the kernel chooses.
+pub(super) const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// A server of one page.
+pub(super) struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    path: String,
+    page: String,
+    /// The packets of the page's exchanges, if there is a capture that can be read again.
+    packets: Option<Packets>,
+}
+
+impl Server {
+    /// Starts to listen.
+    pub(super) fn bind(
+        address: SocketAddr,
+        page: String,
+        packets: Option<Packets>,
+    ) -> Result<Self> {
+        let listener =
+            TcpListener::bind(address).with_context(|| format!("cannot listen at {address}"))?;
+        listener.set_nonblocking(true).context("serve the page")?;
+        let address = listener.local_addr().context("serve the page")?;
+        Ok(Self {
+            listener,
+            address,
+            path: format!("/{}/", random().context("read /dev/urandom")?),
+            page,
+            packets,
+        })
+    }
+
+    /// Returns the URL of the page.
+    pub(super) fn url(&self) -> String {
+        format!("http://{}{}", self.address, self.path)
+    }
+
+    /// Returns the port.
+    pub(super) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Answers requests until the user stops the command.
+    pub(super) fn run(&self, interrupt: &Interrupt) -> Result<()> {
+        let open = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            while !interrupt.is_requested() {
+                let is_full = open.load(Ordering::Relaxed) >= MAX_CONNECTIONS;
+                let mut ready = [PollFd::new(&self.listener, PollFlags::IN)];
+                match poll(&mut ready, Some(&PATIENCE)) {
+                    Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+                    Ok(_) if is_full => {
+                        thread::sleep(Duration::from_millis(20));
+                        continue;
+                    }
+                    Ok(_) => {}
+                    Err(error) => return Err(io::Error::from(error)),
+                }
+                // A connection that was reset meanwhile is not a failure of the server.
+                let Ok((stream, _)) = self.listener.accept() else {
+                    continue;
+                };
+                open.fetch_add(1, Ordering::Relaxed);
+                let open = &open;
+                scope.spawn(move || {
+                    // A peer that goes away hurts nobody else.
+                    self.answer(stream, interrupt).ok();
+                    open.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+            Ok(())
+        })
+        .context("serve the page")?;
+        Ok(())
+    }
+
+    /// Reads one request and answers it.
+    fn answer(&self, mut stream: TcpStream, interrupt: &Interrupt) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(Duration::from_millis(100)))?;
+        stream.set_write_timeout(Some(TIME))?;
+        let end = Instant::now() + TIME;
+        let is_over = || interrupt.is_requested() || Instant::now() >= end;
+        let Some(head) = read(&mut stream, is_over)? else {
+            return Ok(());
+        };
+        let answer = head.and_then(|head| self.find(&head, interrupt));
+        let (status, body, kind) = match &answer {
+            Ok((body, kind)) => ("200 OK", body.as_ref(), *kind),
+            Err(refusal) => (refusal.status(), "", HTML),
+        };
+        stream.write_all(header(status, body.len(), kind).as_bytes())?;
+        stream.write_all(body.as_bytes())?;
+        part(&mut stream)
+    }
+
+    /// Returns the page or the packets for which the request asks, with the type of the content.
+    fn find(
+        &self,
+        head: &[u8],
+        interrupt: &Interrupt,
+    ) -> std::result::Result<(Cow<'_, str>, &'static str), Refusal> {
+        let request = Request::parse(head)?;
+        if !self.is_own(&request.host) {
+            return Err(Refusal::Host);
+        }
+        if request.method != "GET" {
+            return Err(Refusal::Method);
+        }
+        let asked = request.target.strip_prefix(&self.path);
+        match asked.and_then(|asked| asked.strip_prefix("packets/")) {
+            _ if asked == Some("") => Ok((Cow::Borrowed(&self.page), HTML)),
+            Some(number) => {
+                let packets = self.packets.as_ref().ok_or(Refusal::Path)?;
+                Ok((Cow::Owned(packets.of(number, interrupt)?), JSON))
+            }
+            None => Err(Refusal::Path),
+        }
+    }
+
+    /// Returns true if a host is this server: its address, or `localhost` if that is its address.
+    /// If the server listens at all addresses, any address of this host with its port is.
+    fn is_own(&self, host: &str) -> bool {
+        let port = self.address.port();
+        if self.address.ip().is_loopback() && host == format!("localhost:{port}") {
+            return true;
+        }
+        let Ok(named) = host.parse::<SocketAddr>() else {
+            return false;
+        };
+        named == self.address || self.address.ip().is_unspecified() && named.port() == port
+    }
+}
+
+/// Ends a connection so that the peer gets the whole answer: closed while something that it sent is
+/// unread, the connection would be reset.
+fn part(stream: &mut TcpStream) -> io::Result<()> {
+    stream.shutdown(Shutdown::Write)?;
+    let end = Instant::now() + LINGER;
+    let mut rest = [0; 4096];
+    while Instant::now() < end {
+        match stream.read(&mut rest) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if is_timeout(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Reads the head of a request; `None` if the peer sends none in time, a refusal if it is too long.
+fn read(
+    stream: &mut TcpStream,
+    is_over: impl Fn() -> bool,
+) -> io::Result<Option<std::result::Result<Vec<u8>, Refusal>>> {
+    let mut head = Vec::new();
+    let mut chunk = [0; 1024];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        if head.len() > request::MAX_HEAD {
+            return Ok(Some(Err(Refusal::TooLong)));
+        }
+        if is_over() {
+            return Ok(None);
+        }
+        match stream.read(&mut chunk) {
+            Ok(0) => return Ok(None),
+            Ok(length) => head.extend_from_slice(&chunk[..length]),
+            Err(error) if is_timeout(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(Ok(head)))
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    [Interrupted, TimedOut, WouldBlock].contains(&error.kind())
+}
+
+/// Returns the header of an answer.
+fn header(status: &str, length: usize, kind: &str) -> String {
+    let policy = html::policy(Place::Server);
+    format!(
+        "HTTP/1.1 {status}\r\n\
+         Content-Type: {kind}; charset=utf-8\r\n\
+         Content-Length: {length}\r\n\
+         Content-Security-Policy: {policy}; frame-ancestors 'none'\r\n\
+         Cross-Origin-Opener-Policy: same-origin\r\n\
+         Cross-Origin-Resource-Policy: same-origin\r\n\
+         X-Content-Type-Options: nosniff\r\n\
+         Referrer-Policy: no-referrer\r\n\
+         Cache-Control: no-store\r\n\
+         Allow: GET\r\n\
+         Connection: close\r\n\r\n"
+    )
+}
+
+/// Returns random digits from the kernel.
+fn random() -> io::Result<String> {
+    let mut bytes = [0; RANDOM];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(server: &Server, head: &str) -> &'static str {
+        let interrupt = Interrupt::listen().expect("signals can be handled");
+        match server.find(head.as_bytes(), &interrupt) {
+            Ok(_) => "200 OK",
+            Err(refusal) => refusal.status(),
+        }
+    }
+
+    #[test]
+    fn only_the_page_is_served_and_only_under_its_own_name() {
+        let server = Server::bind(DEFAULT, "page".to_owned(), None).expect("a port");
+        let (port, path) = (server.address.port(), server.path.clone());
+        assert_eq!(path.len(), 2 * RANDOM + 2);
+        let own = format!("Host: 127.0.0.1:{port}\r\n");
+        let local = format!("hOST: localhost:{port}\r\n");
+        let get = format!("GET {path} HTTP/1.1\r\n");
+        for (head, status) in [
+            (format!("{get}{own}\r\n"), "200 OK"),
+            (format!("{get}{local}\r\n"), "200 OK"),
+            (
+                format!("{get}Host: evil.example:{port}\r\n\r\n"),
+                "421 Misdirected Request",
+            ),
+            (
+                format!("{get}Host: 127.0.0.1\r\n\r\n"),
+                "421 Misdirected Request",
+            ),
+            (format!("{get}\r\n"), "400 Bad Request"),
+            (format!("{get}{own}{own}\r\n"), "400 Bad Request"),
+            (format!("GET / HTTP/1.1\r\n{own}\r\n"), "404 Not Found"),
+            (
+                format!("GET {path}x HTTP/1.1\r\n{own}\r\n"),
+                "404 Not Found",
+            ),
+            (
+                format!("GET {path}packets/0 HTTP/1.1\r\n{own}\r\n"),
+                "404 Not Found",
+            ),
+            (
+                format!("POST {path} HTTP/1.1\r\n{own}\r\n"),
+                "405 Method Not Allowed",
+            ),
+            (format!("GET {path}\r\n\r\n"), "400 Bad Request"),
+            ("\0\0\r\n\r\n".to_owned(), "400 Bad Request"),
+        ] {
+            assert_eq!(asked(&server, &head), status, "{head:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_may_lack_a_port() {
+        assert_eq!(parse_address("127.0.0.1"), Ok(DEFAULT));
+        assert!(parse_address("[::1]:80").is_ok() && parse_address("::1").is_ok());
+        assert!(parse_address("slow.pcap").is_err());
+    }
+}

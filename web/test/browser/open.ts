@@ -1,0 +1,70 @@
+// Opening of page files in Chromium, with a record of everything that a good page does not do.
+
+import { pathToFileURL } from "node:url";
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+
+/** The system's browser: none is downloaded. */
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+
+export function launch(): Promise<Browser> {
+    return chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+}
+
+export interface Opened {
+    page: Page;
+    /** Console messages, errors, requests, dialogs and violations of the content policy. */
+    complaints: string[];
+}
+
+/** Opens a page file without a network, and waits until its script is done. */
+export async function open(
+    browser: Browser,
+    file: string,
+    options: BrowserContextOptions = {},
+): Promise<Opened> {
+    const context = await browser.newContext({ offline: true, ...options });
+    const page = await context.newPage();
+    const complaints: string[] = [];
+    const url = pathToFileURL(file).href;
+    await record(page, url, complaints);
+    await page.goto(url);
+    if (options.javaScriptEnabled !== false) {
+        await page.waitForSelector("html[data-ready]", { state: "attached" });
+        // The pictures are drawn when their width is known: after the next layout.
+        await page.waitForTimeout(200);
+    }
+    return { page, complaints };
+}
+
+async function record(page: Page, url: string, complaints: string[]) {
+    page.on("console", (message) => complaints.push(`console: ${message.text()}`));
+    page.on("pageerror", (error) => complaints.push(`error: ${error.message}`));
+    page.on("dialog", (dialog) => {
+        complaints.push(`dialog: ${dialog.message()}`);
+        void dialog.dismiss();
+    });
+    page.on("request", (request) => {
+        if (request.url() !== url) {
+            complaints.push(`request: ${request.url()}`);
+        }
+    });
+    await page.exposeFunction("reportViolation", (text: string) => complaints.push(text));
+    // The loader of TypeScript names functions with this one, also those that run in the page.
+    await page.addInitScript("globalThis.__name = (it) => it");
+    await page.addInitScript(() => {
+        document.addEventListener("securitypolicyviolation", (event) => {
+            const report = Reflect.get(window, "reportViolation") as (text: string) => void;
+            report(`violation: ${event.violatedDirective} ${event.blockedURI}`);
+        });
+    });
+}
+
+/** Opens all tables, which are made when they are opened. */
+export async function openTables(page: Page) {
+    await page.evaluate(() => {
+        for (const details of document.querySelectorAll("details")) {
+            details.open = true;
+        }
+    });
+    await page.waitForTimeout(200);
+}
