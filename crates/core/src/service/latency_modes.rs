@@ -308,7 +308,13 @@ fn smooth(counts: &[f64]) -> Vec<f64> {
 
 /// Returns the band of a latency.
 pub(crate) fn index(latency: Duration) -> u32 {
-    let ns = nanos(latency).max(1 << BAND_BITS);
+    index_of_nanos(nanos(latency))
+}
+
+/// Returns the band of a latency in nanoseconds.
+#[inline]
+pub(crate) fn index_of_nanos(latency: u64) -> u32 {
+    let ns = latency.max(1 << BAND_BITS);
     let octave = ns.ilog2() - BAND_BITS;
     let part = (ns >> octave) as u32 & ((1 << BAND_BITS) - 1);
     (octave << BAND_BITS) | part

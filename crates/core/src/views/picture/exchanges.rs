@@ -97,7 +97,7 @@ fn pictured(kept: Kept, service: u8, why: Why, about: &About) -> PicturedExchang
         stream: None,
         ordinal: Some(kept.identity.ordinal),
         status: kept.status,
-        cost_ns: nanos(kept.cost),
+        cost_ns: kept.cost_ns,
         setup_ns: kept.setup.map(nanos),
         response_bytes: Some(kept.response_bytes),
         recoveries: kept.recoveries.iter().map(RecoveryRecord::from).collect(),

@@ -10,7 +10,6 @@ use crate::exchange::{Exchange, Outcome, Recovery};
 use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
-use crate::observed::time::nanos;
 use crate::report::PicturedExchange;
 use crate::service::example::Example;
 
@@ -77,7 +76,7 @@ pub(super) struct Kept {
     pub(super) example: Example,
     pub(super) joined_waits: u64,
     pub(super) status: Option<u16>,
-    pub(super) cost: Duration,
+    pub(super) cost_ns: u64,
     pub(super) setup: Option<Duration>,
     pub(super) response_bytes: u64,
     pub(super) recoveries: Vec<Recovery>,
@@ -90,7 +89,7 @@ impl Kept {
             example: Example::of(exchange),
             joined_waits: 0,
             status: None,
-            cost: Duration::ZERO,
+            cost_ns: 0,
             setup: None,
             response_bytes: 0,
             recoveries: Vec::new(),
@@ -118,7 +117,7 @@ impl Kept {
             Outcome::Complete(status) => status,
             _ => None,
         };
-        self.cost = exchange.cost();
+        self.cost_ns = exchange.cost_nanos();
         self.setup = exchange.connecting.setup;
         self.response_bytes = exchange.response.count;
         self.recoveries.clear();
@@ -212,9 +211,9 @@ impl Default for Chosen {
 }
 
 impl Chosen {
-    pub(super) fn offer(&mut self, exchange: &Exchange) {
+    pub(super) fn offer(&mut self, exchange: &Exchange, latency_ns: u64) {
         let identity = Identity::of(exchange);
-        let slowness = Reverse(nanos(exchange.latency()));
+        let slowness = Reverse(latency_ns);
         self.slowest.offer((slowness, identity), exchange, identity);
         let scattered = identity.scattered();
         self.sample.offer((scattered, identity), exchange, identity);
