@@ -308,8 +308,13 @@ impl SoFar {
         let mut report = conclude::conclude(evidence, &from_packets);
         let picture = sketch.map(|sketch| sketch.finish(&report));
         // Only the picture has the curves: a report must equal the one that is read from its JSON.
-        let predictions = report.findings.iter_mut().map(|finding| &mut finding.predicted);
-        predictions.flatten().for_each(|prediction| prediction.curve.clear());
+        let predictions = report
+            .findings
+            .iter_mut()
+            .map(|finding| &mut finding.predicted);
+        predictions
+            .flatten()
+            .for_each(|prediction| prediction.curve.clear());
         (report, picture)
     }
 

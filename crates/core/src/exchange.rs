@@ -145,13 +145,19 @@ impl Exchange {
     /// Returns the latency without propagation and transfer: the time that an end or the path
     /// added.
     pub fn cost(&self) -> Duration {
+        Duration::from_nanos(self.cost_nanos())
+    }
+
+    /// Returns the [cost](Self::cost) in nanoseconds.
+    pub(crate) fn cost_nanos(&self) -> u64 {
         let is_held = |wait: &&Wait| {
             !matches!(
                 wait.kind,
                 WaitKind::RoundTrip | WaitKind::RequestTransfer | WaitKind::ResponseTransfer
             )
         };
-        self.waits.iter().filter(is_held).map(Wait::duration).sum()
+        let held = self.waits.iter().filter(is_held);
+        held.fold(0, |sum: u64, wait| sum.saturating_add(wait.nanos()))
     }
 }
 

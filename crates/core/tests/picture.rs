@@ -309,34 +309,3 @@ fn shards_do_not_change_a_picture() {
     }
     assert!(count > 2_000, "{count}");
 }
-#[test]
-fn tmp_dump() {
-    let bytes = fs::read(std::env::var("DUMP").expect("DUMP")).expect("file");
-    let mut plain = Vec::new();
-    if flate2::read::MultiGzDecoder::new(bytes.as_slice())
-        .read_to_end(&mut plain)
-        .is_err()
-    {
-        plain = bytes;
-    }
-    let segments = reading::segments(&plain);
-    let (report, mut picture) = drawn(&segments, None);
-    let mut detail = Detail::wanted(&report, 1).expect("wanted");
-    for (segment, _) in &segments {
-        if detail.is_complete() {
-            break;
-        }
-        detail.observe_segment(segment);
-    }
-    detail.finish(&mut picture);
-    fs::write(
-        "/tmp/w/p/pic_dump.json",
-        serde_json::to_string(&picture).expect("json"),
-    )
-    .expect("write");
-    fs::write(
-        "/tmp/w/p/pic_report.json",
-        serde_json::to_string(&report).expect("json"),
-    )
-    .expect("write");
-}

@@ -30,7 +30,7 @@ mod input;
 mod joint;
 pub(crate) mod listing;
 mod merge;
-mod picture;
+pub(crate) mod picture;
 mod pieces;
 mod rounds;
 pub(crate) mod show;
@@ -186,7 +186,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let annotation = options.annotate.as_ref().map(|_| Annotation::default());
     let listing = options.listing(console)?;
     let watch = Watch {
-        is_pictured: console.output().html.is_some(),
+        is_drawn: console.output().is_drawn(),
         listing: listing.as_ref(),
         annotation: annotation.as_ref(),
         connections: options.connections,
@@ -273,7 +273,7 @@ pub(crate) fn pictured(
         max_connections: None,
     };
     let watch = Watch {
-        is_pictured: true,
+        is_drawn: true,
         ..Watch::default()
     };
     let mut read = reading(&files, bounds, progress, interrupt, watch)?;
@@ -304,7 +304,7 @@ fn processors() -> NonZeroUsize {
 #[derive(Clone, Copy, Default)]
 struct Watch<'a> {
     /// True if the analyzer makes a picture.
-    is_pictured: bool,
+    is_drawn: bool,
     listing: Option<&'a Listing>,
     annotation: Option<&'a Annotation>,
     /// The connections to collect.
@@ -341,12 +341,11 @@ fn reading(
     };
     let listing = watch.listing;
     let most = bounds.max_connections.map(NonZeroUsize::get);
-    let mut analyzer = watch.connections.analyzer(files.len(), most, listing);
+    let mut analyzer = watch
+        .connections
+        .analyzer(files.len(), most, listing, watch.is_drawn);
     if let Some(sink) = watch.sink(joint.as_ref()) {
         analyzer = analyzer.with_sink(sink);
-    }
-    if watch.is_pictured {
-        analyzer = analyzer.with_picture();
     }
     // A live input is shown as it arrives, and only a single thread analyses without delay.
     let threads = if input::is_live(files) {

@@ -21,7 +21,6 @@ use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::page;
 use crate::words;
 
 /// The time to wait for packets before checking whether the user requested a stop.
@@ -79,8 +78,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let started = clock::now();
     let stop = Arc::new(AtomicBool::new(false));
     let capture = LiveCapture::start(&live_options(options), stop).map_err(refused)?;
-    let analyzer = Analyzer::new(conclusion::options(Vec::new()));
-    let mut analyzer = page::pictured(analyzer, console);
+    let is_drawn = console.output().is_drawn();
+    let mut analyzer = conclusion::analyzer(conclusion::options(Vec::new()), is_drawn);
     let mut outcome = follow(capture, options, console, &interrupt, &mut analyzer);
     let packets: u64 = outcome
         .summaries

@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 
-use lagtrace_core::analyzer;
+use lagtrace_core::analyzer::{self, Analyzer};
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
 use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::report::{Picture, Report};
@@ -23,6 +23,16 @@ pub(crate) fn options(targets: Vec<(TargetId, Endpoint)>) -> analyzer::Options {
         hash_seed: seed(),
         targets,
         ..analyzer::Options::default()
+    }
+}
+
+/// Returns an analyzer that collects the data to draw its result, if they are needed.
+pub(crate) fn analyzer(options: analyzer::Options, is_drawn: bool) -> Analyzer {
+    let analyzer = Analyzer::new(options);
+    if is_drawn {
+        analyzer.with_picture()
+    } else {
+        analyzer
     }
 }
 

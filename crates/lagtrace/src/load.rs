@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::observed::event::{Event, EventBody};
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Picture, Report};
 use lagtrace_sources::load::{self, LaneSummary, Plan, Progress, Summary};
 
 use crate::clock;
@@ -57,10 +57,13 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         Some((over, plans)) => run.in_steps(over, &plans)?,
     };
     match report {
-        Some(report) => conclude(&report, console),
+        Some((report, picture)) => conclude(&report, picture, console),
         None => Ok(Outcome::Interrupted),
     }
 }
+
+/// A report, and the data to draw it if they are needed.
+type Drawn = (Report, Option<Picture>);
 
 /// The state shared by all loads of one command.
 struct Run<'a> {
@@ -77,11 +80,12 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Runs one plan; returns `None` if it was interrupted before anything was measured.
-    fn once(&self, name: &str, plan: &Plan) -> Result<Option<Report>> {
+    fn once(&self, name: &str, plan: &Plan) -> Result<Option<Drawn>> {
         let started = clock::now();
         let targets = plan.lanes.iter().map(|lane| &lane.target);
         let targets = targets.map(|target| (target.id, target.endpoint()));
-        let mut analyzer = Analyzer::new(conclusion::options(targets.collect()));
+        let is_drawn = self.console.output().is_drawn();
+        let mut analyzer = conclusion::analyzer(conclusion::options(targets.collect()), is_drawn);
         for event in &self.events {
             analyzer.observe(event.clone());
         }
@@ -93,23 +97,23 @@ impl Run<'_> {
         for (id, text) in remarks(plan, &summary, is_failing, self.interrupt) {
             analyzer.observe(conclusion::note(id, text));
         }
-        let mut report = analyzer.finish();
+        let (mut report, picture) = analyzer.finish_with_picture();
         "load".clone_into(&mut report.command);
         report.subject.clone_from(&self.subject);
         report.started = clock::started(Some(started.as_nanos()));
-        Ok(Some(report))
+        Ok(Some((report, picture)))
     }
 
     /// Runs plans with increasing load, and stops after the first run without a response.
-    fn in_steps(&self, over: &str, plans: &[Plan]) -> Result<Option<Report>> {
-        let mut reports: Vec<Report> = Vec::new();
+    fn in_steps(&self, over: &str, plans: &[Plan]) -> Result<Option<Drawn>> {
+        let mut reports: Vec<Drawn> = Vec::new();
         for (number, plan) in (1..).zip(plans) {
             let name = format!("step {number}/{}", plans.len());
-            let Some(report) = self.once(&name, plan)? else {
+            let Some((report, picture)) = self.once(&name, plan)? else {
                 break;
             };
             let answers = report.load.as_ref().is_some_and(|load| load.responses > 0);
-            reports.push(report);
+            reports.push((report, picture));
             if self.interrupt.is_requested() || !answers {
                 break;
             }
@@ -192,13 +196,13 @@ fn warm_up(whole: Duration) -> Duration {
     share.clamp(Duration::from_millis(100), Duration::from_millis(500))
 }
 
-fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
+fn conclude(report: &Report, picture: Option<Picture>, console: &Console) -> Result<Outcome> {
     let document = match console.output().format {
         Format::Text => render::load(report, &console.style()),
         Format::Json => render::json(report),
         Format::Ndjson => render::ndjson(report),
     };
-    let shown = || html::Document::of_report(report, None);
+    let shown = || html::Document::of_report(report, picture);
     page::beside(console, shown, || deliver(console, &document))?;
     let is_clean = report.load.as_ref().is_some_and(|load| !load.is_faulty());
     Ok(if is_clean {

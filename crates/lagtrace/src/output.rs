@@ -106,6 +106,11 @@ impl Output {
         self.html.as_deref() == Some(Path::new("-"))
     }
 
+    /// Returns true if the data to draw the result are needed.
+    pub(crate) fn is_drawn(&self) -> bool {
+        self.html.is_some()
+    }
+
     /// Returns true if the report goes to standard output.
     pub(crate) fn is_on_stdout(&self) -> bool {
         self.output.is_none() && !self.has_page_on_stdout()

@@ -10,13 +10,12 @@ use anyhow::Context as _;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use lagtrace_core::analyzer::Analyzer;
 use rustix::fs::{Access, access};
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use crate::render::html::{Document, page};
+use crate::render::html::{Document, Place, page};
 use crate::render::page::Block;
 
 /// The beginning of a page.
@@ -74,14 +73,6 @@ pub(crate) fn check(output: &Output) -> Result<()> {
     Ok(())
 }
 
-/// Returns the analyzer, which also collects what the page draws if one is wanted.
-pub(crate) fn pictured(analyzer: Analyzer, console: &Console) -> Analyzer {
-    match console.output().html {
-        Some(_) => analyzer.with_picture(),
-        None => analyzer,
-    }
-}
-
 /// Returns true if a file begins as a page does.
 fn is_page(path: &Path) -> io::Result<bool> {
     let file = File::open(path)?;
@@ -111,23 +102,23 @@ pub(crate) fn beside<S: Into<Shown>, T>(
 
 /// Writes a page to an open file.
 pub(crate) fn write_to(file: &mut File, shown: Shown, console: &Console) -> io::Result<()> {
-    file.write_all(made(shown, console).as_bytes())
+    file.write_all(made(shown, Place::File, console).as_bytes())
 }
 
 /// Returns the page, redacted if that is requested.
-pub(crate) fn made(shown: Shown, console: &Console) -> String {
+pub(crate) fn made(shown: Shown, place: Place, console: &Console) -> String {
     let Shown { document, mut text } = shown;
     if console.output().redact {
-        page(&document.redacted(&mut text), &text)
+        page(&document.redacted(&mut text), &text, place)
     } else {
-        page(&document, &text)
+        page(&document, &text, place)
     }
 }
 
 /// Writes a page: into a temporary file that replaces the named one when it is whole. What is not
 /// a file, such as a pipe, is written directly.
 pub(crate) fn write(path: &Path, shown: Shown, console: &Console) -> Result<()> {
-    let text = made(shown, console);
+    let text = made(shown, Place::File, console);
     if path == Path::new("-") {
         let mut to = io::stdout().lock();
         let written = to.write_all(text.as_bytes()).and_then(|()| to.flush());

@@ -2,19 +2,20 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use anyhow::Context as _;
 use clap::Args;
 use lagtrace_core::report::{Picture, Report};
 
-use crate::analyze;
+use crate::analyze::{self, picture::are_files};
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::page::{self, Shown};
-use crate::render::html::Document;
+use crate::render::html::{Document, Place};
 use crate::saved::{self, Saved};
 
 mod desktop;
@@ -23,7 +24,7 @@ mod serve;
 
 use desktop::Target;
 use place::Reader;
-use serve::Server;
+use serve::{Packets, Server};
 
 /// The options of `lagtrace view`.
 #[derive(Debug, Args)]
@@ -76,7 +77,9 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     };
     if let Some(address) = served {
-        let server = Server::bind(address, page::made(shown, console))?;
+        let packets = packets(&options.files, &shown, console);
+        let page = page::made(shown, Place::Server, console);
+        let server = Server::bind(address, page, packets)?;
         tell(
             options,
             &Target::Server(&server.url(), server.port()),
@@ -94,6 +97,20 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let page = file.into_temp_path().keep().context("keep the page")?;
     tell(options, &Target::File(&page), console)?;
     Ok(Outcome::Clean)
+}
+
+/// Returns what the server needs to show packets; `None` if there is no capture that can be read
+/// again, or if its packets would show what is redacted.
+fn packets(files: &[PathBuf], shown: &Shown, console: &Console) -> Option<Packets> {
+    let (report, picture) = shown.document.drawn()?;
+    let can_read = !console.output().redact && are_files(files);
+    let exchanges = picture.exchanges.iter().map(|it| it.exchange.clone());
+    can_read.then(|| Packets {
+        exchanges: exchanges.collect(),
+        files: files.to_vec(),
+        report: report.clone(),
+        reading: Mutex::default(),
+    })
 }
 
 /// Prints where the page is, and opens it.

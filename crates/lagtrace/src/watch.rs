@@ -131,7 +131,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         missing: watch.missing().to_vec(),
         calls: Some(calls),
         namespace: wanted.namespace,
-        analyzer: page::pictured(options.analyzer(sink), console),
+        analyzer: options.analyzer(sink, console.output().is_drawn()),
         lines,
         seen: CaptureSummary {
             name: "kernel".to_owned(),
@@ -189,11 +189,12 @@ impl Options {
     }
 
     /// Returns the analyzer for the watched requests, which passes each exchange to `sink`.
-    fn analyzer(&self, sink: Option<Sink>) -> Analyzer {
-        let analyzer = Analyzer::new(analyzer::Options {
+    fn analyzer(&self, sink: Option<Sink>, is_drawn: bool) -> Analyzer {
+        let options = analyzer::Options {
             service_ports: self.wanted().ports,
             ..conclusion::options(Vec::new())
-        });
+        };
+        let analyzer = conclusion::analyzer(options, is_drawn);
         match sink {
             Some(sink) => analyzer.with_sink(sink),
             None => analyzer,

@@ -19,7 +19,12 @@ const SEQUENCE: ChartSeries[] = [
 const FLIGHT: ChartSeries[] = [{ label: "in flight", colour: "curve-2", kind: "steps" }];
 const TRIPS: ChartSeries[] = [{ label: "round trip", colour: "curve-2", kind: "points" }];
 
-export function Connections({ connections }: { connections: PicturedConnection[] }) {
+interface Props {
+    connections: PicturedConnection[];
+    id?: string;
+}
+
+export function Connections({ connections, id = "connection" }: Props) {
     const [at, setAt] = useState(0);
     const connection = connections[at];
     const [chosen, setWay] = useState<number | null>(null);
@@ -34,7 +39,7 @@ export function Connections({ connections }: { connections: PicturedConnection[]
     );
     return (
         <View
-            id="connection"
+            id={id}
             title="Connections of examples"
             says="The data of one direction over time: each mark is the end of a segment. The gap between “acknowledged” and “allowed by the window” is what the receiver lets the sender have in flight."
         >

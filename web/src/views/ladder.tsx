@@ -15,10 +15,12 @@ import { guilty, type Layout, layoutOf, type Placed, wordsAt } from "./ladder/la
 
 interface Props {
     ladders: Ladder[];
-    exchanges: PicturedExchange[];
+    /** Those of the picture, with their setup. */
+    exchanges?: PicturedExchange[];
+    id?: string;
 }
 
-export function Ladders({ ladders, exchanges }: Props) {
+export function Ladders({ ladders, exchanges = [], id = "ladder" }: Props) {
     const [at, setAt] = useState(0);
     const ladder = ladders[at];
     if (!ladder) {
@@ -30,7 +32,7 @@ export function Ladders({ ladders, exchanges }: Props) {
     );
     return (
         <View
-            id="ladder"
+            id={id}
             title="Packets of examples"
             says={`The packets of one exchange as they passed the capture point, from top to bottom. Long silences are compressed and say how long they last. ${shaded(ladder, setup)}`}
         >

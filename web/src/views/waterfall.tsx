@@ -45,7 +45,14 @@ export function Waterfall({ picture, range }: Props) {
                 {count(shown.length)} of {counted(picture.exchanges.length, "exchange")}.
             </p>
             <List shown={shown} isOneScale={isOneScale} open={open} onOpen={setOpen} />
-            {open && <Detail exchange={open} start={start} onClose={() => setOpen(null)} />}
+            {open && (
+                <Detail
+                    exchange={open}
+                    number={picture.exchanges.indexOf(open)}
+                    start={start}
+                    onClose={() => setOpen(null)}
+                />
+            )}
             <ExchangeTable shown={shown} start={start} />
         </View>
     );
@@ -148,7 +155,7 @@ function ExchangeTable({ shown, start }: { shown: PicturedExchange[]; start: num
         { head: "Server" },
     ];
     const row = (one: PicturedExchange) => [
-        <Text key="request" of={one.request} />,
+        <Text key="request" of={one.request || "–"} />,
         <Text key="outcome" of={one.outcome} />,
         after(one.start_ns - start),
         <MaybeNs key="setup" of={one.setup_ns} />,

@@ -17,15 +17,23 @@ export interface Opened {
 }
 
 /** Opens a page file without a network, and waits until its script is done. */
-export async function open(
+export function open(
     browser: Browser,
     file: string,
     options: BrowserContextOptions = {},
 ): Promise<Opened> {
-    const context = await browser.newContext({ offline: true, ...options });
+    return openUrl(browser, pathToFileURL(file).href, { offline: true, ...options });
+}
+
+/** Opens a page by its URL, and waits until its script is done. */
+export async function openUrl(
+    browser: Browser,
+    url: string,
+    options: BrowserContextOptions = {},
+): Promise<Opened> {
+    const context = await browser.newContext(options);
     const page = await context.newPage();
     const complaints: string[] = [];
-    const url = pathToFileURL(file).href;
     await record(page, url, complaints);
     await page.goto(url);
     if (options.javaScriptEnabled !== false) {

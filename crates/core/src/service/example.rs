@@ -85,6 +85,22 @@ impl Example {
         }
     }
 
+    /// Returns the number of the exchange's first packet.
+    pub(crate) fn first_packet(&self) -> Option<u64> {
+        self.packets.first.map(PacketNumber::get)
+    }
+
+    /// Replaces the data by that of another exchange; uses the same memory.
+    pub(crate) fn replace(&mut self, exchange: &Exchange) {
+        (self.client, self.server) = (exchange.id.client, exchange.id.server);
+        self.request.clone_from(&exchange.request);
+        self.outcome = exchange.outcome;
+        (self.begin, self.latency) = (exchange.begin, exchange.latency());
+        self.packets = exchange.packets;
+        self.waits.clone_from(&exchange.waits);
+        self.at_host.clone_from(&exchange.at_host);
+    }
+
     /// Returns the exchange in the form of the report.
     pub(crate) fn exemplar(&self) -> Exemplar {
         let waits = self.waits.iter().map(|wait| WaitSpan {

@@ -308,7 +308,13 @@ fn smooth(counts: &[f64]) -> Vec<f64> {
 
 /// Returns the band of a latency.
 pub(crate) fn index(latency: Duration) -> u32 {
-    let ns = nanos(latency).max(1 << BAND_BITS);
+    index_of_nanos(nanos(latency))
+}
+
+/// Returns the band of a latency in nanoseconds.
+#[inline]
+pub(crate) fn index_of_nanos(latency: u64) -> u32 {
+    let ns = latency.max(1 << BAND_BITS);
     let octave = ns.ilog2() - BAND_BITS;
     let part = (ns >> octave) as u32 & ((1 << BAND_BITS) - 1);
     (octave << BAND_BITS) | part
@@ -318,8 +324,7 @@ pub(crate) fn index(latency: Duration) -> u32 {
 pub(crate) fn lower_end(index: u32) -> u64 {
     let (octave, part) = (index >> BAND_BITS, index & ((1 << BAND_BITS) - 1));
     let low = u64::from((1 << BAND_BITS) | part);
-    low.checked_mul(1_u64.checked_shl(octave).unwrap_or(u64::MAX))
-        .unwrap_or(u64::MAX)
+    low.saturating_mul(1_u64.checked_shl(octave).unwrap_or(u64::MAX))
 }
 
 /// Returns the middle of a band, in nanoseconds.

@@ -19,7 +19,7 @@ impl ExchangeRecord {
                 Outcome::Complete(status) => status,
                 _ => None,
             },
-            cost_ns: nanos(exchange.cost()),
+            cost_ns: exchange.cost_nanos(),
             setup_ns: exchange.connecting.setup.map(nanos),
             response_bytes: exchange.response.count,
             recoveries: recoveries.collect(),

@@ -2,10 +2,11 @@
 //!
 //! Ladders and connections are added by a second reading of the capture ([`Detail`]).
 //!
-//! Each shard has a [`Collector`]. Its content depends only on the set of exchanges, not on their
+//! Each shard has a `Collector`. Its content depends only on the set of exchanges, not on their
 //! order or on the number of shards. What the figures of the services already contain is not
 //! collected again: the parts of the distribution and the percentile curves are made from them.
 
+mod about;
 mod collector;
 mod connection;
 mod curves;
@@ -23,6 +24,6 @@ mod tests;
 mod tracker;
 mod wanted;
 
+pub(crate) use about::About;
 pub(crate) use collector::Collector;
 pub use detail::Detail;
-pub(crate) use sketch::About;

@@ -68,13 +68,15 @@ impl ConnectionOptions {
         files: usize,
         max_connections: Option<usize>,
         listing: Option<&Listing>,
+        is_drawn: bool,
     ) -> Analyzer {
         let lines = self.connections.and(listing).filter(|l| l.writes_lines());
-        let analyzer = Analyzer::new(analyzer::Options {
+        let options = analyzer::Options {
             connections: self.wanted(room(files), lines.is_some()),
             max_connections,
             ..conclusion::options(Vec::new())
-        });
+        };
+        let analyzer = conclusion::analyzer(options, is_drawn);
         match lines {
             Some(listing) => analyzer.with_connection_sink(listing.connection_sink()),
             None => analyzer,

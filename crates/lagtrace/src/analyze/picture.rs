@@ -4,12 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
-use lagtrace_core::report::{Picture, Remark, Report};
+use lagtrace_core::report::{Exemplar, Picture, Remark, Report};
 use lagtrace_core::views::picture::Detail;
 use lagtrace_sources::capture::Packets;
 
 use super::merge::Merged;
-use super::open;
+use super::{open, unread};
 use crate::conclusion;
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
@@ -33,7 +33,29 @@ pub(super) fn add_packets(
     }
 }
 
-/// Reads until all examples are complete.
+/// Returns a picture of the packets of one exchange of the report.
+pub(crate) fn packets_of(
+    exchange: &Exemplar,
+    files: &[PathBuf],
+    report: &Report,
+    interrupt: &Interrupt,
+) -> Result<Picture> {
+    let (files, _) = unread::part(files, interrupt)?;
+    let mut picture = Picture::default();
+    if let Some(detail) = Detail::of_exchange(exchange, conclusion::seed()) {
+        let files = analysed(&files, report);
+        let progress = ProgressBar::hidden();
+        read(detail, &files, u64::MAX, &mut picture, &progress, interrupt)?;
+    }
+    Ok(picture)
+}
+
+/// Returns true if all are files, which can be read a second time.
+pub(crate) fn are_files(files: &[PathBuf]) -> bool {
+    let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.is_file());
+    files.iter().all(is_file)
+}
+
 fn read_again(
     files: &[PathBuf],
     limit: u64,
@@ -43,14 +65,24 @@ fn read_again(
     interrupt: &Interrupt,
 ) -> Result<()> {
     let files = analysed(files, report);
-    let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.is_file());
-    let Some(mut detail) = Detail::wanted(report, conclusion::seed()) else {
-        return Ok(());
-    };
-    if !files.iter().all(is_file) {
-        return Ok(());
+    match Detail::wanted(report, conclusion::seed()) {
+        Some(detail) if are_files(&files) => {
+            read(detail, &files, limit, picture, progress, interrupt)
+        }
+        _ => Ok(()),
     }
-    let mut captures = open(&files, progress, interrupt)?;
+}
+
+/// Reads until all examples are complete.
+fn read(
+    mut detail: Detail,
+    files: &[PathBuf],
+    limit: u64,
+    picture: &mut Picture,
+    progress: &ProgressBar,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let mut captures = open(files, progress, interrupt)?;
     let mut merged = Merged::new(&mut captures, limit);
     let mut packets = Packets::default();
     while !detail.is_complete() && !interrupt.is_requested() {

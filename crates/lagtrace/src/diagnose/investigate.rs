@@ -7,7 +7,6 @@
 
 use std::time::{Duration, Instant};
 
-use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::observed::event::{KernelRoute, Note, TargetId};
 use lagtrace_core::report::{Picture, Report};
 use lagtrace_sources::load::Target;
@@ -22,7 +21,6 @@ use crate::diagnose::Options;
 use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
-use crate::page;
 
 mod configuration;
 mod experiments;
@@ -125,8 +123,7 @@ impl<'a> Investigation<'a> {
                 targets: &targets,
             });
         }
-        let analyzer = Analyzer::new(conclusion::options(targets));
-        let mut feed = Feed::new(page::pictured(analyzer, console), keeper);
+        let mut feed = Feed::new(targets, keeper, console.output().is_drawn());
         feed.observe_all(events);
         Ok(Some(Self {
             options,
@@ -162,7 +159,8 @@ impl<'a> Investigation<'a> {
         self.step(Self::suspects)
     }
 
-    /// Returns the report; `None` if the user stopped the command before anything was measured.
+    /// Returns the report, and the picture if it is drawn; `None` if the user stopped the command
+    /// before anything was measured.
     fn conclude(mut self) -> Option<(Report, Option<Picture>)> {
         if self.interrupt.is_requested() {
             if !self.feed.has_measured() {

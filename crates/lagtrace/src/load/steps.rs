@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
-use lagtrace_core::report::{Report, Sweep, SweepStep};
+use lagtrace_core::report::{Sweep, SweepStep};
 use lagtrace_sources::load::{Pace, Plan};
 
-use super::warm_up;
+use super::{Drawn, warm_up};
 use crate::failure::{Failure, Result};
 
 /// Minimum duration of a step: a shorter one would still be affected by the previous load.
@@ -85,13 +85,15 @@ impl Steps {
 }
 
 /// Returns the report of a load in steps, which is the report of its knee or of the last step.
-pub(super) fn join(over: &str, reports: Vec<Report>) -> Option<Report> {
-    let loads = reports.iter().filter_map(|report| report.load.as_ref());
+pub(super) fn join(over: &str, reports: Vec<Drawn>) -> Option<Drawn> {
+    let loads = reports
+        .iter()
+        .filter_map(|(report, _)| report.load.as_ref());
     let sweep = Sweep::new(over, loads.map(SweepStep::from).collect());
     let shown = sweep.knee.unwrap_or(reports.len().saturating_sub(1));
-    let mut report = reports.into_iter().nth(shown)?;
+    let (mut report, picture) = reports.into_iter().nth(shown)?;
     report.sweep = Some(sweep);
-    Some(report)
+    Some((report, picture))
 }
 
 fn connections(text: &str) -> std::result::Result<(u32, u32), String> {

@@ -15,4 +15,4 @@ mod verdict;
 mod writer;
 
 pub(crate) use document::Document;
-pub(crate) use page::{page, policy};
+pub(crate) use page::{Place, page, policy};

@@ -4,6 +4,7 @@
 //! has a path that nobody can guess, and the name of the host must be this server's own: a site
 //! that lets its own name point here (DNS rebinding) gets nothing.
 
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,10 +16,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
-use crate::render::html;
+use crate::render::html::{self, Place};
 
+mod packets;
 mod request;
 
+pub(super) use packets::Packets;
 use request::{Refusal, Request};
 
 /// Time for which the server waits before it checks whether the user requested a stop.
@@ -33,6 +36,9 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Maximum number of connections at a time; others wait in the kernel's queue. Browsers open a few
 /// before they use them.
 const MAX_CONNECTIONS: usize = 16;
+/// The types of the answers.
+const HTML: &str = "text/html";
+const JSON: &str = "application/json";
 /// Number of random bytes in the path.
 const RANDOM: usize = 16;
 
@@ -52,11 +58,17 @@ pub(super) struct Server {
     address: SocketAddr,
     path: String,
     page: String,
+    /// The packets of the page's exchanges, if there is a capture that can be read again.
+    packets: Option<Packets>,
 }
 
 impl Server {
     /// Starts to listen.
-    pub(super) fn bind(address: SocketAddr, page: String) -> Result<Self> {
+    pub(super) fn bind(
+        address: SocketAddr,
+        page: String,
+        packets: Option<Packets>,
+    ) -> Result<Self> {
         let listener =
             TcpListener::bind(address).with_context(|| format!("cannot listen at {address}"))?;
         listener.set_nonblocking(true).context("serve the page")?;
@@ -66,6 +78,7 @@ impl Server {
             address,
             path: format!("/{}/", random().context("read /dev/urandom")?),
             page,
+            packets,
         })
     }
 
@@ -123,18 +136,22 @@ impl Server {
         let Some(head) = read(&mut stream, is_over)? else {
             return Ok(());
         };
-        let answer = head.and_then(|head| self.find(&head));
-        let (status, body) = match &answer {
-            Ok(page) => ("200 OK", *page),
-            Err(refusal) => (refusal.status(), ""),
+        let answer = head.and_then(|head| self.find(&head, interrupt));
+        let (status, body, kind) = match &answer {
+            Ok((body, kind)) => ("200 OK", body.as_ref(), *kind),
+            Err(refusal) => (refusal.status(), "", HTML),
         };
-        stream.write_all(header(status, body.len()).as_bytes())?;
+        stream.write_all(header(status, body.len(), kind).as_bytes())?;
         stream.write_all(body.as_bytes())?;
         part(&mut stream)
     }
 
-    /// Returns the page, if it is what the request asks for.
-    fn find(&self, head: &[u8]) -> std::result::Result<&str, Refusal> {
+    /// Returns the page or the packets for which the request asks, with the type of the content.
+    fn find(
+        &self,
+        head: &[u8],
+        interrupt: &Interrupt,
+    ) -> std::result::Result<(Cow<'_, str>, &'static str), Refusal> {
         let request = Request::parse(head)?;
         if !self.is_own(&request.host) {
             return Err(Refusal::Host);
@@ -142,10 +159,15 @@ impl Server {
         if request.method != "GET" {
             return Err(Refusal::Method);
         }
-        if request.target != self.path {
-            return Err(Refusal::Path);
+        let asked = request.target.strip_prefix(&self.path);
+        match asked.and_then(|asked| asked.strip_prefix("packets/")) {
+            _ if asked == Some("") => Ok((Cow::Borrowed(&self.page), HTML)),
+            Some(number) => {
+                let packets = self.packets.as_ref().ok_or(Refusal::Path)?;
+                Ok((Cow::Owned(packets.of(number, interrupt)?), JSON))
+            }
+            None => Err(Refusal::Path),
         }
-        Ok(&self.page)
     }
 
     /// Returns true if a host is this server: its address, or `localhost` if that is its address.
@@ -209,11 +231,11 @@ fn is_timeout(error: &io::Error) -> bool {
 }
 
 /// Returns the header of an answer.
-fn header(status: &str, length: usize) -> String {
-    let policy = html::policy();
+fn header(status: &str, length: usize, kind: &str) -> String {
+    let policy = html::policy(Place::Server);
     format!(
         "HTTP/1.1 {status}\r\n\
-         Content-Type: text/html; charset=utf-8\r\n\
+         Content-Type: {kind}; charset=utf-8\r\n\
          Content-Length: {length}\r\n\
          Content-Security-Policy: {policy}; frame-ancestors 'none'\r\n\
          Cross-Origin-Opener-Policy: same-origin\r\n\
@@ -238,7 +260,8 @@ mod tests {
     use super::*;
 
     fn asked(server: &Server, head: &str) -> &'static str {
-        match server.find(head.as_bytes()) {
+        let interrupt = Interrupt::listen().expect("signals can be handled");
+        match server.find(head.as_bytes(), &interrupt) {
             Ok(_) => "200 OK",
             Err(refusal) => refusal.status(),
         }
@@ -246,7 +269,7 @@ mod tests {
 
     #[test]
     fn only_the_page_is_served_and_only_under_its_own_name() {
-        let server = Server::bind(DEFAULT, "page".to_owned()).expect("a port");
+        let server = Server::bind(DEFAULT, "page".to_owned(), None).expect("a port");
         let (port, path) = (server.address.port(), server.path.clone());
         assert_eq!(path.len(), 2 * RANDOM + 2);
         let own = format!("Host: 127.0.0.1:{port}\r\n");
@@ -268,6 +291,10 @@ mod tests {
             (format!("GET / HTTP/1.1\r\n{own}\r\n"), "404 Not Found"),
             (
                 format!("GET {path}x HTTP/1.1\r\n{own}\r\n"),
+                "404 Not Found",
+            ),
+            (
+                format!("GET {path}packets/0 HTTP/1.1\r\n{own}\r\n"),
                 "404 Not Found",
             ),
             (

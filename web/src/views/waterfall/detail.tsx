@@ -7,14 +7,17 @@ import { CopyFilter } from "../../parts/copy.tsx";
 import { Count, MaybeNs, Ns, OwnerMark, Text } from "../../parts/figure.tsx";
 import { after, bytes } from "../../quantity.ts";
 import { knownOwner, stageWords, waitWords } from "../../words.ts";
+import { isServed, Packets } from "./packets.tsx";
 
 interface Props {
     exchange: PicturedExchange;
+    /** The index of the exchange in the document. */
+    number: number;
     start: number;
     onClose(): void;
 }
 
-export function Detail({ exchange, start, onClose }: Props) {
+export function Detail({ exchange, number, start, onClose }: Props) {
     const heading = useRef<HTMLHeadingElement>(null);
     // biome-ignore lint/correctness/useExhaustiveDependencies: each opened exchange gets the focus.
     useEffect(() => heading.current?.focus(), [exchange]);
@@ -32,6 +35,7 @@ export function Detail({ exchange, start, onClose }: Props) {
             <Waits exchange={exchange} />
             {(exchange.at_host ?? []).length > 0 && <Stages exchange={exchange} />}
             {filter && <CopyFilter filter={filter} />}
+            {isServed() && exchange.first_packet !== null && <Packets number={number} />}
         </section>
     );
 }

@@ -3,24 +3,15 @@
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
+use super::about::About;
 use super::grid::{Grid, dominant};
 use super::kept::Chosen;
 use super::points::{Dot, Dots};
-use super::sketch::{About, Sketch};
+use super::services::{BEYOND, MAX_SERVERS, ServerIndex};
+use super::sketch::Sketch;
 use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
-use crate::observed::time::nanos;
 use crate::service::latency_modes;
-
-/// Maximum number of servers that are counted separately. It is not reached with the figures of
-/// services, which have a lower limit in each shard. All further servers are counted together.
-const MAX_SERVERS: usize = 1024;
-
-/// The number of a server in a collector, in the order in which servers were first seen.
-pub(super) type ServerIndex = u16;
-
-/// The number of all servers beyond [`MAX_SERVERS`].
-const BEYOND: ServerIndex = ServerIndex::MAX;
 
 /// Data of exchanges for a picture. Bounded, and independent of the exchanges' order.
 #[derive(Clone, Debug)]
@@ -34,8 +25,8 @@ pub(crate) struct Collector {
 impl Collector {
     pub(crate) fn new(hasher: SeedableRandomState) -> Self {
         Self {
-            servers: HashMap::with_hasher(hasher.clone()),
-            grid: Grid::new(hasher),
+            servers: HashMap::with_hasher(hasher),
+            grid: Grid::default(),
             dots: Dots::default(),
             chosen: Chosen::default(),
         }
@@ -48,16 +39,16 @@ impl Collector {
         }
         let server = self.index(exchange.id.server);
         let owner = dominant(&exchange.waits);
-        let latency = exchange.latency();
-        self.grid
-            .add(server, exchange.begin, latency_modes::index(latency), owner);
+        let latency_ns = exchange.end.nanos_since(exchange.begin);
+        let band = latency_modes::index_of_nanos(latency_ns);
+        self.grid.add(server, exchange.begin, band, owner);
         self.dots.add(Dot {
             begin_ns: exchange.begin.as_nanos(),
-            latency_ns: nanos(latency),
+            latency_ns,
             server,
             owner,
         });
-        self.chosen.offer(exchange);
+        self.chosen.offer(exchange, latency_ns);
     }
 
     fn index(&mut self, server: Endpoint) -> ServerIndex {

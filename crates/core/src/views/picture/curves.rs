@@ -1,6 +1,6 @@
 //! Percentile curves of latency.
 
-use super::sketch::About;
+use super::about::About;
 use crate::report::{Curve, CurveName, Figures, Finding, Report};
 use crate::stats::curve::curve;
 use crate::stats::histogram::Distribution;

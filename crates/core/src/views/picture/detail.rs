@@ -13,7 +13,7 @@ use super::wanted::{self, Wanted};
 use crate::observed::event::PointId;
 use crate::observed::flow::{self, FlowKey};
 use crate::observed::segment::Segment;
-use crate::report::{Ladder, LadderPacket, Picture, PicturedConnection, Report};
+use crate::report::{Exemplar, Ladder, LadderPacket, Picture, PicturedConnection, Report};
 
 /// Maximum number of flows that are followed, counted at each capture point.
 const MAX_FOLLOWED: usize = 64;
@@ -41,7 +41,15 @@ struct Followed {
 impl Detail {
     /// Returns what the report's examples need; `None` if none has packets.
     pub fn wanted(report: &Report, hash_seed: u64) -> Option<Self> {
-        let list = wanted::wanted(report);
+        Self::of(wanted::wanted(report), hash_seed)
+    }
+
+    /// Returns what a single exchange needs; `None` if it has no packets.
+    pub fn of_exchange(exchange: &Exemplar, hash_seed: u64) -> Option<Self> {
+        Self::of(wanted::alone(exchange).into_iter().collect(), hash_seed)
+    }
+
+    fn of(list: Vec<Wanted>, hash_seed: u64) -> Option<Self> {
         let missing = list.len();
         let mut flows = HashMap::with_hasher(flow::hasher(hash_seed));
         for wanted in list {

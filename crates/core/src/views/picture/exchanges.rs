@@ -1,43 +1,47 @@
 //! The exchanges that the picture shows in full.
 
 use core::cmp::Reverse;
+use core::net::SocketAddr;
 use core::ops::Range;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
+use super::about::About;
 use super::kept::{Chosen, Kept, runs};
-use super::sketch::About;
 use crate::exchange::wait::WaitKind;
 use crate::observed::event::PointId;
+use crate::observed::flow::Endpoint;
 use crate::observed::time::nanos;
 use crate::registry::Id;
 use crate::report::{Exemplar, PicturedExchange, RecoveryRecord, Report, Unit, WaitSpan, Why};
 
-/// What distinguishes an exchange in the report's terms: start, client, server, ordinal on the
-/// connection. Of an example of the report the ordinal is not known.
-type Key = (i64, String, String, Option<u64>);
+/// What distinguishes an exchange in the report's terms: start, client, server and first packet.
+type Key = (i64, Endpoint, Endpoint, Option<u64>);
 
 /// Returns the exchanges in the order in which they began.
 pub(super) fn exchanges(chosen: Chosen, about: &About, report: &Report) -> Vec<PicturedExchange> {
     let mut shown: BTreeMap<(Key, u64), PicturedExchange> = BTreeMap::new();
     for (is_slow, kept) in chosen.into_kept() {
-        let Some(service) = about.services.of_server(kept.example.server) else {
+        let (client, server) = (kept.example.client, kept.example.server);
+        let Some(service) = about.services.of_server(server) else {
             continue;
         };
-        let why = if is_slow { Why::Slowest } else { Why::Sample };
-        let mut pictured = pictured(*kept, service, why, about);
-        if !about.has_numbers {
-            pictured.forget_packets();
-        }
+        let first = about.has_numbers.then(|| kept.example.first_packet());
         let key = (
-            key(&pictured.exchange),
-            u64::from(pictured.ordinal.unwrap_or_default()),
+            kept.identity.begin.as_nanos(),
+            client,
+            server,
+            first.flatten(),
         );
         // The slowest come first, and an exchange stays as one of them.
-        shown.entry(key).or_insert(pictured);
+        if let Entry::Vacant(place) = shown.entry((key, kept.identity.ordinal.into())) {
+            let why = if is_slow { Why::Slowest } else { Why::Sample };
+            place.insert(pictured(*kept, service, why, about));
+        }
     }
     for (cause, exemplar) in examples(report) {
-        let key = key(exemplar);
-        let from = (key.clone(), 0);
+        let Some(key) = key(exemplar) else { continue };
+        let from = (key, 0);
         let mut found = shown
             .range_mut(from..)
             .take_while(|((at, _), _)| *at == key);
@@ -45,7 +49,7 @@ pub(super) fn exchanges(chosen: Chosen, about: &About, report: &Report) -> Vec<P
         match found.find(|(_, pictured)| is_same(&pictured.exchange)) {
             Some((_, pictured)) => pictured.mark(cause),
             None => {
-                if let Some(mut pictured) = of_report(exemplar, about) {
+                if let Some(mut pictured) = of_report(exemplar, key.2, about) {
                     pictured.mark(cause);
                     shown.insert((key, u64::MAX), pictured);
                 }
@@ -62,9 +66,10 @@ pub(super) fn exchanges(chosen: Chosen, about: &About, report: &Report) -> Vec<P
     list
 }
 
-fn key(exchange: &Exemplar) -> Key {
-    let ends = (exchange.client.clone(), exchange.server.clone());
-    (exchange.start_ns, ends.0, ends.1, exchange.first_packet)
+fn key(exemplar: &Exemplar) -> Option<Key> {
+    let end = |text: &str| text.parse::<SocketAddr>().ok().map(Endpoint::from);
+    let (client, server) = (end(&exemplar.client)?, end(&exemplar.server)?);
+    Some((exemplar.start_ns, client, server, exemplar.first_packet))
 }
 
 /// Iterates over the report's examples, each with its cause if a finding shows it.
@@ -83,21 +88,25 @@ fn examples(report: &Report) -> impl Iterator<Item = (Option<Id>, &Exemplar)> {
 }
 
 fn pictured(kept: Kept, service: u8, why: Why, about: &About) -> PicturedExchange {
-    PicturedExchange {
+    let mut pictured = PicturedExchange {
         service,
         why,
         shows: Vec::new(),
         joined_waits: kept.joined_waits,
-        capture: capture(kept.point(), &about.captures),
+        capture: capture(kept.identity.point, &about.captures),
         stream: None,
-        ordinal: Some(kept.ordinal()),
+        ordinal: Some(kept.identity.ordinal),
         status: kept.status,
-        cost_ns: nanos(kept.cost),
+        cost_ns: kept.cost_ns,
         setup_ns: kept.setup.map(nanos),
         response_bytes: Some(kept.response_bytes),
         recoveries: kept.recoveries.iter().map(RecoveryRecord::from).collect(),
         exchange: kept.example.exemplar(),
+    };
+    if !about.has_numbers {
+        pictured.forget_packets();
     }
+    pictured
 }
 
 /// Returns the name of the capture to which a point belongs.
@@ -109,8 +118,7 @@ fn capture(point: PointId, captures: &[(PointId, String)]) -> Option<String> {
 
 /// Returns an exchange of which only the report's example is known; `None` if its server has no
 /// service in the picture.
-fn of_report(exemplar: &Exemplar, about: &About) -> Option<PicturedExchange> {
-    let server: core::net::SocketAddr = exemplar.server.parse().ok()?;
+fn of_report(exemplar: &Exemplar, server: Endpoint, about: &About) -> Option<PicturedExchange> {
     let held = exemplar.waits.iter().filter(|wait| {
         !matches!(
             wait.kind,
@@ -122,7 +130,7 @@ fn of_report(exemplar: &Exemplar, about: &About) -> Option<PicturedExchange> {
         exchange.waits = joined(&exemplar.waits);
     }
     Some(PicturedExchange {
-        service: about.services.of_server(server.into())?,
+        service: about.services.of_server(server)?,
         why: Why::Example,
         shows: Vec::new(),
         joined_waits: (exemplar.waits.len() - exchange.waits.len()) as u64,

@@ -10,7 +10,6 @@ use crate::exchange::{Exchange, Outcome, Recovery};
 use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
-use crate::observed::time::nanos;
 use crate::report::PicturedExchange;
 use crate::service::example::Example;
 
@@ -24,11 +23,11 @@ const MAX_RECOVERIES: usize = 64;
 /// What distinguishes an exchange from all others of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
-    begin: Timestamp,
+    pub(super) begin: Timestamp,
     client: Endpoint,
     server: Endpoint,
-    point: PointId,
-    ordinal: u32,
+    pub(super) point: PointId,
+    pub(super) ordinal: u32,
 }
 
 impl Identity {
@@ -77,43 +76,53 @@ pub(super) struct Kept {
     pub(super) example: Example,
     pub(super) joined_waits: u64,
     pub(super) status: Option<u16>,
-    pub(super) cost: Duration,
+    pub(super) cost_ns: u64,
     pub(super) setup: Option<Duration>,
     pub(super) response_bytes: u64,
     pub(super) recoveries: Vec<Recovery>,
 }
 
 impl Kept {
-    fn of(exchange: &Exchange, identity: Identity) -> Self {
-        let mut example = Example::of(exchange);
-        let before = example.waits.len();
-        if before > PicturedExchange::MAX_WAITS {
-            example.waits = joined(&example.waits);
-        }
-        Self {
-            joined_waits: (before - example.waits.len()) as u64,
-            example,
+    fn new(exchange: &Exchange, identity: Identity) -> Self {
+        let mut kept = Self {
             identity,
-            status: match exchange.outcome {
-                Outcome::Complete(status) => status,
-                _ => None,
-            },
-            cost: exchange.cost(),
-            setup: exchange.connecting.setup,
-            response_bytes: exchange.response.count,
-            recoveries: {
-                let recoveries = exchange.loss.recoveries.iter();
-                recoveries.take(MAX_RECOVERIES).copied().collect()
-            },
+            example: Example::of(exchange),
+            joined_waits: 0,
+            status: None,
+            cost_ns: 0,
+            setup: None,
+            response_bytes: 0,
+            recoveries: Vec::new(),
+        };
+        kept.complete(exchange);
+        kept
+    }
+
+    /// Replaces the data by that of another exchange; uses the same memory.
+    fn replace(&mut self, exchange: &Exchange, identity: Identity) {
+        self.identity = identity;
+        self.example.replace(exchange);
+        self.complete(exchange);
+    }
+
+    /// Sets what the example lacks, and limits its waits.
+    fn complete(&mut self, exchange: &Exchange) {
+        let waits = &mut self.example.waits;
+        let before = waits.len();
+        if before > PicturedExchange::MAX_WAITS {
+            *waits = joined(waits);
         }
-    }
-
-    pub(super) fn point(&self) -> PointId {
-        self.identity.point
-    }
-
-    pub(super) fn ordinal(&self) -> u32 {
-        self.identity.ordinal
+        self.joined_waits = (before - waits.len()) as u64;
+        self.status = match exchange.outcome {
+            Outcome::Complete(status) => status,
+            _ => None,
+        };
+        self.cost_ns = exchange.cost_nanos();
+        self.setup = exchange.connecting.setup;
+        self.response_bytes = exchange.response.count;
+        self.recoveries.clear();
+        let recoveries = exchange.loss.recoveries.iter();
+        self.recoveries.extend(recoveries.take(MAX_RECOVERIES));
     }
 }
 
@@ -157,23 +166,27 @@ impl<K: Ord> Smallest<K> {
     }
 
     #[inline]
-    fn offer(&mut self, key: K, make: impl FnOnce() -> Kept) {
-        let is_full = self.heap.len() >= self.most;
-        if is_full && self.heap.peek().is_some_and(|last| last.key <= key) {
-            return;
+    fn offer(&mut self, key: K, exchange: &Exchange, identity: Identity) {
+        if self.heap.len() < self.most {
+            let kept = Box::new(Kept::new(exchange, identity));
+            return self.heap.push(Ranked { key, kept });
         }
-        let kept = Box::new(make());
-        self.heap.push(Ranked { key, kept });
-        if is_full {
-            self.heap.pop();
+        if let Some(mut last) = self.heap.peek_mut()
+            && key < last.key
+        {
+            last.key = key;
+            last.kept.replace(exchange, identity);
         }
     }
 
     fn merge(&mut self, other: Self) {
-        self.heap.extend(other.heap);
-        while self.heap.len() > self.most {
-            self.heap.pop();
+        let mut all = core::mem::take(&mut self.heap).into_vec();
+        all.extend(other.heap);
+        if all.len() > self.most {
+            all.select_nth_unstable(self.most);
+            all.truncate(self.most);
         }
+        self.heap = all.into();
     }
 
     fn into_kept(self) -> impl Iterator<Item = Box<Kept>> {
@@ -198,12 +211,12 @@ impl Default for Chosen {
 }
 
 impl Chosen {
-    pub(super) fn offer(&mut self, exchange: &Exchange) {
+    pub(super) fn offer(&mut self, exchange: &Exchange, latency_ns: u64) {
         let identity = Identity::of(exchange);
-        let make = || Kept::of(exchange, identity);
-        let latency = nanos(exchange.latency());
-        self.slowest.offer((Reverse(latency), identity), make);
-        self.sample.offer((identity.scattered(), identity), make);
+        let slowness = Reverse(latency_ns);
+        self.slowest.offer((slowness, identity), exchange, identity);
+        let scattered = identity.scattered();
+        self.sample.offer((scattered, identity), exchange, identity);
     }
 
     pub(super) fn merge(&mut self, other: Self) {

@@ -1,6 +1,6 @@
 //! All exchanges as points, unless there are too many.
 
-use super::collector::ServerIndex;
+use super::services::ServerIndex;
 use crate::exchange::wait::Owner;
 use crate::report::Points;
 
@@ -55,22 +55,28 @@ impl Dots {
 
     /// Returns the points. `service` returns the service of each server.
     pub(super) fn finish(self, service: impl Fn(ServerIndex) -> Option<u8>) -> Option<Points> {
-        let placed = |dot: Dot| Some((service(dot.server)?, dot));
-        let mut dots: Vec<(u8, Dot)> = self.0?.into_iter().filter_map(placed).collect();
+        let placed = |dot: Dot| {
+            let server = service(dot.server)?.into();
+            Some(Dot { server, ..dot })
+        };
         // By service, not by server: the servers are numbered in the order of their arrival.
-        let key = |(service, dot): &(u8, Dot)| (dot.begin_ns, dot.latency_ns, *service, dot.owner);
-        dots.sort_unstable_by_key(key);
-        let mut points = Points::default();
-        points.start_ns = dots.first().map_or(0, |(_, dot)| dot.begin_ns);
+        let mut dots: Vec<Dot> = self.0?.into_iter().filter_map(placed).collect();
+        dots.sort_unstable();
+        let mut points = Points {
+            start_ns: dots.first().map_or(0, |dot| dot.begin_ns),
+            ..Points::default()
+        };
         let mut before = 0;
-        for (service, dot) in dots {
+        for dot in dots {
             // Whole microseconds since the start, so that the sums do not drift.
             let since = dot.begin_ns.abs_diff(points.start_ns) / 1_000;
             points.after_us.push(since - before);
             before = since;
             points.latency_ns.push(rounded(dot.latency_ns));
             points.owner.push(index(&mut points.owners, dot.owner));
-            points.service.push(service);
+            points
+                .service
+                .push(u8::try_from(dot.server).unwrap_or(u8::MAX));
         }
         Some(points)
     }

@@ -6,6 +6,16 @@ use crate::observed::flow::Endpoint;
 use crate::report::PictureService;
 use crate::service::Ledger;
 
+/// The number of a server in a collector, in the order in which servers were first seen.
+pub(super) type ServerIndex = u16;
+
+/// Maximum number of servers that are counted separately. It is not reached with the figures of
+/// services, which have a lower limit in each shard. All further servers are counted together.
+pub(super) const MAX_SERVERS: usize = 1024;
+
+/// The number of all servers beyond [`MAX_SERVERS`].
+pub(super) const BEYOND: ServerIndex = MAX_SERVERS as ServerIndex;
+
 /// Maximum number of services in the picture. If there are more, the last one is all others
 /// together.
 const MAX_SERVICES: usize = 8;

@@ -1,23 +1,9 @@
 //! Everything of which a picture is made, besides the report.
 
+use super::about::About;
 use super::kept::Chosen;
-use super::services::Services;
 use super::{curves, exchanges, parts};
-use crate::conclude::Evidence;
-use crate::observed::event::{PointId, TargetId};
-use crate::observed::flow::Endpoint;
 use crate::report::{Picture, Points, Raster, Report};
-
-/// What a report is about: its services, and the origin of their exchanges.
-pub(crate) struct About {
-    pub(super) services: Services,
-    /// The name of each capture, with its first observation point, ascending.
-    pub(super) captures: Vec<(PointId, String)>,
-    /// True if the exchanges were seen as packets, rather than as our own requests.
-    pub(super) has_packets: bool,
-    /// True if packet numbers refer to a file.
-    pub(super) has_numbers: bool,
-}
 
 /// The data of a picture, which waits for the report.
 pub(crate) struct Sketch {
@@ -25,22 +11,6 @@ pub(crate) struct Sketch {
     pub(super) raster: Raster,
     pub(super) points: Option<Points>,
     pub(super) chosen: Chosen,
-}
-
-impl About {
-    /// `from_packets` are the services known from packets.
-    pub(crate) fn of(evidence: &Evidence, from_packets: &[Endpoint]) -> Self {
-        let captures = evidence.facts.captures.iter();
-        let captures = captures.map(|(first, summary)| (*first, summary.name.clone()));
-        let mut captures: Vec<(PointId, String)> = captures.collect();
-        captures.sort_unstable();
-        Self {
-            services: Services::of(evidence.ledgers(TargetId::Subject)),
-            captures,
-            has_packets: !from_packets.is_empty(),
-            has_numbers: !evidence.is_only_watched(),
-        }
-    }
 }
 
 impl Sketch {

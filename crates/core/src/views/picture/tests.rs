@@ -6,8 +6,8 @@ use core::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use super::about::About;
 use super::services::Services;
-use super::sketch::About;
 use super::*;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{

@@ -103,6 +103,15 @@ pub(super) fn wanted(report: &Report) -> Vec<Wanted> {
     list
 }
 
+/// Returns a single exchange with its connection; `None` if it has no packets.
+pub(super) fn alone(exchange: &Exemplar) -> Option<Wanted> {
+    let wanted = Wanted::new(None, exchange)?;
+    Some(Wanted {
+        has_connection: true,
+        ..wanted
+    })
+}
+
 /// Chooses the connections of the first examples, at most one of each cause before others.
 fn choose_connections(list: &mut [Wanted]) {
     let mut causes = Vec::new();

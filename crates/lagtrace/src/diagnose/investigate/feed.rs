@@ -1,14 +1,16 @@
 //! The feed of all observations to a single analyzer, in the order in which they occurred.
 
 use lagtrace_core::analyzer::Analyzer;
-use lagtrace_core::observed::event::{Event, EventBody, Note, Phase};
+use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
 use lagtrace_core::observed::experiment::Experiment;
+use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::{Picture, Remark, Report};
 use lagtrace_sources::capture::Packets;
 
 use super::keeper::Keeper;
 use crate::clock;
+use crate::conclusion;
 
 /// The analyzer, and the events that were not passed to it yet.
 #[derive(Debug)]
@@ -20,10 +22,14 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Returns the feed of an analyzer; events are also passed to `keeper`.
-    pub(super) fn new(analyzer: Analyzer, keeper: Option<Keeper>) -> Self {
+    /// Returns the feed of an analyzer for these targets; events are also passed to `keeper`.
+    pub(super) fn new(
+        targets: Vec<(TargetId, Endpoint)>,
+        keeper: Option<Keeper>,
+        is_drawn: bool,
+    ) -> Self {
         Self {
-            analyzer,
+            analyzer: conclusion::analyzer(conclusion::options(targets), is_drawn),
             waiting: Vec::new(),
             has_measured: false,
             keeper,
@@ -102,7 +108,7 @@ impl Feed {
         self.has_measured
     }
 
-    /// Returns the report, and the picture if the analyzer makes one.
+    /// Returns the report, and the picture if it is drawn.
     pub(super) fn finish(mut self) -> (Report, Option<Picture>) {
         self.digest(&Packets::default());
         let kept = self.keeper.map_or(Ok(()), Keeper::finish);

@@ -38,6 +38,11 @@ pub(super) enum Kind {
 }
 
 impl Document {
+    /// Returns the report with its picture, if the document is of a drawn report.
+    pub(crate) fn drawn(&self) -> Option<(&Report, &Picture)> {
+        Some((self.report.as_ref()?, self.picture.as_ref()?))
+    }
+
     /// Returns the document of a report, with the data to draw it.
     pub(crate) fn of_report(report: &Report, picture: Option<Picture>) -> Self {
         Self {

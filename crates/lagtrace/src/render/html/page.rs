@@ -25,40 +25,60 @@ struct Hashes {
     style: String,
 }
 
+/// The place from which a browser reads the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A file, which is complete.
+    File,
+    /// A server, which the page may ask for more.
+    Server,
+}
+
 /// Returns the page of a document. `shown` is what the command's text shows of a result that is
 /// neither a report nor a comparison.
-pub(crate) fn page(document: &Document, shown: &[Block]) -> String {
+pub(crate) fn page(document: &Document, shown: &[Block], place: Place) -> String {
     let mut html = Html::default();
     html.verbatim("<!doctype html>\n");
     html.element("html", &[("lang", "en")], |html| {
-        html.element("head", &[], |html| head(html, &title(document)));
-        html.element("body", &[], |html| body(html, document, shown));
+        html.element("head", &[], |html| {
+            head(html, &title(document), place);
+        });
+        let served = [("data-served", "")];
+        let attributes = match place {
+            Place::File => &served[..0],
+            Place::Server => &served,
+        };
+        html.element("body", attributes, |html| body(html, document, shown));
     });
     html.verbatim("\n");
     html.finish()
 }
 
-/// Returns the content policy: nothing but this page's own script and style.
-pub(crate) fn policy() -> &'static str {
-    static TEXT: OnceLock<String> = OnceLock::new();
-    TEXT.get_or_init(|| {
-        let hashes: Hashes = serde_json::from_str(POLICY).expect("a test reads it");
-        format!(
-            "default-src 'none'; script-src '{}'; style-src '{}'; img-src data: blob:; \
-             connect-src 'none'; base-uri 'none'; form-action 'none'; \
-             require-trusted-types-for 'script'",
-            hashes.script, hashes.style
-        )
-    })
+/// Returns the content policy: nothing but this page's own script and style, and requests only to
+/// the server of the page.
+pub(crate) fn policy(place: Place) -> String {
+    static HASHES: OnceLock<Hashes> = OnceLock::new();
+    let Hashes { script, style } =
+        HASHES.get_or_init(|| serde_json::from_str(POLICY).expect("a test reads it"));
+    let reached = match place {
+        Place::File => "'none'",
+        Place::Server => "'self'",
+    };
+    format!(
+        "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data: blob:; \
+         connect-src {reached}; base-uri 'none'; form-action 'none'; \
+         require-trusted-types-for 'script'"
+    )
 }
 
-fn head(html: &mut Html, title: &str) {
+fn head(html: &mut Html, title: &str, place: Place) {
     html.void("meta", &[("charset", "utf-8")]);
     let viewport = "width=device-width, initial-scale=1";
     html.void("meta", &[("name", "viewport"), ("content", viewport)]);
+    let policy = policy(place);
     let policy = [
         ("http-equiv", "Content-Security-Policy"),
-        ("content", policy()),
+        ("content", policy.as_str()),
     ];
     html.void("meta", &policy);
     html.void("meta", &[("name", "referrer"), ("content", "no-referrer")]);

@@ -5,7 +5,7 @@ use lagtrace_core::views::compare::compare;
 
 use super::{RUNS, hostile, replayed};
 use crate::render::escape::escape;
-use crate::render::html::{Document, page};
+use crate::render::html::{Document, Place, page};
 use crate::render::{load, probes, quantity};
 
 /// Returns the text of a page without its tags and its data.
@@ -28,7 +28,7 @@ fn text(page: &str) -> String {
 }
 
 fn page_of(report: &Report) -> String {
-    page(&Document::of_report(report, None), &[])
+    page(&Document::of_report(report, None), &[], Place::File)
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_redacted_run_names_no_address_file_or_name() {
         for original in ["10.77.", "/run/lagtrace-lab", "latency.error.log"] {
             assert!(!all.contains(original), "{name}: {original} in {all}");
         }
-        let page = text(&page(&document, &shown));
+        let page = text(&page(&document, &shown, Place::File));
         assert!(!page.contains("10.77."), "{page}");
         assert!(page.contains("host-1:"), "{page}");
     }
@@ -126,7 +126,7 @@ fn all_kinds_of_results_have_a_page() {
     let [faulty, fixed] = ["faulty", "fixed"].map(replayed);
     let comparison = compare(&faulty, &fixed);
     let compared = Document::of_comparison(&comparison, Some(&faulty), Some(&fixed));
-    let shown = text(&page(&compared, &[]));
+    let shown = text(&page(&compared, &[], Place::File));
     assert!(shown.contains("Better."), "{shown}");
     for (command, plain) in [("load", load as fn(&_, &_) -> String), ("probe", probes)] {
         let mut report = faulty.clone();

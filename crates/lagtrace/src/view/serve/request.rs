@@ -16,16 +16,18 @@ pub(super) struct Request {
 /// The reason that a request gets no page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It is not a request of HTTP/1.1, or names no host or several.
+    /// Not a request of HTTP/1.1, or one that names no host or several.
     Malformed,
-    /// Its head is too long.
+    /// The head is too long.
     TooLong,
-    /// It names another host.
+    /// The host is another one.
     Host,
-    /// Its method is not GET.
+    /// The method is not GET.
     Method,
-    /// There is nothing at its path.
+    /// There is nothing at the path.
     Path,
+    /// The capture cannot be read any more.
+    Unreadable,
 }
 
 impl Refusal {
@@ -37,6 +39,7 @@ impl Refusal {
             Self::Host => "421 Misdirected Request",
             Self::Method => "405 Method Not Allowed",
             Self::Path => "404 Not Found",
+            Self::Unreadable => "500 Internal Server Error",
         }
     }
 }

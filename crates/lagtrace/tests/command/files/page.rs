@@ -3,8 +3,9 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use flate2::read::GzDecoder;
@@ -388,6 +389,30 @@ fn ask(address: &str, request: &str) -> (String, u16) {
     (answer, status)
 }
 
+/// Any exchange of the page can be opened down to its packets.
+fn packets_are_served(address: &str, path: &str) {
+    let of = |number: &str| {
+        let request = format!("GET /{path}packets/{number} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        ask(address, &request)
+    };
+    for number in ["0", "57", "119"] {
+        let (answer, status) = of(number);
+        assert_eq!(status, 200, "{answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.contains("\r\nContent-Type: application/json;"),
+            "{head}"
+        );
+        let picture: Value = serde_json::from_str(body).unwrap();
+        let packets = picture["ladders"][0]["packets"].as_array().unwrap();
+        assert!(packets.len() > 3, "{picture:#}");
+        assert_eq!(picture["connections"].as_array().unwrap().len(), 1);
+    }
+    for number in ["120", "-1", "", "x"] {
+        assert_eq!(of(number).1, 404, "{number}");
+    }
+}
+
 #[test]
 fn a_served_page_is_for_those_who_know_its_url() {
     let capture = recording("nagle-delayed-ack-8ms", "client");
@@ -417,7 +442,12 @@ fn a_served_page_is_for_those_who_know_its_url() {
         head.contains("\r\nContent-Security-Policy: default-src 'none';"),
         "{head}"
     );
-    assert_eq!(page, analyze(&[&capture], &["--html", "-"]).stdout);
+    // Only what concerns the place differs from the page in a file.
+    let filed = page
+        .replace("connect-src &#39;self&#39;", "connect-src &#39;none&#39;")
+        .replace("<body data-served=\"\">", "<body>");
+    assert_eq!(filed, analyze(&[&capture], &["--html", "-"]).stdout);
+    packets_are_served(address, path);
     for (request, status) in [
         (
             format!("GET /{path} HTTP/1.1\r\nHost: evil.test\r\n\r\n"),
@@ -440,4 +470,63 @@ fn a_served_page_is_for_those_who_know_its_url() {
     assert!(server.wait().unwrap().success());
     let both = lagtrace(["view", "x.pcap", "--serve", "--html", "x.html"]).expect(2);
     assert!(both.stderr.contains("not both"), "{both:#?}");
+}
+
+/// Returns a program that writes its arguments, one per line, into a file beside it.
+fn browser(folder: &Path) -> (PathBuf, PathBuf) {
+    let (program, told) = (folder.join("browser"), folder.join("told"));
+    let script = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >'{}'\n", told.display());
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    (program, told)
+}
+
+/// The user `nobody`.
+const NOBODY: u32 = 65_534;
+
+#[test]
+fn a_browser_gets_the_path_as_one_word_and_never_runs_as_root() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let (browser, told) = browser(folder.path());
+    let capture = folder.path().join("slow.pcap.gz");
+    fs::copy(recording("nagle-delayed-ack-8ms", "client"), &capture).unwrap();
+    let named = format!("false:{} --new %s;id", browser.display());
+    let own = format!("false:{} --new %s", browser.display());
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let view = |browser: &str, variables: &[(&str, &str)], as_root: bool| {
+        // The program under test may be in a folder that only root can enter.
+        let copy = folder.path().join("lagtrace");
+        fs::copy(program(), &copy).unwrap();
+        let mut command = Command::new(copy);
+        command.arg("view").arg(&capture).env_clear();
+        command
+            .env("TMPDIR", folder.path())
+            .env("PATH", "/usr/bin:/bin");
+        command.env("DISPLAY", ":0").env("BROWSER", browser);
+        if is_root && !as_root {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        run(command.envs(variables.iter().copied())).expect(0)
+    };
+    for (browser, words) in [(&own, "--new\nPAGE\n"), (&named, "--new\n%s;id\nPAGE\n")] {
+        let made = view(browser, &[], false);
+        let words = words.replace("PAGE", made.stdout.trim_end());
+        assert_eq!(fs::read_to_string(&told).unwrap(), words, "{made:#?}");
+        fs::remove_file(&told).unwrap();
+    }
+    if !is_root {
+        return;
+    }
+    let user = NOBODY.to_string();
+    for variables in [&[][..], &[("SUDO_UID", user.as_str()), ("SUDO_GID", &user)]] {
+        let made = view(&own, variables, true);
+        assert!(
+            made.stderr.contains("no browser is started as root"),
+            "{made:#?}"
+        );
+        assert!(!told.exists());
+        let owner = fs::metadata(made.stdout.trim_end()).unwrap().uid();
+        assert_eq!(owner, if variables.is_empty() { 0 } else { NOBODY });
+    }
 }
