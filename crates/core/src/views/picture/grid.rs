@@ -168,14 +168,14 @@ impl Grid {
 
     /// Adds numbers of exchanges in any order.
     fn insert(&mut self, mut cells: Vec<Count>) {
-        cells.sort_unstable();
+        cells.sort_unstable_by_key(|(place, _)| *place);
         let Some((first, _)) = cells.first() else {
             return;
         };
         // Exchanges close nearly in the order in which they began: most cells stay where they are.
         let kept = self.cells.partition_point(|(place, _)| place < first);
         cells.extend(self.cells.drain(kept..));
-        cells.sort();
+        cells.sort_by_key(|(place, _)| *place);
         self.cells.append(&mut cells);
         join(&mut self.cells);
     }
@@ -216,8 +216,11 @@ impl Grid {
             *place = place.in_column(column as u32);
         }
         if before.1 != width {
-            // Stable, because it makes use of the order that is left.
-            self.cells.sort();
+            // Columns stay in order; only the cells that are now in one column are mixed.
+            let is_same = |one: &Count, next: &Count| one.0.column() == next.0.column();
+            for column in self.cells.chunk_by_mut(is_same) {
+                column.sort_unstable_by_key(|(place, _)| *place);
+            }
             join(&mut self.cells);
         }
     }
@@ -237,7 +240,9 @@ impl Grid {
             let place_in = |service| (service, place.of_server(0), count);
             cells.extend(service(place.server()).map(place_in));
         }
-        cells.sort_unstable();
+        cells.sort_unstable_by_key(|(service, place, _)| {
+            u64::from(*service) << 32 | u64::from(place.0)
+        });
         self.raster(&cells)
     }
 

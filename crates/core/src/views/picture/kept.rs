@@ -1,6 +1,6 @@
 //! Exchanges that are kept in full: the slowest, and a uniform sample.
 
-use core::cmp::Reverse;
+use core::cmp::{Ordering, Reverse};
 use core::ops::Range;
 use core::time::Duration;
 use std::collections::BinaryHeap;
@@ -40,23 +40,18 @@ impl Identity {
             ordinal: exchange.id.ordinal,
         }
     }
+}
 
-    /// Returns well mixed bits of the identity, always the same for the same exchange.
-    fn scattered(&self) -> u64 {
-        let (client, client_port) = self.client.place();
-        let (server, server_port) = self.server.place();
-        let small = u64::from(client_port) << 32 | u64::from(server_port) << 16;
-        let words = [
-            self.begin.as_nanos() as u64,
-            client as u64,
-            (client >> 64) as u64,
-            server as u64,
-            (server >> 64) as u64,
-            small | u64::from(self.point.0),
-            u64::from(self.ordinal),
-        ];
-        words.into_iter().fold(0, |bits, word| mix(bits ^ word))
-    }
+/// Returns well mixed bits of an exchange's identity, always the same for the same exchange.
+fn scattered(exchange: &Exchange) -> u64 {
+    let end = |end: Endpoint| {
+        let (address, port) = end.place();
+        (address as u64 ^ (address >> 64) as u64).rotate_left(16) ^ u64::from(port)
+    };
+    let id = &exchange.id;
+    let start = exchange.begin.as_nanos() as u64 ^ u64::from(id.ordinal).rotate_left(48);
+    let ends = end(id.client) ^ end(id.server).rotate_left(29) ^ u64::from(id.point.0) << 40;
+    mix(mix(start) ^ ends)
 }
 
 /// Mixes the bits (the finalizer of MurmurHash3, after the golden ratio).
@@ -128,55 +123,82 @@ impl Kept {
 
 /// The exchanges with the smallest keys.
 #[derive(Clone, Debug)]
-struct Smallest<K> {
+struct Smallest {
     most: usize,
-    heap: BinaryHeap<Ranked<K>>,
+    /// The greatest key kept. Greater ones are not kept; the maximum while there is room.
+    until: u64,
+    heap: BinaryHeap<Ranked>,
 }
 
 #[derive(Clone, Debug)]
-struct Ranked<K> {
-    key: K,
+struct Ranked {
+    key: u64,
     kept: Box<Kept>,
 }
 
-impl<K: Ord> PartialEq for Ranked<K> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
+impl Ranked {
+    /// Returns the rank. It differs for all exchanges, even if they have the same key.
+    fn rank(&self) -> (u64, Identity) {
+        (self.key, self.kept.identity)
     }
 }
 
-impl<K: Ord> Eq for Ranked<K> {}
+impl PartialEq for Ranked {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
 
-impl<K: Ord> PartialOrd for Ranked<K> {
-    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+impl Eq for Ranked {}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<K: Ord> Ord for Ranked<K> {
-    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        self.key.cmp(&other.key)
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_key = self.key.cmp(&other.key);
+        by_key.then_with(|| self.rank().cmp(&other.rank()))
     }
 }
 
-impl<K: Ord> Smallest<K> {
+impl Smallest {
     fn new(most: usize) -> Self {
-        let heap = BinaryHeap::new();
-        Self { most, heap }
+        Self {
+            most,
+            until: u64::MAX,
+            heap: BinaryHeap::new(),
+        }
     }
 
     #[inline]
-    fn offer(&mut self, key: K, exchange: &Exchange, identity: Identity) {
+    fn offer(&mut self, key: u64, exchange: &Exchange) {
+        // Of many exchanges, nearly all stop here.
+        if key <= self.until {
+            self.keep(key, exchange);
+        }
+    }
+
+    fn keep(&mut self, key: u64, exchange: &Exchange) {
+        let identity = Identity::of(exchange);
         if self.heap.len() < self.most {
             let kept = Box::new(Kept::new(exchange, identity));
-            return self.heap.push(Ranked { key, kept });
-        }
-        if let Some(mut last) = self.heap.peek_mut()
-            && key < last.key
+            self.heap.push(Ranked { key, kept });
+        } else if let Some(mut last) = self.heap.peek_mut()
+            && (key, identity) < last.rank()
         {
             last.key = key;
             last.kept.replace(exchange, identity);
         }
+        self.limit();
+    }
+
+    fn limit(&mut self) {
+        let is_full = self.heap.len() >= self.most;
+        let last = self.heap.peek().filter(|_| is_full);
+        self.until = last.map_or(u64::MAX, |last| last.key);
     }
 
     fn merge(&mut self, other: Self) {
@@ -187,6 +209,7 @@ impl<K: Ord> Smallest<K> {
             all.truncate(self.most);
         }
         self.heap = all.into();
+        self.limit();
     }
 
     fn into_kept(self) -> impl Iterator<Item = Box<Kept>> {
@@ -197,8 +220,8 @@ impl<K: Ord> Smallest<K> {
 /// The slowest exchanges and the sample.
 #[derive(Clone, Debug)]
 pub(super) struct Chosen {
-    slowest: Smallest<(Reverse<u64>, Identity)>,
-    sample: Smallest<(u64, Identity)>,
+    slowest: Smallest,
+    sample: Smallest,
 }
 
 impl Default for Chosen {
@@ -211,12 +234,10 @@ impl Default for Chosen {
 }
 
 impl Chosen {
+    #[inline]
     pub(super) fn offer(&mut self, exchange: &Exchange, latency_ns: u64) {
-        let identity = Identity::of(exchange);
-        let slowness = Reverse(latency_ns);
-        self.slowest.offer((slowness, identity), exchange, identity);
-        let scattered = identity.scattered();
-        self.sample.offer((scattered, identity), exchange, identity);
+        self.slowest.offer(!latency_ns, exchange);
+        self.sample.offer(scattered(exchange), exchange);
     }
 
     pub(super) fn merge(&mut self, other: Self) {
