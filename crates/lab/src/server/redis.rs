@@ -2,7 +2,10 @@
 //! output.
 
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
@@ -11,6 +14,9 @@ use super::program::Program;
 use super::service_port::ServicePort;
 use crate::error::Error;
 use crate::machine::tool;
+
+/// Maximum time from listening on the port to accepting connections on the Unix socket.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A Redis.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +61,9 @@ pub(super) fn lay(
 
 /// Sends a listening Redis its first commands, over its Unix socket and not the network.
 pub(super) fn prepare(folder: &Path, service: ServicePort<'_>, redis: &Redis) -> Result<(), Error> {
+    if !redis.prepare.is_empty() {
+        await_socket(&socket(folder, service));
+    }
     for line in &redis.prepare {
         let mut command = tool::command("redis-cli");
         command.arg("-e").arg("-s").arg(socket(folder, service));
@@ -62,6 +71,15 @@ pub(super) fn prepare(folder: &Path, service: ServicePort<'_>, redis: &Redis) ->
         tool::run_with_input(command, "")?;
     }
     Ok(())
+}
+
+/// Waits until Redis accepts connections on its Unix socket: it listens on its port first. After
+/// [`PATIENCE`], the next command says what is wrong.
+fn await_socket(socket: &Path) {
+    let begun = Instant::now();
+    while UnixStream::connect(socket).is_err() && begun.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn socket(folder: &Path, service: ServicePort<'_>) -> PathBuf {

@@ -11,9 +11,13 @@ use super::lab::{Lab, Load, until, verdict};
 use super::privileges::{NOBODY, copy_for_all};
 use super::program::{findings, has_root, has_tool, lagtrace, program, run};
 
+/// Number of connections of a load.
+const CONNECTIONS: u64 = 20;
+
 /// Starts a load on this port that leaves most of the processors' time free.
 fn load(lab: &Lab, port: &str) -> Load {
-    Load::begin(lab, port, &["-c", "20", "--rate", "300"])
+    let connections = CONNECTIONS.to_string();
+    Load::begin(lab, port, &["-c", &connections, "--rate", "300"])
 }
 
 /// Checks that the report contains no packet numbers, because there is no capture file. Instead,
@@ -81,11 +85,12 @@ fn exchanges_are_lines_as_they_close() {
         // At the end of the watch, the stages of the last requests may be missing.
         let timed = watched["latency_ns"]["count"].as_u64().unwrap();
         let looked_at = watched["services"][0]["turns"].as_u64().unwrap();
-        // The kernel times every request, and continues after the last segment that is shown. If
+        // The kernel times every request, and continues after the last segment that is shown. A
+        // kernel that refuses iterators does not end the last exchange of an open connection. If
         // the machine stands still for a moment, some segments are not observed.
         let whole = whole.len() as u64;
         assert!(
-            whole <= timed && whole * 4 >= looked_at * 3,
+            whole <= timed + CONNECTIONS && whole * 4 >= looked_at * 3,
             "{whole}: {watched:#}"
         );
         assert_eq!(left.len(), 5);
