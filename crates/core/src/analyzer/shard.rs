@@ -54,7 +54,7 @@ pub(super) struct Shard {
     /// True if the figures of connections are requested.
     pub(super) is_collecting: bool,
     pub(super) undelivered: Vec<ClosedRecord>,
-    /// What a picture needs of the exchanges, if one is requested.
+    /// The data of exchanges for a picture, if one is requested.
     pub(super) picture: Option<Box<Collector>>,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Sum {
     pub(super) tallied: Tallied,
     /// Turns whose exchanges never closed. It is empty until the input has ended.
     pub(super) waiting: Waiting,
-    /// What a picture needs of the exchanges. It is empty until the input has ended.
+    /// The data of exchanges for a picture. It is empty until the input has ended.
     pub(super) picture: Option<Box<Collector>>,
 }
 

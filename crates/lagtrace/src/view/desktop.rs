@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// The usual port of SSH.
 const SSH_PORT: &str = "22";
 
-/// What a browser opens.
+/// The file or URL that a browser opens.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Target<'a> {
     /// A file.

@@ -5,7 +5,7 @@ use crate::conclude::Evidence;
 use crate::observed::event::{PointId, TargetId};
 use crate::observed::flow::Endpoint;
 
-/// What a report is about: its services, and the origin of their exchanges.
+/// The subject of a report: its services, and the origin of their exchanges.
 pub(crate) struct About {
     pub(super) services: Services,
     /// The name of each capture, with its first observation point, ascending.

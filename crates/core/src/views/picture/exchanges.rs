@@ -15,7 +15,7 @@ use crate::observed::time::nanos;
 use crate::registry::Id;
 use crate::report::{Exemplar, PicturedExchange, RecoveryRecord, Report, Unit, WaitSpan, Why};
 
-/// What distinguishes an exchange in the report's terms: start, client, server and first packet.
+/// The identity of an exchange in the report's terms: start, client, server and first packet.
 type Key = (i64, Endpoint, Endpoint, Option<u64>);
 
 /// Returns the exchanges in the order in which they began.

@@ -20,7 +20,7 @@ pub(super) const SAMPLE: usize = 2_000;
 /// Maximum number of repaired losses kept of one exchange, the earliest.
 const MAX_RECOVERIES: usize = 64;
 
-/// What distinguishes an exchange from all others of a run.
+/// The identity of an exchange among all of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
     pub(super) begin: Timestamp,

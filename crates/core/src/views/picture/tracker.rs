@@ -21,7 +21,7 @@ pub(super) struct Tracker {
     ways: PerDirection<Way>,
 }
 
-/// What a segment means for its connection. Positions count from the first sequence number seen of
+/// The effect of a segment on its connection. Positions count from the first sequence number seen of
 /// their direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
