@@ -1,6 +1,6 @@
 //! The data of a page: one JSON document, compressed and encoded in base64.
 
-use std::io::Write as _;
+use std::io::BufWriter;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -11,6 +11,9 @@ use serde_json::Value;
 
 /// The version of the document's form.
 const VERSION: u32 = 1;
+
+/// Number of bytes that are compressed at a time.
+const CHUNK: usize = 1 << 16;
 
 /// Everything from which a page is made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -91,10 +94,13 @@ impl Document {
 
     /// Returns the document as the page contains it.
     pub(super) fn encoded(&self) -> Base64 {
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-        serde_json::to_writer(&mut gzip, self).expect("memory takes all, and keys are strings");
-        gzip.flush().expect("memory takes all");
-        Base64::of(&gzip.finish().expect("memory takes all"))
+        let gzip = GzEncoder::new(Vec::new(), Compression::default());
+        // JSON is written in many small pieces, and the encoder clears its whole buffer for each.
+        let mut json = BufWriter::with_capacity(CHUNK, gzip);
+        serde_json::to_writer(&mut json, self).expect("memory takes all, and keys are strings");
+        let gzip = json.into_inner().map_err(|error| error.into_error());
+        let bytes = gzip.and_then(GzEncoder::finish);
+        Base64::of(&bytes.expect("memory takes all"))
     }
 }
 
