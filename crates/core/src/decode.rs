@@ -23,6 +23,7 @@ mod pcapng;
 pub mod pieces;
 mod plain;
 mod read;
+mod sieve;
 mod snoop;
 mod tcp;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use damage::{Damage, Fault};
 pub use frame::MAX_CAPTURED;
 pub use link::LinkType;
 pub use pcap::Lengths;
+pub use sieve::Sieve;
 
 use core::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Decodes any bytes as a capture file. The decoder must neither panic nor loop, and its result
 //! must not depend on how the file is split.
 
-use lagtrace_core::decode::{Container, Decoder, Found, LinkType, Packet, Record};
+use lagtrace_core::decode::{Container, Decoder, Found, LinkType, Packet, Record, Sieve};
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::time::Timestamp;
 
@@ -33,6 +33,7 @@ fn read_as_frames(bytes: &[u8]) {
         };
         if let Packet::Tcp(segment, payload) = decoder.packet(&record, PointId(0)) {
             assert!(payload.len() as u64 <= u64::from(segment.payload_len));
+            assert!(!Sieve::of([segment.flow]).excludes(&record), "{record:?}");
         }
     }
 }
@@ -52,6 +53,7 @@ fn read(bytes: &[u8], piece: usize) -> (u64, u64, u64) {
                 if let Packet::Tcp(segment, payload) = decoder.packet(&record, PointId(0)) {
                     segments += 1;
                     assert!(payload.len() as u64 <= u64::from(segment.payload_len));
+                    assert!(!Sieve::of([segment.flow]).excludes(&record));
                     sum = sum.wrapping_mul(31).wrapping_add(u64::from(segment.seq));
                     sum = sum.wrapping_add(payload.len() as u64);
                 }

@@ -5,7 +5,7 @@
 //! at one point, and their packets are numbered consecutively. Files that overlap in time, or that
 //! do not continue another file, are separate captures.
 
-use lagtrace_core::decode::Packet;
+use lagtrace_core::decode::{Packet, Sieve};
 use lagtrace_core::decode::pieces::{OpenFlows, are_named_alike, may_follow};
 use lagtrace_core::observed::event::Note;
 use lagtrace_core::observed::event::PointId;
@@ -47,6 +47,17 @@ impl<'a> Merged<'a> {
         match self {
             Self::One(..) => Vec::new(),
             Self::Several(lanes) => lanes.assumed.notes(),
+        }
+    }
+
+    /// Replaces `packets` with the next packets that the sieve does not exclude. Several files are
+    /// read whole: that one continues another shows in all its flows.
+    pub(super) fn next_sifted(&mut self, packets: &mut Packets, sieve: &Sieve) {
+        match self {
+            Self::One(capture, u64::MAX) => {
+                capture.next_sifted(packets, sieve);
+            }
+            _ => self.next(packets),
         }
     }
 

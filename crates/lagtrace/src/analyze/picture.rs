@@ -85,8 +85,9 @@ fn read(
     let mut captures = open(files, progress, interrupt)?;
     let mut merged = Merged::new(&mut captures, limit);
     let mut packets = Packets::default();
+    let sieve = detail.sieve();
     while !detail.is_complete() && !interrupt.is_requested() {
-        merged.next(&mut packets);
+        merged.next_sifted(&mut packets, &sieve);
         if packets.is_empty() {
             break;
         }

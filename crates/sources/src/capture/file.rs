@@ -8,7 +8,9 @@ use std::mem;
 use std::ops::Range;
 use std::path::Path;
 
-use lagtrace_core::decode::{Container, Damage, Decoder, Fault, Found, LinkType, Packet};
+use lagtrace_core::decode::{
+    Container, Damage, Decoder, Fault, Found, LinkType, Packet, Record, Sieve,
+};
 use lagtrace_core::observed::datagram::{Datagram, Neighbour};
 use lagtrace_core::observed::event::{CaptureSummary, PointId};
 use lagtrace_core::observed::icmp::{Echo, IcmpError};
@@ -140,10 +142,26 @@ impl FileCapture {
     /// block holds, and at most `limit` TCP segments. Returns the number of segments. At the end of
     /// the file `packets` is empty.
     pub fn next_packets(&mut self, packets: &mut Packets, limit: u64) -> u64 {
+        self.next_packets_unless(packets, limit, |_| false)
+    }
+
+    /// Replaces the contents of `packets` as [`next_packets`](Self::next_packets) does, but without
+    /// the packets that the sieve excludes. They are numbered all the same.
+    pub fn next_sifted(&mut self, packets: &mut Packets, sieve: &Sieve) -> u64 {
+        self.next_packets_unless(packets, u64::MAX, |record| sieve.excludes(record))
+    }
+
+    #[inline]
+    fn next_packets_unless(
+        &mut self,
+        packets: &mut Packets,
+        limit: u64,
+        is_excluded: impl Fn(&Record<'_>) -> bool,
+    ) -> u64 {
         packets.forget();
         let mut segments = 0;
         while packets.is_empty() && segments < limit && !self.is_over {
-            match self.decode_block(packets, limit, &mut segments) {
+            match self.decode_block(packets, limit, &mut segments, &is_excluded) {
                 Some(damage) => self.end(Some(damage)),
                 None if packets.is_empty() && segments < limit => self.read_block(),
                 None => {}
@@ -167,6 +185,7 @@ impl FileCapture {
         packets: &mut Packets,
         limit: u64,
         segments: &mut u64,
+        is_excluded: impl Fn(&Record<'_>) -> bool,
     ) -> Option<Damage> {
         let mut rest = self.buffer.get(self.unread.clone()).unwrap_or_default();
         let mut damage = None;
@@ -188,6 +207,9 @@ impl FileCapture {
                 };
             }
             count(&mut self.summary, &record);
+            if is_excluded(&record) {
+                continue;
+            }
             let point = self.point.0.saturating_add(record.interface);
             let packet = self.decoder.packet(&record, PointId(point));
             match packet {

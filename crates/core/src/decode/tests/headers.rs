@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::super::*;
 use super::record;
 use super::writing::{ethernet, ipv4, ipv6, tcp};
-use crate::observed::flow::Direction;
+use crate::observed::flow::{Direction, Endpoint, FlowKey, Transport};
 use crate::observed::segment::TcpFlags;
 
 const PAYLOAD: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
@@ -44,6 +44,29 @@ pub(super) fn v4() -> Vec<u8> {
 
 pub(super) fn v6() -> Vec<u8> {
     ipv6(6, &tcp(0x18, &[], PAYLOAD))
+}
+
+#[test]
+fn a_sieve_excludes_segments_of_other_flows() {
+    let flow_of = |frame: &[u8]| decode(LinkType::RAW, frame).expect("a segment").0.flow;
+    let other = {
+        let (one, _) = flow_of(&v4()).ends();
+        FlowKey::new(Transport::Tcp, one, Endpoint::new(one.addr, 9)).0
+    };
+    for frame in [v4(), v6()] {
+        let record = record(LinkType::RAW, &frame);
+        assert!(Sieve::of([other]).excludes(&record));
+        assert!(Sieve::of([]).excludes(&record));
+        assert!(!Sieve::of([other, flow_of(&frame)]).excludes(&record));
+    }
+    // Fragments, datagrams and what is no packet take decoding.
+    let mut fragment = v4();
+    fragment[6] |= 0x20;
+    let mut datagram = v4();
+    datagram[9] = 17;
+    for frame in [fragment, datagram, vec![0x45; 21], Vec::new()] {
+        assert!(!Sieve::of([]).excludes(&record(LinkType::RAW, &frame)));
+    }
 }
 
 #[test]

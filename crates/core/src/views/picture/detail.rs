@@ -10,6 +10,7 @@ use super::connection::ConnectionDraft;
 use super::ladder::{self, EARLY, LadderDraft};
 use super::tracker::Tracker;
 use super::wanted::{self, Wanted};
+use crate::decode::Sieve;
 use crate::observed::event::PointId;
 use crate::observed::flow::{self, FlowKey};
 use crate::observed::segment::Segment;
@@ -62,6 +63,12 @@ impl Detail {
             followed,
             missing,
         })
+    }
+
+    /// Returns a sieve that lets the segments of the examples' flows pass. The others need not be
+    /// observed.
+    pub fn sieve(&self) -> Sieve {
+        Sieve::of(self.flows.keys().copied())
     }
 
     /// Processes the next segment, in the order and with the number that it had for the analyzer.
