@@ -31,12 +31,12 @@ mod tests;
 mod tunnel;
 mod udp;
 
-pub use container::{Container, Found, Step};
+pub use container::{Container, Found, Position, Step};
 pub use damage::{Damage, Fault};
 pub use frame::MAX_CAPTURED;
 pub use link::LinkType;
 pub use pcap::Lengths;
-pub use sieve::Sieve;
+pub use sieve::{SeenFlows, Sieve};
 
 use core::ops::Range;
 

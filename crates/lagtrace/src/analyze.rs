@@ -44,6 +44,7 @@ use connections::ConnectionOptions;
 use joint::Joint;
 use listing::{Listing, Target};
 use merge::Merged;
+use picture::Again;
 use stream::View;
 
 const HELP: &str = "\
@@ -199,7 +200,12 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         max_connections: options.max_connections,
     };
     let report = reading(&files, bounds, &progress, &interrupt, watch)?;
-    let Some((mut report, picture)) = report else {
+    let Some(Analysed {
+        mut report,
+        picture,
+        ..
+    }) = report
+    else {
         return Ok(Outcome::Interrupted);
     };
     report.notes.extend(unread);
@@ -256,16 +262,25 @@ pub(crate) fn report(
         max_connections: None,
     };
     let read = reading(files, bounds, progress, interrupt, Watch::default())?;
-    Ok(read.map(|(report, _)| report))
+    Ok(read.map(|read| read.report))
 }
 
-/// Returns the report on captures, made with the threads of this machine, and its picture; `None`
-/// if the user stopped the analysis before there was a report.
+/// The result of an analysis.
+pub(crate) struct Analysed {
+    pub(crate) report: Report,
+    /// The picture, if one was requested.
+    pub(crate) picture: Option<Picture>,
+    /// The captures, to read packets of single exchanges.
+    pub(crate) again: Again,
+}
+
+/// Analyses captures with the threads of this machine, and makes a picture; `None` if the user
+/// stopped the analysis before there was a report.
 pub(crate) fn pictured(
     files: &[PathBuf],
     progress: &ProgressBar,
     interrupt: &Interrupt,
-) -> Result<Option<(Report, Option<Picture>)>> {
+) -> Result<Option<Analysed>> {
     let (files, unread) = unread::part(files, interrupt)?;
     let bounds = Bounds {
         limit: u64::MAX,
@@ -277,8 +292,8 @@ pub(crate) fn pictured(
         ..Watch::default()
     };
     let mut read = reading(&files, bounds, progress, interrupt, watch)?;
-    if let Some((report, _)) = &mut read {
-        report.notes.extend(unread);
+    if let Some(read) = &mut read {
+        read.report.notes.extend(unread);
     }
     Ok(read)
 }
@@ -332,13 +347,16 @@ fn reading(
     progress: &ProgressBar,
     interrupt: &Interrupt,
     watch: Watch<'_>,
-) -> Result<Option<(Report, Option<Picture>)>> {
+) -> Result<Option<Analysed>> {
     let limit = bounds.limit;
     let joint = Joint::recognise(files, limit, progress, interrupt)?;
     let mut captures = match &joint {
         Some(joint) => vec![open_one(joint.client(), files, progress, interrupt)?],
         None => open(files, progress, interrupt)?,
     };
+    if watch.is_drawn {
+        captures.iter_mut().for_each(FileCapture::keep_landmarks);
+    }
     let listing = watch.listing;
     let most = bounds.max_connections.map(NonZeroUsize::get);
     let mut analyzer = watch
@@ -404,10 +422,15 @@ fn reading(
     connections::name_files(&mut report, &names, room(files.len()));
     let start = report.capture.as_ref().and_then(|capture| capture.start_ns);
     report.started = start.map_or(String::new(), |at| clock::started(Some(at)));
+    let mut again = Again::new(files, limit, &report, captures);
     if let Some(picture) = &mut picture {
-        picture::add_packets(files, limit, &mut report, picture, progress, interrupt);
+        again.add_packets(&mut report, picture, progress, interrupt);
     }
-    Ok(Some((report, picture)))
+    Ok(Some(Analysed {
+        report,
+        picture,
+        again,
+    }))
 }
 
 fn open(

@@ -6,9 +6,8 @@ use std::sync::Mutex;
 
 use anyhow::Context as _;
 use clap::Args;
-use lagtrace_core::report::{Picture, Report};
 
-use crate::analyze::{self, picture::are_files};
+use crate::analyze::{self, picture::Again};
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
@@ -73,11 +72,11 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Err(failure.hint("leave out --serve, or --html"));
     }
     let interrupt = Interrupt::listen()?;
-    let Some(shown) = shown(&options.files, &interrupt, console)? else {
+    let Some((shown, again)) = shown(&options.files, &interrupt, console)? else {
         return Ok(Outcome::Interrupted);
     };
     if let Some(address) = served {
-        let packets = packets(&options.files, &shown, console);
+        let packets = again.and_then(|again| packets(again, &shown, console));
         let page = page::made(shown, Place::Server, console);
         let server = Server::bind(address, page, packets)?;
         tell(
@@ -99,17 +98,15 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     Ok(Outcome::Clean)
 }
 
-/// Returns what the server needs to show packets; `None` if there is no capture that can be read
-/// again, or if its packets would show what is redacted.
-fn packets(files: &[PathBuf], shown: &Shown, console: &Console) -> Option<Packets> {
-    let (report, picture) = shown.document.drawn()?;
-    let can_read = !console.output().redact && are_files(files);
+/// Returns what the server needs to show packets; `None` if the captures cannot be read again, or if
+/// their packets would show what is redacted.
+fn packets(again: Again, shown: &Shown, console: &Console) -> Option<Packets> {
+    let (_, picture) = shown.document.drawn()?;
+    let can_read = !console.output().redact && again.is_of_files();
     let exchanges = picture.exchanges.iter().map(|it| it.exchange.clone());
     can_read.then(|| Packets {
         exchanges: exchanges.collect(),
-        files: files.to_vec(),
-        report: report.clone(),
-        reading: Mutex::default(),
+        again: Mutex::new(again),
     })
 }
 
@@ -124,12 +121,17 @@ fn tell(options: &Options, target: &Target<'_>, console: &Console) -> Result<()>
     Ok(())
 }
 
-/// Returns what the files show; `None` if the user stopped the analysis before there was a report.
-fn shown(files: &[PathBuf], interrupt: &Interrupt, console: &Console) -> Result<Option<Shown>> {
+/// Returns what the files show, and the captures to read packets of; `None` if the user stopped the
+/// analysis before there was a report.
+fn shown(
+    files: &[PathBuf],
+    interrupt: &Interrupt,
+    console: &Console,
+) -> Result<Option<(Shown, Option<Again>)>> {
     if let [path] = files
         && is_document(path)
     {
-        return Ok(Some(match saved::any(path)? {
+        let shown = match saved::any(path)? {
             Saved::Report(report) => Document::of_report(&report, None).into(),
             Saved::Comparison(comparison) => {
                 Document::of_comparison(&comparison, None, None).into()
@@ -137,28 +139,24 @@ fn shown(files: &[PathBuf], interrupt: &Interrupt, console: &Console) -> Result<
             Saved::Verified(both) => {
                 Document::of_comparison(&both.comparison, None, Some(&both.report)).into()
             }
-        }));
+        };
+        return Ok(Some((shown, None)));
     }
     if let Some(path) = files.iter().find(|path| is_document(path)) {
         let failure = format!("{} is a report: it is shown alone", path.display());
         let hint = "`lagtrace compare BEFORE.json AFTER.json --html FILE` shows two reports";
         return Err(Failure::new(failure).hint(hint));
     }
-    let pictured = analyzed(files, interrupt, console)?;
-    Ok(pictured.map(|(report, picture)| Document::of_report(&report, picture).into()))
+    let progress = console.bytes("reading", 0);
+    let analysed = analyze::pictured(files, &progress, interrupt)?;
+    Ok(analysed.map(|it| {
+        let document = Document::of_report(&it.report, it.picture);
+        (document.into(), Some(it.again))
+    }))
 }
 
 /// Returns true if a file is a JSON document. A file that cannot be read is not: the analysis says
 /// why.
 fn is_document(path: &Path) -> bool {
     path != Path::new("-") && saved::is_document(path).unwrap_or_default()
-}
-
-fn analyzed(
-    files: &[PathBuf],
-    interrupt: &Interrupt,
-    console: &Console,
-) -> Result<Option<(Report, Option<Picture>)>> {
-    let progress = console.bytes("reading", 0);
-    analyze::pictured(files, &progress, interrupt)
 }

@@ -4,6 +4,8 @@
 mod file;
 #[path = "capture/fragments.rs"]
 mod fragments;
+#[path = "capture/landmarks.rs"]
+mod landmarks;
 #[path = "capture/live.rs"]
 mod live;
 #[path = "capture/requirement.rs"]

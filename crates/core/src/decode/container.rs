@@ -20,6 +20,15 @@ pub struct Container {
     keeps_comments: bool,
 }
 
+/// A position between two records of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Number of bytes before it.
+    pub offset: u64,
+    /// Number of records before it.
+    pub records: u64,
+}
+
 /// A step of [`Container::next`] in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step<'a> {
@@ -161,6 +170,50 @@ impl Container {
             _ => Fault::Truncated,
         };
         Some(self.give_up(fault))
+    }
+
+    /// Returns the number of bytes consumed so far.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns the position after the bytes consumed so far. `None` within a block that is being
+    /// skipped.
+    pub fn position(&self) -> Option<Position> {
+        let is_within = matches!(&self.format, Format::Pcapng(pcapng) if pcapng.is_passing());
+        (!is_within).then_some(Position {
+            offset: self.offset,
+            records: self.records,
+        })
+    }
+
+    /// Returns the length of the file's head in bytes: the header of the file, or of its first
+    /// section. Reading can be resumed only behind it.
+    pub fn head(&self) -> u64 {
+        let len = match &self.format {
+            Format::Unknown => 0,
+            Format::Pcap(_) | Format::NewPcap(_) | Format::OldPcap(_) => Pcap::FILE_HEADER,
+            Format::Pcapng(pcapng) => pcapng.head(),
+            Format::Snoop(_) => Snoop::FILE_HEADER,
+        };
+        len as u64
+    }
+
+    /// Continues at a position where this reader has been. Returns false, and changes nothing, if
+    /// the bytes there may have a meaning that is no longer known: before the format was recognized,
+    /// and in a pcapng file with several sections, each of which describes its own interfaces.
+    pub fn resume(&mut self, position: Position) -> bool {
+        let is_known = match &mut self.format {
+            Format::Unknown | Format::NewPcap(_) => false,
+            Format::Pcap(_) | Format::OldPcap(_) | Format::Snoop(_) => true,
+            Format::Pcapng(pcapng) => pcapng.resume(),
+        };
+        if is_known {
+            self.offset = position.offset;
+            self.records = position.records;
+            self.damage = None;
+        }
+        is_known
     }
 
     /// Returns the number of records found so far.

@@ -39,6 +39,10 @@ pub(super) struct Pcapng {
     /// Byte order of the section; `None` before the first section header.
     order: Option<ByteOrder>,
     interfaces: Vec<Interface>,
+    /// Number of sections so far.
+    sections: u64,
+    /// The length in bytes of the first section header.
+    head: usize,
     /// Number of packets dropped in the sections before this one.
     dropped_before: Option<u64>,
     passing: Option<Passing>,
@@ -83,6 +87,21 @@ impl Pcapng {
     pub(super) fn passed_of_block(&self) -> u64 {
         self.passing
             .map_or(0, |block| u64::from(block.total - block.left))
+    }
+
+    /// Returns the length in bytes of the first section header.
+    pub(super) fn head(&self) -> usize {
+        self.head
+    }
+
+    pub(super) fn is_passing(&self) -> bool {
+        self.passing.is_some()
+    }
+
+    /// Prepares for other bytes of the only section; returns false if there are several.
+    pub(super) fn resume(&mut self) -> bool {
+        self.passing = None;
+        self.sections == 1
     }
 
     /// Returns the number of packets reported as dropped so far, over all sections and interfaces.
@@ -281,6 +300,10 @@ impl Pcapng {
         }
         self.dropped_before = self.dropped();
         self.interfaces.clear();
+        if self.sections == 0 {
+            self.head = block.body.len() + LEAST_BLOCK as usize;
+        }
+        self.sections += 1;
         self.order = Some(block.order);
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Files and standard input, read with a progress display until Ctrl-C.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek as _, SeekFrom};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -46,6 +47,27 @@ pub(super) fn open(
         interrupt: interrupt.clone(),
     };
     Ok((name, input))
+}
+
+/// Opens a file and returns the part with these bytes.
+pub(super) fn open_part(
+    path: &Path,
+    bytes: Range<u64>,
+    progress: &ProgressBar,
+    interrupt: &Interrupt,
+) -> Result<io::Take<Input>> {
+    let reading = || format!("cannot read {}", path.display());
+    let mut file = File::open(path).with_context(reading)?;
+    file.seek(SeekFrom::Start(bytes.start))
+        .with_context(reading)?;
+    let len = bytes.end.saturating_sub(bytes.start);
+    progress.inc_length(len);
+    let input = Input {
+        file,
+        progress: progress.clone(),
+        interrupt: interrupt.clone(),
+    };
+    Ok(input.take(len))
 }
 
 /// Returns true if packets may be added to the input while it is read.

@@ -5,8 +5,8 @@
 //! at one point, and their packets are numbered consecutively. Files that overlap in time, or that
 //! do not continue another file, are separate captures.
 
-use lagtrace_core::decode::{Packet, Sieve};
 use lagtrace_core::decode::pieces::{OpenFlows, are_named_alike, may_follow};
+use lagtrace_core::decode::{Packet, Sieve};
 use lagtrace_core::observed::event::Note;
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::time::Timestamp;

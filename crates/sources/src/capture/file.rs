@@ -1,6 +1,7 @@
 //! Captures from files and pipes.
 
 mod compression;
+mod landmarks;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,7 +10,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use lagtrace_core::decode::{
-    Container, Damage, Decoder, Fault, Found, LinkType, Packet, Record, Sieve,
+    Container, Damage, Decoder, Fault, Found, LinkType, Packet, Position, Record, Sieve,
 };
 use lagtrace_core::observed::datagram::{Datagram, Neighbour};
 use lagtrace_core::observed::event::{CaptureSummary, PointId};
@@ -17,7 +18,8 @@ use lagtrace_core::observed::icmp::{Echo, IcmpError};
 use lagtrace_core::observed::segment::Segment;
 
 use self::compression::Input;
-pub(crate) use self::compression::undo as decompressed;
+pub(crate) use self::compression::decompressed;
+use self::landmarks::Landmarks;
 use super::{CaptureError, Foreign, Packets, count, count_beside};
 
 /// Number of bytes in one read. A larger block would not fit into the second-level cache, and would
@@ -44,6 +46,10 @@ pub struct FileCapture {
     decoder: Decoder,
     point: PointId,
     is_over: bool,
+    /// True if the input is compressed, so that its parts cannot be read alone.
+    is_compressed: bool,
+    /// The parts read so far; `None` if they are not wanted.
+    landmarks: Option<Landmarks>,
     /// The link type of the first packet; `None` if the first bytes read do not contain it.
     link: Option<LinkType>,
     summary: CaptureSummary,
@@ -79,7 +85,8 @@ impl FileCapture {
         input: impl Read + Send + 'static,
         point: PointId,
     ) -> Result<Self, CaptureError> {
-        let input = compression::undo(Box::new(input)).map_err(|e| unreadable(&name, e))?;
+        let (input, is_compressed) =
+            compression::undo(Box::new(input)).map_err(|e| unreadable(&name, e))?;
         let mut capture = Self {
             input,
             buffer: vec![0; BLOCK],
@@ -88,6 +95,8 @@ impl FileCapture {
             decoder: Decoder::new(),
             point,
             is_over: false,
+            is_compressed,
+            landmarks: None,
             link: None,
             summary: CaptureSummary {
                 name,
@@ -142,7 +151,12 @@ impl FileCapture {
     /// block holds, and at most `limit` TCP segments. Returns the number of segments. At the end of
     /// the file `packets` is empty.
     pub fn next_packets(&mut self, packets: &mut Packets, limit: u64) -> u64 {
-        self.next_packets_unless(packets, limit, |_| false)
+        let begin = self.container.position();
+        let segments = self.next_packets_unless(packets, limit, |_| false);
+        if let Some(landmarks) = &mut self.landmarks {
+            landmarks.add(begin, packets);
+        }
+        segments
     }
 
     /// Replaces the contents of `packets` as [`next_packets`](Self::next_packets) does, but without
@@ -229,6 +243,34 @@ impl FileCapture {
         }
         self.unread.start = self.unread.end - rest.len();
         damage
+    }
+
+    /// Enables keeping which flows are in which part of the file, in at most 4 MiB, for
+    /// [`ranges`](Self::ranges).
+    pub fn keep_landmarks(&mut self) {
+        self.landmarks = Some(Landmarks::default());
+    }
+
+    /// Returns the parts of the file that may contain packets of the sieve's flows, among those
+    /// that [`next_packets`](Self::next_packets) read: the position where each begins, and its
+    /// bytes. `None` if this is not known, and if a part cannot be read alone, as in a compressed
+    /// file.
+    pub fn ranges(&self, sieve: &Sieve) -> Option<Vec<(Position, Range<u64>)>> {
+        let landmarks = self.landmarks.as_ref().filter(|_| !self.is_compressed);
+        landmarks?.ranges(sieve, self.container.head()..self.container.offset())
+    }
+
+    /// Continues at a position with other bytes of the same file: `input` reads those that follow
+    /// it. Packets have their numbers in the whole file. Returns false, and changes nothing, if this
+    /// file's parts cannot be read alone.
+    pub fn resume(&mut self, position: Position, input: impl Read + Send + 'static) -> bool {
+        let is_known = self.container.resume(position);
+        if is_known {
+            self.input = Box::new(input);
+            self.unread = 0..0;
+            self.is_over = false;
+        }
+        is_known
     }
 
     /// Passes all remaining segments to `visit` and returns the summary.

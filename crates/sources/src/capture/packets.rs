@@ -72,6 +72,11 @@ impl Packets {
         self.list.is_empty()
     }
 
+    /// Returns true if packets were reassembled from fragments.
+    pub(super) fn has_fragments(&self) -> bool {
+        !self.aside.is_empty()
+    }
+
     /// Returns the number of payload bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len() + self.aside.len()

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use lagtrace_core::decode::Packet;
+use lagtrace_core::decode::{Packet, Sieve};
 use lagtrace_core::observed::event::PointId;
 use lagtrace_sources::capture::{FileCapture, Packets};
 
@@ -67,6 +67,7 @@ fn their_payload_is_whole_however_they_are_read() {
             assert_eq!(packet.payload(), payload);
         }
         let (mut in_bulk, mut packets) = (open(), Packets::default());
+        in_bulk.keep_landmarks();
         assert_eq!(in_bulk.next_packets(&mut packets, u64::MAX), 2);
         let seen: Vec<&[u8]> = packets.segments().map(|(_, payload)| payload).collect();
         assert_eq!(seen, [&payload[..]; 2]);
@@ -78,6 +79,8 @@ fn their_payload_is_whole_however_they_are_read() {
         );
         assert_eq!(in_bulk.next_packets(&mut packets, u64::MAX), 0);
         assert_eq!(in_bulk.summary().undecoded, 2);
+        // A fragment may lie in another part of the file.
+        assert_eq!(in_bulk.ranges(&Sieve::of([])), None);
     }
 }
 

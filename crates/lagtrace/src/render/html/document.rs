@@ -12,6 +12,8 @@ use serde_json::Value;
 /// The version of the document's form.
 const VERSION: u32 = 1;
 
+/// The level of compression: the default one takes twice as long for a page that is a tenth smaller.
+const LEVEL: Compression = Compression::new(4);
 /// Number of bytes that are compressed at a time.
 const CHUNK: usize = 1 << 16;
 
@@ -94,7 +96,7 @@ impl Document {
 
     /// Returns the document as the page contains it.
     pub(super) fn encoded(&self) -> Base64 {
-        let gzip = GzEncoder::new(Vec::new(), Compression::default());
+        let gzip = GzEncoder::new(Vec::new(), LEVEL);
         // JSON is written in many small pieces, and the encoder clears its whole buffer for each.
         let mut json = BufWriter::with_capacity(CHUNK, gzip);
         serde_json::to_writer(&mut json, self).expect("memory takes all, and keys are strings");

@@ -53,19 +53,28 @@ enum Fault {
 ///
 /// # Errors
 /// Returns an error if the first bytes of the input cannot be read.
-pub(crate) fn undo(mut input: Input) -> io::Result<Input> {
+pub(crate) fn decompressed(input: Input) -> io::Result<Input> {
+    Ok(undo(input)?.0)
+}
+
+/// Returns what [`decompressed`] returns, and true if the input is compressed.
+///
+/// # Errors
+/// Returns the same errors as [`decompressed`].
+pub(super) fn undo(mut input: Input) -> io::Result<(Input, bool)> {
     let begin = read_ahead(&mut input)?;
     let compression = Compression::recognize(&begin);
     let whole = io::Cursor::new(begin).chain(input);
     let Some(compression) = compression else {
-        return Ok(Box::new(whole));
+        return Ok((Box::new(whole), false));
     };
     let whole = BufReader::with_capacity(BLOCK, whole);
-    Ok(match compression {
+    let content: Input = match compression {
         Compression::Gzip => Box::new(gzip::Members::new(whole)),
         Compression::Zstd => Box::new(zstd::Frames::new(whole)?),
         Compression::Lz4 => Box::new(lz4::Frames::new(whole)),
-    })
+    };
+    Ok((content, true))
 }
 
 /// Reads the first bytes of the input: at least [`MAGIC`] bytes unless the input is shorter.

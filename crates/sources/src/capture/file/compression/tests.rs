@@ -49,7 +49,7 @@ fn read(bytes: &[u8]) -> (Vec<u8>, Option<String>) {
 
 fn read_from(input: impl Read + Send + 'static) -> (Vec<u8>, Option<String>) {
     let mut out = Vec::new();
-    let mut input = undo(Box::new(input)).expect("memory can be read");
+    let mut input = decompressed(Box::new(input)).expect("memory can be read");
     let mut buffer = vec![0; 300_000];
     loop {
         match input.read(&mut buffer) {
@@ -102,7 +102,8 @@ fn interrupted_and_short_reads_change_nothing() {
     let plain = words(500);
     for (name, compress) in FORMATS {
         let packed = [compress(&plain), compress(&plain)].concat();
-        let mut input = undo(Box::new(Drop(io::Cursor::new(packed), false))).expect("it reads");
+        let mut input =
+            decompressed(Box::new(Drop(io::Cursor::new(packed), false))).expect("it reads");
         let mut out = Vec::new();
         input.read_to_end(&mut out).expect("it reads to its end");
         assert_eq!(out, [&plain[..], &plain].concat(), "{name}");
@@ -220,7 +221,7 @@ fn a_bomb_unpacks_in_little_room() {
     }
     let mut packed = b"\x1f\x8b\x08\0\0\0\0\0\0\0".to_vec();
     packed.extend(encoder.finish().expect("memory takes all"));
-    let mut input = undo(Box::new(io::Cursor::new(packed))).expect("memory can be read");
+    let mut input = decompressed(Box::new(io::Cursor::new(packed))).expect("memory can be read");
     let mut buffer = [0; 4096];
     let mut total = 0_u64;
     while let Ok(len @ 1..) = input.read(&mut buffer) {
