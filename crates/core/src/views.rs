@@ -6,4 +6,5 @@ mod exchanges;
 pub mod picture;
 pub mod stream_numbers;
 pub mod stream_view;
+mod tracker;
 pub mod two_point;

@@ -21,7 +21,6 @@ mod services;
 mod sketch;
 #[cfg(test)]
 mod tests;
-mod tracker;
 mod wanted;
 
 pub(crate) use about::About;

@@ -1,10 +1,10 @@
 //! The connection of an example over time.
 
-use super::tracker::Step;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::{Timestamp, nanos};
 use crate::registry::Id;
 use crate::report::{PicturedConnection, WaySeries};
+use crate::views::tracker::Step;
 
 /// Maximum number of points of a series. With six series for each direction, a connection has at
 /// most 20,000.

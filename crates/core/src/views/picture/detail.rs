@@ -8,13 +8,13 @@ use hashbrown::HashMap;
 
 use super::connection::ConnectionDraft;
 use super::ladder::{self, EARLY, LadderDraft};
-use super::tracker::Tracker;
 use super::wanted::{self, Wanted};
 use crate::decode::Sieve;
 use crate::observed::event::PointId;
 use crate::observed::flow::{self, FlowKey};
 use crate::observed::segment::Segment;
 use crate::report::{Exemplar, Ladder, LadderPacket, Picture, PicturedConnection, Report};
+use crate::views::tracker::Tracker;
 
 /// Maximum number of flows that are followed, counted at each capture point.
 const MAX_FOLLOWED: usize = 64;

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::tracker::Step;
 use super::wanted::Wanted;
 use crate::conclude::packets_filter;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::report::{Ladder, LadderGap, LadderPacket};
+use crate::views::tracker::Step;
 
 /// Numbers of packets shown at the beginning and at the end of a ladder, and on each side of the
 /// end of a gap. With [`GAPS`], they are at most 200.

@@ -8,7 +8,7 @@ use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
 
 /// Maximum number of unacknowledged segments of a direction that are remembered.
-const MAX_OUTSTANDING: usize = 4096;
+const MAX_OUTSTANDING: usize = 1 << 14;
 /// Maximum number of holes of a direction that are remembered.
 const MAX_HOLES: usize = 64;
 /// Time within which a segment that fills a hole counts as overtaken rather than sent again, as in
@@ -31,6 +31,8 @@ pub(super) struct Step {
     pub(super) end: u64,
     /// Position in the other direction that the segment acknowledges; `None` without the ACK flag.
     pub(super) ack: Option<u64>,
+    /// True if the segment acknowledges more than all segments before it.
+    pub(super) is_ack_new: bool,
     /// The receive window in bytes; `None` if the capture does not show how it is scaled.
     pub(super) window: Option<u64>,
     /// True if the segment's bytes were sent before.
@@ -73,10 +75,11 @@ impl Tracker {
         let start = own.position(segment.seq);
         let end = start + i64::from(segment.sequence_len());
         let is_again = own.send(start, end, (segment.at, segment.ip.id));
-        let mut round_trip = None;
+        let (mut is_ack_new, mut round_trip) = (false, None);
         let ack = has_ack(segment).then(|| {
             peer.base.get_or_insert(segment.ack);
             let acked = peer.position(segment.ack);
+            is_ack_new = acked > peer.acked;
             round_trip = peer.acknowledge(acked, segment.at);
             positive(acked)
         });
@@ -84,6 +87,7 @@ impl Tracker {
             seq: positive(start),
             end: positive(end),
             ack,
+            is_ack_new,
             window,
             is_again,
             in_flight: [own, peer].map(|way| positive(way.sent - way.acked)),
