@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use lagtrace_core::analyzer::{Analyzer, Options};
 use lagtrace_core::observed::segment::Segment;
 use lagtrace_core::report::{CurveName, Ladder, Part, PartShares, Picture, Report, Why};
-use lagtrace_core::views::picture::Detail;
+use lagtrace_core::views::picture::{Detail, Keeps};
 use reading::Captured;
 
 #[path = "corpus/reading.rs"]
@@ -196,6 +196,7 @@ fn ladders_contain_the_packets_of_examples() {
             detail.observe_segment(segment);
         }
         detail.finish(&mut picture);
+        assert_eq!(with_packets(&segments), (report.clone(), picture.clone()));
         assert!((1..=20).contains(&picture.ladders.len()), "{name}");
         for ladder in &picture.ladders {
             is_whole(ladder, &segments, &name);
@@ -225,6 +226,17 @@ fn ladders_contain_the_packets_of_examples() {
         ladders > 200 && long > 10 && repeated > 20,
         "{ladders} {long} {repeated}"
     );
+}
+
+/// Returns the report and the picture of an analysis that keeps the segments.
+fn with_packets(segments: &[Captured]) -> (Report, Picture) {
+    let analyzer = Analyzer::new(Options::default()).with_picture();
+    let mut analyzer = analyzer.with_packets(Keeps::Earliest);
+    for (segment, payload) in segments {
+        analyzer.segment(segment, payload);
+    }
+    let (report, picture) = analyzer.finish_with_picture();
+    (report, picture.expect("it was asked for"))
 }
 
 /// Checks a ladder against the packets of its flow.
