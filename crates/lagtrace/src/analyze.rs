@@ -33,6 +33,7 @@ mod merge;
 pub(crate) mod picture;
 mod pieces;
 mod rounds;
+pub(crate) mod selected;
 pub(crate) mod show;
 mod stream;
 mod undecoded;

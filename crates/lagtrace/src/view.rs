@@ -24,7 +24,7 @@ mod serve;
 
 use desktop::Target;
 use place::Reader;
-use serve::{Packets, Server};
+use serve::{Capture, Server};
 
 /// The options of `lagtrace view`.
 #[derive(Debug, Args)]
@@ -36,7 +36,9 @@ sudo, the page belongs to the user who started it, and no browser runs as root.
 
 --serve serves the page until Ctrl-C, for a browser that cannot read the file:
 at a path that cannot be guessed, and on this host only, unless ADDR says
-otherwise. Who can reach ADDR and knows the path can read the page.
+otherwise. Who can reach ADDR and knows the path can read the page. The served
+page of a capture also lists the exchanges of a selection in latency over time,
+and opens each down to its packets.
 
 Examples:
   lagtrace view report.json
@@ -77,9 +79,11 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     };
     if let Some(address) = served {
-        let packets = packets(&options.files, &shown, console);
-        let page = page::made(shown, Place::Server, console);
-        let server = Server::bind(address, page, packets)?;
+        let capture = capture(&options.files, &shown, console);
+        // A page whose server has nothing to add is complete, as in a file.
+        let place = capture.as_ref().map_or(Place::File, |_| Place::Server);
+        let page = page::made(shown, place, console);
+        let server = Server::bind(address, page, capture)?;
         tell(
             options,
             &Target::Server(&server.url(), server.port()),
@@ -99,16 +103,18 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     Ok(Outcome::Clean)
 }
 
-/// Returns what the server needs to show packets; `None` if there is no capture that can be read
-/// again, or if its packets would show what is redacted.
-fn packets(files: &[PathBuf], shown: &Shown, console: &Console) -> Option<Packets> {
+/// Returns what the server needs to show more of the capture than the page has; `None` if there is
+/// no capture that can be read again, or if it would show what is redacted.
+fn capture(files: &[PathBuf], shown: &Shown, console: &Console) -> Option<Capture> {
     let (report, picture) = shown.document.drawn()?;
     let can_read = !console.output().redact && are_files(files);
     let exchanges = picture.exchanges.iter().map(|it| it.exchange.clone());
-    can_read.then(|| Packets {
-        exchanges: exchanges.collect(),
+    can_read.then(|| Capture {
         files: files.to_vec(),
         report: report.clone(),
+        exchanges: exchanges.collect(),
+        services: picture.services.clone(),
+        start_ns: picture.raster.start_ns,
         reading: Mutex::default(),
     })
 }

@@ -101,7 +101,7 @@ fn read(
 
 /// Returns the files whose packets the report counts: of two captures of the same connections, only
 /// that of the clients' side.
-fn analysed(files: &[PathBuf], report: &Report) -> Vec<PathBuf> {
+pub(super) fn analysed(files: &[PathBuf], report: &Report) -> Vec<PathBuf> {
     let client = report.joined.as_ref().map(|joined| &joined.client_capture);
     let is_meant =
         |path: &&PathBuf| client.is_none_or(|client| path.display().to_string() == *client);
