@@ -27,6 +27,7 @@ mod command {
     mod cgroups;
     mod chain;
     mod diagnosed;
+    mod drawn;
     mod fresh;
     mod host_view;
     mod interrupts;
