@@ -122,8 +122,8 @@ impl SegmentStore {
         let Some(mut detail) = Detail::of_kept(report, hash_seed) else {
             return;
         };
-        let mut segments = self.segments();
-        while let Some(segment) = segments.next().filter(|_| !detail.is_complete()) {
+        // Connections are shown as far as they were seen, not only until the last example.
+        for segment in self.segments() {
             detail.observe_segment(&segment);
         }
         if self.left_out > 0 && !detail.is_complete() {

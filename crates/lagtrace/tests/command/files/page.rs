@@ -315,6 +315,30 @@ fn reports_and_comparisons_become_pages_too() {
     assert!(outside(&score.stdout).contains("Nothing is wrong"));
 }
 
+/// What cannot be read a second time shows the packets of its examples too.
+#[test]
+fn the_page_of_a_pipe_has_the_packets_of_its_file() {
+    let capture = recording("nagle-delayed-ack-8ms", "client");
+    let mut command = Command::new(program());
+    command.args(["analyze", "-", "-q", "--html", "-"]);
+    command.stdin(fs::File::open(&capture).unwrap());
+    let piped = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let filed = analyze(&[&capture], &["--html", "-"]).stdout;
+    let [piped, filed] = [piped, filed].map(|page| document(&page)["picture"].clone());
+    assert!(!filed["ladders"].as_array().unwrap().is_empty());
+    assert_eq!(piped["ladders"], filed["ladders"]);
+    // A file is only read until all examples were seen.
+    let [piped, filed] = [&piped, &filed].map(|it| it["connections"].as_array().unwrap());
+    let read = |it: &Value| it["packets"].as_u64().unwrap();
+    assert_eq!(piped.len(), filed.len());
+    assert!(
+        piped
+            .iter()
+            .zip(filed)
+            .all(|(all, part)| read(all) >= read(part))
+    );
+}
+
 /// Runs `view` with these arguments, and with `folder` as the only place for temporary files.
 fn view(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
     let mut command = Command::new(program());
@@ -403,7 +427,9 @@ fn a_browser_gets_the_path_as_one_word_and_never_runs_as_root() {
     let view = |browser: &str, variables: &[(&str, &str)], as_root: bool| {
         // The program under test may be in a folder that only root can enter.
         let copy = folder.path().join("lagtrace");
-        fs::copy(program(), &copy).unwrap();
+        // A file that this process writes would be busy while another test starts a program.
+        let copied = Command::new("cp").arg(program()).arg(&copy).status();
+        assert!(copied.unwrap().success());
         let mut command = Command::new(copy);
         command.arg("view").arg(&capture).env_clear();
         command
