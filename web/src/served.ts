@@ -24,15 +24,20 @@ export function exchangesOf(
     owner: Owner | "",
     signal: AbortSignal,
 ): Promise<Listed> {
-    // An integer is at least a bound exactly if it is at least the next integer.
-    const bounds = [
-        ["from_ns", range.from],
-        ["to_ns", range.to],
-        ["low_ns", range.low],
-        ["high_ns", range.high],
-    ].map(([name, bound]) => `${name}=${Math.ceil(Number(bound))}`);
-    const more = [service !== null && `service=${service}`, owner && `owner=${owner}`];
-    return get(`exchanges?${[...bounds, ...more].filter(Boolean).join("&")}`, signal);
+    return get(`exchanges?${queryOf(range, service, owner)}`, signal);
+}
+
+/** The query for a selection. An integer is at least a bound exactly if it is at least the next
+ * integer. A selection without a width contains one nanosecond. */
+export function queryOf(range: Range, service: number | null, owner: Owner | ""): string {
+    const [from, low] = [Math.ceil(range.from), Math.ceil(range.low)];
+    const to = Math.max(Math.ceil(range.to), from + 1);
+    const high = Math.max(Math.ceil(range.high), low + 1);
+    return [
+        `from_ns=${from}&to_ns=${to}&low_ns=${low}&high_ns=${high}`,
+        ...(service === null ? [] : [`service=${service}`]),
+        ...(owner === "" ? [] : [`owner=${owner}`]),
+    ].join("&");
 }
 
 /** Reads the packets of an exchange: of the page's by its index, of others by their facts. */

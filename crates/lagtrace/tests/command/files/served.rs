@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use super::corpus::recording;
-use super::frames::{Capture, Tcp};
+use super::frames::long;
 use super::page::{analyze, document};
 use crate::command::program::{lagtrace, program};
 
@@ -284,31 +284,6 @@ fn two_captures_of_the_same_connections_are_listed_once() {
     let picture = served.json(&format!("packets?{}", key(one)));
     assert_eq!(picture["ladders"][0]["latency_ns"], one["latency_ns"]);
     served.end();
-}
-
-/// A capture of 3,000 exchanges, of which the page cannot show all.
-fn long() -> Capture {
-    const SYN: u8 = 2;
-    const ACK: u8 = 16;
-    const PUSH: u8 = 24;
-    let mut capture = Capture::new();
-    let (client, server) = ((0x0a00_0001, 40_000), (0x0a00_0002, 80));
-    let (mut asks, mut answers) = (Tcp::new(client, server), Tcp::new(server, client));
-    capture.tcp(&asks.flags(SYN));
-    asks.seq += 1;
-    capture.tcp(&answers.flags(SYN | ACK).ack(asks.seq));
-    answers.seq += 1;
-    for number in 0..3_000_u64 {
-        let request = format!("GET /{number} HTTP/1.1\r\nHost: a\r\n\r\n");
-        let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-        capture.tcp(&asks.flags(PUSH).ack(answers.seq).with(request.as_bytes()));
-        asks.seq += request.len() as u32;
-        capture.pause(1_000 + number);
-        capture.tcp(&answers.flags(PUSH).ack(asks.seq).with(response));
-        answers.seq += response.len() as u32;
-        capture.tcp(&asks.flags(ACK).ack(answers.seq));
-    }
-    capture
 }
 
 /// The list has the slowest of a selection, also those that the page only counts, and of readers
