@@ -209,6 +209,7 @@ mod tests {
     use core::net::{IpAddr, Ipv4Addr};
 
     use super::*;
+    use crate::analyzer::{Analyzer, Options};
     use crate::observed::flow::Endpoint;
 
     fn segment(number: u64) -> Segment {
@@ -252,5 +253,57 @@ mod tests {
         let (latest, left_out) = kept(Keeps::Latest, 3, count);
         assert!(latest == (3 * batch..count).map(segment).collect::<Vec<_>>());
         assert_eq!(left_out, 3 * batch);
+    }
+
+    /// Returns requests and their responses on one connection, in more than a batch of segments. A
+    /// few near the end are slow.
+    fn exchanges() -> Vec<(Segment, &'static [u8])> {
+        const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        let end = |last, port| Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), port);
+        let (client, server) = (end(1, 40_000), end(2, 80));
+        let (mut list, mut ms) = (Vec::new(), 0);
+        for number in 0..BATCH as u32 {
+            let (here, there) = (
+                number * REQUEST.len() as u32,
+                number * RESPONSE.len() as u32,
+            );
+            let is_slow = (3..9).contains(&(BATCH as u32 - number));
+            for (from, to, seq, ack, payload) in [
+                (client, server, here, there, REQUEST),
+                (server, client, there, here + REQUEST.len() as u32, RESPONSE),
+            ] {
+                ms += if from == server && is_slow { 50 } else { 1 };
+                let at = Timestamp::from_nanos(ms * 1_000_000);
+                let mut segment = Segment::sent(from, to, at);
+                (segment.seq, segment.ack) = (seq, ack);
+                (segment.payload_len, segment.number) =
+                    (payload.len() as u32, list.len() as u64 + 1);
+                list.push((segment, payload));
+            }
+        }
+        list
+    }
+
+    /// Returns the number of ladders, and true if a note says that some are missing.
+    fn shown(keeps: Keeps) -> (usize, bool) {
+        let mut analyzer = Analyzer::new(Options::default()).with_picture();
+        let mut store = SegmentStore::within(Batch::MOST_BYTES, keeps, 1);
+        for (segment, payload) in exchanges() {
+            analyzer.segment(&segment, payload);
+            store.observe_segment(&segment);
+        }
+        let (mut report, picture) = analyzer.finish_with_picture();
+        let mut picture = picture.expect("it was requested");
+        store.show(&mut report, &mut picture, 1);
+        let is_note = |note: &Remark| note.id == "examples-not-kept";
+        (picture.ladders.len(), report.notes.iter().any(is_note))
+    }
+
+    #[test]
+    fn examples_that_are_not_kept_are_missed() {
+        let (ladders, is_told) = shown(Keeps::Latest);
+        assert!(ladders > 0 && !is_told, "{ladders}");
+        assert_eq!(shown(Keeps::Earliest), (0, true));
     }
 }
