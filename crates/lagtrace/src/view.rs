@@ -115,7 +115,7 @@ fn capture(files: &[PathBuf], shown: &Shown, console: &Console) -> Option<Captur
         exchanges: exchanges.collect(),
         services: picture.services.clone(),
         start_ns: picture.raster.start_ns,
-        reading: Mutex::default(),
+        listed: Mutex::default(),
     })
 }
 

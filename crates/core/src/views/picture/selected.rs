@@ -81,9 +81,8 @@ impl Selected {
     /// Starts to look for exchanges. `services` and `start_ns` are those of the picture and of its
     /// raster.
     pub fn new(selection: Selection, services: &[PictureService], start_ns: i64) -> Self {
-        let end = |service: &PictureService| service.server.parse::<SocketAddr>().ok();
         let numbered = || services.iter().zip(0_u8..);
-        let places = numbered().filter_map(|(it, place)| Some((Endpoint::from(end(it)?), place)));
+        let places = numbered().filter_map(|(it, place)| Some((endpoint(&it.server)?, place)));
         let mut nameless = numbered().filter(|(it, _)| it.server.is_empty());
         Self {
             selection,
@@ -147,10 +146,27 @@ impl PicturePart {
 }
 
 impl ExchangeKey {
+    /// Returns the key of an exchange in a picture; `None` if only the report's example of it is
+    /// known.
+    pub fn of(pictured: &PicturedExchange) -> Option<Self> {
+        let exchange = &pictured.exchange;
+        Some(Self {
+            client: endpoint(&exchange.client)?,
+            server: endpoint(&exchange.server)?,
+            first_packet: exchange.first_packet?,
+            ordinal: pictured.ordinal?,
+        })
+    }
+
     fn is_of(&self, exchange: &Exchange) -> bool {
         let id = &exchange.id;
         let first = exchange.packets.first.map(PacketNumber::get);
         (id.client, id.server, id.ordinal) == (self.client, self.server, self.ordinal)
             && first == Some(self.first_packet)
     }
+}
+
+fn endpoint(text: &str) -> Option<Endpoint> {
+    let address: SocketAddr = text.parse().ok()?;
+    Some(address.into())
 }

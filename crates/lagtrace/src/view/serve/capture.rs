@@ -2,10 +2,10 @@
 //! exchange, and the exchanges of a selection.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lagtrace_core::report::{Exemplar, PictureService, Report};
-use lagtrace_core::views::picture::{Listed, Selected, Selection};
+use lagtrace_core::report::{Exemplar, PictureService, PicturedExchange, Report};
+use lagtrace_core::views::picture::{ExchangeKey, Listed, PicturePart, Selected, Selection};
 use serde::Serialize;
 
 use super::query;
@@ -23,8 +23,9 @@ pub(in crate::view) struct Capture {
     pub(in crate::view) services: Vec<PictureService>,
     /// The start of the picture of latency over time.
     pub(in crate::view) start_ns: i64,
-    /// Held while the captures are read: only one reading at a time takes the processors.
-    pub(in crate::view) reading: Mutex<()>,
+    /// The exchanges of the last list, which are likely to be opened next. Locked while the captures
+    /// are read: only one reading at a time takes the processors.
+    pub(in crate::view) listed: Mutex<Vec<PicturedExchange>>,
 }
 
 impl Capture {
@@ -32,23 +33,44 @@ impl Capture {
     /// in it is trusted.
     pub(super) fn answer(&self, asked: &str, interrupt: &Interrupt) -> Result<String, Refusal> {
         if let Some(query) = asked.strip_prefix("exchanges?") {
-            let part = query::part(query, self.services.len())?;
-            json(&self.find(Selection::Part(part), interrupt)?)
+            self.list(query::part(query, self.services.len())?, interrupt)
         } else if let Some(query) = asked.strip_prefix("packets?") {
-            let key = query::key(query)?;
-            let mut found = self.find(Selection::One(key), interrupt)?.exchanges;
-            let one = found.pop().ok_or(Refusal::Path)?;
-            self.packets(&one.exchange, interrupt)
+            self.open(query::key(query)?, interrupt)
         } else {
             let number = asked.strip_prefix("packets/").ok_or(Refusal::Path)?;
             let number: usize = number.parse().map_err(|_| Refusal::Path)?;
             let exchange = self.exchanges.get(number).ok_or(Refusal::Path)?;
+            let _alone = self.alone();
             self.packets(exchange, interrupt)
         }
     }
 
+    /// Returns the exchanges of a part of the picture.
+    fn list(&self, part: PicturePart, interrupt: &Interrupt) -> Result<String, Refusal> {
+        let mut last = self.alone();
+        let listed = self.find(Selection::Part(part), interrupt)?;
+        let answer = json(&listed);
+        *last = listed.exchanges;
+        answer
+    }
+
+    /// Returns the packets of an exchange that may not be on the page. Where it is not in the last
+    /// list, such as that of another reader, it is looked for in the captures.
+    fn open(&self, key: ExchangeKey, interrupt: &Interrupt) -> Result<String, Refusal> {
+        let last = self.alone();
+        if let Some(one) = last.iter().find(|one| ExchangeKey::of(one) == Some(key)) {
+            return self.packets(&one.exchange, interrupt);
+        }
+        let mut found = self.find(Selection::One(key), interrupt)?.exchanges;
+        let one = found.pop().ok_or(Refusal::Path)?;
+        self.packets(&one.exchange, interrupt)
+    }
+
+    fn alone(&self) -> MutexGuard<'_, Vec<PicturedExchange>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn find(&self, selection: Selection, interrupt: &Interrupt) -> Result<Listed, Refusal> {
-        let _alone = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let selected = Selected::new(selection, &self.services, self.start_ns);
         let listed = exchanges_of(selected, &self.files, &self.report, interrupt);
         listed.map_err(|_| Refusal::Unreadable)
@@ -56,7 +78,6 @@ impl Capture {
 
     /// Returns the ladder and the connection of an exchange in the form of a picture.
     fn packets(&self, exchange: &Exemplar, interrupt: &Interrupt) -> Result<String, Refusal> {
-        let _alone = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let picture = packets_of(exchange, &self.files, &self.report, interrupt);
         json(&picture.map_err(|_| Refusal::Unreadable)?)
     }
