@@ -85,14 +85,16 @@ def packets():
         at += 1_000
 
 
-def main() -> None:
-    with open(sys.argv[1], "wb") as file:
+def write(name: str, timed) -> None:
+    """Writes packets with their times as a pcap file."""
+    with open(name, "wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
-        for at, packet in packets():
+        for at, packet in timed:
             file.write(
                 struct.pack("<IIII", at // 1_000_000, at % 1_000_000, len(packet), len(packet))
             )
             file.write(packet)
 
 
-main()
+if __name__ == "__main__":
+    write(sys.argv[1], packets())

@@ -7,6 +7,7 @@ import type { Report } from "./document/report.ts";
 import type { PageDocument } from "./document.ts";
 import { Guard } from "./parts/guard.tsx";
 import { showTopBar } from "./parts/topbar.tsx";
+import type { Listed } from "./served.ts";
 import { AccountView, hasAccount } from "./views/account.tsx";
 import { Captures } from "./views/captures.tsx";
 import { BothCurves, BothShares, Differences, FindingChanges } from "./views/comparison.tsx";
@@ -26,6 +27,9 @@ import { Waterfall } from "./views/waterfall.tsx";
 interface Brush {
     range: Range | null;
     onRange(range: Range | null): void;
+    /** The exchanges of the selection, which only a served page can list. */
+    listed: Listed | null;
+    onListed(listed: Listed | null): void;
 }
 
 /** A view: its id, the words of its link, whether the document has data for it, and how it is drawn.
@@ -44,6 +48,8 @@ interface Props {
 
 export function Page({ document, onDrawn }: Props) {
     const [range, setRange] = useState<Range | null>(null);
+    const [listed, setListed] = useState<Listed | null>(null);
+    const brush = { range, onRange: setRange, listed, onListed: setListed };
     const entries = useMemo(() => entriesOf(document).filter((entry) => entry.isThere), [document]);
     useEffect(() => showTopBar(entries.map(({ id, link }) => ({ id, link }))), [entries]);
     // One view after the other, so that the first can be used while the others are drawn.
@@ -54,7 +60,7 @@ export function Page({ document, onDrawn }: Props) {
         <>
             {entries.slice(0, drawn).map(({ id, link, view }) => (
                 <Guard key={id} name={link}>
-                    {view({ range, onRange: setRange })}
+                    {view(brush)}
                 </Guard>
             ))}
         </>
@@ -97,7 +103,8 @@ function ofPicture(document: PageDocument): Entry[] {
             id: "waterfall",
             link: "exchanges",
             isThere: (picture?.exchanges ?? []).length > 0,
-            view: ({ range }) => picture && <Waterfall picture={picture} range={range} />,
+            view: ({ range, listed }) =>
+                picture && <Waterfall picture={picture} range={range} listed={listed} />,
         },
         {
             id: "ladder",

@@ -41,7 +41,7 @@ use crate::observed::time::Timestamp;
 use crate::registry::Id;
 use crate::report::{Picture, Report};
 use crate::views::connections::{Collected, ConnectionSink, Wanted};
-use crate::views::picture::{About, Collector};
+use crate::views::picture::{About, Collector, Keeps, SegmentStore};
 use ingress::Seen;
 use shard::{Common, Shard, Sum};
 
@@ -86,6 +86,8 @@ pub struct Analyzer {
     common: Common,
     ingress: Ingress,
     shards: Vec<Shard>,
+    /// The segments from which the picture's packets are drawn, if they cannot be read again.
+    kept: Option<Box<SegmentStore>>,
 }
 
 impl Analyzer {
@@ -105,6 +107,7 @@ impl Analyzer {
             ),
             shards: (0..count).map(shard).collect(),
             ingress: Ingress::new(count, collected),
+            kept: None,
             options,
         }
     }
@@ -133,6 +136,14 @@ impl Analyzer {
             let hasher = flow::hasher(self.options.hash_seed.wrapping_add(number));
             shard.picture = Some(Box::new(Collector::new(hasher)));
         }
+        self
+    }
+
+    /// Keeps segments for the packets of examples in the picture, where the input cannot be read a
+    /// second time. Segments are not kept by [separate threads](Analyzer::split).
+    pub fn with_packets(mut self, keeps: Keeps) -> Self {
+        let store = SegmentStore::new(keeps, self.options.hash_seed);
+        self.kept = Some(Box::new(store));
         self
     }
 
@@ -186,6 +197,9 @@ impl Analyzer {
     /// Processes one TCP segment and the captured part of its payload. The segments of an
     /// observation point must be passed in the order in which it saw them.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) {
+        if let Some(kept) = &mut self.kept {
+            kept.observe_segment(segment);
+        }
         let routed = self.ingress.segment(segment, payload);
         if let Some(shard) = self.shards.get_mut(routed.shard()) {
             shard.segment(&self.common, segment, payload, routed);
@@ -262,23 +276,34 @@ impl Analyzer {
     /// Makes and returns the report, as [`Analyzer::finish`] does, and the picture if one was
     /// [requested](Analyzer::with_picture).
     pub fn finish_with_picture(mut self) -> (Report, Option<Picture>) {
-        for shard in &mut self.shards {
-            shard.close(&self.common);
-            self.ingress.queue(shard.undelivered.drain(..));
-        }
-        self.ingress.deliver(u64::MAX);
+        self.close();
         let mut sum = Sum::default();
         for shard in self.shards {
             shard.end_in(&mut sum);
         }
         let vantages = core::mem::take(&mut sum.vantages);
+        let hash_seed = self.options.hash_seed;
         let all = SoFar {
             seen: self.ingress.finish(vantages),
             facts: self.common.facts,
             options: self.options,
             sum,
         };
-        all.draw()
+        let (mut report, mut picture) = all.draw();
+        if let (Some(kept), Some(picture)) = (self.kept, &mut picture) {
+            kept.show(&mut report, picture, hash_seed);
+        }
+        (report, picture)
+    }
+
+    /// Closes all connections at the end of the input, and passes what is left to the sinks. This is
+    /// enough if no report is wanted.
+    pub fn close(&mut self) {
+        for shard in &mut self.shards {
+            shard.close(&self.common);
+            self.ingress.queue(shard.undelivered.drain(..));
+        }
+        self.ingress.deliver(u64::MAX);
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use lagtrace_core::analyzer::{Analyzer, Options};
 use lagtrace_core::observed::segment::Segment;
 use lagtrace_core::report::{CurveName, Ladder, Part, PartShares, Picture, Report, Why};
-use lagtrace_core::views::picture::Detail;
+use lagtrace_core::views::picture::{Detail, Keeps};
 use reading::Captured;
 
 #[path = "corpus/reading.rs"]
@@ -196,6 +196,7 @@ fn ladders_contain_the_packets_of_examples() {
             detail.observe_segment(segment);
         }
         detail.finish(&mut picture);
+        packets_are_kept(&segments, &report, &picture, &name);
         assert!((1..=20).contains(&picture.ladders.len()), "{name}");
         for ladder in &picture.ladders {
             is_whole(ladder, &segments, &name);
@@ -225,6 +226,25 @@ fn ladders_contain_the_packets_of_examples() {
         ladders > 200 && long > 10 && repeated > 20,
         "{ladders} {long} {repeated}"
     );
+}
+
+/// Checks that an analysis that keeps the segments has the same packets. Its connections are whole;
+/// those of a second reading end with the last example.
+fn packets_are_kept(segments: &[Captured], report: &Report, picture: &Picture, name: &str) {
+    let analyzer = Analyzer::new(Options::default()).with_picture();
+    let mut analyzer = analyzer.with_packets(Keeps::Earliest);
+    for (segment, payload) in segments {
+        analyzer.segment(segment, payload);
+    }
+    let (again, kept) = analyzer.finish_with_picture();
+    let kept = kept.expect("a picture was requested");
+    assert_eq!(again, *report, "{name}");
+    assert_eq!(kept.ladders, picture.ladders, "{name}");
+    assert_eq!(kept.connections.len(), picture.connections.len(), "{name}");
+    for (whole, read) in kept.connections.iter().zip(&picture.connections) {
+        assert_eq!(whole.start_ns, read.start_ns, "{name}");
+        assert!(whole.packets >= read.packets, "{name}");
+    }
 }
 
 /// Checks a ladder against the packets of its flow.

@@ -13,6 +13,7 @@ use lagtrace_core::observed::event::{
 };
 use lagtrace_core::observed::time::{ClockId, Timestamp};
 use lagtrace_core::report::{Picture, Report};
+use lagtrace_core::views::picture::Keeps;
 use lagtrace_sources::capture::{CaptureError, FileCapture, Packets};
 
 use crate::clock;
@@ -33,6 +34,7 @@ mod merge;
 pub(crate) mod picture;
 mod pieces;
 mod rounds;
+pub(crate) mod selected;
 pub(crate) mod show;
 mod stream;
 mod undecoded;
@@ -365,8 +367,12 @@ fn reading(
     if let Some(sink) = watch.sink(joint.as_ref()) {
         analyzer = analyzer.with_sink(sink);
     }
-    // A live input is shown as it arrives, and only a single thread analyses without delay.
+    // A live input is shown as it arrives, and only a single thread analyses without delay. It cannot
+    // be read again for the packets of examples.
     let threads = if input::is_live(files) {
+        if watch.is_drawn {
+            analyzer = analyzer.with_packets(Keeps::Latest);
+        }
         NonZeroUsize::MIN
     } else {
         bounds.threads

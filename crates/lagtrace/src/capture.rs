@@ -10,6 +10,7 @@ use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::decode::MAX_CAPTURED;
 use lagtrace_core::observed::event::{Event, EventBody, Origin, Phase, PointId};
 use lagtrace_core::observed::time::ClockId;
+use lagtrace_core::views::picture::Keeps;
 use lagtrace_sources::capture::{
     Arrival, CaptureError, LiveCapture, LiveOptions, LiveOutcome, Written,
 };
@@ -79,7 +80,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let stop = Arc::new(AtomicBool::new(false));
     let capture = LiveCapture::start(&live_options(options), stop).map_err(refused)?;
     let is_drawn = console.output().is_drawn();
-    let mut analyzer = conclusion::analyzer(conclusion::options(Vec::new()), is_drawn);
+    let wanted = conclusion::options(Vec::new());
+    let mut analyzer = conclusion::live_analyzer(wanted, is_drawn, Keeps::Latest);
     let mut outcome = follow(capture, options, console, &interrupt, &mut analyzer);
     let packets: u64 = outcome
         .summaries

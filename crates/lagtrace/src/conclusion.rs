@@ -7,6 +7,7 @@ use lagtrace_core::analyzer::{self, Analyzer};
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
 use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::report::{Picture, Report};
+use lagtrace_core::views::picture::Keeps;
 
 use crate::clock::now;
 use crate::console::Console;
@@ -31,6 +32,17 @@ pub(crate) fn analyzer(options: analyzer::Options, is_drawn: bool) -> Analyzer {
     let analyzer = Analyzer::new(options);
     if is_drawn {
         analyzer.with_picture()
+    } else {
+        analyzer
+    }
+}
+
+/// Returns an analyzer of packets that cannot be read again. If its result is drawn, it keeps them
+/// for the examples.
+pub(crate) fn live_analyzer(options: analyzer::Options, is_drawn: bool, keeps: Keeps) -> Analyzer {
+    let analyzer = self::analyzer(options, is_drawn);
+    if is_drawn {
+        analyzer.with_packets(keeps)
     } else {
         analyzer
     }

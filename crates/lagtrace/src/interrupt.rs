@@ -1,9 +1,11 @@
 //! Handling of Ctrl-C, which ends the measurement; the report is still printed.
 
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -11,7 +13,11 @@ use crate::failure::Result;
 
 /// The user's request to stop. A second request ends the program immediately.
 #[derive(Clone, Debug)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt {
+    asked: Arc<AtomicBool>,
+    /// The peer for whom the work is done, if there is one.
+    peer: Option<Arc<TcpStream>>,
+}
 
 impl Interrupt {
     /// Starts listening for SIGINT and SIGTERM.
@@ -23,21 +29,59 @@ impl Interrupt {
                 .and_then(|_| flag::register(signal, Arc::clone(&asked)))
                 .context("install the handler for Ctrl-C")?;
         }
-        Ok(Self(asked))
+        Ok(Self { asked, peer: None })
+    }
+
+    /// Returns a request to stop that also counts as made when the peer closes the connection.
+    pub(crate) fn or_gone(&self, peer: TcpStream) -> Self {
+        Self {
+            asked: Arc::clone(&self.asked),
+            peer: Some(Arc::new(peer)),
+        }
     }
 
     /// Returns true if the user requested a stop.
     pub(crate) fn is_requested(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.asked.load(Ordering::Relaxed) || self.peer.as_deref().is_some_and(has_gone)
     }
 
     /// Stops as if the user had requested it, for example because the output's reader has exited.
     pub(crate) fn request(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.asked.store(true, Ordering::Relaxed);
     }
 
     /// Returns the flag itself, for sources that poll it.
     pub(crate) fn flag(&self) -> &AtomicBool {
-        &self.0
+        &self.asked
+    }
+}
+
+/// Returns true if the peer has closed the connection.
+fn has_gone(peer: &TcpStream) -> bool {
+    let mut gone = [PollFd::new(peer, PollFlags::RDHUP)];
+    poll(&mut gone, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn work_for_a_peer_ends_when_it_goes() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let peer = TcpStream::connect(listener.local_addr().expect("its address"));
+        let (accepted, _) = listener.accept().expect("the connection");
+        let interrupt = Interrupt::listen().expect("signals can be handled");
+        let own = interrupt.or_gone(accepted);
+        assert!(!own.is_requested());
+        drop(peer);
+        while !own.is_requested() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!interrupt.is_requested());
     }
 }

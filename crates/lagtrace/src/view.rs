@@ -23,7 +23,7 @@ mod serve;
 
 use desktop::Target;
 use place::Reader;
-use serve::{Packets, Server};
+use serve::{Capture, Reading, Server};
 
 /// The options of `lagtrace view`.
 #[derive(Debug, Args)]
@@ -35,7 +35,9 @@ sudo, the page belongs to the user who started it, and no browser runs as root.
 
 --serve serves the page until Ctrl-C, for a browser that cannot read the file:
 at a path that cannot be guessed, and on this host only, unless ADDR says
-otherwise. Who can reach ADDR and knows the path can read the page.
+otherwise. Who can reach ADDR and knows the path can read the page. The served
+page of a capture also lists the exchanges of a selection in latency over time,
+and opens each down to its packets.
 
 Examples:
   lagtrace view report.json
@@ -76,9 +78,11 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     };
     if let Some(address) = served {
-        let packets = again.and_then(|again| packets(again, &shown, console));
-        let page = page::made(shown, Place::Server, console);
-        let server = Server::bind(address, page, packets)?;
+        let capture = again.and_then(|again| capture(again, &shown, console));
+        // A page whose server has nothing to add is complete, as in a file.
+        let place = capture.as_ref().map_or(Place::File, |_| Place::Server);
+        let page = page::made(shown, place, console);
+        let server = Server::bind(address, page, capture)?;
         tell(
             options,
             &Target::Server(&server.url(), server.port()),
@@ -98,15 +102,17 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     Ok(Outcome::Clean)
 }
 
-/// Returns what the server needs to show packets; `None` if the captures cannot be read again, or if
-/// their packets would show what is redacted.
-fn packets(again: Again, shown: &Shown, console: &Console) -> Option<Packets> {
+/// Returns what the server needs to show more of the capture than the page has; `None` if the
+/// captures cannot be read again, or if they would show what is redacted.
+fn capture(again: Again, shown: &Shown, console: &Console) -> Option<Capture> {
     let (_, picture) = shown.document.drawn()?;
     let can_read = !console.output().redact && again.is_of_files();
     let exchanges = picture.exchanges.iter().map(|it| it.exchange.clone());
-    can_read.then(|| Packets {
+    can_read.then(|| Capture {
         exchanges: exchanges.collect(),
-        again: Mutex::new(again),
+        services: picture.services.clone(),
+        start_ns: picture.raster.start_ns,
+        reading: Mutex::new(Reading::new(again)),
     })
 }
 

@@ -21,6 +21,7 @@ use lagtrace_core::analyzer::{self, Analyzer, Sink};
 use lagtrace_core::decode::Packet;
 use lagtrace_core::observed::event::{CaptureSummary, Event, EventBody, Phase};
 use lagtrace_core::report::{Picture, Report};
+use lagtrace_core::views::picture::Keeps;
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 use lagtrace_sources::privilege::{NetworkNamespace, namespace_id};
 use lagtrace_sources::socket::cgroup::{Group, Groups};
@@ -194,7 +195,7 @@ impl Options {
             service_ports: self.wanted().ports,
             ..conclusion::options(Vec::new())
         };
-        let analyzer = conclusion::analyzer(options, is_drawn);
+        let analyzer = conclusion::live_analyzer(options, is_drawn, Keeps::Latest);
         match sink {
             Some(sink) => analyzer.with_sink(sink),
             None => analyzer,

@@ -8,14 +8,15 @@ mod command {
         mod annotations;
         mod captures;
         mod connections;
-        mod corpus;
+        pub(super) mod corpus;
         mod exchanges;
         mod exported;
         mod formats;
         mod frames;
         mod linear;
-        mod page;
+        pub(super) mod page;
         mod score;
+        mod served;
         mod streams;
         mod two_captures;
     }
@@ -26,6 +27,7 @@ mod command {
     mod cgroups;
     mod chain;
     mod diagnosed;
+    mod drawn;
     mod fresh;
     mod host_view;
     mod interrupts;

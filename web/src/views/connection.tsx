@@ -22,9 +22,11 @@ const TRIPS: ChartSeries[] = [{ label: "round trip", colour: "curve-2", kind: "p
 interface Props {
     connections: PicturedConnection[];
     id?: string;
+    /** Whose connections they are: names differ from those of another view on the page. */
+    of?: string;
 }
 
-export function Connections({ connections, id = "connection" }: Props) {
+export function Connections({ connections, id = "connection", of = "examples" }: Props) {
     const [at, setAt] = useState(0);
     const connection = connections[at];
     const [chosen, setWay] = useState<number | null>(null);
@@ -40,7 +42,7 @@ export function Connections({ connections, id = "connection" }: Props) {
     return (
         <View
             id={id}
-            title="Connections of examples"
+            title={`Connections of ${of}`}
             says="The data of one direction over time: each mark is the end of a segment. The gap between “acknowledged” and “allowed by the window” is what the receiver lets the sender have in flight."
         >
             <Choice label="Connection" names={names} value={at} onChange={setAt} />
@@ -59,12 +61,12 @@ export function Connections({ connections, id = "connection" }: Props) {
                 From <Text of={connection.client} /> to <Text of={connection.server} />,{" "}
                 {counted(connection.packets, "packet")}.
             </p>
-            <Charts way={connection.ways[way === 0 ? 0 : 1]} />
+            <Charts way={connection.ways[way === 0 ? 0 : 1]} of={of} />
         </View>
     );
 }
 
-function Charts({ way }: { way: WaySeries }) {
+function Charts({ way, of }: { way: WaySeries; of: string }) {
     const sequence = useMemo(
         () => join([way.allowed, way.acknowledged, way.sent, way.resent]),
         [way],
@@ -98,7 +100,7 @@ function Charts({ way }: { way: WaySeries }) {
                 x={x}
                 y={{ label: "round trip", values: duration }}
             />
-            <SeriesTable way={way} />
+            <SeriesTable way={way} of={of} />
         </>
     );
 }
@@ -128,7 +130,7 @@ function extent(series: Series): [number, number] | null {
 
 const NUMBERS = ["Points", "First at", "Last at", "Least", "Greatest"];
 
-function SeriesTable({ way }: { way: WaySeries }) {
+function SeriesTable({ way, of }: { way: WaySeries; of: string }) {
     const rows: [string, Series, boolean][] = [
         ["sent", way.sent, false],
         ["sent again", way.resent, false],
@@ -139,7 +141,7 @@ function SeriesTable({ way }: { way: WaySeries }) {
     ];
     return (
         <Twin
-            caption="Figures of the connection"
+            caption={`Figures of the connection of ${of}`}
             columns={["Series", ...NUMBERS].map((head) => ({
                 head,
                 isNumber: NUMBERS.includes(head),

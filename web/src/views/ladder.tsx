@@ -18,9 +18,11 @@ interface Props {
     /** Those of the picture, with their setup. */
     exchanges?: PicturedExchange[];
     id?: string;
+    /** Whose packets they are: names differ from those of another view on the page. */
+    of?: string;
 }
 
-export function Ladders({ ladders, exchanges = [], id = "ladder" }: Props) {
+export function Ladders({ ladders, exchanges = [], id = "ladder", of = "examples" }: Props) {
     const [at, setAt] = useState(0);
     const ladder = ladders[at];
     if (!ladder) {
@@ -33,16 +35,16 @@ export function Ladders({ ladders, exchanges = [], id = "ladder" }: Props) {
     return (
         <View
             id={id}
-            title="Packets of examples"
+            title={`Packets of ${of}`}
             says={`The packets of one exchange as they passed the capture point, from top to bottom. Long silences are compressed and say how long they last. ${shaded(ladder, setup)}`}
         >
             <Choice label="Example" names={names} value={at} onChange={setAt} />
             <p>
                 From <Text of={ladder.client} /> to <Text of={ladder.server} />.
             </p>
-            <LadderPicture ladder={ladder} setup={setup} />
-            <CopyFilter filter={ladder.display_filter} />
-            <PacketTable ladder={ladder} />
+            <LadderPicture ladder={ladder} setup={setup} of={of} />
+            {ladder.display_filter && <CopyFilter filter={ladder.display_filter} />}
+            <PacketTable ladder={ladder} of={of} />
         </View>
     );
 }
@@ -77,14 +79,20 @@ const RIGHT_PX = 14;
 /** How far an arrow falls: it shows the direction, not the time on the path. */
 const FALL_PX = 8;
 
-function LadderPicture({ ladder, setup }: { ladder: Ladder; setup: LadderGap | null }) {
+interface PictureProps {
+    ladder: Ladder;
+    setup: LadderGap | null;
+    of: string;
+}
+
+function LadderPicture({ ladder, setup, of }: PictureProps) {
     const [ref, width] = useWidth<HTMLDivElement>();
     const layout = useMemo(() => layoutOf(ladder), [ladder]);
     const lines: [number, number] = [LEFT_PX, Math.max(width - RIGHT_PX, LEFT_PX + 120)];
     const words = `${ladder.packets.length} packets between client and server; the table below lists them.`;
     return (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolled region needs the focus.
-        <section class="ladder" tabIndex={0} aria-label="Ladder of packets">
+        <section class="ladder" tabIndex={0} aria-label={`Ladder of ${of}`}>
             <div ref={ref}>
                 {width > 0 && (
                     <svg
@@ -229,7 +237,7 @@ function Gap({ gap, cause, layout, lines }: GapProps) {
     );
 }
 
-function PacketTable({ ladder }: { ladder: Ladder }) {
+function PacketTable({ ladder, of }: { ladder: Ladder; of: string }) {
     const numbers = ["Time", "Bytes", "Sequence", "Acknowledged", "Window"];
     const heads = [
         "Packet",
@@ -255,7 +263,7 @@ function PacketTable({ ladder }: { ladder: Ladder }) {
     ];
     return (
         <Twin
-            caption="Packets"
+            caption={`Packets of ${of}`}
             columns={heads.map((head) => ({ head, isNumber: numbers.includes(head) }))}
             rows={() => ladder.packets.map(row)}
         />

@@ -13,9 +13,11 @@ import { LatencyAxis, TimeAxis } from "../parts/ticks.tsx";
 import { View } from "../parts/view.tsx";
 import { share } from "../quantity.ts";
 import { linear, logarithmic } from "../scale.ts";
+import { isServed, type Listed } from "../served.ts";
 import { visible } from "../visible.ts";
 import { OWNERS } from "../words.ts";
 import { ColumnTable } from "./latency/columns.tsx";
+import { Listing } from "./latency/listing.tsx";
 import { Selected } from "./latency/selected.tsx";
 
 const HEIGHT = 320;
@@ -25,6 +27,7 @@ interface Props {
     document: PageDocument;
     range: Range | null;
     onRange(range: Range | null): void;
+    onListed(listed: Listed | null): void;
 }
 
 export function hasLatency(document: PageDocument): boolean {
@@ -33,7 +36,7 @@ export function hasLatency(document: PageDocument): boolean {
     return density !== null && (density.hasOwners || density.columns > 1);
 }
 
-export function Latency({ document, range, onRange }: Props) {
+export function Latency({ document, range, onRange, onListed }: Props) {
     const density = useMemo(() => densityOf(document), [document]);
     const scatter = useMemo(() => {
         const picture = document.picture;
@@ -72,6 +75,9 @@ export function Latency({ document, range, onRange }: Props) {
                 overall={document.report?.exchanges ?? null}
                 onRange={onRange}
             />
+            {isServed() && document.picture && range && (
+                <Listing range={range} service={service} onListed={onListed} />
+            )}
             <ColumnTable density={density} service={service} />
         </View>
     );

@@ -1,6 +1,6 @@
 // The waterfall of single exchanges: setup, waits, and the stages at the server's host.
 
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Range } from "../density.ts";
 import type { Picture, PicturedExchange } from "../document/picture.ts";
 import type { Owner } from "../document.ts";
@@ -10,6 +10,7 @@ import { MaybeNs, Ns, OwnerMark, Text } from "../parts/figure.tsx";
 import { Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
 import { after, count, counted } from "../quantity.ts";
+import type { Listed } from "../served.ts";
 import { visible } from "../visible.ts";
 import { OWNERS, waitWords } from "../words.ts";
 import { Detail } from "./waterfall/detail.tsx";
@@ -18,20 +19,31 @@ import { List } from "./waterfall/list.tsx";
 interface Props {
     picture: Picture;
     range: Range | null;
+    /** The exchanges of the selection, where the reader has asked for them. */
+    listed: Listed | null;
 }
 
-export function Waterfall({ picture, range }: Props) {
+export function Waterfall({ picture, range, listed }: Props) {
     const [filter, setFilter] = useState<Filter>({ owner: "", cause: "", text: "", range: null });
     const [order, setOrder] = useState<Order>("latency");
     const [isOneScale, setOneScale] = useState(true);
     const [open, setOpen] = useState<PicturedExchange | null>(null);
     const start = picture.raster.start_ns;
+    const exchanges = listed?.exchanges ?? picture.exchanges;
+    // The instants of a list are exact where it was made, and rounded here.
+    const within = listed ? null : range;
     const shown = useMemo(
-        () => chosen(picture.exchanges, { ...filter, range }, order, start),
-        [picture, filter, range, order, start],
+        () => chosen(exchanges, { ...filter, range: within }, order, start),
+        [exchanges, filter, within, order, start],
     );
+    useEffect(() => {
+        setOpen(null);
+        if (listed) {
+            document.querySelector<HTMLElement>("#waterfall [role=listbox]")?.focus();
+        }
+    }, [listed]);
     return (
-        <View id="waterfall" title="Exchanges" says={says(picture, range)}>
+        <View id="waterfall" title="Exchanges" says={says(picture, range, listed)}>
             <Controls
                 causes={causesOf(picture)}
                 filter={filter}
@@ -42,7 +54,7 @@ export function Waterfall({ picture, range }: Props) {
                 onScale={setOneScale}
             />
             <p aria-live="polite" class="muted">
-                {count(shown.length)} of {counted(picture.exchanges.length, "exchange")}.
+                {count(shown.length)} of {counted(exchanges.length, "exchange")}.
             </p>
             <List shown={shown} isOneScale={isOneScale} open={open} onOpen={setOpen} />
             {open && (
@@ -58,7 +70,12 @@ export function Waterfall({ picture, range }: Props) {
     );
 }
 
-function says(picture: Picture, range: Range | null): string {
+function says(picture: Picture, range: Range | null, listed: Listed | null): string {
+    if (listed) {
+        const most = listed.exchanges.length;
+        const part = most < listed.total ? `The ${count(most)} slowest of ` : "";
+        return `${part}${counted(listed.total, "exchange")} of the selection in “Latency over time”, from the capture. Choose one to see its waits and packets. Without the selection, the exchanges of the page are shown again.`;
+    }
     const why = (reason: string) => picture.exchanges.filter((one) => one.why === reason).length;
     const [slowest, examples, sample] = ["slowest", "example", "sample"].map(why) as [
         number,

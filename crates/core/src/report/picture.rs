@@ -246,14 +246,14 @@ pub struct Ladder {
     pub left_out: u64,
     /// The waits to shade: those that the finding is about, then other long ones; the longest first.
     pub gaps: Vec<LadderGap>,
-    /// A Wireshark display filter for the packets.
+    /// A Wireshark display filter for the packets; empty if no file has them.
     pub display_filter: String,
 }
 
 /// A packet of a ladder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LadderPacket {
-    /// The packet's number in the capture file.
+    /// The packet's number in the capture file; among the packets seen if there is no file.
     pub number: u64,
     /// Time after the start of the exchange; negative before it.
     pub at_ns: i64,

@@ -41,6 +41,11 @@ impl Again {
         }
     }
 
+    /// Returns the files whose packets the report counts.
+    pub(super) fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
     /// Returns true if the captures can be read again.
     pub(crate) fn is_of_files(&self) -> bool {
         are_files(&self.files)

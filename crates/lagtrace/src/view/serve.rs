@@ -18,10 +18,11 @@ use crate::failure::Result;
 use crate::interrupt::Interrupt;
 use crate::render::html::{self, Place};
 
-mod packets;
+mod capture;
+mod query;
 mod request;
 
-pub(super) use packets::Packets;
+pub(super) use capture::{Capture, Reading};
 use request::{Refusal, Request};
 
 /// Time for which the server waits before it checks whether the user requested a stop.
@@ -58,8 +59,8 @@ pub(super) struct Server {
     address: SocketAddr,
     path: String,
     page: String,
-    /// The packets of the page's exchanges, if there is a capture that can be read again.
-    packets: Option<Packets>,
+    /// The capture of the page, if there is one that can be read again.
+    capture: Option<Capture>,
 }
 
 impl Server {
@@ -67,7 +68,7 @@ impl Server {
     pub(super) fn bind(
         address: SocketAddr,
         page: String,
-        packets: Option<Packets>,
+        capture: Option<Capture>,
     ) -> Result<Self> {
         let listener =
             TcpListener::bind(address).with_context(|| format!("cannot listen at {address}"))?;
@@ -78,7 +79,7 @@ impl Server {
             address,
             path: format!("/{}/", random().context("read /dev/urandom")?),
             page,
-            packets,
+            capture,
         })
     }
 
@@ -136,7 +137,9 @@ impl Server {
         let Some(head) = read(&mut stream, is_over)? else {
             return Ok(());
         };
-        let answer = head.and_then(|head| self.find(&head, interrupt));
+        // A reader who has gone does not let others wait while a capture is read.
+        let interrupt = interrupt.or_gone(stream.try_clone()?);
+        let answer = head.and_then(|head| self.find(&head, &interrupt));
         let (status, body, kind) = match &answer {
             Ok((body, kind)) => ("200 OK", body.as_ref(), *kind),
             Err(refusal) => (refusal.status(), "", HTML),
@@ -146,7 +149,8 @@ impl Server {
         part(&mut stream)
     }
 
-    /// Returns the page or the packets for which the request asks, with the type of the content.
+    /// Returns the page or the part of the capture for which the request asks, with the type of the
+    /// content.
     fn find(
         &self,
         head: &[u8],
@@ -160,13 +164,12 @@ impl Server {
             return Err(Refusal::Method);
         }
         let asked = request.target.strip_prefix(&self.path);
-        match asked.and_then(|asked| asked.strip_prefix("packets/")) {
-            _ if asked == Some("") => Ok((Cow::Borrowed(&self.page), HTML)),
-            Some(number) => {
-                let packets = self.packets.as_ref().ok_or(Refusal::Path)?;
-                Ok((Cow::Owned(packets.of(number, interrupt)?), JSON))
+        match (asked, &self.capture) {
+            (Some(""), _) => Ok((Cow::Borrowed(&self.page), HTML)),
+            (Some(asked), Some(capture)) => {
+                Ok((Cow::Owned(capture.answer(asked, interrupt)?), JSON))
             }
-            None => Err(Refusal::Path),
+            _ => Err(Refusal::Path),
         }
     }
 

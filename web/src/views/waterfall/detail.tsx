@@ -6,12 +6,13 @@ import { displayFilter } from "../../exchange.ts";
 import { CopyFilter } from "../../parts/copy.tsx";
 import { Count, MaybeNs, Ns, OwnerMark, Text } from "../../parts/figure.tsx";
 import { after, bytes } from "../../quantity.ts";
+import { isServed } from "../../served.ts";
 import { knownOwner, stageWords, waitWords } from "../../words.ts";
-import { isServed, Packets } from "./packets.tsx";
+import { Packets } from "./packets.tsx";
 
 interface Props {
     exchange: PicturedExchange;
-    /** The index of the exchange in the document. */
+    /** The index of the exchange in the document; negative if it is not there. */
     number: number;
     start: number;
     onClose(): void;
@@ -35,7 +36,9 @@ export function Detail({ exchange, number, start, onClose }: Props) {
             <Waits exchange={exchange} />
             {(exchange.at_host ?? []).length > 0 && <Stages exchange={exchange} />}
             {filter && <CopyFilter filter={filter} />}
-            {isServed() && exchange.first_packet !== null && <Packets number={number} />}
+            {isServed() && exchange.first_packet !== null && (
+                <Packets exchange={exchange} number={number} />
+            )}
         </section>
     );
 }

@@ -1,28 +1,30 @@
 // The packets of an exchange that the server of the page reads from the capture.
 
 import { useEffect, useState } from "preact/hooks";
-import type { Picture } from "../../document/picture.ts";
+import type { Picture, PicturedExchange } from "../../document/picture.ts";
+import { packetsOf } from "../../served.ts";
 import { Connections } from "../connection.tsx";
 import { Ladders } from "../ladder.tsx";
 
-/** True if the page comes from `lagtrace view --serve`, which answers requests for packets. */
-export function isServed(): boolean {
-    return document.body.dataset.served !== undefined;
-}
-
 type State = "idle" | "asked" | "failed" | Picture;
 
-/** Shows the packets when they are asked for. `number` is the index of the exchange in the document. */
-export function Packets({ number }: { number: number }) {
+interface Props {
+    exchange: PicturedExchange;
+    /** The index of the exchange in the document; negative if it is not there. */
+    number: number;
+}
+
+/** Shows the packets when they are asked for. */
+export function Packets({ exchange, number }: Props) {
     const [state, setState] = useState<State>("idle");
     // biome-ignore lint/correctness/useExhaustiveDependencies: another exchange has other packets.
-    useEffect(() => setState("idle"), [number]);
+    useEffect(() => setState("idle"), [exchange]);
     if (typeof state === "object") {
         return <Shown picture={state} />;
     }
     const ask = () => {
         setState("asked");
-        packetsOf(number).then(setState, () => setState("failed"));
+        packetsOf(exchange, number).then(setState, () => setState("failed"));
     };
     return (
         <p aria-live="polite">
@@ -43,18 +45,14 @@ function Shown({ picture }: { picture: Picture }) {
     }
     return (
         <>
-            <Ladders ladders={ladders} id="exchange-ladder" />
+            <Ladders ladders={ladders} id="exchange-ladder" of="this exchange" />
             {connections.length > 0 && (
-                <Connections connections={connections} id="exchange-connection" />
+                <Connections
+                    connections={connections}
+                    id="exchange-connection"
+                    of="this exchange"
+                />
             )}
         </>
     );
-}
-
-async function packetsOf(number: number): Promise<Picture> {
-    const answer = await fetch(`packets/${number}`);
-    if (!answer.ok) {
-        throw new Error(`HTTP ${answer.status}`);
-    }
-    return (await answer.json()) as Picture;
 }

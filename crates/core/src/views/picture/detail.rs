@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 
 use super::connection::ConnectionDraft;
 use super::ladder::{self, EARLY, LadderDraft};
-use super::wanted::{self, Wanted};
+use super::wanted::{self, Known, Wanted};
 use crate::decode::Sieve;
 use crate::observed::event::PointId;
 use crate::observed::flow::{self, FlowKey};
@@ -42,7 +42,13 @@ struct Followed {
 impl Detail {
     /// Returns what the report's examples need; `None` if none has packets.
     pub fn wanted(report: &Report, hash_seed: u64) -> Option<Self> {
-        Self::of(wanted::wanted(report), hash_seed)
+        Self::of(wanted::wanted(report, Known::Number), hash_seed)
+    }
+
+    /// Returns what the report's examples need of the segments from which the report was made. They
+    /// are recognised by their times where they have no packet numbers.
+    pub(super) fn of_kept(report: &Report, hash_seed: u64) -> Option<Self> {
+        Self::of(wanted::wanted(report, Known::Time), hash_seed)
     }
 
     /// Returns what a single exchange needs; `None` if it has no packets.

@@ -36,7 +36,10 @@ pub(super) fn exchanges(chosen: Chosen, about: &About, report: &Report) -> Vec<P
         // The slowest come first, and an exchange stays as one of them.
         if let Entry::Vacant(place) = shown.entry((key, kept.identity.ordinal.into())) {
             let why = if is_slow { Why::Slowest } else { Why::Sample };
-            place.insert(pictured(*kept, service, why, about));
+            let pictured = place.insert(pictured(*kept, service, why, &about.captures));
+            if !about.has_numbers {
+                pictured.forget_packets();
+            }
         }
     }
     for (cause, exemplar) in examples(report) {
@@ -87,13 +90,20 @@ fn examples(report: &Report) -> impl Iterator<Item = (Option<Id>, &Exemplar)> {
     of_findings.chain(others.map(|example| (None, example)))
 }
 
-fn pictured(kept: Kept, service: u8, why: Why, about: &About) -> PicturedExchange {
-    let mut pictured = PicturedExchange {
+/// Returns an exchange in the form of the picture. `captures` are the names of the captures, each
+/// with its first observation point, ascending.
+pub(super) fn pictured(
+    kept: Kept,
+    service: u8,
+    why: Why,
+    captures: &[(PointId, String)],
+) -> PicturedExchange {
+    PicturedExchange {
         service,
         why,
         shows: Vec::new(),
         joined_waits: kept.joined_waits,
-        capture: capture(kept.identity.point, &about.captures),
+        capture: capture(kept.identity.point, captures),
         stream: None,
         ordinal: Some(kept.identity.ordinal),
         status: kept.status,
@@ -102,11 +112,7 @@ fn pictured(kept: Kept, service: u8, why: Why, about: &About) -> PicturedExchang
         response_bytes: Some(kept.response_bytes),
         recoveries: kept.recoveries.iter().map(RecoveryRecord::from).collect(),
         exchange: kept.example.exemplar(),
-    };
-    if !about.has_numbers {
-        pictured.forget_packets();
     }
-    pictured
 }
 
 /// Returns the name of the capture to which a point belongs.

@@ -123,7 +123,7 @@ impl Kept {
 
 /// The exchanges with the smallest keys.
 #[derive(Clone, Debug)]
-struct Smallest {
+pub(super) struct Smallest {
     most: usize,
     /// The greatest key kept. Greater ones are not kept; the maximum while there is room.
     until: u64,
@@ -165,7 +165,7 @@ impl Ord for Ranked {
 }
 
 impl Smallest {
-    fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize) -> Self {
         Self {
             most,
             until: u64::MAX,
@@ -174,7 +174,7 @@ impl Smallest {
     }
 
     #[inline]
-    fn offer(&mut self, key: u64, exchange: &Exchange) {
+    pub(super) fn offer(&mut self, key: u64, exchange: &Exchange) {
         // Of many exchanges, nearly all stop here.
         if key <= self.until {
             self.keep(key, exchange);
@@ -214,6 +214,12 @@ impl Smallest {
 
     fn into_kept(self) -> impl Iterator<Item = Box<Kept>> {
         self.heap.into_iter().map(|ranked| ranked.kept)
+    }
+
+    /// Returns the exchanges, the one with the smallest key first.
+    pub(super) fn into_sorted(self) -> impl Iterator<Item = Box<Kept>> {
+        let sorted = self.heap.into_sorted_vec();
+        sorted.into_iter().map(|ranked| ranked.kept)
     }
 }
 

@@ -130,6 +130,8 @@ impl LadderDraft {
         let numbers = self.kept.iter().map(|packet| packet.number);
         let (first, last) = (numbers.clone().min()?, numbers.max()?);
         let exchange = &self.wanted.exchange;
+        let filter = packets_filter(exchange, first, last);
+        let filter = filter.filter(|_| exchange.first_packet.is_some());
         Some(Ladder {
             cause: self.wanted.cause,
             client: exchange.client.clone(),
@@ -137,7 +139,7 @@ impl LadderDraft {
             start_ns: exchange.start_ns,
             latency_ns: exchange.latency_ns,
             left_out: self.kept.iter().map(|packet| packet.left_out).sum(),
-            display_filter: packets_filter(exchange, first, last).unwrap_or_default(),
+            display_filter: filter.unwrap_or_default(),
             gaps: self.wanted.gaps,
             packets: self.kept,
         })

@@ -21,6 +21,8 @@ use crate::observed::time::Timestamp;
 use crate::report::{Cell, Part, Picture, PicturedExchange, Report, Why};
 use crate::service::Ledger;
 
+mod selected;
+
 const KINDS: [(WaitKind, Owner); 4] = [
     (WaitKind::RoundTrip, Owner::Path),
     (WaitKind::ServerThink, Owner::Server),

@@ -37,12 +37,23 @@ pub(super) struct Wanted {
     pub(super) has_connection: bool,
 }
 
+/// The fact by which an example's first packet is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// The packet's number. Examples without one are not wanted.
+    Number,
+    /// The number, or else the time: the segments are those from which the example was made.
+    Time,
+}
+
 impl Wanted {
-    fn new(cause: Option<&Finding>, exchange: &Exemplar) -> Option<Self> {
+    fn new(cause: Option<&Finding>, exchange: &Exemplar, by: Known) -> Option<Self> {
         let end = |text: &str| text.parse::<SocketAddr>().ok().map(Endpoint::from);
         let (client, server) = (end(&exchange.client)?, end(&exchange.server)?);
         let (flow, up) = FlowKey::new(Transport::Tcp, client, server);
-        exchange.first_packet?;
+        if by == Known::Number {
+            exchange.first_packet?;
+        }
         Some(Self {
             rank: 0,
             cause: cause.map(|finding| finding.cause),
@@ -70,18 +81,25 @@ impl Wanted {
     /// of the same number on the same flow.
     pub(super) fn begins_with(&self, segment: &Segment) -> bool {
         let is_near = segment.at + AHEAD >= self.start() && segment.at <= self.end();
-        self.exchange.first_packet == Some(segment.number) && is_near
+        match self.exchange.first_packet {
+            Some(number) => number == segment.number && is_near,
+            None => segment.at == self.start() && self.is_request(segment),
+        }
+    }
+
+    fn is_request(&self, segment: &Segment) -> bool {
+        segment.direction == self.up && segment.payload_len > 0
     }
 }
 
 /// Returns the examples in the order of the report's findings; those of the slowest exchanges come
 /// last. All findings get their first example before any gets its second.
-pub(super) fn wanted(report: &Report) -> Vec<Wanted> {
+pub(super) fn wanted(report: &Report, by: Known) -> Vec<Wanted> {
     let mut list: Vec<(usize, usize, Wanted)> = Vec::new();
     for round in 0..PER_FINDING {
         for (place, finding) in report.findings.iter().enumerate() {
             let example = finding.exemplars.get(round);
-            let wanted = example.and_then(|example| Wanted::new(Some(finding), example));
+            let wanted = example.and_then(|example| Wanted::new(Some(finding), example, by));
             list.extend(wanted.map(|wanted| (place, round, wanted)));
         }
     }
@@ -89,7 +107,7 @@ pub(super) fn wanted(report: &Report) -> Vec<Wanted> {
     for example in slowest {
         let is_shown = |(.., shown): &(usize, usize, Wanted)| shown.exchange == *example;
         if !list.iter().any(is_shown) {
-            let wanted = Wanted::new(None, example);
+            let wanted = Wanted::new(None, example, by);
             list.extend(wanted.map(|wanted| (usize::MAX, 0, wanted)));
         }
     }
@@ -105,7 +123,7 @@ pub(super) fn wanted(report: &Report) -> Vec<Wanted> {
 
 /// Returns a single exchange with its connection; `None` if it has no packets.
 pub(super) fn alone(exchange: &Exemplar) -> Option<Wanted> {
-    let wanted = Wanted::new(None, exchange)?;
+    let wanted = Wanted::new(None, exchange, Known::Number)?;
     Some(Wanted {
         has_connection: true,
         ..wanted

@@ -6,6 +6,7 @@ use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::{Picture, Remark, Report};
+use lagtrace_core::views::picture::Keeps;
 use lagtrace_sources::capture::Packets;
 
 use super::keeper::Keeper;
@@ -28,8 +29,10 @@ impl Feed {
         keeper: Option<Keeper>,
         is_drawn: bool,
     ) -> Self {
+        let options = conclusion::options(targets);
         Self {
-            analyzer: conclusion::analyzer(conclusion::options(targets), is_drawn),
+            // The load comes before its experiments, which have no examples.
+            analyzer: conclusion::live_analyzer(options, is_drawn, Keeps::Earliest),
             waiting: Vec::new(),
             has_measured: false,
             keeper,

@@ -183,3 +183,28 @@ impl Capture {
         self.ip(PROTOCOL_ICMP, router, from, &wire);
     }
 }
+
+/// A capture of 3,000 exchanges, of which the page cannot show all.
+pub(crate) fn long() -> Capture {
+    const SYN: u8 = 2;
+    const ACK: u8 = 16;
+    const PUSH: u8 = 24;
+    let mut capture = Capture::new();
+    let (client, server) = ((0x0a00_0001, 40_000), (0x0a00_0002, 80));
+    let (mut asks, mut answers) = (Tcp::new(client, server), Tcp::new(server, client));
+    capture.tcp(&asks.flags(SYN));
+    asks.seq += 1;
+    capture.tcp(&answers.flags(SYN | ACK).ack(asks.seq));
+    answers.seq += 1;
+    for number in 0..3_000_u64 {
+        let request = format!("GET /{number} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        capture.tcp(&asks.flags(PUSH).ack(answers.seq).with(request.as_bytes()));
+        asks.seq += request.len() as u32;
+        capture.pause(1_000 + number);
+        capture.tcp(&answers.flags(PUSH).ack(asks.seq).with(response));
+        answers.seq += response.len() as u32;
+        capture.tcp(&asks.flags(ACK).ack(answers.seq));
+    }
+    capture
+}

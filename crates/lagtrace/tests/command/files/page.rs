@@ -1,12 +1,11 @@
 //! The page: what is in the file, and how it is written.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
@@ -18,7 +17,7 @@ use crate::command::program::{Run, lagtrace, lagtrace_lab, program, run};
 const BEGINNING: &str = "<!doctype html>\n";
 
 /// Returns the document in a page.
-fn document(page: &str) -> Value {
+pub(crate) fn document(page: &str) -> Value {
     let (_, data) = page.split_once("data-encoding=\"gzip;base64\">").unwrap();
     let (data, _) = data.split_once('<').unwrap();
     let bytes = decoded(data);
@@ -47,7 +46,7 @@ fn decoded(text: &str) -> Vec<u8> {
     bytes
 }
 
-fn analyze(files: &[&Path], more: &[&str]) -> Run {
+pub(super) fn analyze(files: &[&Path], more: &[&str]) -> Run {
     let files = files.iter().map(|path| path.as_os_str());
     lagtrace(
         ["analyze".as_ref()]
@@ -316,6 +315,30 @@ fn reports_and_comparisons_become_pages_too() {
     assert!(outside(&score.stdout).contains("Nothing is wrong"));
 }
 
+/// What cannot be read a second time shows the packets of its examples too.
+#[test]
+fn the_page_of_a_pipe_has_the_packets_of_its_file() {
+    let capture = recording("nagle-delayed-ack-8ms", "client");
+    let mut command = Command::new(program());
+    command.args(["analyze", "-", "-q", "--html", "-"]);
+    command.stdin(fs::File::open(&capture).unwrap());
+    let piped = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let filed = analyze(&[&capture], &["--html", "-"]).stdout;
+    let [piped, filed] = [piped, filed].map(|page| document(&page)["picture"].clone());
+    assert!(!filed["ladders"].as_array().unwrap().is_empty());
+    assert_eq!(piped["ladders"], filed["ladders"]);
+    // A file is only read until all examples were seen.
+    let [piped, filed] = [&piped, &filed].map(|it| it["connections"].as_array().unwrap());
+    let read = |it: &Value| it["packets"].as_u64().unwrap();
+    assert_eq!(piped.len(), filed.len());
+    assert!(
+        piped
+            .iter()
+            .zip(filed)
+            .all(|(all, part)| read(all) >= read(part))
+    );
+}
+
 /// Runs `view` with these arguments, and with `folder` as the only place for temporary files.
 fn view(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
     let mut command = Command::new(program());
@@ -379,99 +402,6 @@ fn damaged_reports_are_refused_with_line_and_column() {
     assert_eq!(left.count(), 1, "a page of a report that could not be read");
 }
 
-/// Returns the answer to a request, and its status.
-fn ask(address: &str, request: &str) -> (String, u16) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    (answer, status)
-}
-
-/// Any exchange of the page can be opened down to its packets.
-fn packets_are_served(address: &str, path: &str) {
-    let of = |number: &str| {
-        let request = format!("GET /{path}packets/{number} HTTP/1.1\r\nHost: {address}\r\n\r\n");
-        ask(address, &request)
-    };
-    for number in ["0", "57", "119"] {
-        let (answer, status) = of(number);
-        assert_eq!(status, 200, "{answer}");
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        assert!(
-            head.contains("\r\nContent-Type: application/json;"),
-            "{head}"
-        );
-        let picture: Value = serde_json::from_str(body).unwrap();
-        let packets = picture["ladders"][0]["packets"].as_array().unwrap();
-        assert!(packets.len() > 3, "{picture:#}");
-        assert_eq!(picture["connections"].as_array().unwrap().len(), 1);
-    }
-    for number in ["120", "-1", "", "x"] {
-        assert_eq!(of(number).1, 404, "{number}");
-    }
-}
-
-#[test]
-fn a_served_page_is_for_those_who_know_its_url() {
-    let capture = recording("nagle-delayed-ack-8ms", "client");
-    let mut server = Command::new(program())
-        .args(["view", "--serve", "--no-open"])
-        .arg(&capture)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut url = String::new();
-    let mut lines = BufReader::new(server.stdout.take().unwrap());
-    lines.read_line(&mut url).unwrap();
-    let (address, path) = url.trim_end()["http://".len()..].split_once('/').unwrap();
-    assert!(
-        address.starts_with("127.0.0.1:") && path.len() == 33,
-        "{url}"
-    );
-    // A browser opens connections before it needs them.
-    let _unused = TcpStream::connect(address).unwrap();
-    let (answer, status) = ask(
-        address,
-        &format!("GET /{path} HTTP/1.1\r\nHost: {address}\r\n\r\n"),
-    );
-    assert_eq!(status, 200);
-    let (head, page) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(
-        head.contains("\r\nContent-Security-Policy: default-src 'none';"),
-        "{head}"
-    );
-    // Only what concerns the place differs from the page in a file.
-    let filed = page
-        .replace("connect-src &#39;self&#39;", "connect-src &#39;none&#39;")
-        .replace("<body data-served=\"\">", "<body>");
-    assert_eq!(filed, analyze(&[&capture], &["--html", "-"]).stdout);
-    packets_are_served(address, path);
-    for (request, status) in [
-        (
-            format!("GET /{path} HTTP/1.1\r\nHost: evil.test\r\n\r\n"),
-            421,
-        ),
-        (format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n"), 404),
-        (
-            format!("PUT /{path} HTTP/1.1\r\nHost: {address}\r\n\r\n"),
-            405,
-        ),
-        (format!("GET /{} HTTP/1.1\r\n", "x".repeat(9_216)), 431),
-    ] {
-        assert_eq!(ask(address, &request).1, status, "{request}");
-    }
-    rustix::process::kill_process(
-        rustix::process::Pid::from_child(&server),
-        rustix::process::Signal::INT,
-    )
-    .unwrap();
-    assert!(server.wait().unwrap().success());
-    let both = lagtrace(["view", "x.pcap", "--serve", "--html", "x.html"]).expect(2);
-    assert!(both.stderr.contains("not both"), "{both:#?}");
-}
-
 /// Returns a program that writes its arguments, one per line, into a file beside it.
 fn browser(folder: &Path) -> (PathBuf, PathBuf) {
     let (program, told) = (folder.join("browser"), folder.join("told"));
@@ -497,7 +427,9 @@ fn a_browser_gets_the_path_as_one_word_and_never_runs_as_root() {
     let view = |browser: &str, variables: &[(&str, &str)], as_root: bool| {
         // The program under test may be in a folder that only root can enter.
         let copy = folder.path().join("lagtrace");
-        fs::copy(program(), &copy).unwrap();
+        // A file that this process writes would be busy while another test starts a program.
+        let copied = Command::new("cp").arg(program()).arg(&copy).status();
+        assert!(copied.unwrap().success());
         let mut command = Command::new(copy);
         command.arg("view").arg(&capture).env_clear();
         command
