@@ -127,7 +127,8 @@ impl Analyzer {
         self
     }
 
-    /// Collects what a picture needs, which [`Analyzer::finish_with_picture`] returns.
+    /// Collects what a picture needs, which [`Analyzer::finish_with_picture`] and
+    /// [`SoFar::conclude`] return.
     pub fn with_picture(mut self) -> Self {
         for (shard, number) in self.shards.iter_mut().zip(1..) {
             let hasher = flow::hasher(self.options.hash_seed.wrapping_add(number));
@@ -254,6 +255,19 @@ impl Analyzer {
         }
     }
 
+    /// Returns a copy of the current state, as [`Analyzer::so_far`] does, with the data for a picture
+    /// if one was [requested](Analyzer::with_picture). They are bounded, and only copied here:
+    /// merging and drawing them is left to [`SoFar::conclude`].
+    pub fn so_far_with_picture(&mut self) -> SoFar {
+        let mut so_far = self.so_far();
+        let collected = self
+            .shards
+            .iter()
+            .filter_map(|shard| shard.picture.as_deref());
+        so_far.sum.pictures.extend(collected.cloned());
+        so_far
+    }
+
     /// Makes and returns the report. The caller must fill in `command`, `subject` and `started`.
     pub fn finish(self) -> Report {
         self.finish_with_picture().0
@@ -278,7 +292,7 @@ impl Analyzer {
             options: self.options,
             sum,
         };
-        all.draw()
+        all.conclude()
     }
 }
 
@@ -291,13 +305,9 @@ pub struct SoFar {
 }
 
 impl SoFar {
-    /// Makes and returns the report, as [`Analyzer::finish`] does.
-    pub fn conclude(self) -> Report {
-        self.draw().0
-    }
-
-    fn draw(mut self) -> (Report, Option<Picture>) {
-        let mut picture = self.sum.picture.take();
+    /// Makes and returns the report and the picture, as [`Analyzer::finish_with_picture`] does.
+    pub fn conclude(mut self) -> (Report, Option<Picture>) {
+        let mut picture = self.sum.take_picture();
         let mut evidence = self.evidence();
         let from_packets = conclude::complete_targets(&mut evidence, |target, exchange| {
             if let Some(picture) = picture.as_mut().filter(|_| target == TargetId::Subject) {

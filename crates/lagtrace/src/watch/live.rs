@@ -154,7 +154,7 @@ impl<'a> Live<'a> {
         analyzer.observe(Event::here(clock::now(), Phase::Baseline, body));
         let so_far = analyzer.so_far();
         self.concluding = Some(thread::spawn(move || {
-            let report = so_far.conclude();
+            let report = so_far.conclude().0;
             (report, begun.elapsed())
         }));
     }
