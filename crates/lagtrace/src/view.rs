@@ -46,7 +46,7 @@ Examples:
   lagtrace view comparison.json.gz --no-open
   lagtrace view slow.pcap --serve=127.0.0.1:8000 --no-open")]
 pub(crate) struct Options {
-    /// A report or a comparison (JSON, or JSON compressed by gzip), or captures
+    /// A report, a comparison or a score (JSON, or JSON compressed by gzip), or captures
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Only print the path or URL of the page
@@ -137,6 +137,10 @@ fn shown(files: &[PathBuf], interrupt: &Interrupt, console: &Console) -> Result<
             Saved::Verified(both) => {
                 Document::of_comparison(&both.comparison, None, Some(&both.report)).into()
             }
+            Saved::Score(score, summary) => Shown {
+                document: Document::of_score(score),
+                text: summary.blocks(),
+            },
         }));
     }
     if let Some(path) = files.iter().find(|path| is_document(path)) {

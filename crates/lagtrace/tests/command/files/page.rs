@@ -316,6 +316,40 @@ fn reports_and_comparisons_become_pages_too() {
     assert!(outside(&score.stdout).contains("Nothing is wrong"));
 }
 
+#[test]
+fn a_score_becomes_a_page_in_each_of_its_forms() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("score.json");
+    let file = file.to_str().unwrap();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    let recording = corpus.join("nagle-delayed-ack-8ms");
+    let score = ["score", recording.to_str().unwrap(), "--format", "json"];
+    let score = lagtrace_lab(score.iter().chain(&["-o", file])).expect(0);
+    assert_eq!(score.stdout, "");
+    let kept = corpus.join("SCORE.json");
+    for (file, diagnoses) in [(file, 2), (kept.to_str().unwrap(), 480)] {
+        let viewed = lagtrace(["view", file, "--html", "-"]).expect(0);
+        let page = document(&viewed.stdout);
+        let score: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        assert_eq!((&page["kind"], &page["score"]), (&"score".into(), &score));
+        let text = outside(&viewed.stdout);
+        let told = format!("right cause first in {diagnoses} of {diagnoses}");
+        assert!(text.contains(&told), "{told} in {text}");
+    }
+    for damaged in [
+        r#"[{"type": "case"}, {"type": "confusion"}]"#,
+        r#"{"confusion": [], "together": 1}"#,
+        "[1]",
+    ] {
+        fs::write(file, damaged).unwrap();
+        let refused = lagtrace(["view", file, "--html", "-"]).expect(2);
+        assert!(
+            refused.stderr.contains("not a report of lagtrace"),
+            "{refused:#?}"
+        );
+    }
+}
+
 /// Runs `view` with these arguments, and with `folder` as the only place for temporary files.
 fn view(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
     let mut command = Command::new(program());
