@@ -26,12 +26,13 @@ struct Row<'a> {
     waits: &'a [WaitShare],
 }
 
-/// Writes the section; nothing if no wait is known.
+/// Writes the section; nothing if there is no request, or no wait of them is known.
 pub(super) fn write(html: &mut Html, report: &Report, picture: Option<&Picture>) {
     let rows = rows(report, picture);
     // Our own timestamps alone do not say who owns the time.
     let is_known = |wait: &WaitShare| wait.kind != WaitKind::Unknown;
-    if picture.is_none() && !rows.iter().any(|row| row.waits.iter().any(is_known)) {
+    let is_owned = picture.is_some() || rows.iter().any(|row| row.waits.iter().any(is_known));
+    if rows.is_empty() || !is_owned {
         return;
     }
     let section = [("id", "time"), ("aria-labelledby", "time-title")];
