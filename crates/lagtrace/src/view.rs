@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -20,11 +20,11 @@ use crate::saved::{self, Saved};
 
 mod desktop;
 mod place;
-mod serve;
+pub(crate) mod serve;
 
 use desktop::Target;
 use place::Reader;
-use serve::{Packets, Server};
+use serve::{Packets, ServedPage, Server, Version};
 
 /// The options of `lagtrace view`.
 #[derive(Debug, Args)]
@@ -79,7 +79,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     if let Some(address) = served {
         let packets = packets(&options.files, &shown, console);
         let page = page::made(shown, Place::Server, console);
-        let server = Server::bind(address, page, packets)?;
+        let page = ServedPage::new(Version::only(page));
+        let server = Server::bind(address, Arc::new(page), packets)?;
         tell(
             options,
             &Target::Server(&server.url(), server.port()),

@@ -33,6 +33,7 @@ mod command {
     mod limits;
     mod loads;
     mod observations;
+    mod paged;
     mod privileges;
     mod probes;
     mod program;
@@ -50,4 +51,5 @@ mod command {
     mod targets;
     mod watch;
     mod watch_host;
+    mod watch_page;
 }

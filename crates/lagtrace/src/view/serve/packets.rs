@@ -10,7 +10,7 @@ use crate::analyze::picture::packets_of;
 use crate::interrupt::Interrupt;
 
 /// The exchanges of the page, and the captures that contain their packets.
-pub(in crate::view) struct Packets {
+pub(crate) struct Packets {
     /// The exchanges in the order of the page's document.
     pub(in crate::view) exchanges: Vec<Exemplar>,
     pub(in crate::view) files: Vec<PathBuf>,

@@ -1,7 +1,7 @@
 //! The page: what is in the file, and how it is written.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
@@ -13,39 +13,10 @@ use serde_json::Value;
 
 use super::corpus::recording;
 use super::frames::{Capture, Tcp};
+use crate::command::paged::{ask, document};
 use crate::command::program::{Run, lagtrace, lagtrace_lab, program, run};
 
 const BEGINNING: &str = "<!doctype html>\n";
-
-/// Returns the document in a page.
-fn document(page: &str) -> Value {
-    let (_, data) = page.split_once("data-encoding=\"gzip;base64\">").unwrap();
-    let (data, _) = data.split_once('<').unwrap();
-    let bytes = decoded(data);
-    serde_json::from_reader(GzDecoder::new(bytes.as_slice())).unwrap()
-}
-
-/// Decodes base64.
-fn decoded(text: &str) -> Vec<u8> {
-    let value = |digit: u8| match digit {
-        b'A'..=b'Z' => digit - b'A',
-        b'a'..=b'z' => digit - b'a' + 26,
-        b'0'..=b'9' => digit - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        other => panic!("{other} is no digit"),
-    };
-    let digits = text.trim_end_matches('=').bytes().map(value);
-    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
-    for digit in digits {
-        (bits, count) = (bits << 6 | u32::from(digit), count + 6);
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-        }
-    }
-    bytes
-}
 
 fn analyze(files: &[&Path], more: &[&str]) -> Run {
     let files = files.iter().map(|path| path.as_os_str());
@@ -411,16 +382,6 @@ fn damaged_reports_are_refused_with_line_and_column() {
     }
     let left = fs::read_dir(folder.path()).unwrap();
     assert_eq!(left.count(), 1, "a page of a report that could not be read");
-}
-
-/// Returns the answer to a request, and its status.
-fn ask(address: &str, request: &str) -> (String, u16) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    (answer, status)
 }
 
 /// Any exchange of the page can be opened down to its packets.
