@@ -2,7 +2,7 @@
 
 import type { ComponentChild } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { Range } from "./density.ts";
+import { delayed, type Range } from "./density.ts";
 import type { Report } from "./document/report.ts";
 import type { PageDocument } from "./document.ts";
 import { Guard } from "./parts/guard.tsx";
@@ -43,7 +43,14 @@ interface Props {
 }
 
 export function Page({ document, onDrawn }: Props) {
-    const [range, setRange] = useState<Range | null>(null);
+    const origin = document.picture?.raster.start_ns ?? 0;
+    const [brush, setBrush] = useState<{ range: Range; origin: number } | null>(null);
+    // A later version of the page may begin at another time.
+    const range = useMemo(
+        () => brush && delayed(brush.range, brush.origin - origin),
+        [brush, origin],
+    );
+    const onRange = (range: Range | null) => setBrush(range && { range, origin });
     const entries = useMemo(() => entriesOf(document).filter((entry) => entry.isThere), [document]);
     useEffect(() => showTopBar(entries.map(({ id, link }) => ({ id, link }))), [entries]);
     // One view after the other, so that the first can be used while the others are drawn.
@@ -54,7 +61,7 @@ export function Page({ document, onDrawn }: Props) {
         <>
             {entries.slice(0, drawn).map(({ id, link, view }) => (
                 <Guard key={id} name={link}>
-                    {view({ range, onRange: setRange })}
+                    {view({ range, onRange })}
                 </Guard>
             ))}
         </>

@@ -3,18 +3,17 @@
 
 import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { availableParallelism, tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { Browser, Page } from "playwright-core";
+import { axe, RULES } from "./browser/axe.ts";
 import { drawnOwners } from "./browser/colours.ts";
 import { checkBrush, checkHelp, checkList, unreached } from "./browser/keys.ts";
 import { documentOf, expectedNumbers, wrongNumbers } from "./browser/numbers.ts";
 import { launch, open, openTables } from "./browser/open.ts";
 import { shell } from "./shell.ts";
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 /** Widths from a telephone to a wide screen. */
 const WIDTHS = [360, 768, 1280, 2560];
 /** Characters that hide or reorder text. */
@@ -185,24 +184,4 @@ async function checkWithoutScript(page: Page, file: string) {
 /** Leaves half of the data, in whole groups of base64. */
 function half(_: string, start: string, data: string): string {
     return start + data.slice(0, (data.length >> 3) << 2);
-}
-
-/** Returns what axe finds, as text. */
-/** The rules of axe by colour scheme: the scheme changes nothing but colours. */
-const RULES = { light: {}, dark: { runOnly: ["color-contrast"] } };
-
-async function axe(page: Page, rules: object): Promise<string[]> {
-    await page.evaluate(AXE);
-    return page.evaluate(async (rules) => {
-        const { violations } = await (
-            Reflect.get(window, "axe") as {
-                run(rules: object): Promise<{
-                    violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
-                }>;
-            }
-        ).run(rules);
-        return violations.flatMap(({ id, nodes }) =>
-            nodes.map((node) => `${id}: ${node.html.slice(0, 160)} ${node.failureSummary}`),
-        );
-    }, rules);
 }
