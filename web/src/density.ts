@@ -37,6 +37,11 @@ export const EVERYTHING: Range = {
     high: Number.POSITIVE_INFINITY,
 };
 
+/** Returns the same part of the time, counted from a beginning that is earlier by this much. */
+export function delayed(range: Range, by: number): Range {
+    return { ...range, from: range.from + by, to: range.to + by };
+}
+
 /** Each exchange, where all are known. */
 export interface Scatter {
     at: Float64Array;

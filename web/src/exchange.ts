@@ -50,6 +50,15 @@ function textOf(one: PicturedExchange): string {
     return [one.request, one.outcome, one.client, one.server].join(" ").toLowerCase();
 }
 
+/** True if both are the same exchange, in documents that may differ. */
+export function isSame(one: PicturedExchange, other: PicturedExchange | null): boolean {
+    return (
+        one.start_ns === other?.start_ns &&
+        one.client === other.client &&
+        one.request === other.request
+    );
+}
+
 /** The owner of most of the exchange's time. */
 export function mainOwner(one: PicturedExchange): Owner {
     const sums = new Map<Owner, number>();

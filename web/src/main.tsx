@@ -5,20 +5,37 @@ import { render } from "preact";
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
 import { decode } from "./decode.ts";
+import { follow } from "./live/follow.tsx";
+import { update } from "./live/update.ts";
 import { Page } from "./page.tsx";
 
 async function start() {
     const views = document.getElementById("views");
-    const island = document.getElementById("data");
-    if (!views || !island) {
+    if (!views) {
         return;
     }
     try {
-        const page = await decode(island.textContent ?? "", island.getAttribute("data-encoding"));
-        render(<Page document={page} onDrawn={ready} />, views);
+        await draw(document, views);
     } catch (error) {
         render(<Failure error={error as Error} />, views);
         ready();
+    }
+    if (document.body.dataset.live) {
+        follow(async (fresh) => {
+            await draw(fresh, views);
+            update(fresh);
+            document.body.dataset.live = fresh.body.dataset.live;
+        });
+    }
+}
+
+/** Draws the views of the document in a page: of this one, or of a later version of it. */
+async function draw(from: Document, views: HTMLElement) {
+    const island = from.getElementById("data");
+    if (island) {
+        const encoding = island.getAttribute("data-encoding");
+        const page = await decode(island.textContent ?? "", encoding);
+        render(<Page document={page} onDrawn={ready} />, views);
     }
 }
 

@@ -2,7 +2,7 @@
 
 import type { ComponentChild } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { Range } from "./density.ts";
+import { delayed, type Range } from "./density.ts";
 import type { Report } from "./document/report.ts";
 import type { PageDocument } from "./document.ts";
 import { Guard } from "./parts/guard.tsx";
@@ -47,9 +47,16 @@ interface Props {
 }
 
 export function Page({ document, onDrawn }: Props) {
-    const [range, setRange] = useState<Range | null>(null);
+    const origin = document.picture?.raster.start_ns ?? 0;
+    const [selected, setSelected] = useState<{ range: Range; origin: number } | null>(null);
     const [listed, setListed] = useState<Listed | null>(null);
-    const brush = { range, onRange: setRange, listed, onListed: setListed };
+    // A later version of the page may begin at another time.
+    const range = useMemo(
+        () => selected && delayed(selected.range, selected.origin - origin),
+        [selected, origin],
+    );
+    const onRange = (range: Range | null) => setSelected(range && { range, origin });
+    const brush = { range, onRange, listed, onListed: setListed };
     const entries = useMemo(() => entriesOf(document).filter((entry) => entry.isThere), [document]);
     useEffect(() => showTopBar(entries.map(({ id, link }) => ({ id, link }))), [entries]);
     // One view after the other, so that the first can be used while the others are drawn.

@@ -130,7 +130,8 @@ impl Analyzer {
         self
     }
 
-    /// Collects what a picture needs, which [`Analyzer::finish_with_picture`] returns.
+    /// Collects what a picture needs, which [`Analyzer::finish_with_picture`] and
+    /// [`SoFar::conclude`] return.
     pub fn with_picture(mut self) -> Self {
         for (shard, number) in self.shards.iter_mut().zip(1..) {
             let hasher = flow::hasher(self.options.hash_seed.wrapping_add(number));
@@ -264,8 +265,24 @@ impl Analyzer {
             seen: self.ingress.so_far(vantages),
             facts: self.common.facts.clone(),
             options: self.options.clone(),
+            kept: None,
             sum,
         }
+    }
+
+    /// Returns a copy of the current state, as [`Analyzer::so_far`] does, with the data for a picture
+    /// if one was [requested](Analyzer::with_picture). They are bounded, and only copied here:
+    /// merging and drawing them is left to [`SoFar::conclude`]. Most of the kept segments are shared
+    /// with the copy.
+    pub fn so_far_with_picture(&mut self) -> SoFar {
+        let mut so_far = self.so_far();
+        let collected = self
+            .shards
+            .iter()
+            .filter_map(|shard| shard.picture.as_deref());
+        so_far.sum.pictures.extend(collected.cloned());
+        so_far.kept.clone_from(&self.kept);
+        so_far
     }
 
     /// Makes and returns the report. The caller must fill in `command`, `subject` and `started`.
@@ -282,18 +299,14 @@ impl Analyzer {
             shard.end_in(&mut sum);
         }
         let vantages = core::mem::take(&mut sum.vantages);
-        let hash_seed = self.options.hash_seed;
         let all = SoFar {
             seen: self.ingress.finish(vantages),
             facts: self.common.facts,
             options: self.options,
+            kept: self.kept,
             sum,
         };
-        let (mut report, mut picture) = all.draw();
-        if let (Some(kept), Some(picture)) = (self.kept, &mut picture) {
-            kept.show(&mut report, picture, hash_seed);
-        }
-        (report, picture)
+        all.conclude()
     }
 
     /// Closes all connections at the end of the input, and passes what is left to the sinks. This is
@@ -313,16 +326,15 @@ pub struct SoFar {
     sum: Sum,
     seen: Seen,
     facts: Facts,
+    /// The segments from which the picture's packets are drawn.
+    kept: Option<Box<SegmentStore>>,
 }
 
 impl SoFar {
-    /// Makes and returns the report, as [`Analyzer::finish`] does.
-    pub fn conclude(self) -> Report {
-        self.draw().0
-    }
-
-    fn draw(mut self) -> (Report, Option<Picture>) {
-        let mut picture = self.sum.picture.take();
+    /// Makes and returns the report and the picture, as [`Analyzer::finish_with_picture`] does.
+    pub fn conclude(mut self) -> (Report, Option<Picture>) {
+        let mut picture = self.sum.take_picture();
+        let (kept, hash_seed) = (self.kept.take(), self.options.hash_seed);
         let mut evidence = self.evidence();
         let from_packets = conclude::complete_targets(&mut evidence, |target, exchange| {
             if let Some(picture) = picture.as_mut().filter(|_| target == TargetId::Subject) {
@@ -331,7 +343,7 @@ impl SoFar {
         });
         let sketch = picture.map(|picture| picture.sketch(About::of(&evidence, &from_packets)));
         let mut report = conclude::conclude(evidence, &from_packets);
-        let picture = sketch.map(|sketch| sketch.finish(&report));
+        let mut picture = sketch.map(|sketch| sketch.finish(&report));
         // Only the picture has the curves: a report must equal the one that is read from its JSON.
         let predictions = report
             .findings
@@ -340,6 +352,9 @@ impl SoFar {
         predictions
             .flatten()
             .for_each(|prediction| prediction.curve.clear());
+        if let (Some(kept), Some(picture)) = (kept, &mut picture) {
+            kept.show(&mut report, picture, hash_seed);
+        }
         (report, picture)
     }
 
@@ -349,6 +364,7 @@ impl SoFar {
             sum,
             seen,
             mut facts,
+            ..
         } = self;
         facts.hosts.merge(sum.hosts);
         let max = options.max_connections();

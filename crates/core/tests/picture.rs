@@ -76,17 +76,25 @@ fn captures() -> Vec<(PathBuf, Vec<u8>)> {
 
 /// Returns the report and the picture of segments, with a limit on the number of connections.
 fn drawn(segments: &[Captured], max_connections: Option<usize>) -> (Report, Picture) {
+    let mut analyzer = analyzer(max_connections);
+    feed(&mut analyzer, segments);
+    let (report, picture) = analyzer.finish_with_picture();
+    (report, picture.expect("a picture was requested"))
+}
+
+fn analyzer(max_connections: Option<usize>) -> Analyzer {
     let options = Options {
         hash_seed: max_connections.unwrap_or_default() as u64,
         max_connections,
         ..Options::default()
     };
-    let mut analyzer = Analyzer::new(options).with_picture();
+    Analyzer::new(options).with_picture()
+}
+
+fn feed(analyzer: &mut Analyzer, segments: &[Captured]) {
     for (segment, payload) in segments {
         analyzer.segment(segment, payload);
     }
-    let (report, picture) = analyzer.finish_with_picture();
-    (report, picture.expect("a picture was requested"))
 }
 
 #[test]
@@ -328,4 +336,31 @@ fn shards_do_not_change_a_picture() {
             .sum::<u64>();
     }
     assert!(count > 2_000, "{count}");
+}
+
+#[test]
+fn a_picture_meanwhile_agrees_with_its_report_and_changes_nothing() {
+    let mut count = 0;
+    for (path, bytes) in captures() {
+        let name = path.display().to_string();
+        let segments = reading::segments(&bytes);
+        let (before, after) = segments.split_at(segments.len() / 2);
+        let mut shared = analyzer(None);
+        feed(&mut shared, before);
+        let (report, picture) = shared.so_far_with_picture().conclude();
+        let picture = picture.expect("a picture was requested");
+        shares_agree(&report, &picture, &name);
+        count += report.exchanges.waits_of;
+        let mut alone = analyzer(Some(1_000));
+        feed(&mut alone, before);
+        assert_eq!(
+            alone.so_far_with_picture().conclude().1,
+            Some(picture),
+            "{name}"
+        );
+        feed(&mut shared, after);
+        let whole = shared.finish_with_picture().1;
+        assert_eq!(whole, Some(drawn(&segments, None).1), "{name}");
+    }
+    assert!(count > 1_000, "{count}");
 }

@@ -70,7 +70,11 @@ impl Command {
                 self,
                 Self::Sockets(_) | Self::Explain(_) | Self::Completions(_) | Self::Man(_)
             ),
-            always_page: matches!(self, Self::View(_)),
+            always_page: match self {
+                Self::View(_) => true,
+                Self::Watch(options) => options.is_served(),
+                _ => false,
+            },
         }
     }
 }

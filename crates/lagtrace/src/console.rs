@@ -131,9 +131,14 @@ impl Console {
     /// Prints a remark that is not part of a report.
     pub(crate) fn note(&self, text: &str) {
         if !self.output.quiet {
-            let head = paint(self.colors_stderr(), NOTE, "note:");
-            self.line(false, &format!("{head} {text}"));
+            self.tell(text);
         }
+    }
+
+    /// Prints a remark without which the user cannot go on, even with `--quiet`.
+    pub(crate) fn tell(&self, text: &str) {
+        let head = paint(self.colors_stderr(), NOTE, "note:");
+        self.line(false, &format!("{head} {text}"));
     }
 
     /// Returns a progress bar for a known size, in bytes.

@@ -11,8 +11,9 @@ use signal_hook::flag;
 
 use crate::failure::Result;
 
-/// The user's request to stop. A second request ends the program immediately.
-#[derive(Clone, Debug)]
+/// The user's request to stop. A second request ends the program immediately. The default is one
+/// that only the program makes, for a part of it.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt {
     asked: Arc<AtomicBool>,
     /// The peer for whom the work is done, if there is one.

@@ -15,7 +15,7 @@ use rustix::fs::{Access, access};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use crate::render::html::{Document, Place, page};
+use crate::render::html::{Document, Place, Redaction, page};
 use crate::render::page::Block;
 
 /// The beginning of a page.
@@ -105,14 +105,25 @@ pub(crate) fn write_to(file: &mut File, shown: Shown, console: &Console) -> io::
     file.write_all(made(shown, Place::File, console).as_bytes())
 }
 
-/// Returns the page, redacted if that is requested.
+/// Returns the page of a result.
 pub(crate) fn made(shown: Shown, place: Place, console: &Console) -> String {
+    let mut redaction = redaction(console.output());
+    made_with(redaction.as_mut(), shown, place)
+}
+
+/// Returns the page of a result, redacted if there is a redaction.
+pub(crate) fn made_with(redaction: Option<&mut Redaction>, shown: Shown, place: Place) -> String {
     let Shown { document, mut text } = shown;
-    if console.output().redact {
-        page(&document.redacted(&mut text), &text, place)
-    } else {
-        page(&document, &text, place)
-    }
+    let document = match redaction {
+        Some(redaction) => redaction.of(&document, &mut text),
+        None => document,
+    };
+    page(&document, &text, place)
+}
+
+/// Returns a redaction, if that is requested.
+pub(crate) fn redaction(output: &Output) -> Option<Redaction> {
+    output.redact.then(Redaction::default)
 }
 
 /// Writes a page: into a temporary file that replaces the named one when it is whole. What is not

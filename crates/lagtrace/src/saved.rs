@@ -1,4 +1,4 @@
-//! Reports and comparisons that were written to files as JSON.
+//! Reports, comparisons and scores that were written to files as JSON.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _};
@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
+use crate::lab::score::summary::Summary;
 
 /// The oldest report schema in which everything that is compared has its present meaning.
 const OLDEST: u32 = 1;
@@ -33,6 +34,8 @@ pub(crate) enum Saved {
     Comparison(Box<Comparison>),
     /// The report of a run and its comparison with an earlier one (`diagnose --verify`).
     Verified(Box<Verified>),
+    /// The score of a corpus, and its summary.
+    Score(Value, Box<Summary>),
 }
 
 /// The report of a run and its comparison with an earlier one.
@@ -71,6 +74,10 @@ pub(crate) fn any(path: &Path) -> Result<Saved> {
         let comparison: Comparison = deserialized(path, &text)?;
         check(path, comparison.schema, compare::SCHEMA, compare::SCHEMA)?;
         return Ok(Saved::Comparison(Box::new(comparison)));
+    }
+    if let Some(summary) = Summary::of(&value) {
+        let summary = summary.map_err(|error| unread(path, &text, error))?;
+        return Ok(Saved::Score(value, Box::new(summary)));
     }
     Ok(Saved::Report(Box::new(parsed(path, &text)?)))
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -19,11 +19,11 @@ use crate::saved::{self, Saved};
 
 mod desktop;
 mod place;
-mod serve;
+pub(crate) mod serve;
 
 use desktop::Target;
 use place::Reader;
-use serve::{Capture, Reading, Server};
+use serve::{Capture, Reading, ServedPage, Server, Version};
 
 /// The options of `lagtrace view`.
 #[derive(Debug, Args)]
@@ -47,7 +47,7 @@ Examples:
   lagtrace view comparison.json.gz --no-open
   lagtrace view slow.pcap --serve=127.0.0.1:8000 --no-open")]
 pub(crate) struct Options {
-    /// A report or a comparison (JSON, or JSON compressed by gzip), or captures
+    /// A report, a comparison or a score (JSON, or JSON compressed by gzip), or captures
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Only print the path or URL of the page
@@ -82,7 +82,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         // A page whose server has nothing to add is complete, as in a file.
         let place = capture.as_ref().map_or(Place::File, |_| Place::Server);
         let page = page::made(shown, place, console);
-        let server = Server::bind(address, page, capture)?;
+        let page = ServedPage::new(Version::only(page));
+        let server = Server::bind(address, Arc::new(page), capture)?;
         tell(
             options,
             &Target::Server(&server.url(), server.port()),
@@ -145,6 +146,10 @@ fn shown(
             Saved::Verified(both) => {
                 Document::of_comparison(&both.comparison, None, Some(&both.report)).into()
             }
+            Saved::Score(score, summary) => Shown {
+                document: Document::of_score(score),
+                text: summary.blocks(),
+            },
         };
         return Ok(Some((shown, None)));
     }

@@ -7,23 +7,28 @@
 //! requests that a watched program sends to other services have no turns.
 
 mod browser;
+mod conclusions;
+mod editor;
 mod keys;
 mod live;
 mod place;
 mod recent;
+mod serving;
+mod session;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::thread;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use lagtrace_core::analyzer::{self, Analyzer, Sink};
-use lagtrace_core::decode::Packet;
-use lagtrace_core::observed::event::{CaptureSummary, Event, EventBody, Phase};
+use lagtrace_core::observed::event::CaptureSummary;
+use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::{Picture, Report};
 use lagtrace_core::views::picture::Keeps;
-use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
-use lagtrace_sources::privilege::{NetworkNamespace, namespace_id};
+use lagtrace_sources::kernel::{KernelError, Watch, WatchOptions};
+use lagtrace_sources::privilege::NetworkNamespace;
 use lagtrace_sources::socket::cgroup::{Group, Groups};
 use lagtrace_sources::socket::survey::Choice;
 
@@ -41,11 +46,12 @@ use crate::interrupt::Interrupt;
 use crate::page;
 use crate::probe::{Ports, parse_ports};
 use crate::render::html;
-use browser::Effect;
+use crate::view::serve;
+use conclusions::Conclusions;
+use editor::Editor;
 use live::Live;
-
-/// Maximum time for which observations wait in the kernel.
-const PATIENCE: Duration = Duration::from_millis(20);
+use serving::Serving;
+use session::Session;
 
 const AFTER_HELP: &str = "\
 Shows where a live server's requests spend their time, without a restart, a
@@ -68,12 +74,18 @@ JSON lines into the current folder, Esc goes back. q ends the watch.
 --format ndjson prints each exchange as it completes, one JSON object per line
 (schema/exchange-1.json), and the lines of the report at the end.
 
+--serve shows the same page as --html in a browser, while the watch runs: it
+follows the figures and can be paused. The URL is printed at the start. The page
+ends with the watch; --html FILE keeps it. It is served at a path that cannot be
+guessed, and on this host only, unless ADDR says otherwise.
+
 Examples:
   sudo lagtrace watch -p 8080                 until Ctrl-C
   sudo lagtrace watch -p 80,443 -d 10s
   sudo lagtrace watch --pid 4711 -d 3s --format json
   sudo lagtrace watch -p 8080 --format ndjson | jq 'select(.status == 500)'
   sudo lagtrace watch --cgroup /system.slice/nginx.service -p 80
+  sudo lagtrace watch -p 8080 --serve --html kept.html
   sudo lagtrace watch -p 80 --netns shop      if several namespaces have the same address
 
 Coming from other tools:
@@ -107,12 +119,28 @@ pub(crate) struct Options {
     /// Keep all payload in the kernel: requests are recognised only by alternating directions
     #[arg(long)]
     no_payload: bool,
+    /// Serve the page of the figures so far at ADDR [default: a free port of 127.0.0.1]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        num_args = 0..=1,
+        require_equals = true,
+        value_parser = serve::parse_address
+    )]
+    serve: Option<Option<SocketAddr>>,
+}
+
+/// What a report says of its watch.
+#[derive(Clone, Debug)]
+struct About {
+    subject: String,
+    started: String,
 }
 
 /// Watches until the user or the duration ends the watch; then prints the report.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
-    let started = clock::now();
+    let about = options.about(clock::now());
     // The namespace is held open, so that no later namespace gets its number.
     let place = options.netns.as_deref().map(place::named).transpose()?;
     let wanted = WatchOptions {
@@ -122,45 +150,104 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     // Attaching takes a while, in which nobody would read what the watch records.
     let calls = CallTrace::start(options.called()?);
     let watch = Watch::start(&wanted).map_err(refused)?;
+    let serving = options.serving(&about, console)?;
     let lines = match console.output().form.encoder() {
         Some(encoder) => Some(Listing::of_watch(delivery::open(console)?, encoder)),
         None => None,
     };
     let mut live = Live::new(console);
     let sink = live.sink(lines.as_ref().map(Listing::sink));
+    let is_drawn = console.output().is_drawn() || serving.is_some();
     let mut session = Session {
         missing: watch.missing().to_vec(),
         calls: Some(calls),
         namespace: wanted.namespace,
-        analyzer: options.analyzer(sink, console.output().is_drawn()),
+        analyzer: options.analyzer(sink, is_drawn),
         lines,
         seen: CaptureSummary {
             name: "kernel".to_owned(),
             ..CaptureSummary::default()
         },
+        conclusions: conclusions(&live, serving.as_ref()),
     };
     let end = options.duration.map(|duration| Instant::now() + duration);
     let standing = session.follow(watch, &interrupt, end, &mut live);
     live.end();
-    if standing.records == 0 && standing.tally.latency.is_empty() && interrupt.is_requested() {
+    let has_seen = standing.records > 0 || !standing.tally.latency.is_empty();
+    if !has_seen && interrupt.is_requested() {
         return Ok(Outcome::Interrupted);
     }
+    session.tell_copies(console);
     let lines = session.lines.take();
     let (mut report, picture) = session.report(standing);
-    "watch".clone_into(&mut report.command);
-    report.subject = options.subject();
-    report.started = clock::started(Some(started.as_nanos()));
+    about.name(&mut report);
+    if let Some(serving) = &serving {
+        serving.editor().publish_last(&report, picture.clone());
+    }
+    let outcome = conclude(&report, picture, lines, console);
+    if let Some(serving) = serving {
+        serving.end(&interrupt, console)?;
+    }
+    outcome
+}
+
+/// Returns the conclusions that the page of a terminal and the page of a browser need.
+fn conclusions(live: &Live<'_>, serving: Option<&Serving>) -> Conclusions {
+    let editor = serving.map(|serving| Arc::clone(serving.editor()));
+    let pause = (editor.is_some() || live.is_shown()).then_some(live::REDRAW);
+    Conclusions::new(pause, editor)
+}
+
+/// Prints the report, after the lines of single exchanges if they are printed.
+fn conclude(
+    report: &Report,
+    picture: Option<Picture>,
+    lines: Option<Listing>,
+    console: &Console,
+) -> Result<Outcome> {
     let Some(lines) = lines else {
-        return conclusion::conclude(&report, picture, console);
+        return conclusion::conclude(report, picture, console);
     };
-    let shown = || html::Document::of_report(&report, picture);
+    let shown = || html::Document::of_report(report, picture);
     page::beside(console, shown, || {
-        show::listed(lines.finish(), &report, console)
+        show::listed(lines.finish(), report, console)
     })?;
-    Ok(Outcome::of(&report))
+    Ok(Outcome::of(report))
+}
+
+impl About {
+    /// Names the report after the watch.
+    fn name(&self, report: &mut Report) {
+        "watch".clone_into(&mut report.command);
+        self.subject.clone_into(&mut report.subject);
+        self.started.clone_into(&mut report.started);
+    }
 }
 
 impl Options {
+    /// Returns true if the page is served.
+    pub(crate) fn is_served(&self) -> bool {
+        self.serve.is_some()
+    }
+
+    fn about(&self, started: Timestamp) -> About {
+        About {
+            subject: self.subject(),
+            started: clock::started(Some(started.as_nanos())),
+        }
+    }
+
+    /// Starts to serve the page, if that is requested.
+    fn serving(&self, about: &About, console: &Console) -> Result<Option<Serving>> {
+        let Some(address) = self.serve else {
+            return Ok(None);
+        };
+        let nothing = self.analyzer(None, false).finish();
+        let editor = Editor::new(about.clone(), page::redaction(console.output()), nothing);
+        let address = address.unwrap_or(serve::DEFAULT);
+        Serving::start(address, Arc::new(editor), console).map(Some)
+    }
+
     fn wanted(&self) -> WatchOptions {
         WatchOptions {
             ports: self.port.clone().map(|ports| ports.0).unwrap_or_default(),
@@ -221,109 +308,5 @@ pub(crate) fn refused(error: KernelError) -> Failure {
     match hint {
         Some(hint) => failure.hint(hint),
         None => failure,
-    }
-}
-
-/// A watch that is running.
-struct Session {
-    analyzer: Analyzer,
-    /// The output of single exchanges.
-    lines: Option<Listing>,
-    /// The summary of the segments from the kernel, as for a capture.
-    seen: CaptureSummary,
-    /// The features that are missing in this kernel.
-    missing: Vec<String>,
-    /// The calls on the watched sockets.
-    calls: Option<CallTrace>,
-    /// The network namespace that is watched; `None` for all.
-    namespace: Option<u64>,
-}
-
-impl Session {
-    fn follow(
-        &mut self,
-        mut watch: Watch,
-        interrupt: &Interrupt,
-        end: Option<Instant>,
-        live: &mut Live<'_>,
-    ) -> Standing {
-        let is_over = || end.is_some_and(|end| Instant::now() >= end);
-        while !interrupt.is_requested() && !is_over() && !self.is_unread() {
-            thread::sleep(PATIENCE);
-            watch.take(|sighting| self.take(&sighting));
-            self.calls.iter_mut().for_each(CallTrace::take);
-            if let Some(lines) = &self.lines {
-                lines.flush();
-            }
-            let shown = live.show(&mut self.analyzer, || watch.standing().tally);
-            if shown == Effect::Ends {
-                interrupt.request();
-            }
-        }
-        watch.finish(|sighting| self.take(&sighting))
-    }
-
-    /// Returns true if the output's reader has exited.
-    fn is_unread(&self) -> bool {
-        self.lines.as_ref().is_some_and(Listing::has_failed)
-    }
-
-    fn take(&mut self, sighting: &Sighting<'_>) {
-        match sighting {
-            Sighting::Packet(packet) => {
-                self.seen.packets += 1;
-                match packet {
-                    Packet::Tcp(segment, _) => self.seen.bytes += u64::from(segment.payload_len),
-                    _ => self.seen.undecoded += 1,
-                }
-                self.analyzer.packet(packet);
-            }
-            Sighting::Turn(turn) => {
-                let body = EventBody::Turn(Box::new((*turn).clone()));
-                let event = Event::here(turn.sent_last, Phase::Baseline, body);
-                self.analyzer.observe(event);
-            }
-        }
-    }
-
-    /// Passes the traced calls to the analysis, or notes why there are none.
-    fn tell_calls(&mut self) {
-        let Some(calls) = self.calls.take() else {
-            return;
-        };
-        let mut traced = calls.finish();
-        if let Some(refusal) = traced.refusal.take() {
-            let text = format!(
-                "Not measured: the system calls on these sockets, which would show who set \
-                 TCP_NODELAY, TCP_CORK or a buffer's size: {refusal}."
-            );
-            let note = conclusion::note("not-measured-calls", text);
-            self.analyzer.observe(note);
-        }
-        let own = namespace_id(std::process::id()).ok();
-        traced.calls.retain(|call| {
-            let of = call.socket.as_ref().and_then(|socket| socket.namespace);
-            self.namespace.is_none_or(|id| of.or(own) == Some(id))
-        });
-        for event in traced.events() {
-            self.analyzer.observe(event);
-        }
-    }
-
-    fn report(mut self, standing: Standing) -> (Report, Option<Picture>) {
-        self.tell_calls();
-        let mut observe = |body| {
-            let event = Event::here(clock::now(), Phase::Baseline, body);
-            self.analyzer.observe(event);
-        };
-        self.seen.dropped = Some(standing.tally.lost_records);
-        observe(EventBody::Watched(standing.tally));
-        observe(EventBody::Capture(self.seen));
-        for missing in self.missing {
-            let text = format!("This kernel does not offer {missing}.");
-            self.analyzer
-                .observe(conclusion::note("watch-missing", text));
-        }
-        self.analyzer.finish_with_picture()
     }
 }

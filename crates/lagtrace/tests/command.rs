@@ -35,6 +35,7 @@ mod command {
     mod limits;
     mod loads;
     mod observations;
+    mod paged;
     mod privileges;
     mod probes;
     mod program;
@@ -52,4 +53,5 @@ mod command {
     mod targets;
     mod watch;
     mod watch_host;
+    mod watch_page;
 }

@@ -18,9 +18,12 @@ const STATIC: Link[] = [
 /** Puts the bar before everything else on the page, where the keyboard comes first. */
 export function showTopBar(links: Link[]) {
     const present = STATIC.filter(({ id }) => document.getElementById(id));
-    const place = document.createElement("div");
-    place.id = "top";
-    document.body.prepend(place);
+    let place = document.getElementById("top");
+    if (!place) {
+        place = document.createElement("div");
+        place.id = "top";
+        document.body.prepend(place);
+    }
     render(<TopBar links={[...present, ...links]} />, place);
 }
 

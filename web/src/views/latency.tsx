@@ -2,6 +2,7 @@
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Density, densityOf, type Range, scatterOf, whole } from "../density.ts";
+import type { PictureService } from "../document/picture.ts";
 import type { LatencyMode } from "../document/report.ts";
 import type { PageDocument } from "../document.ts";
 import { merge, paint } from "../grid.ts";
@@ -42,7 +43,11 @@ export function Latency({ document, range, onRange, onListed }: Props) {
         const picture = document.picture;
         return picture ? scatterOf(picture.points, picture.raster) : null;
     }, [document]);
-    const [service, setService] = useState<number | null>(null);
+    // By name: the busiest comes first, so that the order may change.
+    const [server, setServer] = useState<string | null>(null);
+    const services = document.picture?.services ?? [];
+    const at = services.findIndex((one) => one.server === server);
+    const service = at < 0 ? null : at;
     const owners = useMemo(() => new Set(density?.owner), [density]);
     if (!density) {
         return null;
@@ -52,7 +57,11 @@ export function Latency({ document, range, onRange, onListed }: Props) {
         : "Each square is the requests of a second that took a latency, by our own timestamps. It is stronger the more requests it holds. Drag to select, or use the arrow keys.";
     return (
         <View id="latency" title="Latency over time" says={says}>
-            <Services document={document} value={service} onChange={setService} />
+            <Services
+                services={services}
+                value={service}
+                onChange={(at) => setServer(services[at]?.server ?? null)}
+            />
             <Picture
                 density={density}
                 service={service}
@@ -83,12 +92,16 @@ export function Latency({ document, range, onRange, onListed }: Props) {
     );
 }
 
+/** The choice of all servers, which is no number. */
+const ALL = "all";
+
 function Services(props: {
-    document: PageDocument;
+    services: PictureService[];
     value: number | null;
-    onChange(service: number | null): void;
+    /** With NaN for all. */
+    onChange(service: number): void;
 }) {
-    const services = props.document.picture?.services ?? [];
+    const { services } = props;
     if (services.length < 2) {
         return null;
     }
@@ -100,9 +113,9 @@ function Services(props: {
         <p class="controls">
             <Select
                 label="Server"
-                value={String(props.value ?? "")}
-                options={[["", "all"], ...options]}
-                onChange={(value) => props.onChange(value === "" ? null : Number(value))}
+                value={String(props.value ?? ALL)}
+                options={[[ALL, ALL], ...options]}
+                onChange={(value) => props.onChange(Number(value))}
             />
         </p>
     );

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Range } from "../density.ts";
 import type { Picture, PicturedExchange } from "../document/picture.ts";
 import type { Owner } from "../document.ts";
-import { chosen, type Filter, longestWait, mainOwner, type Order } from "../exchange.ts";
+import { chosen, type Filter, isSame, longestWait, mainOwner, type Order } from "../exchange.ts";
 import { Select } from "../parts/choice.tsx";
 import { MaybeNs, Ns, OwnerMark, Text } from "../parts/figure.tsx";
 import { Twin } from "../parts/table.tsx";
@@ -56,11 +56,17 @@ export function Waterfall({ picture, range, listed }: Props) {
             <p aria-live="polite" class="muted">
                 {count(shown.length)} of {counted(exchanges.length, "exchange")}.
             </p>
-            <List shown={shown} isOneScale={isOneScale} open={open} onOpen={setOpen} />
+            <List
+                all={picture.exchanges}
+                shown={shown}
+                isOneScale={isOneScale}
+                open={open}
+                onOpen={setOpen}
+            />
             {open && (
                 <Detail
                     exchange={open}
-                    number={picture.exchanges.indexOf(open)}
+                    number={picture.exchanges.findIndex((one) => isSame(one, open))}
                     start={start}
                     onClose={() => setOpen(null)}
                 />

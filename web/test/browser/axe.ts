@@ -1,4 +1,4 @@
-// Accessibility, as far as axe can test it.
+// Accessibility, as axe-core checks it.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { densityOf, EVERYTHING, scatterOf, whole } from "../../src/density.ts";
+import { delayed, densityOf, EVERYTHING, scatterOf, whole } from "../../src/density.ts";
 import type { Points, Raster } from "../../src/document/picture.ts";
 import type { PageDocument } from "../../src/document.ts";
 import { merge, paint } from "../../src/grid.ts";
@@ -51,6 +51,20 @@ test("neighbouring ranges count each cell once", () => {
         counts.reduce((a, b) => a + b, 0),
         10,
     );
+});
+
+test("a selection is of the same exchanges when the time begins earlier", () => {
+    const cells: Raster["cells"] = RASTER.cells.map(([service, column, ...rest]) => [
+        service,
+        column + 1,
+        ...rest,
+    ]);
+    const later = densityOf(documentOf({ ...RASTER, start_ns: 0, columns: 5, cells }));
+    assert.ok(later);
+    const range = { ...whole(density()), to: 1_000 };
+    assert.equal(select(density(), null, range, null).count, 4);
+    assert.equal(select(later, null, range, null).count, 0);
+    assert.equal(select(later, null, delayed(range, 1_000), null).count, 4);
 });
 
 test("points give exact percentiles", () => {

@@ -2,7 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { columnsOf, latencyAt } from "../../src/curve.ts";
 import type { Ladder, PicturedExchange } from "../../src/document/picture.ts";
-import { chosen, displayFilter, type Filter, longestWait, mainOwner } from "../../src/exchange.ts";
+import {
+    chosen,
+    displayFilter,
+    type Filter,
+    isSame,
+    longestWait,
+    mainOwner,
+} from "../../src/exchange.ts";
 import { between, onKey, type Plane, toBox } from "../../src/parts/brush.ts";
 import { linear } from "../../src/scale.ts";
 import { guilty, layoutOf } from "../../src/views/ladder/layout.ts";
@@ -42,6 +49,15 @@ const NO_FILTER: Filter = { owner: "", cause: "", text: "", range: null };
 test("the owner of most of the time is not that of the longest wait", () => {
     assert.equal(mainOwner(exchange({})), "server");
     assert.equal(longestWait(exchange({})), "round-trip");
+});
+
+test("an exchange is found again in a later document", () => {
+    const one = exchange({ start_ns: 5 });
+    assert.ok(isSame(one, exchange({ start_ns: 5, why: "slowest", shows: ["packet-loss"] })));
+    for (const other of [{}, { start_ns: 5, client: "10.0.0.1:1" }, { start_ns: 5, request: "" }]) {
+        assert.ok(!isSame(one, exchange(other)));
+    }
+    assert.ok(!isSame(one, null));
 });
 
 test("the filter is that of the core", () => {

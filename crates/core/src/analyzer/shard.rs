@@ -67,8 +67,9 @@ pub(super) struct Sum {
     pub(super) tallied: Tallied,
     /// Turns whose exchanges never closed. It is empty until the input has ended.
     pub(super) waiting: Waiting,
-    /// The data of exchanges for a picture. It is empty until the input has ended.
-    pub(super) picture: Option<Box<Collector>>,
+    /// The data of exchanges for a picture, of each shard, if one is requested. They are merged when
+    /// the picture is drawn: a running watch waits while they are copied, and not for more.
+    pub(super) pictures: Vec<Collector>,
 }
 
 /// Processes one shard of the flows. Several workers may run in parallel.
@@ -200,6 +201,15 @@ impl Common {
 }
 
 impl Sum {
+    /// Returns the data for a picture, of all shards.
+    pub(super) fn take_picture(&mut self) -> Option<Collector> {
+        let pictures = core::mem::take(&mut self.pictures).into_iter();
+        pictures.reduce(|mut sum, other| {
+            sum.merge(other);
+            sum
+        })
+    }
+
     fn add_services(&mut self, services: impl Iterator<Item = (Endpoint, Service)>) {
         for (endpoint, service) in services {
             match self.services.entry(endpoint) {
@@ -299,10 +309,7 @@ impl Shard {
         sum.add_services(services.map(|(at, service)| (at, *service)));
         sum.add_rest(&self.vantages, self.hosts, tallied);
         sum.waiting.merge(self.waiting);
-        match (&mut sum.picture, self.picture) {
-            (Some(sum), Some(picture)) => sum.merge(*picture),
-            (sum, picture) => *sum = picture,
-        }
+        sum.pictures.extend(self.picture.map(|picture| *picture));
     }
 
     pub(super) fn has_undelivered(&self) -> bool {

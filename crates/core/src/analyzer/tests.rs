@@ -6,6 +6,7 @@ mod marked;
 mod proxied;
 mod served;
 mod silent;
+mod so_far;
 mod starved;
 mod stopped;
 mod unanswered;
@@ -196,7 +197,7 @@ fn asking_meanwhile_tells_what_closed_and_changes_nothing() {
     for (segment, payload) in &traffic {
         analyzer.segment(segment, payload);
         if segment.number % 50 == 0 {
-            counts.push(analyzer.so_far().conclude().exchanges.count);
+            counts.push(analyzer.so_far().conclude().0.exchanges.count);
         }
     }
     // The sixth of nine packets acknowledges the response.

@@ -24,6 +24,7 @@ mod corpus;
 pub(crate) mod fresh;
 mod page;
 pub(crate) mod sum;
+pub(crate) mod summary;
 
 use case::{Case, End};
 use corpus::Recording;

@@ -16,3 +16,4 @@ mod writer;
 
 pub(crate) use document::Document;
 pub(crate) use page::{Place, page, policy};
+pub(crate) use redaction::Redaction;

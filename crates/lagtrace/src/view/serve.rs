@@ -1,15 +1,15 @@
-//! A server for one page, for a browser that cannot read the file.
+//! A server for one page: for a browser that cannot read the file, or while a watch runs.
 //!
 //! Any web site that the user visits can make the browser send requests to this host. So the page
 //! has a path that nobody can guess, and the name of the host must be this server's own: a site
 //! that lets its own name point here (DNS rebinding) gets nothing.
 
-use std::borrow::Cow;
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,55 +19,57 @@ use crate::interrupt::Interrupt;
 use crate::render::html::{self, Place};
 
 mod capture;
+mod connection;
 mod query;
 mod request;
+mod served_page;
 
-pub(super) use capture::{Capture, Reading};
+pub(crate) use capture::Capture;
+pub(super) use capture::Reading;
 use request::{Refusal, Request};
+pub(crate) use served_page::{ASKED_EVERY, ServedPage, Version};
 
 /// Time for which the server waits before it checks whether the user requested a stop.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
-/// Time in which a request must arrive, and in which the answer must be taken.
-const TIME: Duration = Duration::from_secs(10);
-/// Maximum time for which a connection stays open after its answer.
-const LINGER: Duration = Duration::from_secs(1);
 /// Maximum number of connections at a time; others wait in the kernel's queue. Browsers open a few
 /// before they use them.
 const MAX_CONNECTIONS: usize = 16;
 /// The types of the answers.
 const HTML: &str = "text/html";
 const JSON: &str = "application/json";
+/// What follows the page's path in a request for its latest version's number.
+const VERSION: &str = "version";
 /// Number of random bytes in the path.
 const RANDOM: usize = 16;
 
 /// Parses an address to serve at, with or without a port.
-pub(super) fn parse_address(text: &str) -> std::result::Result<SocketAddr, String> {
+pub(crate) fn parse_address(text: &str) -> std::result::Result<SocketAddr, String> {
     let address = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0));
     let address = address.or_else(|_| text.parse::<SocketAddr>());
     address.map_err(|_| format!("`{text}` is not an address: write it like 127.0.0.1:8000"))
 }
 
 /// The address at which a page is served by default, at a port that the kernel chooses.
-pub(super) const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+pub(crate) const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A server of one page.
-pub(super) struct Server {
+pub(crate) struct Server {
     listener: TcpListener,
     address: SocketAddr,
     path: String,
-    page: String,
+    page: Arc<ServedPage>,
     /// The capture of the page, if there is one that can be read again.
     capture: Option<Capture>,
 }
 
 impl Server {
     /// Starts to listen.
-    pub(super) fn bind(
+    pub(crate) fn bind(
         address: SocketAddr,
-        page: String,
+        page: Arc<ServedPage>,
         capture: Option<Capture>,
     ) -> Result<Self> {
         let listener =
@@ -84,7 +86,7 @@ impl Server {
     }
 
     /// Returns the URL of the page.
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}{}", self.address, self.path)
     }
 
@@ -94,7 +96,7 @@ impl Server {
     }
 
     /// Answers requests until the user stops the command.
-    pub(super) fn run(&self, interrupt: &Interrupt) -> Result<()> {
+    pub(crate) fn run(&self, interrupt: &Interrupt) -> Result<()> {
         let open = AtomicUsize::new(0);
         thread::scope(|scope| {
             while !interrupt.is_requested() {
@@ -129,24 +131,22 @@ impl Server {
 
     /// Reads one request and answers it.
     fn answer(&self, mut stream: TcpStream, interrupt: &Interrupt) -> io::Result<()> {
-        stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(Duration::from_millis(100)))?;
-        stream.set_write_timeout(Some(TIME))?;
-        let end = Instant::now() + TIME;
-        let is_over = || interrupt.is_requested() || Instant::now() >= end;
-        let Some(head) = read(&mut stream, is_over)? else {
+        connection::prepare(&stream)?;
+        let is_over = || interrupt.is_requested();
+        let Some(head) = connection::read(&mut stream, is_over)? else {
             return Ok(());
         };
         // A reader who has gone does not let others wait while a capture is read.
         let interrupt = interrupt.or_gone(stream.try_clone()?);
         let answer = head.and_then(|head| self.find(&head, &interrupt));
         let (status, body, kind) = match &answer {
-            Ok((body, kind)) => ("200 OK", body.as_ref(), *kind),
+            Ok((body, kind)) => ("200 OK", &**body, *kind),
             Err(refusal) => (refusal.status(), "", HTML),
         };
-        stream.write_all(header(status, body.len(), kind).as_bytes())?;
-        stream.write_all(body.as_bytes())?;
-        part(&mut stream)
+        let header = header(status, body.len(), kind);
+        connection::write(&mut stream, header.as_bytes(), is_over)?;
+        connection::write(&mut stream, body.as_bytes(), is_over)?;
+        connection::part(&mut stream)
     }
 
     /// Returns the page or the part of the capture for which the request asks, with the type of the
@@ -155,7 +155,7 @@ impl Server {
         &self,
         head: &[u8],
         interrupt: &Interrupt,
-    ) -> std::result::Result<(Cow<'_, str>, &'static str), Refusal> {
+    ) -> std::result::Result<(Arc<str>, &'static str), Refusal> {
         let request = Request::parse(head)?;
         if !self.is_own(&request.host) {
             return Err(Refusal::Host);
@@ -165,10 +165,9 @@ impl Server {
         }
         let asked = request.target.strip_prefix(&self.path);
         match (asked, &self.capture) {
-            (Some(""), _) => Ok((Cow::Borrowed(&self.page), HTML)),
-            (Some(asked), Some(capture)) => {
-                Ok((Cow::Owned(capture.answer(asked, interrupt)?), JSON))
-            }
+            (Some(""), _) => Ok((self.page.text(), HTML)),
+            (Some(VERSION), _) => Ok((self.page.news(), JSON)),
+            (Some(asked), Some(capture)) => Ok((capture.answer(asked, interrupt)?.into(), JSON)),
             _ => Err(Refusal::Path),
         }
     }
@@ -185,52 +184,6 @@ impl Server {
         };
         named == self.address || self.address.ip().is_unspecified() && named.port() == port
     }
-}
-
-/// Ends a connection so that the peer gets the whole answer: closed while something that it sent is
-/// unread, the connection would be reset.
-fn part(stream: &mut TcpStream) -> io::Result<()> {
-    stream.shutdown(Shutdown::Write)?;
-    let end = Instant::now() + LINGER;
-    let mut rest = [0; 4096];
-    while Instant::now() < end {
-        match stream.read(&mut rest) {
-            Ok(0) => return Ok(()),
-            Ok(_) => {}
-            Err(error) if is_timeout(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-/// Reads the head of a request; `None` if the peer sends none in time, a refusal if it is too long.
-fn read(
-    stream: &mut TcpStream,
-    is_over: impl Fn() -> bool,
-) -> io::Result<Option<std::result::Result<Vec<u8>, Refusal>>> {
-    let mut head = Vec::new();
-    let mut chunk = [0; 1024];
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        if head.len() > request::MAX_HEAD {
-            return Ok(Some(Err(Refusal::TooLong)));
-        }
-        if is_over() {
-            return Ok(None);
-        }
-        match stream.read(&mut chunk) {
-            Ok(0) => return Ok(None),
-            Ok(length) => head.extend_from_slice(&chunk[..length]),
-            Err(error) if is_timeout(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(Some(Ok(head)))
-}
-
-fn is_timeout(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    [Interrupted, TimedOut, WouldBlock].contains(&error.kind())
 }
 
 /// Returns the header of an answer.
@@ -272,7 +225,8 @@ mod tests {
 
     #[test]
     fn only_the_page_is_served_and_only_under_its_own_name() {
-        let server = Server::bind(DEFAULT, "page".to_owned(), None).expect("a port");
+        let page = ServedPage::new(Version::only("page".to_owned()));
+        let server = Server::bind(DEFAULT, Arc::new(page), None).expect("a port");
         let (port, path) = (server.address.port(), server.path.clone());
         assert_eq!(path.len(), 2 * RANDOM + 2);
         let own = format!("Host: 127.0.0.1:{port}\r\n");
@@ -281,6 +235,15 @@ mod tests {
         for (head, status) in [
             (format!("{get}{own}\r\n"), "200 OK"),
             (format!("{get}{local}\r\n"), "200 OK"),
+            (format!("GET {path}version HTTP/1.1\r\n{own}\r\n"), "200 OK"),
+            (
+                format!("GET {path}version/ HTTP/1.1\r\n{own}\r\n"),
+                "404 Not Found",
+            ),
+            (
+                format!("GET /version HTTP/1.1\r\n{own}\r\n"),
+                "404 Not Found",
+            ),
             (
                 format!("{get}Host: evil.example:{port}\r\n\r\n"),
                 "421 Misdirected Request",

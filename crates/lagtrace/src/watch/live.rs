@@ -2,12 +2,10 @@
 //! elsewhere. With keys, the user leaves its figures for single exchanges.
 
 use std::path::Path;
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use lagtrace_core::analyzer::{Analyzer, Sink};
-use lagtrace_core::observed::event::{Event, EventBody, Phase};
+use lagtrace_core::analyzer::Sink;
 use lagtrace_core::observed::kernel_span::WatchTally;
 use lagtrace_core::report::Report;
 use lagtrace_core::stats::histogram::Distribution;
@@ -15,17 +13,11 @@ use lagtrace_core::stats::histogram::Distribution;
 use super::browser::{Browser, Effect};
 use super::keys::Keyboard;
 use super::recent::Recent;
-use crate::clock;
 use crate::console::Console;
 use crate::render::{self, Browsed, Watching};
 
 /// The interval at which the page is redrawn.
-const REDRAW: Duration = Duration::from_secs(1);
-/// Minimum interval between conclusions from the data seen so far.
-const CONCLUDED_EVERY: Duration = Duration::from_secs(2);
-/// Minimum ratio of the pause after a conclusion to the time that the conclusion took, so that
-/// concluding takes at most a twentieth of one processor.
-const PAUSE_PER_CONCLUSION: u32 = 19;
+pub(super) const REDRAW: Duration = Duration::from_secs(1);
 
 /// The page and its content.
 pub(super) struct Live<'a> {
@@ -36,11 +28,6 @@ pub(super) struct Live<'a> {
     figures: String,
     /// The latencies at the time when the page was last drawn.
     before: Distribution,
-    /// The thread that draws conclusions in parallel, because watching must not wait for it.
-    concluding: Option<JoinHandle<(Report, Duration)>>,
-    /// The time of the next conclusion.
-    due: Instant,
-    report: Option<Report>,
     /// The keyboard and what it browses; `None` without a terminal.
     browsing: Option<Browsing>,
 }
@@ -73,10 +60,12 @@ impl<'a> Live<'a> {
             drawn: now,
             figures: String::new(),
             before: Distribution::default(),
-            concluding: None,
-            due: now + REDRAW,
-            report: None,
         }
+    }
+
+    /// Returns true if there is a page.
+    pub(super) fn is_shown(&self) -> bool {
+        !self.panel.is_hidden()
     }
 
     /// Returns a sink that keeps the exchanges that can be browsed, and passes all on.
@@ -87,10 +76,11 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Handles the keys pressed, and redraws the page if a redraw is due.
+    /// Handles the keys pressed, and redraws the page if a redraw is due. `report` is the latest
+    /// conclusion.
     pub(super) fn show(
         &mut self,
-        analyzer: &mut Analyzer,
+        report: Option<&Report>,
         tally: impl FnOnce() -> WatchTally,
     ) -> Effect {
         let (style, rows) = self.console.panel_style();
@@ -107,13 +97,13 @@ impl<'a> Live<'a> {
                 draw(&self.panel, &self.figures, rows);
             }
         }
-        self.show_figures(analyzer, tally, &style, rows);
+        self.show_figures(report, tally, &style, rows);
         Effect::Stays
     }
 
     fn show_figures(
         &mut self,
-        analyzer: &mut Analyzer,
+        report: Option<&Report>,
         tally: impl FnOnce() -> WatchTally,
         style: &render::Style,
         rows: usize,
@@ -123,40 +113,18 @@ impl<'a> Live<'a> {
             return;
         }
         let tally = tally();
-        self.conclude(analyzer, &tally);
         let mut latest = tally.latency.clone();
         latest.subtract(&self.before);
         let watching = Watching {
             rate: latest.count() as f64 / passed.as_secs_f64(),
             latest: &latest,
             tally: &tally,
-            report: self.report.as_ref(),
+            report,
             has_keys: self.browsing.is_some(),
         };
         self.figures = render::watching(&watching, style);
         draw(&self.panel, &self.figures, rows);
         (self.drawn, self.before) = (Instant::now(), tally.latency);
-    }
-
-    /// Uses a finished conclusion, and starts the next one if it is due.
-    fn conclude(&mut self, analyzer: &mut Analyzer, tally: &WatchTally) {
-        if let Some(done) = self.concluding.take_if(|it| it.is_finished())
-            && let Ok((report, took)) = done.join()
-        {
-            self.report = Some(report);
-            self.due = Instant::now() + CONCLUDED_EVERY.max(took * PAUSE_PER_CONCLUSION);
-        }
-        if self.concluding.is_some() || Instant::now() < self.due {
-            return;
-        }
-        let begun = Instant::now();
-        let body = EventBody::Watched(tally.clone());
-        analyzer.observe(Event::here(clock::now(), Phase::Baseline, body));
-        let so_far = analyzer.so_far();
-        self.concluding = Some(thread::spawn(move || {
-            let report = so_far.conclude();
-            (report, begun.elapsed())
-        }));
     }
 
     /// Clears the display.

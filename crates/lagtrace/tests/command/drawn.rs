@@ -7,8 +7,8 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use super::files::corpus::tshark;
-use super::files::page::document;
 use super::lab::{Lab, until, verdict};
+use super::paged::document;
 use super::program::{has_tool, lagtrace, notes};
 
 /// Asserts that the packets of a ladder have the numbers, times and sizes that they have in the

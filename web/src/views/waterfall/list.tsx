@@ -1,8 +1,8 @@
 // The list of bars. Only the rows in sight are in the page, however many there are.
 
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { PicturedExchange } from "../../document/picture.ts";
-import { longestWait } from "../../exchange.ts";
+import { isSame, longestWait } from "../../exchange.ts";
 import { useWidth } from "../../parts/hooks.ts";
 import { duration } from "../../quantity.ts";
 import { visible } from "../../visible.ts";
@@ -18,22 +18,26 @@ const SPARE_ROWS = 6;
 const NARROW_PX = 640;
 
 interface Props {
+    /** The exchanges of the document. */
+    all: PicturedExchange[];
     shown: PicturedExchange[];
     isOneScale: boolean;
     open: PicturedExchange | null;
     onOpen(exchange: PicturedExchange): void;
 }
 
-export function List({ shown, isOneScale, open, onOpen }: Props) {
+export function List({ all, shown, isOneScale, open, onOpen }: Props) {
     const [ref, width] = useWidth<HTMLDivElement>();
     const [top, setTop] = useState(0);
-    const [active, setActive] = useState(0);
-    const at = Math.min(active, Math.max(shown.length - 1, 0));
+    const [active, setActive] = useState<PicturedExchange | null>(null);
+    const at = Math.max(indexOf(shown, active), 0);
     const most = useMemo(() => Math.max(...spans(shown), 1), [shown]);
     const rowPx = width < NARROW_PX ? ROW_PX + 16 : ROW_PX;
     const first = Math.max(Math.floor(top / rowPx) - SPARE_ROWS, 0);
     const visible = shown.slice(first, first + MOST_ROWS + 2 * SPARE_ROWS);
-    const onKeyDown = useListKeys(ref.current, rowPx, shown.length, at, setActive, () => {
+    usePlace(ref.current, all, shown, rowPx);
+    const onMove = (to: number) => setActive(shown[to] ?? null);
+    const onKeyDown = useListKeys(ref.current, rowPx, shown.length, at, onMove, () => {
         const exchange = shown[at];
         if (exchange) {
             onOpen(exchange);
@@ -61,9 +65,9 @@ export function List({ shown, isOneScale, open, onOpen }: Props) {
                         width={width}
                         scale={isOneScale ? most : span(exchange)}
                         isActive={first + i === at}
-                        isOpen={exchange === open}
+                        isOpen={isSame(exchange, open)}
                         onOpen={() => {
-                            setActive(first + i);
+                            setActive(exchange);
                             onOpen(exchange);
                         }}
                     />
@@ -71,6 +75,29 @@ export function List({ shown, isOneScale, open, onOpen }: Props) {
             </div>
         </div>
     );
+}
+
+function indexOf(shown: PicturedExchange[], wanted: PicturedExchange | null): number {
+    return shown.findIndex((one) => isSame(one, wanted));
+}
+
+/** Keeps the rows in sight where they are when another version of the document has rows between. */
+function usePlace(
+    list: HTMLElement | null,
+    all: PicturedExchange[],
+    shown: PicturedExchange[],
+    rowPx: number,
+) {
+    const before = useRef({ all, shown });
+    useLayoutEffect(() => {
+        const first = Math.floor((list?.scrollTop ?? 0) / rowPx);
+        const now = indexOf(shown, before.current.shown[first] ?? null);
+        // A filter or an order of the reader's moves rows as it should.
+        if (list && first > 0 && now >= 0 && before.current.all !== all) {
+            list.scrollTop += (now - first) * rowPx;
+        }
+        before.current = { all, shown };
+    });
 }
 
 /** Time from the connection's setup to the end. */

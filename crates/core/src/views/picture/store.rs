@@ -1,6 +1,7 @@
 //! Segments that are kept to show the packets of examples, where they cannot be read a second time.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
@@ -28,11 +29,12 @@ pub enum Keeps {
 }
 
 /// The earliest or the latest segments of an observation. Bounded.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SegmentStore {
     keeps: Keeps,
     limit: usize,
-    full: VecDeque<Batch>,
+    /// Full batches no longer change, so that copies share them.
+    full: VecDeque<Arc<Batch>>,
     /// The memory of the full batches, in bytes.
     bytes: usize,
     open: Batch,
@@ -42,7 +44,7 @@ pub(crate) struct SegmentStore {
 }
 
 /// Segments that follow each other, with their flows, so that both can be dropped together.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Batch {
     flows: Vec<FlowKey>,
     segments: Vec<Kept>,
@@ -106,7 +108,7 @@ impl SegmentStore {
         full.flows.shrink_to_fit();
         self.places.clear();
         self.bytes += full.bytes();
-        self.full.push_back(full);
+        self.full.push_back(Arc::new(full));
         while self.keeps == Keeps::Latest && self.bytes + Batch::MOST_BYTES > self.limit {
             let Some(oldest) = self.full.pop_front() else {
                 return;
@@ -140,7 +142,8 @@ impl SegmentStore {
     }
 
     fn segments(&self) -> impl Iterator<Item = Segment> {
-        let batches = self.full.iter().chain(core::iter::once(&self.open));
+        let full = self.full.iter().map(Arc::as_ref);
+        let batches = full.chain(core::iter::once(&self.open));
         batches.flat_map(Batch::segments)
     }
 }

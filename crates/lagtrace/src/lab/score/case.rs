@@ -4,7 +4,7 @@ use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Finding, Report, Verdict as Sureness};
 use lagtrace_lab::{Label, Side, Truth};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::lab::truth;
 
@@ -21,7 +21,7 @@ pub(crate) enum End {
 }
 
 /// The kind of a recording with respect to its diagnosis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
     /// A fault that is visible in the packets at this end.

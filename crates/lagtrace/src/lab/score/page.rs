@@ -3,7 +3,7 @@
 use lagtrace_core::registry::Id;
 
 use crate::lab::score::case::{Case, Kind, Verdict};
-use crate::lab::score::sum::{Score, Together, Totals};
+use crate::lab::score::sum::{Confused, Score, Together, Totals};
 
 use crate::render::Style;
 use crate::render::page::{Block, Page, Tone};
@@ -43,6 +43,13 @@ fn write(page: &mut Page, score: &Score) {
         wrong(page, &score.cases);
     }
     fresh::write(page, score);
+}
+
+/// Writes what a score says of all its recordings.
+pub(super) fn summary(page: &mut Page, confusion: &[Confused], all: &Together) {
+    matrix::write(page, confusion);
+    page.heading("Totals");
+    page.paragraph(2, Tone::Plain, &together(all));
 }
 
 fn opening(page: &mut Page, score: &Score) {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use lagtrace_core::registry::Id;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::case::{Candidacy, Case, End, Kind, Named, Verdict, rounded};
@@ -44,7 +44,7 @@ pub(crate) struct Score {
 }
 
 /// The number of cases with the same cause expected and the same cause found first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Confused {
     pub(crate) kind: Kind,
     /// The expected cause; `None` if no cause is expected.
@@ -55,7 +55,7 @@ pub(crate) struct Confused {
 }
 
 /// The results of all diagnoses together, regardless of the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Together {
     /// The number of faults that are visible in the packets.
     pub(crate) known: usize,

@@ -32,6 +32,8 @@ pub(crate) enum Place {
     File,
     /// A server, which the page may ask for more.
     Server,
+    /// A server of the page's versions, of which this is the one with a number.
+    Live(u64),
 }
 
 /// Returns the page of a document. `shown` is what the command's text shows of a result that is
@@ -43,12 +45,18 @@ pub(crate) fn page(document: &Document, shown: &[Block], place: Place) -> String
         html.element("head", &[], |html| {
             head(html, &title(document), place);
         });
-        let served = [("data-served", "")];
-        let attributes = match place {
-            Place::File => &served[..0],
-            Place::Server => &served,
+        let version;
+        let attribute = match place {
+            Place::File => None,
+            Place::Server => Some(("data-served", "")),
+            Place::Live(number) => {
+                version = number.to_string();
+                Some(("data-live", version.as_str()))
+            }
         };
-        html.element("body", attributes, |html| body(html, document, shown));
+        html.element("body", attribute.as_slice(), |html| {
+            body(html, document, shown);
+        });
     });
     html.verbatim("\n");
     html.finish()
@@ -62,7 +70,7 @@ pub(crate) fn policy(place: Place) -> String {
         HASHES.get_or_init(|| serde_json::from_str(POLICY).expect("a test reads it"));
     let reached = match place {
         Place::File => "'none'",
-        Place::Server => "'self'",
+        Place::Server | Place::Live(_) => "'self'",
     };
     format!(
         "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data: blob:; \

@@ -21,20 +21,31 @@ mod words;
 
 use labels::Labels;
 
-impl Document {
+/// Maximum number of labels that are kept from one document for the next.
+const MAX_LABELS: usize = 100_000;
+
+/// The labels given so far. Several documents that are redacted with the same one, such as the
+/// versions of a page, have the same labels for the same originals.
+#[derive(Debug, Default)]
+pub(crate) struct Redaction(Labels);
+
+impl Redaction {
     /// Returns the document with labels instead of originals, and replaces those in `text` too.
-    pub(crate) fn redacted(self, text: &mut [Block]) -> Self {
-        let mut value = serde_json::to_value(&self).expect("keys are strings");
-        let mut labels = Labels::default();
-        for report in [&self.report, &self.before, &self.after]
+    pub(crate) fn of(&mut self, document: &Document, text: &mut [Block]) -> Document {
+        if self.0.count() > MAX_LABELS {
+            *self = Self::default();
+        }
+        let Self(labels) = self;
+        let mut value = serde_json::to_value(document).expect("keys are strings");
+        for report in [&document.report, &document.before, &document.after]
             .into_iter()
             .flatten()
         {
-            subject(&mut labels, report);
+            subject(labels, report);
         }
-        originals::read(&mut labels, &value);
-        replace(&mut labels, &mut value, Place::default());
-        text.iter_mut().for_each(|block| redact(&mut labels, block));
+        originals::read(labels, &value);
+        replace(labels, &mut value, Place::default());
+        text.iter_mut().for_each(|block| redact(labels, block));
         serde_json::from_value(value).expect("words of closed vocabularies are not replaced")
     }
 }

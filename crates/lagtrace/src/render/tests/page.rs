@@ -5,7 +5,7 @@ use lagtrace_core::views::compare::compare;
 
 use super::{RUNS, hostile, replayed};
 use crate::render::escape::escape;
-use crate::render::html::{Document, Place, page};
+use crate::render::html::{Document, Place, Redaction, page};
 use crate::render::{load, probes, quantity};
 
 /// Returns the text of a page without its tags and its data.
@@ -110,7 +110,8 @@ fn a_redacted_run_names_no_address_file_or_name() {
             ..Default::default()
         });
         let mut shown = Vec::new();
-        let document = Document::of_report(&report, None).redacted(&mut shown);
+        let document = Document::of_report(&report, None);
+        let document = Redaction::default().of(&document, &mut shown);
         let all = serde_json::to_string(&document).expect("a document");
         for original in ["10.77.", "/run/lagtrace-lab", "latency.error.log"] {
             assert!(!all.contains(original), "{name}: {original} in {all}");
@@ -119,6 +120,34 @@ fn a_redacted_run_names_no_address_file_or_name() {
         assert!(!page.contains("10.77."), "{page}");
         assert!(page.contains("host-1:"), "{page}");
     }
+}
+
+#[test]
+fn an_original_keeps_its_label_from_one_document_to_the_next() {
+    let names = |names: &[&str]| {
+        let mut report = Report::default();
+        report
+            .hops
+            .extend(names.iter().map(|name| lagtrace_core::report::Hop {
+                name: Some((*name).to_owned()),
+                ..Default::default()
+            }));
+        Document::of_report(&report, None)
+    };
+    let last = |redaction: &mut Redaction, document: &Document| {
+        let redacted = redaction.of(document, &mut Vec::new());
+        let value = serde_json::to_value(redacted).expect("a document");
+        let hops = value["report"]["hops"].as_array().cloned();
+        hops.and_then(|hops| hops.last()?["name"].as_str().map(str::to_owned))
+    };
+    let (both, one) = (names(&["a.example", "b.example"]), names(&["b.example"]));
+    let mut redaction = Redaction::default();
+    assert_eq!(last(&mut redaction, &both).as_deref(), Some("name-2"));
+    assert_eq!(last(&mut redaction, &one).as_deref(), Some("name-2"));
+    assert_eq!(
+        last(&mut Redaction::default(), &one).as_deref(),
+        Some("name-1")
+    );
 }
 
 #[test]

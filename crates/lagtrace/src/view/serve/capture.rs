@@ -14,7 +14,7 @@ use crate::analyze::selected::exchanges_of;
 use crate::interrupt::Interrupt;
 
 /// The captures of a page, and what the page says of them.
-pub(in crate::view) struct Capture {
+pub(crate) struct Capture {
     /// The exchanges in the order of the page's document.
     pub(in crate::view) exchanges: Vec<Exemplar>,
     pub(in crate::view) services: Vec<PictureService>,
@@ -25,7 +25,7 @@ pub(in crate::view) struct Capture {
 }
 
 /// The reading of the captures.
-pub(in crate::view) struct Reading {
+pub(crate) struct Reading {
     again: Again,
     /// The exchanges of the last list, which are likely to be opened next.
     listed: Vec<PicturedExchange>,

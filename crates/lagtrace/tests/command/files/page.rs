@@ -12,39 +12,10 @@ use serde_json::Value;
 
 use super::corpus::recording;
 use super::frames::{Capture, Tcp};
+use crate::command::paged::document;
 use crate::command::program::{Run, lagtrace, lagtrace_lab, program, run};
 
 const BEGINNING: &str = "<!doctype html>\n";
-
-/// Returns the document in a page.
-pub(crate) fn document(page: &str) -> Value {
-    let (_, data) = page.split_once("data-encoding=\"gzip;base64\">").unwrap();
-    let (data, _) = data.split_once('<').unwrap();
-    let bytes = decoded(data);
-    serde_json::from_reader(GzDecoder::new(bytes.as_slice())).unwrap()
-}
-
-/// Decodes base64.
-fn decoded(text: &str) -> Vec<u8> {
-    let value = |digit: u8| match digit {
-        b'A'..=b'Z' => digit - b'A',
-        b'a'..=b'z' => digit - b'a' + 26,
-        b'0'..=b'9' => digit - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        other => panic!("{other} is no digit"),
-    };
-    let digits = text.trim_end_matches('=').bytes().map(value);
-    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
-    for digit in digits {
-        (bits, count) = (bits << 6 | u32::from(digit), count + 6);
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-        }
-    }
-    bytes
-}
 
 pub(super) fn analyze(files: &[&Path], more: &[&str]) -> Run {
     let files = files.iter().map(|path| path.as_os_str());
@@ -337,6 +308,40 @@ fn the_page_of_a_pipe_has_the_packets_of_its_file() {
             .zip(filed)
             .all(|(all, part)| read(all) >= read(part))
     );
+}
+
+#[test]
+fn a_score_becomes_a_page_in_each_of_its_forms() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("score.json");
+    let file = file.to_str().unwrap();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    let recording = corpus.join("nagle-delayed-ack-8ms");
+    let score = ["score", recording.to_str().unwrap(), "--format", "json"];
+    let score = lagtrace_lab(score.iter().chain(&["-o", file])).expect(0);
+    assert_eq!(score.stdout, "");
+    let kept = corpus.join("SCORE.json");
+    for (file, diagnoses) in [(file, 2), (kept.to_str().unwrap(), 480)] {
+        let viewed = lagtrace(["view", file, "--html", "-"]).expect(0);
+        let page = document(&viewed.stdout);
+        let score: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        assert_eq!((&page["kind"], &page["score"]), (&"score".into(), &score));
+        let text = outside(&viewed.stdout);
+        let told = format!("right cause first in {diagnoses} of {diagnoses}");
+        assert!(text.contains(&told), "{told} in {text}");
+    }
+    for damaged in [
+        r#"[{"type": "case"}, {"type": "confusion"}]"#,
+        r#"{"confusion": [], "together": 1}"#,
+        "[1]",
+    ] {
+        fs::write(file, damaged).unwrap();
+        let refused = lagtrace(["view", file, "--html", "-"]).expect(2);
+        assert!(
+            refused.stderr.contains("not a report of lagtrace"),
+            "{refused:#?}"
+        );
+    }
 }
 
 /// Runs `view` with these arguments, and with `folder` as the only place for temporary files.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::corpus::recording;
 use super::frames::long;
-use super::page::{analyze, document};
+use super::page::analyze;
+use crate::command::paged::{ask, document};
 use crate::command::program::{lagtrace, program};
 
 /// A served page.
@@ -78,16 +79,6 @@ impl Drop for Served {
         // Only a test that failed has not ended it.
         self.server.kill().ok();
     }
-}
-
-/// Returns the answer to a request, and its status.
-fn ask(address: &str, request: &str) -> (String, u16) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    (answer, status)
 }
 
 /// Any exchange of the page can be opened down to its packets.

@@ -54,6 +54,11 @@ impl Labels {
         label
     }
 
+    /// Returns the number of originals.
+    pub(super) fn count(&self) -> usize {
+        self.labels.len() + self.known.len()
+    }
+
     /// Says which addresses are only those of clients.
     pub(super) fn set_clients(&mut self, clients: BTreeSet<IpAddr>) {
         self.clients = clients;
