@@ -89,6 +89,35 @@ fn figures_carry_their_values() {
 }
 
 #[test]
+fn the_time_before_the_requests_is_that_of_the_account() {
+    let report = replayed("faulty");
+    let page = page_of(&report);
+    let (_, setup) = page.split_once("Before the requests").expect("a heading");
+    let (setup, _) = setup.split_once("</table>").expect("a table");
+    let bookings: Vec<_> = report.account.iter().flat_map(|it| &it.setups).collect();
+    assert!(!bookings.is_empty());
+    for booking in bookings {
+        let total = quantity::duration(booking.booked_ns);
+        let cell = format!("data-ns=\"{}\">{total}</td>", booking.booked_ns);
+        assert!(setup.contains(&cell), "{cell}\n{setup}");
+    }
+    let account = &report.account[0];
+    let connections = quantity::counted(account.connections, "connection", "connections");
+    assert!(setup.contains(&connections), "{setup}");
+}
+
+#[test]
+fn without_requests_only_the_time_before_them_is_shown() {
+    let mut report = replayed("faulty");
+    report.exchanges.waits.clear();
+    let page = page_of(&report);
+    assert!(page.contains("Before the requests"));
+    assert!(!page.contains("<caption>Shares of the time"));
+    report.account.clear();
+    assert!(!page_of(&report).contains("<section id=\"time\""));
+}
+
+#[test]
 fn nothing_from_outside_becomes_markup_or_hides() {
     let script = include_str!("../../../../../web/dist/page.js");
     let shown = page_of(&hostile::report()).replace(script, "");
