@@ -1,6 +1,7 @@
 // Ranges of durations on one logarithmic scale: from a low to a high value, with marks between.
 
 import { logarithmic } from "../scale.ts";
+import type { Spread } from "./figure.tsx";
 import { useWidth } from "./hooks.ts";
 import { LatencyAxisBelow } from "./ticks.tsx";
 
@@ -12,6 +13,11 @@ export interface RangeRow {
     marks: number[];
     /** Class of the marks. */
     kind?: string;
+}
+
+/** The range of a distribution, with its median and 99th percentile. */
+export function rangeOf(figures: Spread) {
+    return { low: figures.min, high: figures.max, marks: [figures.p50, figures.p99] };
 }
 
 const ROW_PX = 30;

@@ -8,7 +8,7 @@ import { merge, paint } from "../grid.ts";
 import { between, onKey, type Plane, toBox } from "../parts/brush.ts";
 import { Select } from "../parts/choice.tsx";
 import { OwnerMark } from "../parts/figure.tsx";
-import { useWidth } from "../parts/hooks.ts";
+import { useLater, useWidth } from "../parts/hooks.ts";
 import { LatencyAxis, TimeAxis } from "../parts/ticks.tsx";
 import { View } from "../parts/view.tsx";
 import { share } from "../quantity.ts";
@@ -27,18 +27,20 @@ interface Props {
     onRange(range: Range | null): void;
 }
 
-export function hasLatency(document: PageDocument): boolean {
-    const density = densityOf(document);
+export function hasLatency({ picture, report }: PageDocument): boolean {
+    const clusters = report?.details?.clusters ?? [];
     // A single second of our own timestamps is a distribution, and the percentiles show that.
-    return density !== null && (density.hasOwners || density.columns > 1);
+    const isOverTime = clusters.some(({ second }) => second > 0);
+    const hasCells = (picture?.raster.cells ?? []).length > 0;
+    return hasCells || (isOverTime && clusters.some(({ latency }) => latency.length > 0));
 }
 
 export function Latency({ document, range, onRange }: Props) {
     const density = useMemo(() => densityOf(document), [document]);
-    const scatter = useMemo(() => {
+    const scatter = useLater(() => {
         const picture = document.picture;
         return picture ? scatterOf(picture.points, picture.raster) : null;
-    }, [document]);
+    }, document);
     const [service, setService] = useState<number | null>(null);
     const owners = useMemo(() => new Set(density?.owner), [density]);
     if (!density) {
