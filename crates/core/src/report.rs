@@ -52,7 +52,8 @@ pub use mode::LatencyMode;
 pub use overall::{Caveat, Overall, OverallResult, Unclaimed};
 pub use picture::{
     Cell, Curve, CurveName, Ladder, LadderGap, LadderPacket, Part, PartShares, Picture,
-    PictureService, PicturedConnection, PicturedExchange, Points, Raster, WaySeries, Why,
+    PictureService, PicturedCall, PicturedConnection, PicturedExchange, PicturedSocket, Points,
+    Raster, WaySeries, Why,
 };
 pub use record::{ExchangeRecord, RecoveryRecord};
 pub use route::{

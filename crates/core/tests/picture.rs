@@ -6,11 +6,15 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use lagtrace_core::analyzer::{Analyzer, Options};
+use lagtrace_core::observed::event::{Event, EventBody, Phase};
 use lagtrace_core::observed::segment::Segment;
+use lagtrace_core::observed::syscall::SocketCall;
 use lagtrace_core::report::{CurveName, Ladder, Part, PartShares, Picture, Report, Why};
 use lagtrace_core::views::picture::Detail;
 use reading::Captured;
 
+#[path = "picture/calls.rs"]
+mod calls;
 #[path = "corpus/reading.rs"]
 #[allow(dead_code, reason = "other tests need the rest")]
 mod reading;
@@ -81,9 +85,18 @@ fn drawn(segments: &[Captured], max_connections: Option<usize>) -> (Report, Pict
         max_connections,
         ..Options::default()
     };
+    drawn_with(segments, &[], options)
+}
+
+/// Returns the report and the picture of segments and traced calls.
+fn drawn_with(segments: &[Captured], calls: &[SocketCall], options: Options) -> (Report, Picture) {
     let mut analyzer = Analyzer::new(options).with_picture();
     for (segment, payload) in segments {
         analyzer.segment(segment, payload);
+    }
+    for call in calls {
+        let body = EventBody::SocketCall(Box::new(call.clone()));
+        analyzer.observe(Event::here(call.at, Phase::Baseline, body));
     }
     let (report, picture) = analyzer.finish_with_picture();
     (report, picture.expect("a picture was requested"))
