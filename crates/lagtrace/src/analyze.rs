@@ -187,6 +187,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let listing = options.listing(console)?;
     let watch = Watch {
         is_drawn: console.output().is_drawn(),
+        has_page: console.output().html.is_some(),
         listing: listing.as_ref(),
         annotation: annotation.as_ref(),
         connections: options.connections,
@@ -199,7 +200,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         max_connections: options.max_connections,
     };
     let report = reading(&files, bounds, &progress, &interrupt, watch)?;
-    let Some((mut report, picture)) = report else {
+    let Some((mut report, mut picture)) = report else {
         return Ok(Outcome::Interrupted);
     };
     report.notes.extend(unread);
@@ -212,9 +213,10 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let Some(listing) = listing else {
         return options.connections.show(&report, picture, console);
     };
+    let passed_on = show::passed_on(picture.as_mut());
     let shown = || html::Document::of_report(&report, picture);
     page::beside(console, shown, || {
-        show::listed(listing.finish(), &report, console)
+        show::listed(listing.finish(), &report, &passed_on, console)
     })?;
     Ok(Outcome::of(&report))
 }
@@ -274,6 +276,7 @@ pub(crate) fn pictured(
     };
     let watch = Watch {
         is_drawn: true,
+        has_page: true,
         ..Watch::default()
     };
     let mut read = reading(&files, bounds, progress, interrupt, watch)?;
@@ -305,6 +308,8 @@ fn processors() -> NonZeroUsize {
 struct Watch<'a> {
     /// True if the analyzer makes a picture.
     is_drawn: bool,
+    /// True if the picture is for a page, which shows packets of examples.
+    has_page: bool,
     listing: Option<&'a Listing>,
     annotation: Option<&'a Annotation>,
     /// The connections to collect.
@@ -361,7 +366,7 @@ fn reading(
             merged.next(packets)
         }
     };
-    let watch = listing.map(|listing| {
+    let number = listing.map(|listing| {
         |packet: &Packet<'_>| {
             listing.number(packet);
             if listing.has_failed() {
@@ -369,7 +374,7 @@ fn reading(
             }
         }
     });
-    rounds::run(&mut analyzer, threads, read, watch);
+    rounds::run(&mut analyzer, threads, read, number);
     let assumed = merged.notes();
     progress.finish_and_clear();
     let summaries: Vec<CaptureSummary> = match &joint {
@@ -404,7 +409,7 @@ fn reading(
     connections::name_files(&mut report, &names, room(files.len()));
     let start = report.capture.as_ref().and_then(|capture| capture.start_ns);
     report.started = start.map_or(String::new(), |at| clock::started(Some(at)));
-    if let Some(picture) = &mut picture {
+    if let Some(picture) = picture.as_mut().filter(|_| watch.has_page) {
         picture::add_packets(files, limit, &mut report, picture, progress, interrupt);
     }
     Ok(Some((report, picture)))

@@ -145,16 +145,17 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     }
     let lines = session.lines.take();
-    let (mut report, picture) = session.report(standing);
+    let (mut report, mut picture) = session.report(standing);
     "watch".clone_into(&mut report.command);
     report.subject = options.subject();
     report.started = clock::started(Some(started.as_nanos()));
     let Some(lines) = lines else {
         return conclusion::conclude(&report, picture, console);
     };
+    let passed_on = show::passed_on(picture.as_mut());
     let shown = || html::Document::of_report(&report, picture);
     page::beside(console, shown, || {
-        show::listed(lines.finish(), &report, console)
+        show::listed(lines.finish(), &report, &passed_on, console)
     })?;
     Ok(Outcome::of(&report))
 }

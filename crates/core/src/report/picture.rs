@@ -3,11 +3,13 @@
 //! Equal input gives an equal picture, whatever the number of shards. All durations are integer
 //! nanoseconds. Instants are nanoseconds since the epoch unless a field says otherwise.
 
+mod passed_on;
 mod sockets;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::passed_on::{PassedOn, RequestAt};
 pub use self::sockets::{PicturedCall, PicturedSocket};
 use super::{Exemplar, RecoveryRecord, WaitShare};
 use crate::exchange::wait::{Owner, WaitKind};
@@ -44,6 +46,9 @@ pub struct Picture {
     /// [`PicturedSocket::MAX`], those with the most calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sockets: Vec<PicturedSocket>,
+    /// The requests that proxies passed on, for exports: the page does not show them.
+    #[serde(skip)]
+    pub passed_on: Vec<PassedOn>,
 }
 
 /// A server in the picture.
