@@ -5,6 +5,7 @@ import type { Report } from "./document/report.ts";
 import type { Distribution, PageDocument } from "./document.ts";
 import { experimentWords } from "./experiment.ts";
 import { nines } from "./scale.ts";
+import { join } from "./series.ts";
 
 /** A curve as it is drawn. */
 export interface NamedCurve {
@@ -71,10 +72,10 @@ export function latencyAt(curve: NamedCurve, quantile: number): number | null {
 export function columnsOf(curves: NamedCurve[]): [number[], ...(number | null)[][]] {
     const drawn = curves.map((curve) => {
         const last = curve.points.findLast(([q]) => q < 1)?.[0] ?? 0;
-        return new Map(
-            curve.points.map(([q, ns]) => [nines(q < 1 ? q : last + (1 - last) / 2), ns]),
-        );
+        return curve.points.map(([q, ns]): [number, number] => [
+            nines(q < 1 ? q : last + (1 - last) / 2),
+            ns,
+        ]);
     });
-    const xs = [...new Set(drawn.flatMap((points) => [...points.keys()]))].sort((a, b) => a - b);
-    return [xs, ...drawn.map((points) => xs.map((x) => points.get(x) ?? null))];
+    return join(drawn);
 }

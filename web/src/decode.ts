@@ -10,22 +10,34 @@ export async function decode(text: string, encoding: string | null): Promise<Pag
     if (encoding !== "gzip;base64") {
         throw new Unreadable(`The data of this page have an unknown encoding: ${encoding}.`);
     }
+    // The page is shown before its data are read, and each step is a task of its own.
+    await pause();
     const json = await unzip(fromBase64(text.trim()));
-    return checked(parse(json));
+    await pause();
+    const document = checked(parse(json));
+    await pause();
+    return document;
+}
+
+/** Ends the task, so that frames and input come between long steps. */
+function pause(): Promise<void> {
+    return new Promise((done) => setTimeout(done));
+}
+
+/** `Uint8Array.fromBase64`, which browsers have since 2025. */
+interface Native {
+    fromBase64?(text: string): Uint8Array<ArrayBuffer>;
 }
 
 function fromBase64(text: string): Uint8Array<ArrayBuffer> {
-    let binary: string;
     try {
-        binary = atob(text);
+        const native = Uint8Array as Native;
+        return native.fromBase64
+            ? native.fromBase64(text)
+            : Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
     } catch {
         throw new Unreadable("The data of this page are damaged: they are not whole base64.");
     }
-    const bytes = new Uint8Array(binary.length);
-    for (let i = 0; i < binary.length; i += 1) {
-        bytes[i] = binary.charCodeAt(i);
-    }
-    return bytes;
 }
 
 async function unzip(bytes: Uint8Array<ArrayBuffer>): Promise<string> {

@@ -3,7 +3,6 @@
 import type { ComponentChild } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { delayed, type Range } from "./density.ts";
-import type { Report } from "./document/report.ts";
 import type { PageDocument } from "./document.ts";
 import { Guard } from "./parts/guard.tsx";
 import { showTopBar } from "./parts/topbar.tsx";
@@ -85,7 +84,7 @@ function entriesOf(document: PageDocument): Entry[] {
         case "score":
             return ofScore(document);
         case "report":
-            return [...ofPicture(document), ...ofReport(document.report)];
+            return [...ofPicture(document), ...ofReport(document)];
     }
 }
 
@@ -128,7 +127,7 @@ function ofPicture(document: PageDocument): Entry[] {
     ];
 }
 
-function ofReport(report: Report | null | undefined): Entry[] {
+function ofReport({ report, picture }: PageDocument): Entry[] {
     if (!report) {
         return [];
     }
@@ -173,8 +172,8 @@ function ofReport(report: Report | null | undefined): Entry[] {
         {
             id: "sockets",
             link: "sockets",
-            isThere: hasSockets(report),
-            view: once(<Sockets report={report} />),
+            isThere: hasSockets({ report, picture }),
+            view: once(<Sockets report={report} picture={picture} />),
         },
     ];
 }

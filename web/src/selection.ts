@@ -5,12 +5,12 @@ import { OWNERS } from "./words.ts";
 
 export interface Selection {
     count: number;
-    p50: number;
-    p99: number;
     /** Number of exchanges by the owner of most of their time, in the order of `OWNERS`. */
     owners: number[];
     /** False if the percentiles are those of cells: correct to a row. */
     isExact: boolean;
+    /** Sorts the latencies, which takes long where there are many. */
+    quantiles(): { p50: number; p99: number };
 }
 
 /** Sums up the exchanges that begin in `from..to` and have a latency in `low..high`. */
@@ -39,9 +39,12 @@ function ofPoints(points: Scatter, range: Range, service: number | null): Select
             owners[owner] = (owners[owner] ?? 0) + 1;
         }
     }
-    const sorted = found.subarray(0, count).sort();
-    const at = (q: number) => sorted[Math.max(Math.ceil(q * count) - 1, 0)] ?? 0;
-    return { count, p50: at(0.5), p99: at(0.99), owners, isExact: true };
+    const quantiles = () => {
+        const sorted = found.subarray(0, count).sort();
+        const at = (q: number) => sorted[Math.max(Math.ceil(q * count) - 1, 0)] ?? 0;
+        return { p50: at(0.5), p99: at(0.99) };
+    };
+    return { count, owners, isExact: true, quantiles };
 }
 
 function ofCells(density: Density, range: Range, service: number | null): Selection {
@@ -59,7 +62,7 @@ function ofCells(density: Density, range: Range, service: number | null): Select
         owners[owner] = (owners[owner] ?? 0) + n;
     }
     const at = (q: number) => quantile(density, rows, Math.ceil(q * count));
-    return { count, p50: at(0.5), p99: at(0.99), owners, isExact: false };
+    return { count, owners, isExact: false, quantiles: () => ({ p50: at(0.5), p99: at(0.99) }) };
 }
 
 /** A cell is in a range if its middle is, so that neighbouring ranges count each cell once. */

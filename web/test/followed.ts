@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
-import { Agent, createServer, get } from "node:http";
+import { createServer, get } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
 import { after, describe, test } from "node:test";
@@ -23,9 +23,8 @@ const server = createServer((_, answer) => {
 });
 await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
 const { port } = server.address() as AddressInfo;
-const agent = new Agent({ keepAlive: true });
 const load = setInterval(() => {
-    const asked = get({ port, host: "127.0.0.1", agent, path: "/page" });
+    const asked = get({ port, host: "127.0.0.1", path: "/page" });
     // The last requests are cut.
     asked.on("response", (answer) => answer.resume()).on("error", () => undefined);
 }, 20);
@@ -37,7 +36,6 @@ after(async () => {
         watch.kill("SIGKILL");
     }
     clearInterval(load);
-    agent.destroy();
     server.closeAllConnections();
     server.close();
 });

@@ -342,8 +342,11 @@ impl SoFar {
             }
         });
         let sketch = picture.map(|picture| picture.sketch(About::of(&evidence, &from_packets)));
-        let mut report = conclude::conclude(evidence, &from_packets);
-        let mut picture = sketch.map(|sketch| sketch.finish(&report));
+        let (mut report, passed_on) = conclude::conclude(evidence, &from_packets);
+        let mut picture = sketch.map(|sketch| Picture {
+            passed_on,
+            ..sketch.finish(&report)
+        });
         // Only the picture has the curves: a report must equal the one that is read from its JSON.
         let predictions = report
             .findings

@@ -59,7 +59,7 @@ use crate::observed::flow::Endpoint;
 use crate::preconnect::{Asked, Silent};
 use crate::registry::Id;
 use crate::report::{
-    Account, Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA,
+    Account, Details, Exchanges, Figures, Finding, PassedOn, Remark, Report, SCHEMA,
     SetupOutcome as SetupCount, Setups, StatusCount, Verdict,
 };
 use crate::service::kernel_join::Waiting;
@@ -147,10 +147,18 @@ fn drawn() -> Remark {
 }
 
 /// Makes the report from the evidence, which has been [completed](complete_targets).
-/// `from_packets` are the services known from packets.
-pub(crate) fn conclude(mut evidence: Evidence, from_packets: &[Endpoint]) -> Report {
+/// `from_packets` are the services known from packets. Returns it with the requests that proxies
+/// passed on.
+pub(crate) fn conclude(
+    mut evidence: Evidence,
+    from_packets: &[Endpoint],
+) -> (Report, Vec<PassedOn>) {
     let scene = Scene::new(&evidence, from_packets);
-    let (mut findings, mut notes) = weigh_all(&scene);
+    let Weighed {
+        mut findings,
+        mut notes,
+        passed_on,
+    } = weigh_all(&scene);
     findings.extend(silent(&evidence));
     outside::add(&evidence, &mut findings);
     dead_peers::add(&evidence, &mut findings);
@@ -226,7 +234,7 @@ pub(crate) fn conclude(mut evidence: Evidence, from_packets: &[Endpoint]) -> Rep
     if is_watched {
         packet_numbers::forget_packets(&mut report);
     }
-    report
+    (report, passed_on)
 }
 
 /// Adds the parts that need the rest of the report: the extent of each finding, and the overall
@@ -448,11 +456,27 @@ fn elsewhere(evidence: &Evidence) -> BTreeMap<Endpoint, u64> {
     sums
 }
 
-fn weigh_all(scene: &Scene<'_>) -> (Vec<Finding>, Vec<Remark>) {
+/// What the rules conclude.
+#[derive(Default)]
+struct Weighed {
+    findings: Vec<Finding>,
+    notes: Vec<Remark>,
+    passed_on: Vec<PassedOn>,
+}
+
+fn weigh_all(scene: &Scene<'_>) -> Weighed {
     let evidence = scene.evidence;
-    let (mut findings, mut notes) = (Vec::new(), Vec::new());
+    let Weighed {
+        mut findings,
+        mut notes,
+        mut passed_on,
+    } = Weighed::default();
     for (&endpoint, service) in &evidence.services {
         let upstream = Upstream::of(endpoint, &scene.rhythms);
+        if let Some(upstream) = &upstream {
+            let room = PassedOn::MAX.saturating_sub(passed_on.len());
+            passed_on.extend(upstream.passed_on(endpoint).take(room));
+        }
         let Some(case) = scene.case(endpoint, service, upstream.as_ref()) else {
             continue;
         };
@@ -475,7 +499,11 @@ fn weigh_all(scene: &Scene<'_>) -> (Vec<Finding>, Vec<Remark>) {
             }
         }
     }
-    (findings, notes)
+    Weighed {
+        findings,
+        notes,
+        passed_on,
+    }
 }
 
 /// Returns the number of requests that each exchange of the ledger represents. It is more than 1 if

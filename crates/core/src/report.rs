@@ -51,8 +51,9 @@ pub use load::{
 pub use mode::LatencyMode;
 pub use overall::{Caveat, Overall, OverallResult, Unclaimed};
 pub use picture::{
-    Cell, Curve, CurveName, Ladder, LadderGap, LadderPacket, Part, PartShares, Picture,
-    PictureService, PicturedConnection, PicturedExchange, Points, Raster, WaySeries, Why,
+    Cell, Curve, CurveName, Ladder, LadderGap, LadderPacket, Part, PartShares, PassedOn, Picture,
+    PictureService, PicturedCall, PicturedConnection, PicturedExchange, PicturedSocket, Points,
+    Raster, RequestAt, WaySeries, Why,
 };
 pub use record::{ExchangeRecord, RecoveryRecord};
 pub use route::{

@@ -11,6 +11,8 @@ use lagtrace_core::report::{CurveName, Ladder, Part, PartShares, Picture, Report
 use lagtrace_core::views::picture::{Detail, Keeps};
 use reading::Captured;
 
+#[path = "picture/calls.rs"]
+mod calls;
 #[path = "corpus/reading.rs"]
 #[allow(dead_code, reason = "other tests need the rest")]
 mod reading;

@@ -190,6 +190,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let listing = options.listing(console)?;
     let watch = Watch {
         is_drawn: console.output().is_drawn(),
+        has_page: console.output().html.is_some(),
         listing: listing.as_ref(),
         annotation: annotation.as_ref(),
         connections: options.connections,
@@ -204,7 +205,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let report = reading(&files, bounds, &progress, &interrupt, watch)?;
     let Some(Analysed {
         mut report,
-        picture,
+        mut picture,
         ..
     }) = report
     else {
@@ -220,9 +221,10 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let Some(listing) = listing else {
         return options.connections.show(&report, picture, console);
     };
+    let passed_on = show::passed_on(picture.as_mut());
     let shown = || html::Document::of_report(&report, picture);
     page::beside(console, shown, || {
-        show::listed(listing.finish(), &report, console)
+        show::listed(listing.finish(), &report, &passed_on, console)
     })?;
     Ok(Outcome::of(&report))
 }
@@ -291,6 +293,7 @@ pub(crate) fn pictured(
     };
     let watch = Watch {
         is_drawn: true,
+        has_page: true,
         ..Watch::default()
     };
     let mut read = reading(&files, bounds, progress, interrupt, watch)?;
@@ -322,6 +325,8 @@ fn processors() -> NonZeroUsize {
 struct Watch<'a> {
     /// True if the analyzer makes a picture.
     is_drawn: bool,
+    /// True if the picture is for a page, which shows packets of examples.
+    has_page: bool,
     listing: Option<&'a Listing>,
     annotation: Option<&'a Annotation>,
     /// The connections to collect.
@@ -356,7 +361,7 @@ fn reading(
         Some(joint) => vec![open_one(joint.client(), files, progress, interrupt)?],
         None => open(files, progress, interrupt)?,
     };
-    if watch.is_drawn {
+    if watch.has_page {
         captures.iter_mut().for_each(FileCapture::keep_landmarks);
     }
     let listing = watch.listing;
@@ -370,7 +375,7 @@ fn reading(
     // A live input is shown as it arrives, and only a single thread analyses without delay. It cannot
     // be read again for the packets of examples.
     let threads = if input::is_live(files) {
-        if watch.is_drawn {
+        if watch.has_page {
             analyzer = analyzer.with_packets(Keeps::Latest);
         }
         NonZeroUsize::MIN
@@ -385,7 +390,7 @@ fn reading(
             merged.next(packets)
         }
     };
-    let watch = listing.map(|listing| {
+    let number = listing.map(|listing| {
         |packet: &Packet<'_>| {
             listing.number(packet);
             if listing.has_failed() {
@@ -393,7 +398,7 @@ fn reading(
             }
         }
     });
-    rounds::run(&mut analyzer, threads, read, watch);
+    rounds::run(&mut analyzer, threads, read, number);
     let assumed = merged.notes();
     progress.finish_and_clear();
     let summaries: Vec<CaptureSummary> = match &joint {
@@ -429,7 +434,7 @@ fn reading(
     let start = report.capture.as_ref().and_then(|capture| capture.start_ns);
     report.started = start.map_or(String::new(), |at| clock::started(Some(at)));
     let mut again = Again::new(files, limit, &report, captures);
-    if let Some(picture) = &mut picture {
+    if let Some(picture) = picture.as_mut().filter(|_| watch.has_page) {
         again.add_packets(&mut report, picture, progress, interrupt);
     }
     Ok(Some(Analysed {

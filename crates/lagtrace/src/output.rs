@@ -106,9 +106,10 @@ impl Output {
         self.html.as_deref() == Some(Path::new("-"))
     }
 
-    /// Returns true if the data to draw the result are needed.
+    /// Returns true if the data to draw the result are needed. The arrows of a Perfetto trace are
+    /// among them.
     pub(crate) fn is_drawn(&self) -> bool {
-        self.html.is_some()
+        self.html.is_some() || self.form == Form::Perfetto
     }
 
     /// Returns true if the report goes to standard output.

@@ -201,16 +201,17 @@ fn conclusions(live: &Live<'_>, serving: Option<&Serving>) -> Conclusions {
 /// Prints the report, after the lines of single exchanges if they are printed.
 fn conclude(
     report: &Report,
-    picture: Option<Picture>,
+    mut picture: Option<Picture>,
     lines: Option<Listing>,
     console: &Console,
 ) -> Result<Outcome> {
     let Some(lines) = lines else {
         return conclusion::conclude(report, picture, console);
     };
+    let passed_on = show::passed_on(picture.as_mut());
     let shown = || html::Document::of_report(report, picture);
     page::beside(console, shown, || {
-        show::listed(lines.finish(), report, console)
+        show::listed(lines.finish(), report, &passed_on, console)
     })?;
     Ok(Outcome::of(report))
 }

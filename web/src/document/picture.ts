@@ -15,6 +15,7 @@ export interface Picture {
     exchanges: PicturedExchange[];
     ladders?: Ladder[];
     connections?: PicturedConnection[];
+    sockets?: PicturedSocket[];
 }
 
 export interface PictureService {
@@ -73,7 +74,6 @@ export interface PicturedExchange {
     joined_waits?: number;
     /** Null if only the report's example of the exchange is known. */
     capture?: string | null;
-    stream?: number | null;
     ordinal?: number | null;
     status?: number | null;
     cost_ns: number;
@@ -154,4 +154,26 @@ export interface WaySeries {
     allowed: Series;
     in_flight: Series;
     round_trips: Series;
+}
+
+export interface PicturedSocket {
+    program: string;
+    pid: number;
+    local: string | null;
+    /** Null for a listener. */
+    remote: string | null;
+    start_ns: number;
+    calls: PicturedCall[];
+    left_out?: number;
+}
+
+export interface PicturedCall {
+    /** Time after the socket's first call. */
+    at_ns: number;
+    call: string;
+    option: string | null;
+    value: string;
+    /** Bytes that the connection had sent before. */
+    sent: number;
+    error: string | null;
 }

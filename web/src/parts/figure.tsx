@@ -16,6 +16,24 @@ export function MaybeNs({ of }: { of: number | null | undefined }) {
     return of == null ? <>–</> : <Ns of={of} />;
 }
 
+/** Figures of a distribution, as a range shows them. */
+export interface Spread {
+    min: number;
+    p50: number;
+    p99: number;
+    max: number;
+}
+
+/** Cells of durations of the document. */
+export function cells(durations: number[]) {
+    return durations.map((ns, i) => <Ns key={`${i} ns`} of={ns} />);
+}
+
+/** Cells of minimum, median, 99th percentile and maximum; dashes if nothing was measured. */
+export function spread({ min, p50, p99, max }: Spread, isMeasured = true) {
+    return isMeasured ? cells([min, p50, p99, max]) : ["–", "–", "–", "–"];
+}
+
 /** A difference of durations of the document. */
 export function Difference({ of }: { of: number }) {
     return <span data-ns={of}>{difference(of)}</span>;

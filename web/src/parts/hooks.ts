@@ -33,6 +33,18 @@ export function useWidth<T extends HTMLElement>(): [RefObject<T | null>, number]
     return [ref, width];
 }
 
+/** A value that is made in a task of its own, after what does not need it is drawn. Undefined until
+ * then. */
+export function useLater<T>(make: () => T, of: unknown): T | undefined {
+    const [made, setMade] = useState<T>();
+    // biome-ignore lint/correctness/useExhaustiveDependencies: `make` is another function each time.
+    useEffect(() => {
+        const timer = setTimeout(() => setMade(make()));
+        return () => clearTimeout(timer);
+    }, [of]);
+    return made;
+}
+
 const SCHEME = "(prefers-color-scheme: dark)";
 
 /** A number that changes when the colours of the page change, for pictures that copy them. */

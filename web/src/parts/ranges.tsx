@@ -1,6 +1,7 @@
 // Ranges of durations on one logarithmic scale: from a low to a high value, with marks between.
 
-import { logarithmic } from "../scale.ts";
+import { logarithmic, type Scale } from "../scale.ts";
+import type { Spread } from "./figure.tsx";
 import { useWidth } from "./hooks.ts";
 import { LatencyAxisBelow } from "./ticks.tsx";
 
@@ -10,13 +11,22 @@ export interface RangeRow {
     high: number;
     /** Marked values, such as the median and the 99th percentile. */
     marks: number[];
+    /** Words below the marks, as far as there is room. */
+    words?: string[];
     /** Class of the marks. */
     kind?: string;
+}
+
+/** The range of a distribution, with its median and 99th percentile. */
+export function rangeOf(figures: Spread) {
+    return { low: figures.min, high: figures.max, marks: [figures.p50, figures.p99] };
 }
 
 const ROW_PX = 30;
 const AXIS_PX = 24;
 const MARGIN_PX = 34;
+/** Width of a character. */
+const CHARACTER_PX = 7;
 /** Below this width, the names stand above their ranges. */
 const NARROW_PX = 560;
 
@@ -56,6 +66,9 @@ export function Ranges({ label, rows }: { label: string; rows: RangeRow[] }) {
                                         r={5}
                                     />
                                 ))}
+                                {row.words && (
+                                    <Words row={row} scale={scale} y={y + 16} to={width} />
+                                )}
                             </g>
                         );
                     })}
@@ -63,6 +76,26 @@ export function Ranges({ label, rows }: { label: string; rows: RangeRow[] }) {
             )}
         </div>
     );
+}
+
+/** The words of marks. Those that would cover the words before them or leave the picture are left
+ * out; the table has them. */
+function Words({ row, scale, y, to }: { row: RangeRow; scale: Scale; y: number; to: number }) {
+    let free = 0;
+    const shown = row.marks.map((mark, i) => {
+        const [x, words] = [scale.at(mark), row.words?.[i] ?? ""];
+        const end = x + words.length * CHARACTER_PX;
+        if (x < free || end > to) {
+            return null;
+        }
+        free = end + CHARACTER_PX;
+        return (
+            <text key={i} x={x - 5} y={y}>
+                {words}
+            </text>
+        );
+    });
+    return <>{shown}</>;
 }
 
 /** The least and the greatest value, a little widened. */

@@ -1,7 +1,7 @@
 // Tables, and the table that stands beside each picture.
 
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { counted } from "../quantity.ts";
 
 /** Number of rows shown at first. */
@@ -10,6 +10,12 @@ const AT_FIRST = 100;
 export interface Column {
     head: string;
     isNumber?: boolean;
+}
+
+/** Columns of words, then of numbers, then of words again. */
+export function columns(words: string[], numbers: string[], remarks: string[] = []): Column[] {
+    const of = (isNumber: boolean) => (head: string) => ({ head, isNumber });
+    return [...words.map(of(false)), ...numbers.map(of(true)), ...remarks.map(of(false))];
 }
 
 export interface TableProps {
@@ -77,10 +83,14 @@ interface TwinProps extends Omit<TableProps, "rows"> {
 /** The table beside a picture. It is made only when it is opened: some have thousands of cells. */
 export function Twin({ rows, ...table }: TwinProps) {
     const [isOpen, setOpen] = useState(false);
+    const made = useMemo(
+        () => (isOpen ? (typeof rows === "function" ? rows() : rows) : []),
+        [isOpen, rows],
+    );
     return (
         <details class="twin" onToggle={(event) => setOpen(event.currentTarget.open)}>
             <summary>As a table: {table.caption}</summary>
-            {isOpen && <Table {...table} rows={typeof rows === "function" ? rows() : rows} />}
+            {isOpen && <Table {...table} rows={made} />}
         </details>
     );
 }

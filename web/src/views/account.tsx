@@ -1,9 +1,9 @@
 // The account: each kind of wait with the time that is inherent, explained by findings, and neither.
 
 import type { Account, Booking } from "../document/report.ts";
-import { Ns, OwnerMark, Text } from "../parts/figure.tsx";
+import { cells, OwnerMark, Text } from "../parts/figure.tsx";
 import { Stack } from "../parts/stack.tsx";
-import { Twin } from "../parts/table.tsx";
+import { columns, Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
 import { counted, duration } from "../quantity.ts";
 import { visible } from "../visible.ts";
@@ -59,18 +59,17 @@ function OneAccount({ account }: { account: Account }) {
             />
             <Twin
                 caption={`Account of ${service}`}
-                columns={["Wait", "Owner", "Of", ...NUMBERS, "Claimed by"].map((head) => ({
-                    head,
-                    isNumber: NUMBERS.includes(head),
-                }))}
+                columns={columns(["Wait", "Owner", "Of"], NUMBERS, ["Claimed by"])}
                 rows={bookings.map(({ booking, of }) => [
                     waitWords(booking.kind),
                     <OwnerMark key="owner" of={booking.owner} />,
                     of,
-                    <Ns key="booked" of={booking.booked_ns} />,
-                    <Ns key="inherent" of={booking.inherent_ns} />,
-                    <Ns key="claimed" of={booking.claimed_ns} />,
-                    <Ns key="unclaimed" of={booking.unclaimed_ns} />,
+                    ...cells([
+                        booking.booked_ns,
+                        booking.inherent_ns,
+                        booking.claimed_ns,
+                        booking.unclaimed_ns,
+                    ]),
                     <Text
                         key="claims"
                         of={booking.claims.map((claim) => claim.cause).join(", ") || "–"}

@@ -1,10 +1,10 @@
 // Two captures of the same connections: clocks, one-way delays, and where the time passed.
 
 import type { Joined, Place, Way } from "../document/report.ts";
-import { Count, Difference, Ns, Share, Text } from "../parts/figure.tsx";
-import { Ranges } from "../parts/ranges.tsx";
+import { Count, cells, Difference, Ns, Share, spread, Text } from "../parts/figure.tsx";
+import { Ranges, rangeOf } from "../parts/ranges.tsx";
 import { Stack } from "../parts/stack.tsx";
-import { Twin } from "../parts/table.tsx";
+import { columns, Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
 import { counted, duration, share } from "../quantity.ts";
 
@@ -77,16 +77,10 @@ function Places({ places }: { places: Place[] }) {
             />
             <Twin
                 caption="Time by place"
-                columns={[
-                    { head: "Place" },
-                    { head: "Total", isNumber: true },
-                    { head: "Of it repair of losses", isNumber: true },
-                    { head: "Share", isNumber: true },
-                ]}
+                columns={columns(["Place"], ["Total", "Of it repair of losses", "Share"])}
                 rows={places.map((place) => [
                     name(place),
-                    <Ns key="total" of={place.total_ns} />,
-                    <Ns key="loss" of={place.loss_ns} />,
+                    ...cells([place.total_ns, place.loss_ns]),
                     <Share key="share" of={place.share} />,
                 ])}
             />
@@ -115,26 +109,19 @@ function Ways({ ways }: { ways: Way[] }) {
                     label="One-way delays; the table below lists them."
                     rows={timed.map((way) => ({
                         name: name(way),
-                        low: way.delay_ns.min,
-                        high: way.delay_ns.max,
-                        marks: [way.delay_ns.p50, way.delay_ns.p99],
+                        ...rangeOf(way.delay_ns),
                     }))}
                 />
             )}
             <Twin
                 caption="One-way delays"
-                columns={["Way", ...NUMBERS].map((head) => ({
-                    head,
-                    isNumber: NUMBERS.includes(head),
-                }))}
-                rows={ways.map(({ delay_ns: delay, ...way }) => [
-                    WAYS[way.direction] ?? way.direction,
-                    <Count key="count" of={delay.count} />,
-                    ...[delay.min, delay.p50, delay.p99, delay.max].map((ns, i) => (
-                        <Ns key={i} of={ns} />
-                    )),
+                columns={columns(["Way"], NUMBERS)}
+                rows={ways.map((way) => [
+                    name(way),
+                    <Count key="count" of={way.delay_ns.count} />,
+                    ...spread(way.delay_ns),
                     ...[way.lost, way.needless, way.acks_lost].map((n, i) => (
-                        <Count key={i + 4} of={n} />
+                        <Count key={i} of={n} />
                     )),
                 ])}
             />

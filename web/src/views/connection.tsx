@@ -5,9 +5,10 @@ import type { PicturedConnection, Series, WaySeries } from "../document/picture.
 import { Chart, type ChartSeries } from "../parts/chart.tsx";
 import { Choice, Select } from "../parts/choice.tsx";
 import { Count, MaybeNs, Text } from "../parts/figure.tsx";
-import { Twin } from "../parts/table.tsx";
+import { columns, Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
 import { bytes, counted, duration } from "../quantity.ts";
+import { join } from "../series.ts";
 import { visible } from "../visible.ts";
 
 const SEQUENCE: ChartSeries[] = [
@@ -74,6 +75,8 @@ function Charts({ way, of }: { way: WaySeries; of: string }) {
     const flight = useMemo(() => join([way.in_flight]), [way]);
     const trips = useMemo(() => join([way.round_trips]), [way]);
     const x = { label: "time", values: duration };
+    const y = { label: "bytes", values: bytes };
+    const trip = { label: "round trip", values: duration };
     return (
         <>
             <Chart
@@ -81,40 +84,19 @@ function Charts({ way, of }: { way: WaySeries; of: string }) {
                 height={300}
                 data={sequence}
                 series={SEQUENCE}
-                x={x}
-                y={{ label: "bytes", values: bytes }}
+                {...{ x, y }}
             />
             <Chart
                 label="Bytes in flight"
                 height={180}
                 data={flight}
                 series={FLIGHT}
-                x={x}
-                y={{ label: "bytes", values: bytes }}
+                {...{ x, y }}
             />
-            <Chart
-                label="Round trips"
-                height={180}
-                data={trips}
-                series={TRIPS}
-                x={x}
-                y={{ label: "round trip", values: duration }}
-            />
+            <Chart label="Round trips" height={180} data={trips} series={TRIPS} x={x} y={trip} />
             <SeriesTable way={way} of={of} />
         </>
     );
-}
-
-/** Joins series to columns with one x axis. */
-function join(all: Series[]): [number[], ...(number | null)[][]] {
-    const xs = [...new Set(all.flatMap((series) => series.map(([at]) => at)))].sort(
-        (a, b) => a - b,
-    );
-    const columns = all.map((series) => {
-        const values = new Map(series);
-        return xs.map((x) => values.get(x) ?? null);
-    });
-    return [xs, ...columns];
 }
 
 function last(series: Series): number {
@@ -142,10 +124,7 @@ function SeriesTable({ way, of }: { way: WaySeries; of: string }) {
     return (
         <Twin
             caption={`Figures of the connection of ${of}`}
-            columns={["Series", ...NUMBERS].map((head) => ({
-                head,
-                isNumber: NUMBERS.includes(head),
-            }))}
+            columns={columns(["Series"], NUMBERS)}
             rows={rows.map(([name, series, isTime]) => {
                 const range = extent(series);
                 const value = (v: number | undefined) =>

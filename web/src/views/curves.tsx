@@ -5,7 +5,7 @@ import { columnsOf, curvesOf, latencyAt, type NamedCurve, QUANTILES } from "../c
 import type { PageDocument } from "../document.ts";
 import { Chart, type ChartSeries } from "../parts/chart.tsx";
 import { MaybeNs } from "../parts/figure.tsx";
-import { Twin } from "../parts/table.tsx";
+import { columns, Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
 import { duration } from "../quantity.ts";
 import { nines } from "../scale.ts";
@@ -76,11 +76,7 @@ export function CurveChart({ curves }: { curves: NamedCurve[] }) {
             />
             <Twin
                 caption="Percentiles of latency"
-                columns={[
-                    { head: "Curve" },
-                    ...QUANTILES.map((q) => ({ head: percent(q), isNumber: true })),
-                    { head: "maximum", isNumber: true },
-                ]}
+                columns={columns(["Curve"], [...QUANTILES.map(percent), "maximum"])}
                 rows={curves.map((curve) => [
                     curve.name,
                     ...QUANTILES.map((q) => <MaybeNs key={q} of={latencyAt(curve, q)} />),

@@ -2,9 +2,9 @@
 
 import type { ExperimentOutcome } from "../document/report.ts";
 import { experimentWords } from "../experiment.ts";
-import { Count, Difference, Ns, Text } from "../parts/figure.tsx";
-import { Ranges } from "../parts/ranges.tsx";
-import { Twin } from "../parts/table.tsx";
+import { Count, cells, Difference, Text } from "../parts/figure.tsx";
+import { Ranges, rangeOf } from "../parts/ranges.tsx";
+import { columns, Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
 
 const NUMBERS = [
@@ -51,17 +51,11 @@ export function Experiments({ outcomes }: { outcomes: ExperimentOutcome[] }) {
             ))}
             <Twin
                 caption="Experiments"
-                columns={["Intervention", "Target", ...NUMBERS].map((head) => ({
-                    head,
-                    isNumber: NUMBERS.includes(head),
-                }))}
+                columns={columns(["Intervention", "Target"], NUMBERS)}
                 rows={outcomes.map((it) => [
                     experimentWords(it.experiment),
                     <Text key="target" of={it.target} />,
-                    <Ns key="control" of={it.control.mean} />,
-                    <Ns key="treated" of={it.treated.mean} />,
-                    <Ns key="control99" of={it.control.p99} />,
-                    <Ns key="treated99" of={it.treated.p99} />,
+                    ...cells([it.control.mean, it.treated.mean, it.control.p99, it.treated.p99]),
                     <Difference key="difference" of={it.difference_ns} />,
                     <Difference key="low" of={it.difference_low_ns} />,
                     <Difference key="high" of={it.difference_high_ns} />,
@@ -70,8 +64,4 @@ export function Experiments({ outcomes }: { outcomes: ExperimentOutcome[] }) {
             />
         </View>
     );
-}
-
-function rangeOf(figures: ExperimentOutcome["control"]) {
-    return { low: figures.min, high: figures.max, marks: [figures.p50, figures.p99] };
 }

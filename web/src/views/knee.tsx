@@ -3,10 +3,11 @@
 import { useMemo } from "preact/hooks";
 import type { Sweep, SweepStep } from "../document/report.ts";
 import { Chart, type ChartSeries } from "../parts/chart.tsx";
-import { Count, Ns } from "../parts/figure.tsx";
-import { Twin } from "../parts/table.tsx";
+import { Count, cells, Ns } from "../parts/figure.tsx";
+import { columns, Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
 import { count, duration, rate } from "../quantity.ts";
+import { join } from "../series.ts";
 import { visible } from "../visible.ts";
 
 const LATENCIES: ChartSeries[] = [
@@ -18,7 +19,7 @@ const RATES: ChartSeries[] = [{ label: "answered a second", colour: "curve-4" }]
 const NUMBERS = ["Offered", "Answered", "Failed", "Mean", "p50", "p99", "Maximum"];
 
 export function Knee({ sweep }: { sweep: Sweep }) {
-    const [latencies, rates] = useMemo(() => columnsOf(sweep), [sweep]);
+    const [latencies, rates] = useMemo(() => chartsOf(sweep), [sweep]);
     const knee = sweep.knee === null ? undefined : sweep.steps[sweep.knee];
     const axis = {
         label: sweep.over === "rate" ? "offered a second" : "connections",
@@ -45,10 +46,7 @@ export function Knee({ sweep }: { sweep: Sweep }) {
             />
             <Twin
                 caption="Steps"
-                columns={["Connections", ...NUMBERS, "Remark"].map((head) => ({
-                    head,
-                    isNumber: NUMBERS.includes(head),
-                }))}
+                columns={columns(["Connections"], NUMBERS, ["Remark"])}
                 rows={sweep.steps.map((step, i) => [
                     <Count key="connections" of={step.connections} />,
                     step.offered_rate === null ? (
@@ -58,12 +56,8 @@ export function Knee({ sweep }: { sweep: Sweep }) {
                     ),
                     <Rate key="rate" of={step.rate} />,
                     <Count key="failed" of={step.failed} />,
-                    ...[
-                        step.latency_ns.mean,
-                        step.latency_ns.p50,
-                        step.latency_ns.p99,
-                        step.latency_ns.max,
-                    ].map((ns, j) => <Ns key={j} of={ns} />),
+                    <Ns key="mean" of={step.latency_ns.mean} />,
+                    ...cells([step.latency_ns.p50, step.latency_ns.p99, step.latency_ns.max]),
                     remarks(step, i === sweep.knee),
                 ])}
             />
@@ -98,14 +92,11 @@ function remarks(step: SweepStep, isKnee: boolean): string {
     return all.filter(Boolean).join(", ") || "–";
 }
 
-function columnsOf(sweep: Sweep) {
-    const steps = [...sweep.steps].sort((a, b) => loadOf(sweep, a) - loadOf(sweep, b));
-    const xs = steps.map((step) => loadOf(sweep, step));
-    const latencies: [number[], ...number[][]] = [
-        xs,
-        steps.map((step) => step.latency_ns.p50),
-        steps.map((step) => step.latency_ns.p99),
-    ];
-    const rates: [number[], number[]] = [xs, steps.map((step) => step.rate)];
-    return [latencies, rates] as const;
+function chartsOf(sweep: Sweep) {
+    const series = (of: (step: SweepStep) => number) =>
+        sweep.steps.map((step): [number, number] => [loadOf(sweep, step), of(step)]);
+    return [
+        join([series((step) => step.latency_ns.p50), series((step) => step.latency_ns.p99)]),
+        join([series((step) => step.rate)]),
+    ] as const;
 }

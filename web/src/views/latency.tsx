@@ -9,7 +9,7 @@ import { merge, paint } from "../grid.ts";
 import { between, onKey, type Plane, toBox } from "../parts/brush.ts";
 import { Select } from "../parts/choice.tsx";
 import { OwnerMark } from "../parts/figure.tsx";
-import { useWidth } from "../parts/hooks.ts";
+import { useLater, useWidth } from "../parts/hooks.ts";
 import { LatencyAxis, TimeAxis } from "../parts/ticks.tsx";
 import { View } from "../parts/view.tsx";
 import { share } from "../quantity.ts";
@@ -31,18 +31,20 @@ interface Props {
     onListed(listed: Listed | null): void;
 }
 
-export function hasLatency(document: PageDocument): boolean {
-    const density = densityOf(document);
+export function hasLatency({ picture, report }: PageDocument): boolean {
+    const clusters = report?.details?.clusters ?? [];
     // A single second of our own timestamps is a distribution, and the percentiles show that.
-    return density !== null && (density.hasOwners || density.columns > 1);
+    const isOverTime = clusters.some(({ second }) => second > 0);
+    const hasCells = (picture?.raster.cells ?? []).length > 0;
+    return hasCells || (isOverTime && clusters.some(({ latency }) => latency.length > 0));
 }
 
 export function Latency({ document, range, onRange, onListed }: Props) {
     const density = useMemo(() => densityOf(document), [document]);
-    const scatter = useMemo(() => {
+    const scatter = useLater(() => {
         const picture = document.picture;
         return picture ? scatterOf(picture.points, picture.raster) : null;
-    }, [document]);
+    }, document);
     // By name: the busiest comes first, so that the order may change.
     const [server, setServer] = useState<string | null>(null);
     const services = document.picture?.services ?? [];

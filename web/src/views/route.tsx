@@ -1,9 +1,9 @@
 // The route hop by hop.
 
 import type { Hop, Report, Route } from "../document/report.ts";
-import { Count, MaybeNs, Ns, Text } from "../parts/figure.tsx";
-import { Ranges } from "../parts/ranges.tsx";
-import { Twin } from "../parts/table.tsx";
+import { Count, MaybeNs, Ns, spread, Text } from "../parts/figure.tsx";
+import { Ranges, rangeOf } from "../parts/ranges.tsx";
+import { columns, Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
 import { counted } from "../quantity.ts";
 import { visible } from "../visible.ts";
@@ -30,9 +30,7 @@ export function RouteView({ report }: { report: Report }) {
                     label="Round trips by hop; the table below lists them."
                     rows={heard.map((hop) => ({
                         name: `${hop.ttl}  ${visible(hop.name ?? hop.address ?? "?")}`,
-                        low: hop.rtt_ns.min,
-                        high: hop.rtt_ns.max,
-                        marks: [hop.rtt_ns.p50, hop.rtt_ns.p99],
+                        ...rangeOf(hop.rtt_ns),
                         kind: hop.state === "lossy" ? "lossy" : undefined,
                     }))}
                 />
@@ -62,13 +60,9 @@ const NUMBERS = [
     "Kept by later hops",
     "Own delay",
 ];
-const COLUMNS = ["Hop", "Address", "Name", "System", "State", ...NUMBERS].map((head) => ({
-    head,
-    isNumber: NUMBERS.includes(head),
-}));
+const COLUMNS = columns(["Hop", "Address", "Name", "System", "State"], NUMBERS);
 
 function row(hop: Hop) {
-    const { min, p50, p99, max } = hop.rtt_ns;
     const system = hop.asn == null ? "–" : `AS${hop.asn} ${hop.as_name ?? ""}`;
     return [
         <Count key="ttl" of={hop.ttl} />,
@@ -78,7 +72,7 @@ function row(hop: Hop) {
         STATES[hop.state ?? "answers"] ?? hop.state,
         <Count key="sent" of={hop.sent ?? 0} />,
         <Count key="received" of={hop.received ?? 0} />,
-        ...[min, p50, p99, max].map((ns, i) => (hop.received ? <Ns key={i} of={ns} /> : "–")),
+        ...spread(hop.rtt_ns, (hop.received ?? 0) > 0),
         <Ns key="kept" of={hop.kept_ns ?? 0} />,
         <MaybeNs key="slow" of={hop.slow_ns} />,
     ];

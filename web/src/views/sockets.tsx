@@ -1,22 +1,32 @@
-// Sockets and their options, and the kernel's limits on them. These are tables by nature.
+// Sockets and their options, and the kernel's limits on them. All but the calls are tables by nature.
 
+import type { Picture } from "../document/picture.ts";
 import type { Limit, LiveSocket, Report, SocketGroup, Tally } from "../document/report.ts";
 import { Count, MaybeNs, Text } from "../parts/figure.tsx";
-import { Table } from "../parts/table.tsx";
+import { columns, Table } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
+import { SocketCalls } from "./sockets/calls.tsx";
 
-export function hasSockets(report: Report): boolean {
-    return [report.sockets, report.live, report.limits].some((list) => (list ?? []).length > 0);
+interface Props {
+    report: Report;
+    picture: Picture | null | undefined;
 }
 
-export function Sockets({ report }: { report: Report }) {
+export function hasSockets({ report, picture }: Props): boolean {
+    const lists = [report.sockets, report.live, report.limits, picture?.sockets];
+    return lists.some((list) => (list ?? []).length > 0);
+}
+
+export function Sockets({ report, picture }: Props) {
     const { sockets = [], live = [], limits = [] } = report;
+    const called = picture?.sockets ?? [];
     return (
         <View
             id="sockets"
             title="Sockets"
             says="The sockets that were sampled, by owner and options, and the kernel settings that limit them. A figure such as “12 of 40” counts samples."
         >
+            {called.length > 0 && <SocketCalls sockets={called} />}
             {sockets.length > 0 && <Groups groups={sockets} />}
             {live.length > 0 && <Live sockets={live} />}
             {limits.length > 0 && <Limits limits={limits} />}
@@ -34,25 +44,12 @@ function Of({ tally }: { tally: Tally | null }) {
     );
 }
 
-function numeric(heads: string[], from: number) {
-    return heads.map((head, i) => ({ head, isNumber: i >= from }));
-}
-
 function Groups({ groups }: { groups: SocketGroup[] }) {
-    const heads = [
-        "Owner",
-        "Target",
-        "Sockets",
-        "Samples",
-        "TCP_NODELAY",
-        "TCP_CORK",
-        "TCP_QUICKACK",
-        "Held back",
-    ];
+    const tallies = ["TCP_NODELAY", "TCP_CORK", "TCP_QUICKACK", "Held back"];
     return (
         <Table
             caption="Sockets by owner"
-            columns={numeric(heads, 2)}
+            columns={columns(["Owner", "Target"], ["Sockets", "Samples", ...tallies])}
             rows={groups.map((group) => [
                 <Text key="owner" of={group.owner} />,
                 <Text key="target" of={group.target} />,
@@ -71,14 +68,8 @@ function onOff(value: boolean | null | undefined): string {
 }
 
 function Live({ sockets }: { sockets: LiveSocket[] }) {
-    const heads = [
-        "Local",
-        "Peer",
-        "State",
-        "Process",
-        "TCP_NODELAY",
-        "TCP_CORK",
-        "Remarks",
+    const words = ["Local", "Peer", "State", "Process", "TCP_NODELAY", "TCP_CORK", "Remarks"];
+    const numbers = [
         "Received, unread",
         "Sent, waiting",
         "Round trip",
@@ -105,7 +96,11 @@ function Live({ sockets }: { sockets: LiveSocket[] }) {
         socket.tcp ? <Count key="retrans" of={socket.tcp.total_retrans} /> : "–",
     ];
     return (
-        <Table caption="Sockets of this host" columns={numeric(heads, 7)} rows={sockets.map(row)} />
+        <Table
+            caption="Sockets of this host"
+            columns={columns(words, numbers)}
+            rows={sockets.map(row)}
+        />
     );
 }
 
@@ -119,7 +114,7 @@ function Limits({ limits }: { limits: Limit[] }) {
     return (
         <Table
             caption="Kernel limits"
-            columns={["Setting", "Value", "Effect", "Evidence"].map((head) => ({ head }))}
+            columns={columns(["Setting", "Value", "Effect", "Evidence"], [])}
             rows={limits.map((limit) => [
                 <Text key="name" of={limit.name} />,
                 <Text key="value" of={limit.value} />,

@@ -62,11 +62,13 @@ export function expectedNumbers(document: PageDocument): number[] {
     const ladder = picture?.ladders?.[0]?.packets ?? [];
     const bookings = (report?.account ?? []).flatMap((account) => account.exchanges);
     const places = report?.joined?.places ?? [];
+    const calls = (picture?.sockets ?? []).flatMap((socket) => socket.calls);
     return [
         ...(slowest > 0 ? [slowest] : []),
         ...ladder.slice(0, 3).map((packet) => packet.at_ns),
         ...bookings.slice(0, 3).map((booking) => booking.booked_ns),
         ...places.map((place) => place.total_ns),
+        ...calls.slice(0, 5).map((call) => call.at_ns),
         ...(comparison?.latency ?? []).map((change) => change.difference_ns),
         ...(report?.probes ?? []).flatMap((probe) =>
             probe.received > 0 ? [probe.rtt_ns.p50] : [],

@@ -79,7 +79,7 @@ test("points give exact percentiles", () => {
     };
     const scatter = scatterOf(points, RASTER);
     const found = select(density(), scatter, EVERYTHING, null);
-    assert.deepEqual([found.count, found.p50, found.p99], [100, 1_490, 1_980]);
+    assert.deepEqual([found.count, found.quantiles()], [100, { p50: 1_490, p99: 1_980 }]);
     assert.equal(found.owners[OWNERS.indexOf("path")], 50);
     const half = select(density(), scatter, { ...EVERYTHING, from: 0, to: 500 + 49_500 }, null);
     assert.equal(half.count, 50);

@@ -20,7 +20,6 @@ function exchange(changes: Partial<PicturedExchange>): PicturedExchange {
         service: 0,
         why: "sample",
         capture: "a.pcap",
-        stream: 0,
         ordinal: 0,
         status: 200,
         cost_ns: 10,

@@ -12,6 +12,7 @@ use super::rhythm::{Gate, NOTABLE, Rhythm, quantile, sorted};
 use super::sequence::round_trip;
 use super::{Case, evidence};
 use crate::observed::flow::Endpoint;
+use crate::report::{PassedOn, RequestAt};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
 
@@ -148,6 +149,19 @@ impl Upstream {
             gate,
             role,
             claimed: OnceCell::new(),
+        })
+    }
+
+    /// Returns the requests to the proxy `front` with those that it passed on.
+    pub(crate) fn passed_on(&self, front: Endpoint) -> impl Iterator<Item = PassedOn> {
+        let at = |moment: &Moment, server: Endpoint| RequestAt {
+            start_ns: moment.begin.as_nanos(),
+            client: moment.client.to_string(),
+            server: server.to_string(),
+        };
+        self.pairs.iter().map(move |pair| PassedOn {
+            asked: at(&pair.front, front),
+            asks: at(&pair.back, self.endpoint),
         })
     }
 

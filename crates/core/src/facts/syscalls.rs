@@ -1,18 +1,23 @@
 //! System calls by which programs set up their TCP connections: who set which option, and whether
 //! before the connection's first data.
 
-use core::fmt;
+mod log;
+mod program;
+
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::exchange::Side;
 use crate::observed::flow::Endpoint;
 use crate::observed::syscall::{
-    Accepted, Argument, CallTally, CalledSocket, Caller, Request, SOL_SOCKET, SOL_TCP, SocketCall,
+    Accepted, Argument, CallTally, CalledSocket, Request, SOL_SOCKET, SOL_TCP, SocketCall,
     SocketKind,
 };
 use crate::observed::time::Timestamp;
+use crate::report::PicturedSocket;
 use crate::stats::histogram::Distribution;
+use log::CallLog;
+pub(crate) use program::Program;
 
 /// Maximum number of sockets and of listeners that are remembered: the earliest.
 const MAX_SOCKETS: usize = 4096;
@@ -88,28 +93,6 @@ impl SocketOption {
     }
 }
 
-/// A process that made a call.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Program {
-    pub(crate) name: String,
-    pub(crate) pid: u32,
-}
-
-impl fmt::Display for Program {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[{}]", self.name, self.pid)
-    }
-}
-
-impl From<&Caller> for Program {
-    fn from(caller: &Caller) -> Self {
-        Self {
-            name: caller.name.clone(),
-            pid: caller.pid,
-        }
-    }
-}
-
 /// All calls that set up connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calls {
@@ -117,6 +100,7 @@ pub(crate) struct Calls {
     sockets: BTreeMap<u64, CalledHistory>,
     /// Listeners by their address.
     listeners: BTreeMap<Endpoint, Listening>,
+    log: CallLog,
     pub(crate) tally: Option<CallTally>,
 }
 
@@ -200,7 +184,11 @@ impl Use {
 impl Calls {
     pub(crate) fn add_call(&mut self, call: &SocketCall) {
         let Some(socket) = &call.socket else { return };
-        if socket.kind != SocketKind::Tcp || call.has_failed() {
+        if socket.kind != SocketKind::Tcp {
+            return;
+        }
+        self.log.add_call(call, socket);
+        if call.has_failed() {
             return;
         }
         self.listening(call, socket);
@@ -248,6 +236,12 @@ impl Calls {
         first.or_else(|| all.next()).map(|(_, listener)| listener)
     }
 
+    /// Returns the calls on the sockets of services, to be drawn. `is_service` tells whether an
+    /// address is that of a service.
+    pub(crate) fn pictured(&self, is_service: impl Fn(&Endpoint) -> bool) -> Vec<PicturedSocket> {
+        self.log.pictured(is_service)
+    }
+
     /// Returns the use of an option at one end of a service's connections; `None` if the beginning
     /// of none was traced.
     pub(crate) fn uses(&self, service: Endpoint, side: Side, option: SocketOption) -> Option<Use> {
@@ -268,7 +262,7 @@ impl CalledHistory {
     fn add_call(&mut self, call: &SocketCall, socket: &CalledSocket) {
         self.ends = socket.local.zip(socket.remote).or(self.ends);
         let begun = |accepted| Beginning {
-            at: call.at,
+            at: call.since(),
             program: Program::from(&call.caller),
             accepted,
         };

@@ -279,6 +279,15 @@ impl SocketCall {
         self.result < 0 && !goes_on
     }
 
+    /// Returns the time from which the call has an effect: `accept` may wait long for the connection
+    /// that it returns.
+    pub(crate) fn since(&self) -> Timestamp {
+        match self.request {
+            Request::Accept(_) => self.at + self.took,
+            _ => self.at,
+        }
+    }
+
     /// Returns the number to which the option was set, if its value is a number.
     pub fn number(&self) -> Option<i64> {
         match &self.request {

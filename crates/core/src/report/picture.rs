@@ -3,9 +3,14 @@
 //! Equal input gives an equal picture, whatever the number of shards. All durations are integer
 //! nanoseconds. Instants are nanoseconds since the epoch unless a field says otherwise.
 
+mod passed_on;
+mod sockets;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::passed_on::{PassedOn, RequestAt};
+pub use self::sockets::{PicturedCall, PicturedSocket};
 use super::{Exemplar, RecoveryRecord, WaitShare};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::registry::Id;
@@ -37,6 +42,13 @@ pub struct Picture {
     /// Connections of examples over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub connections: Vec<PicturedConnection>,
+    /// The sockets whose calls were traced, in the order of their first calls: at most
+    /// [`PicturedSocket::MAX`], those with the most calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sockets: Vec<PicturedSocket>,
+    /// The requests that proxies passed on, for exports: the page does not show them.
+    #[serde(skip)]
+    pub passed_on: Vec<PassedOn>,
 }
 
 /// A server in the picture.
@@ -180,8 +192,6 @@ pub struct PicturedExchange {
     /// The capture file; `kernel` if the exchange was watched live; `None` if only the report's
     /// example of it is known, and there are several files.
     pub capture: Option<String>,
-    /// Wireshark's index of the connection, `tcp.stream`; `None` where it is not known.
-    pub stream: Option<u64>,
     /// The exchange's index among those seen on its connection, from 0; `None` if only the report's
     /// example of it is known.
     pub ordinal: Option<u32>,

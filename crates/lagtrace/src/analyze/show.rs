@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use anyhow::Context as _;
-use lagtrace_core::report::{ExchangeRecord, Report};
+use lagtrace_core::report::{ExchangeRecord, PassedOn, Picture, Report};
 use serde_json::json;
 
 use super::listing::{Listed, Target};
@@ -13,19 +13,32 @@ use crate::failure::Result;
 use crate::output::Format;
 use crate::render;
 
-/// Ends the stream of exchanges, or prints the exchanges that were kept.
-pub(crate) fn listed(listed: Listed, report: &Report, console: &Console) -> Result<()> {
+/// Takes the requests that proxies passed on from the picture.
+pub(crate) fn passed_on(picture: Option<&mut Picture>) -> Vec<PassedOn> {
+    picture.map_or_else(Vec::new, |picture| std::mem::take(&mut picture.passed_on))
+}
+
+/// Ends the stream of exchanges, or prints the exchanges that were kept. `passed_on` are those that
+/// a proxy passed on.
+pub(crate) fn listed(
+    listed: Listed,
+    report: &Report,
+    passed_on: &[PassedOn],
+    console: &Console,
+) -> Result<()> {
     let Listed { seen, met, to } = listed;
     let kept = match to {
         Target::Stream {
             mut to,
-            encoder,
+            mut encoder,
             fault,
             ..
         } => {
             let written = match fault {
                 Some(fault) => Err(fault),
-                None => encoder.end(report, &mut *to).and_then(|()| to.flush()),
+                None => encoder
+                    .end(report, passed_on, &mut *to)
+                    .and_then(|()| to.flush()),
             };
             encoder
                 .remark(seen)

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use lagtrace_core::report::{ExchangeRecord, Report};
+use lagtrace_core::report::{ExchangeRecord, PassedOn, Report};
 
 use super::har::Har;
 use super::ndjson::ndjson;
@@ -45,12 +45,17 @@ impl Encoder {
         }
     }
 
-    /// Writes what comes after the exchanges.
-    pub(crate) fn end(&self, report: &Report, to: &mut dyn Write) -> io::Result<()> {
+    /// Writes what comes after the exchanges. `passed_on` are those that a proxy passed on.
+    pub(crate) fn end(
+        &mut self,
+        report: &Report,
+        passed_on: &[PassedOn],
+        to: &mut dyn Write,
+    ) -> io::Result<()> {
         match self {
             Self::Lines => to.write_all(ndjson(report).as_bytes()),
             Self::Har(har) => har.end(to),
-            Self::Perfetto(_) => Ok(()),
+            Self::Perfetto(trace) => trace.end(passed_on, to),
         }
     }
 

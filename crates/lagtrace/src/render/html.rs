@@ -9,6 +9,8 @@ mod blocks;
 mod document;
 mod page;
 mod redaction;
+mod setup;
+mod shares;
 mod summary;
 mod time;
 mod verdict;

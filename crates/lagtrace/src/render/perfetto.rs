@@ -3,18 +3,21 @@
 //! Each server is a process and each connection a track of it. An exchange is a slice that contains
 //! the slices of its waits; the stages in the server's kernel are a track below the connection's.
 //! Exchanges of one connection that overlap (pipelining, HTTP/2) are on separate tracks, because
-//! the slices of one track must nest.
+//! the slices of one track must nest. Arrows lead from requests to a proxy to those that it passed
+//! on.
 //!
 //! The trace is written as exchanges close. `trace_processor` sorts it by time.
 
+mod flows;
 mod proto;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use lagtrace_core::report::{ExchangeRecord, Exemplar};
+use lagtrace_core::report::{ExchangeRecord, Exemplar, PassedOn};
 
 use super::words;
+use flows::Tracks;
 use proto::Message;
 
 /// Maximum number of connections that are remembered. Beyond it, all are forgotten: a connection
@@ -34,6 +37,7 @@ pub(crate) struct Perfetto {
     /// The track of each server.
     servers: BTreeMap<String, u64>,
     connections: BTreeMap<(String, String), Connection>,
+    tracks: Tracks,
     last_track: u64,
     /// Number of exchanges that overlapped with too many others.
     left_out: u64,
@@ -68,9 +72,24 @@ impl Perfetto {
             clocks(record.exchange.start_ns, &mut out);
         }
         match self.lane(record, &mut out) {
-            Some(lane) => self.slices(record, lane, &mut out),
+            Some(lane) => {
+                self.tracks.add(&record.exchange, lane.track);
+                slices(record, lane, &mut out);
+            }
             None => self.left_out += 1,
         }
+        to.write_all(&out)
+    }
+
+    /// Writes what comes after the exchanges. Readers refuse an empty file: a trace without
+    /// exchanges has a process that says so.
+    pub(crate) fn end(&mut self, passed_on: &[PassedOn], to: &mut dyn Write) -> io::Result<()> {
+        let mut out = Vec::new();
+        if self.last_track == 0 {
+            clocks(0, &mut out);
+            self.server("no exchanges", &mut out);
+        }
+        self.tracks.flows(passed_on, &mut out);
         to.write_all(&out)
     }
 
@@ -152,32 +171,32 @@ impl Perfetto {
         });
         Some(number)
     }
+}
 
-    fn slices(&self, record: &ExchangeRecord, lane: Lane, out: &mut Vec<u8>) {
-        let exchange = &record.exchange;
-        let name = match exchange.request.as_str() {
-            "" => "exchange",
-            request => request,
-        };
-        let mut event = begin(lane.track, name, "exchange");
-        for (name, value) in remarks(record) {
-            event = event.message(4, &Message::new().text(10, name).text(6, &value));
-        }
-        at(exchange.start_ns, event, out);
-        let mut now = exchange.start_ns;
-        for wait in &exchange.waits {
-            let name = words::wait(wait.kind);
-            at(now, begin(lane.track, name, words::owner(wait.owner)), out);
-            now = now.saturating_add_unsigned(wait.duration_ns);
-            at(now, end(lane.track), out);
-        }
-        let last = exchange
-            .start_ns
-            .saturating_add_unsigned(exchange.latency_ns);
-        at(last, end(lane.track), out);
-        if let Some(track) = lane.kernel {
-            stages(exchange, track, out);
-        }
+fn slices(record: &ExchangeRecord, lane: Lane, out: &mut Vec<u8>) {
+    let exchange = &record.exchange;
+    let name = match exchange.request.as_str() {
+        "" => "exchange",
+        request => request,
+    };
+    let mut event = begin(lane.track, name, "exchange");
+    for (name, value) in remarks(record) {
+        event = event.message(4, &Message::new().text(10, name).text(6, &value));
+    }
+    at(exchange.start_ns, event, out);
+    let mut now = exchange.start_ns;
+    for wait in &exchange.waits {
+        let name = words::wait(wait.kind);
+        at(now, begin(lane.track, name, words::owner(wait.owner)), out);
+        now = now.saturating_add_unsigned(wait.duration_ns);
+        at(now, end(lane.track), out);
+    }
+    let last = exchange
+        .start_ns
+        .saturating_add_unsigned(exchange.latency_ns);
+    at(last, end(lane.track), out);
+    if let Some(track) = lane.kernel {
+        stages(exchange, track, out);
     }
 }
 

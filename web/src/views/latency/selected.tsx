@@ -10,7 +10,8 @@ import { OWNERS } from "../../words.ts";
 
 interface Props {
     density: Density;
-    scatter: Scatter | null;
+    /** Undefined until it is made. */
+    scatter: Scatter | null | undefined;
     service: number | null;
     range: Range | null;
     /** The figures of the report, which are shown where all is selected. */
@@ -20,11 +21,11 @@ interface Props {
 
 export function Selected({ density, scatter, service, range, overall, onRange }: Props) {
     const selection = useMemo(
-        () => select(density, scatter, range ?? EVERYTHING, service),
+        () => select(density, scatter ?? null, range ?? EVERYTHING, service),
         [density, scatter, range, service],
     );
     const isAll = range === null && service === null && overall?.count === selection.count;
-    const { p50, p99 } = isAll ? overall.latency_ns : selection;
+    const { p50, p99 } = isAll ? overall.latency_ns : selection.quantiles();
     const about = isAll || selection.isExact ? "" : "about ";
     return (
         <div class="selected">
@@ -33,7 +34,10 @@ export function Selected({ density, scatter, service, range, overall, onRange }:
                 {density.hasOwners ? " exchanges" : " requests"}
                 {selection.count > 0 &&
                     `, p50 ${about}${duration(p50)}, p99 ${about}${duration(p99)}`}
-                .{density.hasOwners && selection.count > 0 && <Owners selection={selection} />}
+                .
+                {density.hasOwners && scatter !== undefined && selection.count > 0 && (
+                    <Owners selection={selection} />
+                )}
             </p>
             {range && (
                 <button type="button" onClick={() => onRange(null)}>

@@ -1,4 +1,5 @@
 use super::*;
+use crate::observed::syscall::Caller;
 
 fn end(port: u16) -> Endpoint {
     Endpoint::new([127, 0, 0, 1].into(), port)
@@ -133,4 +134,100 @@ fn memory_is_bounded() {
         calls.add_call(&call(inode, 0, Request::Accept(Accepted::default())));
     }
     assert_eq!(calls.sockets.len(), MAX_SOCKETS);
+}
+
+/// Returns the pictured sockets at port 80.
+fn drawn(calls: &[SocketCall]) -> Vec<PicturedSocket> {
+    let mut all = Calls::default();
+    calls.iter().for_each(|call| all.add_call(call));
+    all.pictured(|end| *end == self::end(80))
+}
+
+#[test]
+fn calls_are_drawn_by_socket_and_time() {
+    let accept = |at| call(1, at, Request::Accept(Accepted::default()));
+    let inherits = Accepted {
+        nodelay: true,
+        cork: true,
+        ..Accepted::default()
+    };
+    let refused = SocketCall {
+        result: -92,
+        sent: 12,
+        ..set(1, 30, 6, 13, 0)
+    };
+    let mut other = set(2, 0, 6, 1, 1);
+    other.socket.as_mut().expect("a socket").local = Some(end(81));
+    // The calls of the second processor are reported late, and the inode is used again.
+    let calls = [
+        other,
+        accept(10),
+        refused,
+        set(1, 20, 6, 1, 1),
+        call(1, 50, Request::Accept(inherits)),
+    ];
+    let sockets = drawn(&calls);
+    assert_eq!(sockets.len(), 2, "{sockets:#?}");
+    let (first, second) = (&sockets[0], &sockets[1]);
+    assert_eq!((first.start_ns, &*first.program), (10_000, "server"));
+    assert_eq!(first.remote.as_deref(), Some("127.0.0.1:5000"));
+    let times: Vec<u64> = first.calls.iter().map(|call| call.at_ns).collect();
+    assert_eq!(times, [0, 10_000, 20_000]);
+    let [_, set, failed] = &*first.calls else {
+        panic!("{first:#?}");
+    };
+    let of = (set.option.as_deref(), &*set.value, set.error.as_deref());
+    assert_eq!(of, (Some("TCP_NODELAY"), "[1]", None));
+    assert_eq!(
+        (failed.sent, failed.error.as_deref()),
+        (12, Some("ENOPROTOOPT"))
+    );
+    assert_eq!(second.calls[0].value, "TCP_NODELAY, TCP_CORK");
+}
+
+#[test]
+fn a_connection_begins_when_accept_returns_it() {
+    let accepted = SocketCall {
+        took: Duration::from_secs(5),
+        ..call(1, 0, Request::Accept(Accepted::default()))
+    };
+    let calls = [accepted, set(1, 5_000_020, 6, 1, 1)];
+    assert_eq!(drawn(&calls)[0].calls[1].at_ns, 20_000);
+    let of = used(&calls, SocketOption::NoDelay).expect("a use");
+    assert!(of.after.quantile(1.0) < Some(Duration::from_micros(21)));
+}
+
+#[test]
+fn drawn_calls_are_bounded() {
+    let many = i64::try_from(PicturedSocket::MAX_CALLS + 5).expect("a small number");
+    let on_one: Vec<SocketCall> = (0..many).map(|at| set(1, at, 6, 3, 1)).collect();
+    let [socket] = &*drawn(&on_one) else {
+        panic!("one socket");
+    };
+    assert_eq!(
+        (socket.calls.len(), socket.left_out),
+        (PicturedSocket::MAX_CALLS, 5)
+    );
+    let many: Vec<SocketCall> = (0..20_000)
+        .map(|each| {
+            set(
+                each % 5_000,
+                i64::try_from(each).expect("a small number"),
+                6,
+                3,
+                1,
+            )
+        })
+        .collect();
+    let sockets = drawn(&many);
+    assert_eq!(sockets.len(), PicturedSocket::MAX);
+    assert!(
+        sockets.iter().all(|socket| socket.calls.len() == 1),
+        "{sockets:#?}"
+    );
+    let opened = (0..100).map(|inode| call(inode, 0, Request::Accept(Accepted::default())));
+    let calls: Vec<SocketCall> = opened.chain([set(99, 5, 6, 1, 1)]).collect();
+    let sockets = drawn(&calls);
+    assert_eq!(sockets.len(), PicturedSocket::MAX);
+    assert!(sockets.iter().any(|socket| socket.calls.len() == 2));
 }

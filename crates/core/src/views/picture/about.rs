@@ -4,10 +4,12 @@ use super::services::Services;
 use crate::conclude::Evidence;
 use crate::observed::event::{PointId, TargetId};
 use crate::observed::flow::Endpoint;
+use crate::report::PicturedSocket;
 
 /// The subject of a report: its services, and the origin of their exchanges.
 pub(crate) struct About {
     pub(super) services: Services,
+    pub(super) sockets: Vec<PicturedSocket>,
     /// The name of each capture, with its first observation point, ascending.
     pub(super) captures: Vec<(PointId, String)>,
     /// True if the exchanges were seen as packets, rather than as our own requests.
@@ -24,9 +26,12 @@ impl About {
         let mut captures: Vec<(PointId, String)> = captures.collect();
         captures.sort_unstable();
         let mut subject = evidence.ledgers(TargetId::Subject);
+        let services = Services::of(evidence.ledgers(TargetId::Subject));
+        let sockets = evidence.facts.calls.pictured(|end| services.is_at(end));
         Self {
             has_packets: subject.any(|(server, _)| from_packets.contains(&server)),
-            services: Services::of(evidence.ledgers(TargetId::Subject)),
+            services,
+            sockets,
             captures,
             has_numbers: !evidence.is_only_watched(),
         }

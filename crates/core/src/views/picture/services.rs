@@ -74,6 +74,13 @@ impl Services {
         }
     }
 
+    /// Returns true if the address is that of a service, or of a listener on all addresses that may
+    /// be the service's.
+    pub(super) fn is_at(&self, end: &Endpoint) -> bool {
+        let is_of = |server: &Endpoint| end.addr.is_unspecified() && server.port == end.port;
+        self.of_server(*end).is_some() || self.places.keys().any(is_of)
+    }
+
     /// Returns the index of a server's service.
     pub(super) fn of_server(&self, server: Endpoint) -> Option<u8> {
         self.places.get(&server).copied().or(self.others)

@@ -22,6 +22,7 @@ impl Sketch {
             curves: curves::curves(&self.about, report),
             exchanges: exchanges::exchanges(chosen, &self.about, report),
             services: self.about.services.list,
+            sockets: self.about.sockets,
             raster: self.raster,
             points: self.points,
             ..Picture::default()

@@ -134,6 +134,7 @@ fn picture(parts: &[&[Made]]) -> Picture {
     }
     let about = About {
         services: Services::of(ledgers.iter().map(|(server, ledger)| (*server, ledger))),
+        sockets: Vec::new(),
         captures: vec![(PointId(0), "a.pcap".to_owned())],
         has_packets: true,
         has_numbers: true,

@@ -6,15 +6,11 @@ use std::iter;
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::{LatencyMode, Part, PartShares, Picture, Report, WaitShare};
 
+use super::setup;
+use super::shares::{bar, legend};
 use super::verdict::owner_class;
 use super::writer::Html;
 use crate::render::{quantity, waits, words};
-
-/// Minimum share of a wait whose owner's letter is written into a bar.
-const ROOM_FOR_LETTER: f64 = 0.03;
-
-/// Minimum share of a wait that is named there; what does not fit is cut.
-const ROOM_FOR_NAME: f64 = 0.12;
 
 /// A part of the requests, and the shares of their time.
 struct Row<'a> {
@@ -26,26 +22,40 @@ struct Row<'a> {
     waits: &'a [WaitShare],
 }
 
-/// Writes the section; nothing if no wait is known.
+/// Writes the section; nothing if neither a wait nor a connection's setup is known.
 pub(super) fn write(html: &mut Html, report: &Report, picture: Option<&Picture>) {
     let rows = rows(report, picture);
     // Our own timestamps alone do not say who owns the time.
     let is_known = |wait: &WaitShare| wait.kind != WaitKind::Unknown;
-    if picture.is_none() && !rows.iter().any(|row| row.waits.iter().any(is_known)) {
+    let has_waits = picture.is_some() || rows.iter().any(|row| row.waits.iter().any(is_known));
+    let has_requests = has_waits && !rows.is_empty();
+    if !has_requests && !setup::is_seen(report) {
         return;
     }
     let section = [("id", "time"), ("aria-labelledby", "time-title")];
     html.element("section", &section, |html| {
-        html.leaf("h2", &[("id", "time-title")], &waits::title(report));
-        legend(html, &rows);
-        for row in &rows {
-            html.element("figure", &[("class", "part")], |html| {
-                caption(html, row);
-                bar(html, row);
-            });
+        let title = if has_requests {
+            waits::title(report)
+        } else {
+            "Where the time went".to_owned()
+        };
+        html.leaf("h2", &[("id", "time-title")], &title);
+        if has_requests {
+            requests(html, &rows, report);
         }
-        table(html, &rows, report);
+        setup::write(html, report);
     });
+}
+
+fn requests(html: &mut Html, rows: &[Row<'_>], report: &Report) {
+    legend(html, rows.iter().flat_map(|row| row.waits));
+    for row in rows {
+        html.element("figure", &[("class", "part")], |html| {
+            caption(html, row);
+            bar(html, row.waits);
+        });
+    }
+    table(html, rows, report);
 }
 
 /// Returns the parts of all requests, or all requests if there is no picture.
@@ -137,41 +147,6 @@ fn title(part: &PartShares, modes: &[LatencyMode]) -> String {
     }
 }
 
-/// Writes the owners that occur, with their letters.
-fn legend(html: &mut Html, rows: &[Row<'_>]) {
-    let mut owners: Vec<Owner> = Vec::new();
-    for wait in rows.iter().flat_map(|row| row.waits) {
-        if wait.total_ns > 0 && !owners.contains(&wait.owner) {
-            owners.push(wait.owner);
-        }
-    }
-    owners.sort_unstable();
-    html.element("ul", &[("class", "legend")], |html| {
-        for owner in owners {
-            html.element("li", &[("class", owner_class(owner))], |html| {
-                html.leaf(
-                    "span",
-                    &[("class", "letter"), ("aria-hidden", "true")],
-                    letter(owner),
-                );
-                html.text(" ");
-                html.text(words::owner(owner));
-            });
-        }
-    });
-}
-
-fn letter(owner: Owner) -> &'static str {
-    match owner {
-        Owner::Client => "C",
-        Owner::Server => "S",
-        Owner::Path => "P",
-        Owner::Resolver => "N",
-        Owner::Proxy => "X",
-        Owner::Unknown => "?",
-    }
-}
-
 fn caption(html: &mut Html, row: &Row<'_>) {
     html.element("figcaption", &[], |html| {
         html.text(&row.title);
@@ -184,58 +159,6 @@ fn caption(html: &mut Html, row: &Row<'_>) {
             );
         }
     });
-}
-
-/// Writes a bar of the shares, by owner and then by kind, each with the letter of its owner. Places
-/// are in percent, so that the bar fits any width without distorting its letters.
-fn bar(html: &mut Html, row: &Row<'_>) {
-    let said = said(row.waits);
-    let attributes = [("class", "bar"), ("role", "img"), ("aria-label", &*said)];
-    html.element("svg", &attributes, |html| {
-        let mut at = 0.0;
-        for (owner, parts) in waits::owners(row.waits) {
-            html.element("g", &[("class", owner_class(owner))], |html| {
-                for wait in parts {
-                    piece(html, at, wait);
-                    at += wait.share;
-                }
-            });
-        }
-    });
-}
-
-/// Writes the piece of a wait. It is a picture of its own, which cuts a name that does not fit.
-fn piece(html: &mut Html, at: f64, wait: &WaitShare) {
-    let (x, width) = (percent(at), percent(wait.share));
-    let place = [("x", &*x), ("width", &*width), ("height", "100%")];
-    html.element("svg", &place, |html| {
-        let whole = [("width", "100%"), ("height", "100%")];
-        let (owner, kind) = (words::owner(wait.owner), words::wait(wait.kind));
-        html.element("rect", &whole, |html| {
-            let share = quantity::share(wait.share);
-            html.leaf("title", &[], &format!("{owner}, {kind}: {share}"));
-        });
-        let place = [("x", "0.5em"), ("y", "50%"), ("dy", "0.35em")];
-        let letter = letter(wait.owner);
-        if wait.share >= ROOM_FOR_NAME {
-            html.leaf("text", &place, &format!("{letter} {kind}"));
-        } else if wait.share >= ROOM_FOR_LETTER {
-            html.leaf("text", &place, letter);
-        }
-    });
-}
-
-fn percent(part: f64) -> String {
-    format!("{:.3}%", part.clamp(0.0, 1.0) * 100.0)
-}
-
-/// Returns the owners and their shares as a sentence for those who do not see the bar.
-fn said(waits: &[WaitShare]) -> String {
-    let owners = waits::owners(waits).into_iter().map(|(owner, parts)| {
-        let whole = parts.iter().map(|wait| wait.share).sum();
-        format!("{} {}", words::owner(owner), quantity::share(whole))
-    });
-    owners.collect::<Vec<_>>().join(", ")
 }
 
 /// Writes the figures of the bars: a row for each kind of wait, a column for each part.

@@ -3,6 +3,7 @@
 
 /// Wire types.
 const VARINT: u64 = 0;
+const I64: u64 = 1;
 const LENGTH_DELIMITED: u64 = 2;
 
 /// A message that is being encoded.
@@ -20,6 +21,13 @@ impl Message {
     pub(super) fn uint(mut self, field: u64, value: u64) -> Self {
         self.varint(field << 3 | VARINT);
         self.varint(value);
+        self
+    }
+
+    /// Adds an unsigned integer of eight bytes.
+    pub(super) fn fixed(mut self, field: u64, value: u64) -> Self {
+        self.varint(field << 3 | I64);
+        self.bytes.extend_from_slice(&value.to_le_bytes());
         self
     }
 

@@ -1,6 +1,6 @@
 //! The page, made from recorded runs.
 
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Picture, Report};
 use lagtrace_core::views::compare::compare;
 
 use super::{RUNS, hostile, replayed};
@@ -75,6 +75,14 @@ fn the_page_says_of_each_finding_what_the_report_contains() {
 }
 
 #[test]
+fn where_nothing_was_measured_no_time_is_shared() {
+    let nothing = Document::of_report(&Report::default(), Some(Picture::default()));
+    let shown = page(&nothing, &[], Place::Live(1));
+    assert!(shown.contains("<body data-live=\"1\">"), "{shown}");
+    assert!(!shown.contains("<section id=\"time\""), "{shown}");
+}
+
+#[test]
 fn figures_carry_their_values() {
     let report = replayed("faulty");
     let shown = page_of(&report);
@@ -86,6 +94,35 @@ fn figures_carry_their_values() {
         shown.contains(&format!("data-value=\"{share}\"")),
         "{share}"
     );
+}
+
+#[test]
+fn the_time_before_the_requests_is_that_of_the_account() {
+    let report = replayed("faulty");
+    let page = page_of(&report);
+    let (_, setup) = page.split_once("Before the requests").expect("a heading");
+    let (setup, _) = setup.split_once("</table>").expect("a table");
+    let bookings: Vec<_> = report.account.iter().flat_map(|it| &it.setups).collect();
+    assert!(!bookings.is_empty());
+    for booking in bookings {
+        let total = quantity::duration(booking.booked_ns);
+        let cell = format!("data-ns=\"{}\">{total}</td>", booking.booked_ns);
+        assert!(setup.contains(&cell), "{cell}\n{setup}");
+    }
+    let account = &report.account[0];
+    let connections = quantity::counted(account.connections, "connection", "connections");
+    assert!(setup.contains(&connections), "{setup}");
+}
+
+#[test]
+fn without_requests_only_the_time_before_them_is_shown() {
+    let mut report = replayed("faulty");
+    report.exchanges.waits.clear();
+    let page = page_of(&report);
+    assert!(page.contains("Before the requests"));
+    assert!(!page.contains("<caption>Shares of the time"));
+    report.account.clear();
+    assert!(!page_of(&report).contains("<section id=\"time\""));
 }
 
 #[test]

@@ -40,6 +40,7 @@ fn exchanges(file: &Path) -> Vec<Value> {
 /// A field of a message in protocol buffers' wire format.
 enum Field<'a> {
     Number(u64),
+    Fixed(u64),
     Bytes(&'a [u8]),
 }
 
@@ -47,7 +48,7 @@ impl<'a> Field<'a> {
     fn bytes(&self) -> &'a [u8] {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::Number(number) => panic!("{number} instead of bytes"),
+            Self::Number(number) | Self::Fixed(number) => panic!("{number} instead of bytes"),
         }
     }
 
@@ -61,11 +62,16 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
     let mut list = Vec::new();
     while !bytes.is_empty() {
         let key = varint(&mut bytes);
-        let value = varint(&mut bytes);
         list.push(match key & 7 {
-            0 => (key >> 3, Field::Number(value)),
+            0 => (key >> 3, Field::Number(varint(&mut bytes))),
+            1 => {
+                let (value, rest) = bytes.split_first_chunk().unwrap();
+                bytes = rest;
+                (key >> 3, Field::Fixed(u64::from_le_bytes(*value)))
+            }
             2 => {
-                let (content, rest) = bytes.split_at(value as usize);
+                let length = varint(&mut bytes);
+                let (content, rest) = bytes.split_at(length as usize);
                 bytes = rest;
                 (key >> 3, Field::Bytes(content))
             }
@@ -91,7 +97,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
 fn number(message: &[(u64, Field<'_>)], field: u64) -> Option<u64> {
     let found = message.iter().find(|(number, _)| *number == field);
     found.map(|(_, value)| match value {
-        Field::Number(number) => *number,
+        Field::Number(number) | Field::Fixed(number) => *number,
         Field::Bytes(_) => panic!("bytes instead of a number"),
     })
 }
@@ -123,6 +129,9 @@ fn slices(trace: &[u8]) -> BTreeMap<u64, Vec<Slice>> {
         let (at, event) = (number(&packet, 8).unwrap(), fields(event.bytes()));
         let track = number(&event, 11).unwrap();
         let stack = open.entry(track).or_default();
+        if number(&event, 9) == Some(3) {
+            continue;
+        }
         if number(&event, 9) == Some(1) {
             assert!(stack.last().is_none_or(|parent| parent.start <= at));
             stack.push(Slice {
@@ -179,6 +188,61 @@ fn a_perfetto_trace_has_every_exchange_and_its_waits() {
             assert!(overlap.is_none(), "{name}: {overlap:#?}");
         }
     }
+}
+
+/// Returns the ends of a trace's arrows by their numbers: the fields' number, the track, the time.
+fn flows(trace: &[u8]) -> BTreeMap<u64, Vec<(u64, u64, u64)>> {
+    let mut flows: BTreeMap<u64, Vec<(u64, u64, u64)>> = BTreeMap::new();
+    for (_, packet) in fields(trace) {
+        let packet = fields(packet.bytes());
+        let event = packet.iter().find(|(number, _)| *number == 11);
+        let Some((_, event)) = event else { continue };
+        let event = fields(event.bytes());
+        for field in [47, 48] {
+            if let Some(flow) = number(&event, field) {
+                let track = number(&event, 11).unwrap();
+                let at = number(&packet, 8).unwrap();
+                flows.entry(flow).or_default().push((field, track, at));
+            }
+        }
+    }
+    flows
+}
+
+#[test]
+fn arrows_lead_from_requests_to_a_proxy_to_those_that_it_passed_on() {
+    let file = recording("downstream-wait-proxy-2ms", "server");
+    let (_, trace) = exported(&file, "perfetto");
+    let slices = slices(&trace);
+    let within = |track: u64, at: u64| {
+        let mut of_track = slices[&track].iter().filter(|slice| slice.depth == 0);
+        of_track
+            .find(|slice| slice.start <= at && at <= slice.end)
+            .expect("an exchange")
+    };
+    let flows = flows(&trace);
+    assert!(flows.len() > 5, "{flows:?}");
+    for ends in flows.values() {
+        let &[(47, from, left), (48, to, arrived)] = &**ends else {
+            panic!("{ends:?}");
+        };
+        assert_eq!(left, arrived);
+        let (asked, asks) = (within(from, left), within(to, arrived));
+        assert_eq!(asks.start, arrived);
+        assert!(from != to && asked.start <= asks.start && asks.end <= asked.end + 1_000_000);
+    }
+}
+
+#[test]
+fn a_trace_without_exchanges_has_a_process() {
+    let file = recording("connection-refused-20ms", "client");
+    assert_eq!(exchanges(&file).len(), 0);
+    let (_, trace) = exported(&file, "perfetto");
+    let packets = fields(&trace);
+    let kinds = packets
+        .iter()
+        .map(|(_, packet)| fields(packet.bytes())[0].0);
+    assert_eq!(kinds.collect::<Vec<_>>(), [8, 60], "clocks, and a process");
 }
 
 #[test]

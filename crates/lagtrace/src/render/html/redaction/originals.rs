@@ -58,7 +58,7 @@ fn note(labels: &mut Labels, place: Place<'_>, text: &str) {
         ("name", "holders" | "peer") | ("owner", "sockets") | ("programs", _) => {
             labels.program(text);
         }
-        ("program", "configuration") => labels.program(text),
+        ("program", "configuration" | "sockets") => labels.program(text),
         ("target", "probes" | "route") => labels.host(text),
         ("capture" | "client_capture" | "server_capture", _) => labels.file(text),
         ("container" | "cgroup" | "unix_socket", _) => labels.file(text),
