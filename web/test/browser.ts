@@ -7,7 +7,7 @@ import { availableParallelism, tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { Browser, Page } from "playwright-core";
-import { axe, RULES } from "./browser/axe.ts";
+import { axe, RULES, shortenTables } from "./browser/axe.ts";
 import { drawnOwners } from "./browser/colours.ts";
 import { checkBrush, checkHelp, checkList, unreached } from "./browser/keys.ts";
 import { documentOf, expectedNumbers, wrongNumbers } from "./browser/numbers.ts";
@@ -61,6 +61,7 @@ function testPage(file: string) {
         await t.test("its numbers are those of its document", () => checkNumbers(page, html));
         await t.test("the picture has the colours of its owners", () => checkColours(page, html));
         await t.test("fits every width", () => checkWidths(page));
+        await shortenTables(page);
         for (const colorScheme of ["light", "dark"] as const) {
             await page.emulateMedia({ colorScheme });
             await page.waitForTimeout(200);
