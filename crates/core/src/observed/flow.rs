@@ -264,6 +264,12 @@ impl Tag {
     pub(crate) fn share(self, shares: usize) -> usize {
         ((self.0 >> 32) as usize * shares) >> 32
     }
+
+    /// Returns three numbers less than 2^13, from the bits that are mixed best.
+    #[inline]
+    pub(crate) fn places(self) -> [usize; 3] {
+        [51, 38, 25].map(|shift| (self.0 >> shift) as usize % (1 << 13))
+    }
 }
 
 impl FlowKey {

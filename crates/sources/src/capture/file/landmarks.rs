@@ -47,7 +47,14 @@ impl Landmarks {
         let Some(part) = self.parts.last_mut() else {
             return;
         };
-        flows.for_each(|flow| part.seen.add(&flow));
+        let mut last = None;
+        for flow in flows {
+            // Packets of a flow often follow each other.
+            if last != Some(flow) {
+                part.seen.add(&flow);
+                last = Some(flow);
+            }
+        }
     }
 
     /// Makes room for another part.
