@@ -3,9 +3,11 @@
 import type { Density } from "./density.ts";
 import { COLOURS, OWNERS } from "./words.ts";
 
-/** Minimum width and height of a square, in pixels. */
+/** Minimum width and height of a square in pixels: of few squares, each is larger, to be found. */
 const LEAST_PX = 4;
-/** The opacity of a square with one exchange. */
+const FEW_PX = 8;
+const FEW = 200;
+/** The opacity of a square with one exchange, if others have more. */
 const LEAST_OPACITY = 0.35;
 
 export interface Grid {
@@ -21,8 +23,9 @@ export interface Grid {
 /** Merges the cells of a service (of all of them if null) for a picture of this size. */
 export function merge(density: Density, service: number | null, px: [number, number]): Grid {
     const rows = Math.max(density.rows.length - 1, 1);
-    const across = Math.ceil((LEAST_PX * density.columns) / Math.max(px[0], 1));
-    const down = Math.ceil((LEAST_PX * rows) / Math.max(px[1], 1));
+    const least = density.size < FEW ? FEW_PX : LEAST_PX;
+    const across = Math.ceil((least * density.columns) / Math.max(px[0], 1));
+    const down = Math.ceil((least * rows) / Math.max(px[1], 1));
     const width = Math.ceil(density.columns / across);
     const height = Math.ceil(rows / down);
     const counts = new Float64Array(width * height * OWNERS.length);
@@ -51,7 +54,7 @@ export function paint(grid: Grid): Uint8ClampedArray<ArrayBuffer> {
         }
         const y = height - 1 - Math.floor(square / width);
         const colour = COLOURS[OWNERS[owner] ?? "unknown"];
-        const weight = Math.log1p(total - 1) / Math.max(Math.log1p(most - 1), Math.log(2));
+        const weight = most > 1 ? Math.log(total) / Math.log(most) : 1;
         const opacity = LEAST_OPACITY + (1 - LEAST_OPACITY) * weight;
         pixels.set([...colour, Math.round(255 * opacity)], (y * width + (square % width)) * 4);
     });

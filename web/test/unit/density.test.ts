@@ -95,6 +95,19 @@ test("the colour is that of the owner with the most exchanges", () => {
     assert.equal(pixels[3], 0);
 });
 
+test("exchanges are as visible as they are many, and wholly if all are alone", () => {
+    const opacities = (counts: number[]) => {
+        const cells: Raster["cells"] = counts.map((count, i) => [0, i, 0, count, "server"]);
+        const raster = { ...RASTER, columns: counts.length, rows_ns: [1_000, 2_000], cells };
+        const found = densityOf(documentOf(raster));
+        assert.ok(found);
+        return [...paint(merge(found, null, [400, 200]))].filter((_, i) => i % 4 === 3);
+    };
+    assert.deepEqual(opacities([1, 1, 1]), [255, 255, 255]);
+    const [one = 0, ten = 0, hundred = 0] = opacities([1, 10, 100]);
+    assert.ok(0 < one && one < ten && ten < hundred && hundred === 255);
+});
+
 test("a small picture merges columns and rows, and loses none", () => {
     const grid = merge(density(), null, [8, 4]);
     assert.ok(grid.width < 4 && grid.height === 1);
