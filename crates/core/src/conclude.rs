@@ -456,7 +456,7 @@ fn elsewhere(evidence: &Evidence) -> BTreeMap<Endpoint, u64> {
     sums
 }
 
-/// What the rules conclude.
+/// The conclusions of the rules.
 #[derive(Default)]
 struct Weighed {
     findings: Vec<Finding>,

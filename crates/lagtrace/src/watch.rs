@@ -130,7 +130,7 @@ pub(crate) struct Options {
     serve: Option<Option<SocketAddr>>,
 }
 
-/// What a report says of its watch.
+/// The subject and the start of a watch, for its report.
 #[derive(Clone, Debug)]
 struct About {
     subject: String,

@@ -40,7 +40,7 @@ const MAX_CONNECTIONS: usize = 16;
 /// The types of the answers.
 const HTML: &str = "text/html";
 const JSON: &str = "application/json";
-/// What follows the page's path in a request for its latest version's number.
+/// The end of the path in a request for the number of the page's latest version.
 const VERSION: &str = "version";
 /// Number of random bytes in the path.
 const RANDOM: usize = 16;

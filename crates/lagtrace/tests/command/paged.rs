@@ -1,4 +1,4 @@
-//! What a page contains, and what its server answers.
+//! The document in a page, and the answers of its server.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

@@ -286,7 +286,7 @@ fn reports_and_comparisons_become_pages_too() {
     assert!(outside(&score.stdout).contains("Nothing is wrong"));
 }
 
-/// What cannot be read a second time shows the packets of its examples too.
+/// A pipe cannot be read a second time; its page shows the packets of its examples too.
 #[test]
 fn the_page_of_a_pipe_has_the_packets_of_its_file() {
     let capture = recording("nagle-delayed-ack-8ms", "client");
