@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::confinement::{Confinement, Needs};
 use crate::output::{Form, Offer, Output, STYLES};
 
 const EXIT_CODES: &str = "\
@@ -22,6 +23,8 @@ Exit codes:
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) confinement: Confinement,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -75,6 +78,23 @@ impl Command {
                 Self::Watch(options) => options.is_served(),
                 _ => false,
             },
+        }
+    }
+}
+
+impl Command {
+    /// Returns what the command needs although it is confined; `None` if it reads nothing that
+    /// others have made.
+    pub(crate) fn needs(&self) -> Option<Needs> {
+        match self {
+            Self::Analyze(_) | Self::Compare(_) => Some(Needs::files()),
+            Self::Capture(_) => Some(crate::capture::needs()),
+            Self::Diagnose(options) => options.needs(),
+            Self::Load(options) => Some(options.needs()),
+            Self::Probe(_) | Self::Route(_) => Some(Needs::probes()),
+            Self::Sockets(options) => options.needs(),
+            Self::Watch(options) => options.needs(),
+            Self::View(_) | Self::Explain(_) | Self::Completions(_) | Self::Man(_) => None,
         }
     }
 }

@@ -17,6 +17,7 @@ use lagtrace_sources::capture::{
 
 use crate::clock;
 use crate::conclusion;
+use crate::confinement::Needs;
 use crate::console::Console;
 use crate::duration;
 use crate::exit::Outcome;
@@ -61,6 +62,14 @@ pub(crate) struct Options {
     /// Filter for packets, in the syntax of pcap-filter(7)
     #[arg(value_name = "FILTER", trailing_var_arg = true)]
     filter: Vec<String>,
+}
+
+/// Returns what a capture needs although it is confined: no connections.
+pub(crate) fn needs() -> Needs {
+    let mut needs = Needs::network();
+    needs.scope.packets = true;
+    needs.rules.ports = Some(Vec::new());
+    needs
 }
 
 /// Captures until the user, the packet count or the duration ends the capture; then prints the

@@ -69,6 +69,12 @@ pub(crate) fn conclude(
     picture: Option<Picture>,
     console: &Console,
 ) -> Result<Outcome> {
+    let noted = console.remark().map(|remark| {
+        let mut report = report.clone();
+        report.notes.push(remark.clone());
+        report
+    });
+    let report = noted.as_ref().unwrap_or(report);
     let shown = || html::Document::of_report(report, picture);
     page::beside(console, shown, || print(report, console))?;
     Ok(Outcome::of(report))

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use lagtrace_core::report::Remark;
 use rustix::termios::tcgetwinsize;
 
 use crate::exit::{FAILURE, Outcome};
@@ -41,6 +42,13 @@ pub(crate) struct Console {
     bars: MultiProgress,
     /// True once an outcome line was written to standard output.
     has_spoken: Cell<bool>,
+    /// A remark for all reports.
+    remark: Option<Remark>,
+}
+
+/// Prints an error of a part of the program that has no console.
+pub(crate) fn say(error: &str) {
+    writeln!(io::stderr(), "error: {error}").ok();
 }
 
 impl Console {
@@ -55,7 +63,18 @@ impl Console {
             output: output.clone(),
             bars: MultiProgress::with_draw_target(target),
             has_spoken: Cell::new(false),
+            remark: None,
         }
+    }
+
+    /// Remembers a remark for all reports.
+    pub(crate) fn remember(&mut self, remark: Option<Remark>) {
+        self.remark = remark;
+    }
+
+    /// Returns the remark for all reports.
+    pub(crate) fn remark(&self) -> Option<&Remark> {
+        self.remark.as_ref()
     }
 
     /// Returns the options for the report's output.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
+use crate::confinement::Needs;
 use crate::console::Console;
 use crate::duration;
 use crate::exit::Outcome;
@@ -128,6 +129,13 @@ pub(crate) struct Host {
     /// Do not watch the requests in the server's kernel
     #[arg(long)]
     pub(crate) no_watch: bool,
+}
+
+impl Options {
+    /// Returns what the investigation needs although it is confined.
+    pub(crate) fn needs(&self) -> Option<Needs> {
+        None
+    }
 }
 
 /// Investigates and reports.

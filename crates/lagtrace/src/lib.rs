@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser as _};
+use clap::{CommandFactory as _, FromArgMatches as _};
 use mimalloc::MiMalloc;
 
 mod analyze;
@@ -17,6 +17,7 @@ mod capture;
 mod clock;
 mod compare;
 mod conclusion;
+mod confinement;
 mod console;
 mod delivery;
 mod diagnose;
@@ -52,15 +53,27 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Runs the subcommand of `lagtrace` that the command line names.
 pub fn run() -> ExitCode {
-    let Arguments { output, command } = Arguments::parse();
+    let matches = Arguments::command().get_matches();
+    let Arguments {
+        output,
+        confinement,
+        command,
+    } = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let output = output.settled(command.offer());
     let output = output.unwrap_or_else(|reason| {
         let mut arguments = Arguments::command();
         arguments.error(ErrorKind::InvalidValue, reason).exit()
     });
-    let console = Console::new(&output);
+    let mut console = Console::new(&output);
+    let confined = match confinement.begin(&command, &matches) {
+        Ok(confined) => confined,
+        Err(failure) => return console.close(Err(failure)),
+    };
+    console.remember(confined.remark());
     let outcome = page::check(&output).and_then(|()| carry_out(command, &console));
-    console.close(outcome)
+    let code = console.close(outcome);
+    confined.end();
+    code
 }
 
 fn carry_out(command: Command, console: &Console) -> failure::Result<exit::Outcome> {

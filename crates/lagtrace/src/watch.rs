@@ -37,6 +37,7 @@ use crate::analyze::show;
 use crate::call_trace::CallTrace;
 use crate::clock;
 use crate::conclusion;
+use crate::confinement::Needs;
 use crate::console::Console;
 use crate::delivery;
 use crate::duration;
@@ -128,6 +129,13 @@ pub(crate) struct Options {
         value_parser = serve::parse_address
     )]
     serve: Option<Option<SocketAddr>>,
+}
+
+impl Options {
+    /// Returns what the watch needs although it is confined.
+    pub(crate) fn needs(&self) -> Option<Needs> {
+        None
+    }
 }
 
 /// The subject and the start of a watch, for its report.

@@ -17,7 +17,7 @@ pub mod program;
 
 mod apache;
 mod by_line;
-mod files;
+pub(crate) mod files;
 mod glob;
 mod haproxy;
 mod process;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
+use serde::{Deserialize, Serialize};
 
 pub mod message;
 
@@ -31,7 +32,7 @@ const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 
 /// The netlink protocols used here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NetlinkProtocol {
     /// Routes and links.
     Route,
@@ -73,11 +74,21 @@ impl NetlinkSocket {
             protocol.number(),
         )?;
         sockopt::set_socket_timeout(&fd, Timeout::Recv, Some(PATIENCE))?;
-        Ok(Self {
+        Ok(Self::from_descriptor(fd))
+    }
+
+    /// Returns the socket of a descriptor that another process has opened.
+    pub(crate) fn from_descriptor(fd: OwnedFd) -> Self {
+        Self {
             fd,
             sequence: 0,
             buffer: vec![0; RECEIVE_BYTES],
-        })
+        }
+    }
+
+    /// Returns the descriptor, to pass it to another process.
+    pub(crate) fn into_descriptor(self) -> OwnedFd {
+        self.fd
     }
 
     /// Requests all objects of a kind, and passes each message of the reply to `visit`. If `visit`

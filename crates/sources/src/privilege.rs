@@ -1,27 +1,31 @@
 //! The operations that need a privilege, separated from all other code.
 //!
-//! Each operation is small and typed, so that a separate process could perform them while the
-//! parsing code runs without privileges. The operations are: entering a network namespace to open a
-//! netlink socket or read a kernel setting there, listing another process's sockets, and
-//! duplicating one of them. If the kernel refuses an operation, the error names the capability that
-//! would allow it.
+//! Each operation is small and typed. If this process has a keeper (see the module `keeper`), the
+//! operation is a request to it, because the process itself has no privileges; otherwise it is
+//! performed here. If the kernel refuses an operation, the error names the capability that would
+//! allow it.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 
 use lagtrace_core::observed::event::Note;
+use serde::{Deserialize, Serialize};
 
+pub(crate) mod channel;
+pub(crate) mod client;
+pub(crate) mod message;
 mod namespace;
 mod process;
 mod table;
 
 pub use namespace::{NetworkNamespace, namespace_id};
 pub use process::{ProcessHandle, sockets_of};
+pub(crate) use process::{link, open_below, proc_file, program, root};
 pub use table::TableFamily;
 
 /// A capability that an operation needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Capability {
     /// Needed to inspect another user's process.
     SysPtrace,
@@ -72,6 +76,21 @@ pub enum HostError {
         /// The requested flow.
         what: String,
     },
+}
+
+impl From<HostError> for io::Error {
+    fn from(error: HostError) -> Self {
+        let kind = match &error {
+            HostError::NotPermitted { .. } => io::ErrorKind::PermissionDenied,
+            HostError::Failed { source, .. } => match source.raw_os_error() {
+                Some(errno) => return Self::from_raw_os_error(errno),
+                None => source.kind(),
+            },
+            HostError::Gone { .. } => io::ErrorKind::NotFound,
+            HostError::NotOurs { .. } => io::ErrorKind::InvalidInput,
+        };
+        Self::new(kind, error)
+    }
 }
 
 impl HostError {

@@ -9,6 +9,7 @@ use lagtrace_sources::load::Method;
 
 use super::steps::Steps;
 use super::urls::Urls;
+use crate::confinement::Needs;
 use crate::duration;
 use crate::tls::Tls;
 
@@ -91,6 +92,17 @@ pub(crate) struct Options {
     pub(super) connection: Connection,
     #[command(flatten)]
     pub(super) tls: Tls,
+}
+
+impl Options {
+    /// Returns what the load needs although it is confined.
+    pub(crate) fn needs(&self) -> Needs {
+        let mut needs = Needs::network();
+        needs.rules.ports = self.urls.ports();
+        // The owner of the socket may be allowed to use it, and no other user.
+        needs.rules.keeps_user = self.connection.unix_socket.is_some();
+        needs
+    }
 }
 
 /// Options for the requests.

@@ -7,6 +7,7 @@ use clap::Args;
 use lagtrace_sources::load::WeightedUrl;
 use lagtrace_sources::url::Url;
 
+use crate::confinement;
 use crate::failure::{Failure, Result};
 
 /// Maximum size of a file of URLs, in bytes.
@@ -50,6 +51,17 @@ impl Urls {
         } else {
             Ok(all)
         }
+    }
+
+    /// Returns the TCP ports that the load connects to; `None` if they are not on the command line.
+    pub(super) fn ports(&self) -> Option<Vec<u16>> {
+        if self.urls.is_some() {
+            return None;
+        }
+        confinement::ports(self.url.iter().map(|text| match text.split_once('@') {
+            Some((_, url)) if url.contains("://") => url,
+            _ => text,
+        }))
     }
 
     fn read(&self) -> Result<String> {

@@ -7,6 +7,7 @@ use lagtrace_sources::kernel::CallOptions;
 use lagtrace_sources::socket::cgroup::{Group, GroupError, Groups};
 use lagtrace_sources::socket::survey::{Choice, End, Protocols};
 
+use crate::confinement::{DNS, Needs};
 use crate::duration;
 use crate::failure::{Failure, Result};
 use crate::lookup;
@@ -112,6 +113,16 @@ pub(crate) struct Options {
     /// End after this long
     #[arg(short, long, value_name = "TIME", value_parser = duration::parse_positive, requires = "lasting")]
     pub(super) duration: Option<Duration>,
+}
+
+impl Options {
+    /// Returns what the survey needs although it is confined.
+    pub(crate) fn needs(&self) -> Option<Needs> {
+        let mut needs = Needs::network();
+        needs.scope.processes = true;
+        needs.rules.ports = Some(vec![DNS]);
+        (!self.trace).then_some(needs)
+    }
 }
 
 /// The kinds of sockets.

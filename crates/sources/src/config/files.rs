@@ -4,15 +4,17 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
-use rustix::io::Errno;
+use rustix::fs::Dir;
 
 use super::{Error, glob, process};
+use crate::privilege;
+use crate::privilege::client::keeper;
+use crate::privilege::message::{Reply, Request};
 
 /// Maximum number of entries taken from one directory.
 const MAX_ENTRIES: usize = 65_536;
@@ -50,65 +52,76 @@ pub(crate) trait Files {
 /// The file system below a process's root directory.
 #[derive(Debug)]
 pub(crate) struct Root {
-    directory: OwnedFd,
+    directory: Directory,
     /// True if this is lagtrace's own root directory. It is used if the root of the process cannot
     /// be opened, and need not be the same directory.
     pub(crate) is_assumed: bool,
+}
+
+/// Who opens the files below a root directory.
+#[derive(Debug)]
+enum Directory {
+    /// This process.
+    Open(OwnedFd),
+    /// The keeper, below the root of a process.
+    Kept(u32),
 }
 
 impl Root {
     /// Opens the root directory of a process. Without the permission to do so, lagtrace's own root
     /// is used if the mounts show that both processes have the same root file system.
     pub(crate) fn of(pid: u32) -> Result<Self, Error> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let path = format!("/proc/{pid}/root");
-        match rustix::fs::openat(CWD, path.as_str(), flags, Mode::empty()) {
-            Ok(directory) => Ok(Self {
-                directory,
-                is_assumed: false,
-            }),
-            Err(error) => {
-                let source = io::Error::from(error);
+        let foreign = |source| Error::ForeignRoot { pid, source };
+        if let Some(keeper) = keeper() {
+            return match keeper.ask(&Request::Root(pid)) {
+                Ok((Reply::Number(is_assumed), _)) => Ok(Self {
+                    directory: Directory::Kept(pid),
+                    is_assumed: is_assumed != 0,
+                }),
+                Ok(_) => Err(foreign(io::ErrorKind::InvalidData.into())),
+                Err(error) => Err(foreign(error.into())),
+            };
+        }
+        let (directory, is_assumed) = match privilege::root(pid) {
+            Ok(directory) => (directory, false),
+            Err(source) => {
                 let is_assumed = match root_of_mounts(pid) {
                     Shared::Exactly => false,
                     Shared::RootOnly => true,
-                    Shared::No => return Err(Error::ForeignRoot { pid, source }),
+                    Shared::No => return Err(foreign(source)),
                 };
-                let directory = rustix::fs::openat(CWD, "/", flags, Mode::empty())
-                    .map_err(|_| Error::ForeignRoot { pid, source })?;
-                Ok(Self {
-                    directory,
-                    is_assumed,
-                })
+                let own = privilege::root(std::process::id()).map_err(|_| foreign(source))?;
+                (own, is_assumed)
             }
-        }
+        };
+        Ok(Self {
+            directory: Directory::Open(directory),
+            is_assumed,
+        })
     }
 
-    /// Opens a path below the root; symbolic links are resolved within that root.
-    pub(crate) fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-        let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        // The kernel returns EAGAIN if a rename happened during the path lookup.
-        for _ in 0..16 {
-            match rustix::fs::openat2(self.directory.as_fd(), path, flags, Mode::empty(), resolve) {
-                Err(Errno::AGAIN) => {}
-                other => return Ok(other?),
+    /// Opens a regular file or a folder below the root; symbolic links are resolved within that
+    /// root.
+    pub(crate) fn open(&self, path: &Path, is_folder: bool) -> io::Result<OwnedFd> {
+        match &self.directory {
+            Directory::Open(directory) => privilege::open_below(directory, path, is_folder),
+            Directory::Kept(pid) => {
+                let request = Request::File {
+                    pid: *pid,
+                    path: path.to_owned(),
+                    is_folder,
+                };
+                let keeper = keeper().ok_or(io::ErrorKind::NotConnected)?;
+                Ok(keeper.descriptor(&request)?)
             }
         }
-        Err(Errno::AGAIN.into())
     }
 }
 
 impl Files for Root {
     fn read(&self, path: &Path, limit: usize) -> io::Result<Contents> {
-        let file = self.open(path, OFlags::empty())?;
+        let file = self.open(path, false)?;
         let stat = rustix::fs::fstat(&file)?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "not a regular file",
-            ));
-        }
         let mut bytes = Vec::new();
         let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
         File::from(file).take(most).read_to_end(&mut bytes)?;
@@ -122,7 +135,7 @@ impl Files for Root {
     }
 
     fn list(&self, directory: &Path) -> io::Result<(Vec<Vec<u8>>, Stamps)> {
-        let handle = self.open(directory, OFlags::DIRECTORY)?;
+        let handle = self.open(directory, true)?;
         let stamps = Stamps::of(&rustix::fs::fstat(&handle)?);
         let mut names = Vec::new();
         for entry in Dir::new(handle)?.take(MAX_ENTRIES) {
@@ -243,7 +256,7 @@ mod tests {
         std::os::unix::fs::symlink("../../../../etc/real", jail.path().join("etc/up"))
             .expect("a link");
         let root = Root {
-            directory: File::open(jail.path()).expect("opens").into(),
+            directory: Directory::Open(File::open(jail.path()).expect("opens").into()),
             is_assumed: false,
         };
         for name in ["/etc/real", "/etc/link", "/etc/up", "/../etc/real"] {
@@ -264,7 +277,7 @@ mod tests {
             std::fs::write(path, "").expect("a file");
         }
         let root = Root {
-            directory: File::open(jail.path()).expect("opens").into(),
+            directory: Directory::Open(File::open(jail.path()).expect("opens").into()),
             is_assumed: false,
         };
         let (paths, searched) = expand(&root, Path::new("/*/*.conf"));

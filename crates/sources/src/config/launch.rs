@@ -16,6 +16,8 @@ use super::Error;
 use super::by_line::Setting;
 use super::files::{Files as _, Root};
 use super::process::{self, START_RESOLUTION};
+use crate::privilege;
+use crate::privilege::message::{ProcFile, ProcessLink};
 use assigned::Assignment;
 pub use server::Server;
 
@@ -57,7 +59,7 @@ impl Launch {
         Ok(Self {
             pid,
             arguments: arguments.iter().map(lossy).collect(),
-            environment: environment(&process::read(pid, "environ")?),
+            environment: environment(&process::read_as_owner(pid, ProcFile::Environ)?),
             ..Self::default()
         })
     }
@@ -78,6 +80,16 @@ impl Launch {
             line: 0,
         }
     }
+}
+
+/// Keeps the variables of [`VARIABLES`] of an environment. The others may hold secrets.
+pub(crate) fn without_secrets(environment: &[u8]) -> Vec<u8> {
+    let known = self::environment(environment);
+    let line = |(name, value): (&str, &String)| format!("{name}={value}\0").into_bytes();
+    known
+        .iter()
+        .flat_map(|(&name, value)| line((name, value)))
+        .collect()
 }
 
 /// Returns the variables of [`VARIABLES`] in a process's environment.
@@ -148,7 +160,7 @@ fn find(pid: u32) -> Result<Option<(Server, Launch)>, Error> {
 
 /// Returns true for a program that the Go linker made: its build id is a note of the owner `Go`.
 fn is_go(pid: u32) -> bool {
-    let Ok(path) = std::fs::read_link(format!("/proc/{pid}/exe")) else {
+    let Ok(path) = privilege::link(pid, ProcessLink::Exe) else {
         return false;
     };
     let read = Root::of(pid).and_then(|root| {

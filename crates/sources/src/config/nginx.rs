@@ -49,6 +49,7 @@ pub use resolved::{Change, LocationBlock, NewerFile, Resolved, ServerBlock, Sett
 use super::files::{Files, Root};
 use super::process::{START_RESOLUTION, shares_namespace_with_us};
 use super::{Certainty, Error};
+use crate::privilege::message::ProcessLink;
 use effective::{Effective, effective, scope_path};
 use master::note;
 use selection::{Selection, select};
@@ -129,7 +130,8 @@ impl Configuration {
                 implied_port: master.implied_port(),
                 hostname: master.hostname(),
                 hosts: hosts_of(&master.root),
-                is_other_network: shares_namespace_with_us(master.pid, "net") == Some(false),
+                is_other_network: shares_namespace_with_us(master.pid, ProcessLink::Net)
+                    == Some(false),
             },
             version: master.build.version,
             loaded: master.loaded(),

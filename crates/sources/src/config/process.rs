@@ -9,6 +9,8 @@ use std::time::{Duration, SystemTime};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Error;
+use crate::privilege;
+use crate::privilege::message::{ProcFile, ProcessLink};
 
 /// Maximum number of bytes read from a `/proc` file; a longer file is truncated.
 const MAX_PROC_FILE: u64 = 4 << 20;
@@ -68,6 +70,15 @@ pub(crate) fn read(pid: u32, name: &'static str) -> Result<Vec<u8>, Error> {
     read_proc(&format!("/proc/{pid}/{name}")).map_err(|source| Error::Process { pid, name, source })
 }
 
+/// Reads a file below `/proc/PID` that shows more to the process's owner than to others.
+pub(crate) fn read_as_owner(pid: u32, file: ProcFile) -> Result<Vec<u8>, Error> {
+    privilege::proc_file(pid, file, MAX_PROC_FILE).map_err(|error| Error::Process {
+        pid,
+        name: file.name(),
+        source: error.into(),
+    })
+}
+
 fn read_proc(path: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?
@@ -78,7 +89,7 @@ fn read_proc(path: &str) -> io::Result<Vec<u8>> {
 
 /// Reads the `stat` of a process.
 pub(crate) fn stat(pid: u32) -> Result<Stat, Error> {
-    let text = read(pid, "stat")?;
+    let text = read_as_owner(pid, ProcFile::Stat)?;
     Stat::parse(&text).ok_or(Error::Process {
         pid,
         name: "stat",
@@ -101,9 +112,9 @@ pub(crate) fn arguments(pid: u32) -> Result<Vec<Vec<u8>>, Error> {
 
 /// Returns the working directory of a process, as seen from the process's own root.
 pub(crate) fn working_directory(pid: u32) -> PathBuf {
-    let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}")).ok();
-    let directory = link("cwd").unwrap_or_else(|| PathBuf::from("/"));
-    let root = link("root").filter(|root| root.as_os_str().as_bytes() != b"/");
+    let link = |link| privilege::link(pid, link).ok();
+    let directory = link(ProcessLink::Cwd).unwrap_or_else(|| PathBuf::from("/"));
+    let root = link(ProcessLink::Root).filter(|root| root.as_os_str().as_bytes() != b"/");
     match root
         .as_deref()
         .and_then(|root| directory.strip_prefix(root).ok())
@@ -139,11 +150,11 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Returns true if the process is in lagtrace's own namespace of this kind (`net` or `uts`); `None`
+/// Returns true if the process is in lagtrace's own namespace of this kind (`Net` or `Uts`); `None`
 /// if this is unknown.
-pub(crate) fn shares_namespace_with_us(pid: u32, kind: &str) -> Option<bool> {
-    let theirs = std::fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok()?;
-    let ours = std::fs::read_link(format!("/proc/self/ns/{kind}")).ok()?;
+pub(crate) fn shares_namespace_with_us(pid: u32, kind: ProcessLink) -> Option<bool> {
+    let theirs = privilege::link(pid, kind).ok()?;
+    let ours = std::fs::read_link(format!("/proc/self/{}", kind.path())).ok()?;
     Some(theirs == ours)
 }
 

@@ -1,13 +1,11 @@
 //! The nftables ruleset of one network namespace, read over netlink.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 
 use super::FilteredTraffic;
 use super::rule::{self, Effect, LONGEST_NAME, NFPROTO_IPV4, NFPROTO_IPV6, number};
 use crate::netlink::message::{Attributes, text};
-use crate::netlink::{NetlinkProtocol, NetlinkSocket};
-use crate::privilege::{Capability, HostError, NetworkNamespace};
+use crate::privilege::{HostError, NetworkNamespace};
 
 /// `NFNL_SUBSYS_NFTABLES` in the upper byte of a message type.
 const NFTABLES: u16 = 10 << 8;
@@ -56,44 +54,15 @@ pub(super) fn count(
     namespace: &NetworkNamespace,
     traffic: &FilteredTraffic,
 ) -> Result<u32, HostError> {
-    let mut netlink = match namespace.netlink(NetlinkProtocol::Netfilter) {
-        Ok(netlink) => netlink,
-        // A kernel without netfilter cannot block.
-        Err(HostError::Failed { source, .. })
-            if source.raw_os_error() == Some(libc::EPROTONOSUPPORT) =>
-        {
-            return Ok(0);
-        }
-        Err(e) => return Err(e),
-    };
     let mut ruleset = Ruleset::default();
-    read(&mut netlink, NFT_MSG_GETCHAIN, |payload| {
-        ruleset.add_chain(payload, traffic)
-    })?;
-    read(&mut netlink, NFT_MSG_GETRULE, |payload| {
-        ruleset.add_rule(payload, traffic)
-    })?;
-    Ok(ruleset.blocking())
-}
-
-/// Passes every object of a kind to `add`. A kernel without nftables has no objects.
-fn read(
-    netlink: &mut NetlinkSocket,
-    kind: u16,
-    mut add: impl FnMut(&[u8]) -> Option<()>,
-) -> Result<(), HostError> {
-    let every_family = [0; HEADER_BYTES];
-    let outcome = netlink.dump(kind, &every_family, |message| {
-        // An object that cannot be parsed is of an unknown kind, and is left out.
-        add(message.payload).unwrap_or_default();
-        ControlFlow::Continue(())
-    });
-    match outcome {
-        Err(e) if matches!(e.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(()),
-        other => {
-            other.map_err(|e| HostError::new("reading the nftables rules", e, Capability::NetAdmin))
-        }
+    // An object that cannot be parsed is of an unknown kind, and is left out.
+    for payload in namespace.filter_objects(NFT_MSG_GETCHAIN)? {
+        ruleset.add_chain(&payload, traffic).unwrap_or_default();
     }
+    for payload in namespace.filter_objects(NFT_MSG_GETRULE)? {
+        ruleset.add_rule(&payload, traffic).unwrap_or_default();
+    }
+    Ok(ruleset.blocking())
 }
 
 impl Ruleset {

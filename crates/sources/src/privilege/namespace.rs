@@ -10,6 +10,8 @@ use std::thread;
 use rustix::fs::fstatfs;
 use rustix::thread::LinkNameSpaceType;
 
+use super::client::{keeper, unexpected};
+use super::message::{KernelFile, Reply, Request};
 use super::table::{self, TableFamily};
 use super::{Capability, HostError, read_bounded};
 use crate::netlink::{NetlinkProtocol, NetlinkSocket};
@@ -43,6 +45,9 @@ impl NetworkNamespace {
     /// Returns an error if the process belongs to another user and `CAP_SYS_PTRACE` is missing, or
     /// if the process has ended.
     pub fn of(pid: u32) -> Result<Self, HostError> {
+        if let Some(keeper) = keeper() {
+            return Self::of_file(keeper.descriptor(&Request::NamespaceOf(pid))?);
+        }
         let own = Self::own()?;
         Self::open(format!("/proc/{pid}/ns/net"), Some(own.id))
     }
@@ -53,6 +58,10 @@ impl NetworkNamespace {
     /// # Errors
     /// Returns an error if there is no such namespace.
     pub fn at(name_or_path: &str) -> Result<Self, HostError> {
+        if let Some(keeper) = keeper() {
+            let request = Request::NamespaceAt(name_or_path.to_owned());
+            return Self::of_file(keeper.descriptor(&request)?);
+        }
         let path = if name_or_path.contains('/') {
             name_or_path.to_owned()
         } else {
@@ -67,6 +76,26 @@ impl NetworkNamespace {
                 what: format!("a network namespace at {path}"),
             }),
         }
+    }
+
+    /// Returns the namespace of an open file.
+    ///
+    /// # Errors
+    /// Returns an error if `/proc` is not mounted.
+    pub(crate) fn of_file(file: OwnedFd) -> Result<Self, HostError> {
+        let refuse = |e: rustix::io::Errno| HostError::failed("reading a namespace's number", e);
+        let id = rustix::fs::fstat(&file).map_err(refuse)?.st_ino;
+        let own = Self::own()?;
+        Ok(Self {
+            id,
+            is_own: own.id == id,
+            file,
+        })
+    }
+
+    /// Returns the file of the namespace, to pass it to another process.
+    pub(crate) fn as_file(&self) -> &OwnedFd {
+        &self.file
     }
 
     fn open(path: String, own: Option<u64>) -> Result<Self, HostError> {
@@ -95,8 +124,39 @@ impl NetworkNamespace {
     /// # Errors
     /// Returns an error if the namespace is not lagtrace's own and `CAP_SYS_ADMIN` is missing.
     pub(crate) fn netlink(&self, protocol: NetlinkProtocol) -> Result<NetlinkSocket, HostError> {
+        if let Some(keeper) = keeper().filter(|_| !self.is_own) {
+            let namespace = self.id;
+            let request = Request::Netlink {
+                namespace,
+                protocol,
+            };
+            return Ok(NetlinkSocket::from_descriptor(keeper.descriptor(&request)?));
+        }
         self.enter("opening a netlink socket", move || {
             NetlinkSocket::open(protocol)
+        })
+    }
+
+    /// Opens a netlink socket in this namespace, to pass it to another process.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Self::netlink`].
+    pub(crate) fn netlink_descriptor(
+        &self,
+        protocol: NetlinkProtocol,
+    ) -> Result<OwnedFd, HostError> {
+        self.netlink(protocol).map(NetlinkSocket::into_descriptor)
+    }
+
+    /// Opens a file of the kernel in this namespace, to pass it to another process.
+    ///
+    /// # Errors
+    /// Returns an error if the namespace is not lagtrace's own and `CAP_SYS_ADMIN` is missing, or
+    /// if the kernel lacks the file.
+    pub(crate) fn open_file(&self, file: &KernelFile) -> Result<OwnedFd, HostError> {
+        let path = file.path();
+        self.enter(&format!("reading {path}"), move || {
+            Ok(File::open(&path)?.into())
         })
     }
 
@@ -121,11 +181,8 @@ impl NetworkNamespace {
     /// # Errors
     /// Returns the same errors as [`Self::sysctl`].
     pub(crate) fn sysctl_text(&self, name: &str) -> Result<String, HostError> {
-        let path = format!("/proc/sys/{name}");
-        self.enter(&format!("reading {path}"), move || {
-            let text = read_bounded(&path, 256)?;
-            Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
-        })
+        let text = self.kernel_file(KernelFile::Setting(name.to_owned()), 256)?;
+        Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
     /// Reads the file `name` in `/proc/net/` of this namespace.
@@ -134,10 +191,44 @@ impl NetworkNamespace {
     /// Returns an error if the namespace is not lagtrace's own and `CAP_SYS_ADMIN` is missing, or
     /// if the kernel lacks the file.
     pub(crate) fn proc_net(&self, name: &str, most_bytes: u64) -> Result<String, HostError> {
-        let path = format!("/proc/thread-self/net/{name}");
-        self.enter(&format!("reading /proc/net/{name}"), move || {
+        self.kernel_file(KernelFile::Net(name.to_owned()), most_bytes)
+    }
+
+    fn kernel_file(&self, file: KernelFile, most_bytes: u64) -> Result<String, HostError> {
+        if let Some(keeper) = keeper().filter(|_| !self.is_own) {
+            let namespace = self.id;
+            return keeper.text(&Request::KernelFile { namespace, file }, most_bytes);
+        }
+        let path = file.path();
+        self.enter(&format!("reading {}", file.shown()), move || {
             read_bounded(&path, most_bytes)
         })
+    }
+
+    /// Reads all nftables objects of a kind (`NFT_MSG_GET*`). A kernel without nftables has none.
+    ///
+    /// # Errors
+    /// Returns an error if `CAP_NET_ADMIN` is missing, or if the namespace is not lagtrace's own
+    /// and `CAP_SYS_ADMIN` is missing.
+    pub(crate) fn filter_objects(&self, kind: u16) -> Result<Vec<Vec<u8>>, HostError> {
+        if let Some(keeper) = keeper() {
+            let namespace = self.id;
+            return match keeper.ask(&Request::FilterObjects { namespace, kind })? {
+                (Reply::Pieces(objects), _) => Ok(objects),
+                _ => Err(unexpected()),
+            };
+        }
+        let mut netlink = match self.netlink(NetlinkProtocol::Netfilter) {
+            // A kernel without netfilter cannot block.
+            Err(HostError::Failed { source, .. })
+                if source.raw_os_error() == Some(libc::EPROTONOSUPPORT) =>
+            {
+                return Ok(Vec::new());
+            }
+            opened => opened?,
+        };
+        table::objects(&mut netlink, kind)
+            .map_err(|e| HostError::new("reading the nftables rules", e, Capability::NetAdmin))
     }
 
     /// Reads a packet filter table of legacy iptables: its `struct ipt_getinfo` (or the IPv6
@@ -151,6 +242,19 @@ impl NetworkNamespace {
         family: TableFamily,
         name: &str,
     ) -> Result<(Vec<u8>, Vec<u8>), HostError> {
+        if let Some(keeper) = keeper() {
+            let request = Request::FilterTable {
+                namespace: self.id,
+                family,
+                name: name.to_owned(),
+            };
+            return match keeper.ask(&request)? {
+                (Reply::Pieces(pieces), _) => <[Vec<u8>; 2]>::try_from(pieces)
+                    .map(Into::into)
+                    .map_err(|_| unexpected()),
+                _ => Err(unexpected()),
+            };
+        }
         let table = name.to_owned();
         self.enter(&format!("reading the iptables table {name}"), move || {
             table::read(family, &table)
@@ -198,6 +302,12 @@ impl NetworkNamespace {
 /// Returns an error if the process belongs to another user and `CAP_SYS_PTRACE` is missing, or if
 /// the process has ended.
 pub fn namespace_id(pid: u32) -> Result<u64, HostError> {
+    if let Some(keeper) = keeper() {
+        return match keeper.ask(&Request::NamespaceId(pid))? {
+            (Reply::Number(id), _) => Ok(id),
+            _ => Err(unexpected()),
+        };
+    }
     let path = format!("/proc/{pid}/ns/net");
     fs::metadata(&path)
         .map(|namespace| namespace.ino())

@@ -1,11 +1,18 @@
-//! Listing and duplicating another process's file descriptors.
+//! What another process holds: its file descriptors, its links below `/proc`, and files below its
+//! root directory.
 
-use std::fs;
-use std::io;
-use std::os::fd::OwnedFd;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
 
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
+use super::client::{keeper, unexpected};
+use super::message::{ProcFile, ProcessLink, Reply, Request};
 use super::{Capability, HostError};
 
 /// A handle on another process. It ensures that the PID does not refer to a later process.
@@ -41,6 +48,11 @@ impl ProcessHandle {
         self.pid
     }
 
+    /// Returns true if this is the process itself.
+    pub(crate) fn is_own(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
     /// Duplicates the process's descriptor `fd`. The duplicate refers to the same socket, so a
     /// `close` in that process does not close the connection while the duplicate exists. The caller
     /// should drop it as soon as possible.
@@ -50,6 +62,9 @@ impl ProcessHandle {
     pub fn duplicate(&self, fd: u32) -> Result<OwnedFd, HostError> {
         let operation = || format!("pidfd_getfd of descriptor {fd} of process {}", self.pid);
         let number = i32::try_from(fd).map_err(|_| HostError::Gone { what: operation() })?;
+        if self.is_own() {
+            return duplicate_own(number).map_err(|_| HostError::Gone { what: operation() });
+        }
         rustix::process::pidfd_getfd(&self.pidfd, number, PidfdGetfdFlags::empty()).map_err(|e| {
             if e == rustix::io::Errno::BADF {
                 HostError::Gone { what: operation() }
@@ -60,6 +75,18 @@ impl ProcessHandle {
     }
 }
 
+/// Duplicates a descriptor of this process.
+#[allow(unsafe_code)]
+fn duplicate_own(fd: i32) -> rustix::io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: the descriptor is borrowed for this call only. If it has been closed in the meantime,
+    // the kernel answers with EBADF; if it was opened again, the callers see another cookie.
+    let own = unsafe { BorrowedFd::borrow_raw(fd) };
+    rustix::io::fcntl_dupfd_cloexec(own, 0)
+}
+
 /// Returns the open sockets of process `pid`, as `(inode, descriptor)`. At most `most` descriptors
 /// are read.
 ///
@@ -67,6 +94,12 @@ impl ProcessHandle {
 /// Returns an error if the process belongs to another user and `CAP_SYS_PTRACE` is missing, or if
 /// the process has ended.
 pub fn sockets_of(pid: u32, most: usize) -> Result<Vec<(u32, u32)>, HostError> {
+    if let Some(keeper) = keeper() {
+        return match keeper.ask(&Request::Sockets { pid, most })? {
+            (Reply::Sockets(sockets), _) => Ok(sockets),
+            _ => Err(unexpected()),
+        };
+    }
     let path = format!("/proc/{pid}/fd");
     let refuse = |e| HostError::new(format!("reading {path}"), e, Capability::SysPtrace);
     let mut sockets = Vec::new();
@@ -91,6 +124,101 @@ pub fn sockets_of(pid: u32, most: usize) -> Result<Vec<(u32, u32)>, HostError> {
         Some(e) if sockets.is_empty() => Err(refuse(e)),
         _ => Ok(sockets),
     }
+}
+
+/// Returns the target of a link of process `pid`.
+///
+/// # Errors
+/// Returns an error if the process belongs to another user and `CAP_SYS_PTRACE` is missing, or if
+/// the process has ended.
+pub(crate) fn link(pid: u32, link: ProcessLink) -> Result<PathBuf, HostError> {
+    if let Some(keeper) = keeper() {
+        return match keeper.ask(&Request::Link(pid, link))? {
+            (Reply::Bytes(bytes), _) => Ok(std::ffi::OsString::from_vec(bytes).into()),
+            _ => Err(unexpected()),
+        };
+    }
+    let path = format!("/proc/{pid}/{}", link.path());
+    fs::read_link(&path)
+        .map_err(|e| HostError::new(format!("reading {path}"), e, Capability::SysPtrace))
+}
+
+/// Opens the program that process `pid` runs, even if its file was deleted.
+///
+/// # Errors
+/// Returns the same errors as [`link`].
+pub(crate) fn program(pid: u32) -> Result<File, HostError> {
+    if let Some(keeper) = keeper() {
+        return Ok(keeper.descriptor(&Request::Program(pid))?.into());
+    }
+    let path = format!("/proc/{pid}/exe");
+    File::open(&path)
+        .map_err(|e| HostError::new(format!("opening {path}"), e, Capability::SysPtrace))
+}
+
+/// Returns a small file of process `pid` below `/proc`, at most `most` bytes. What it shows depends
+/// on the privileges of the reader.
+///
+/// # Errors
+/// Returns the same errors as [`link`].
+pub(crate) fn proc_file(pid: u32, file: ProcFile, most: u64) -> Result<Vec<u8>, HostError> {
+    if let Some(keeper) = keeper() {
+        return match keeper.ask(&Request::ProcFile(pid, file))? {
+            (Reply::Bytes(bytes), _) => Ok(bytes),
+            _ => Err(unexpected()),
+        };
+    }
+    let path = format!("/proc/{pid}/{}", file.name());
+    let mut bytes = Vec::new();
+    File::open(&path)
+        .and_then(|opened| opened.take(most).read_to_end(&mut bytes))
+        .map_err(|e| HostError::new(format!("reading {path}"), e, Capability::SysPtrace))?;
+    Ok(bytes)
+}
+
+/// Opens the root directory of process `pid`, for lookups only.
+///
+/// # Errors
+/// Returns the same errors as [`link`].
+pub(crate) fn root(pid: u32) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(
+        format!("/proc/{pid}/root"),
+        flags,
+        Mode::empty(),
+    )?)
+}
+
+/// Opens a regular file or a folder below `root` for reading. Symbolic links are resolved within
+/// that root.
+///
+/// # Errors
+/// Returns an error if the path does not exist or is of another kind, or if reading it is not
+/// permitted.
+pub(crate) fn open_below(root: &OwnedFd, path: &Path, is_folder: bool) -> io::Result<OwnedFd> {
+    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    flags.set(OFlags::DIRECTORY, is_folder);
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    // The kernel returns EAGAIN if a rename happened during the path lookup.
+    for _ in 0..16 {
+        match rustix::fs::openat2(root.as_fd(), path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN) => {}
+            Err(error) => return Err(error.into()),
+            Ok(file) => {
+                let stat = rustix::fs::fstat(&file)?;
+                let kind = FileType::from_raw_mode(stat.st_mode);
+                return if is_folder || kind == FileType::RegularFile {
+                    Ok(file)
+                } else {
+                    Err(io::Error::new(
+                        io::ErrorKind::InvalidInput,
+                        "not a regular file",
+                    ))
+                };
+            }
+        }
+    }
+    Err(Errno::AGAIN.into())
 }
 
 /// Returns the inode number in text of the form `socket:[12345]`.

@@ -2,7 +2,12 @@
 //! documented only in `include/uapi/linux/netfilter_ipv4/ip_tables.h`.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd};
+
+use serde::{Deserialize, Serialize};
+
+use crate::netlink::NetlinkSocket;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 
@@ -17,8 +22,11 @@ const ENTRIES_HEADER_BYTES: usize = 40;
 /// Maximum number of bytes of entries. A larger table is rejected.
 const MOST_ENTRIES_BYTES: usize = 64 << 20;
 
+/// Size of `struct nfgenmsg` in bytes.
+const NFGENMSG_BYTES: usize = 4;
+
 /// The address family of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TableFamily {
     /// iptables.
     Ipv4,
@@ -54,6 +62,25 @@ impl TableFamily {
             SocketFlags::CLOEXEC,
             udp,
         )?)
+    }
+}
+
+/// Reads all nftables objects of a kind, each as the payload of its message. A kernel without
+/// nftables has no objects.
+pub(super) fn objects(netlink: &mut NetlinkSocket, kind: u16) -> io::Result<Vec<Vec<u8>>> {
+    let every_family = [0; NFGENMSG_BYTES];
+    let (mut objects, mut bytes) = (Vec::new(), 0);
+    let outcome = netlink.dump(kind, &every_family, |message| {
+        bytes += message.payload.len();
+        if bytes > MOST_ENTRIES_BYTES {
+            return ControlFlow::Break(());
+        }
+        objects.push(message.payload.to_vec());
+        ControlFlow::Continue(())
+    });
+    match outcome {
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(objects),
+        other => other.map(|()| objects),
     }
 }
 

@@ -10,6 +10,7 @@ use lagtrace_core::observed::flow::Endpoint;
 
 use super::diag::{DiagSocket, Selection, States, listens_for};
 use super::record::SocketRecord;
+use crate::privilege::message::FarEnd;
 use crate::privilege::{HostError, NetworkNamespace};
 
 mod search;
@@ -108,6 +109,30 @@ impl Server {
         QueueLimits {
             syn_backlog: read("net/ipv4/tcp_max_syn_backlog"),
             somaxconn: read("net/core/somaxconn"),
+        }
+    }
+
+    /// Returns a server that another process has found.
+    pub(crate) fn found(
+        namespace: NetworkNamespace,
+        endpoint: Endpoint,
+        processes: Vec<ServerProcess>,
+    ) -> Self {
+        Self {
+            namespace,
+            endpoint,
+            processes,
+        }
+    }
+
+    /// Describes the server's end of this connection for the keeper.
+    pub(super) fn far_end_of(&self, flow: OwnFlow) -> FarEnd {
+        FarEnd {
+            namespace: self.namespace.id(),
+            endpoint: self.endpoint,
+            local: flow.local,
+            remote: flow.remote,
+            pids: self.processes.iter().map(|process| process.pid).collect(),
         }
     }
 

@@ -14,8 +14,10 @@ use rustix::net::sockopt;
 
 use super::diag::DiagSocket;
 use super::foreign::{OwnFlow, Server};
-use super::process;
 use super::record::SocketRecord;
+use super::{options, process};
+use crate::privilege::client::{keeper, unexpected};
+use crate::privilege::message::{Reply, Request};
 use crate::privilege::{self, Capability, HostError, ProcessHandle};
 
 /// The options that determine when a small segment or an ACK may be sent. `None`: not read.
@@ -29,9 +31,27 @@ pub struct SocketOptions {
     pub quickack: Option<bool>,
 }
 
+/// Reads the options of a socket that a process holds; `None` if the descriptor now refers to
+/// another socket.
+pub(super) fn of(
+    process: &ProcessHandle,
+    fd: u32,
+    cookie: u64,
+) -> Result<Option<SocketOptions>, HostError> {
+    if process.is_own() || keeper().is_none() {
+        return Ok(read(&process.duplicate(fd)?, cookie));
+    }
+    let options = options::of(process, fd, cookie)?;
+    Ok(options.map(|options| SocketOptions {
+        nodelay: options.nodelay,
+        cork: options.cork,
+        quickack: options.quickack,
+    }))
+}
+
 /// Reads the options of `socket`; `None` if the descriptor now refers to another socket, which has
 /// a different cookie.
-pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<SocketOptions> {
+fn read(socket: &impl AsFd, cookie: u64) -> Option<SocketOptions> {
     (sockopt::socket_cookie(socket).ok()? == cookie).then(|| SocketOptions {
         nodelay: sockopt::tcp_nodelay(socket).ok(),
         cork: sockopt::tcp_cork(socket).ok(),
@@ -42,16 +62,22 @@ pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<SocketOptions> {
 /// `TCP_NODELAY`, switched on at the remote end of a connection of this process. The server runs on
 /// this host. Dropping this value restores the previous setting.
 ///
-/// Both changes are logged. If this process is killed (SIGKILL), the option stays on, but only for
-/// this connection, which ends with the process.
+/// Both changes are logged. If this process is killed (SIGKILL), its keeper restores the option.
+/// Without a keeper the option stays on, but only for this connection, which ends with the process.
 #[derive(Debug)]
 pub struct ForeignOption {
-    process: ProcessHandle,
-    fd: u32,
-    cookie: u64,
+    switched: Switched,
     was_on: bool,
-    subject: String,
     log: Sender<Note>,
+}
+
+/// Who has switched the option.
+#[derive(Debug)]
+enum Switched {
+    /// This process.
+    Here(FarSocket),
+    /// The keeper, under this number.
+    Kept(u32),
 }
 
 impl ForeignOption {
@@ -66,38 +92,50 @@ impl ForeignOption {
         flow: OwnFlow,
         log: Sender<Note>,
     ) -> Result<Self, HostError> {
-        let mut guard = Self::hold(server, flow, log)?;
-        let socket = guard.socket()?;
-        guard.was_on = sockopt::tcp_nodelay(&socket).map_err(|e| guard.failed("reading", e))?;
-        if guard.was_on {
-            guard.report("was already on and was left on");
-            return Ok(guard);
+        if let Some(keeper) = keeper() {
+            let request = Request::SwitchOn(Box::new(server.far_end_of(flow)));
+            let (Reply::Switched(number, was_on, notes), _) = keeper.ask(&request)? else {
+                return Err(unexpected());
+            };
+            notes
+                .into_iter()
+                .for_each(|note| log.send(note).unwrap_or_default());
+            return Ok(Self {
+                switched: Switched::Kept(number),
+                was_on,
+                log,
+            });
         }
-        if let Err(e) = sockopt::set_tcp_nodelay(&socket, true) {
-            guard.was_on = true; // nothing was changed, so nothing is restored
-            return Err(guard.failed("setting", e));
-        }
-        guard.report("was off and has been switched on");
-        Ok(guard)
+        Self::set_for(std::process::id(), server, flow, log)
     }
 
-    /// Finds the server's end of `flow`, which must be a connection of this process. Changes
-    /// nothing.
-    fn hold(server: &Server, flow: OwnFlow, log: Sender<Note>) -> Result<Self, HostError> {
-        prove_ours(flow)?;
-        let gone = || HostError::Gone {
-            what: format!("the far end of {flow}"),
-        };
-        let record = server.far_end(flow)?.ok_or_else(gone)?;
-        let (pid, fd) = holder(server, &record)?.ok_or_else(gone)?;
-        Ok(Self {
-            process: ProcessHandle::open(pid)?,
-            fd,
-            cookie: record.cookie,
-            was_on: true,
-            subject: format!("{} {pid}, descriptor {fd}, {flow}", process::name(pid)),
+    /// Switches the option on for a connection of process `client`.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Self::set_nodelay`].
+    pub(crate) fn set_for(
+        client: u32,
+        server: &Server,
+        flow: OwnFlow,
+        log: Sender<Note>,
+    ) -> Result<Self, HostError> {
+        let far = FarSocket::hold(client, server, flow)?;
+        let socket = far.socket()?;
+        let was_on = sockopt::tcp_nodelay(&socket).map_err(|e| far.failed("reading", e))?;
+        if !was_on {
+            sockopt::set_tcp_nodelay(&socket, true).map_err(|e| far.failed("setting", e))?;
+        }
+        let guard = Self {
+            switched: Switched::Here(far),
+            was_on,
             log,
-        })
+        };
+        guard.report(if was_on {
+            "was already on and was left on"
+        } else {
+            "was off and has been switched on"
+        });
+        Ok(guard)
     }
 
     /// Returns true if the option was on before.
@@ -110,7 +148,75 @@ impl ForeignOption {
     /// # Errors
     /// Returns an error if the connection has ended.
     pub fn is_on(&self) -> Result<bool, HostError> {
-        sockopt::tcp_nodelay(&self.socket()?).map_err(|e| self.failed("reading", e))
+        match &self.switched {
+            Switched::Here(far) => {
+                sockopt::tcp_nodelay(&far.socket()?).map_err(|e| far.failed("reading", e))
+            }
+            Switched::Kept(number) => {
+                let keeper = keeper().ok_or_else(unexpected)?;
+                match keeper.ask(&Request::IsOn(*number))? {
+                    (Reply::Number(is_on), _) => Ok(is_on != 0),
+                    _ => Err(unexpected()),
+                }
+            }
+        }
+    }
+
+    /// Writes a note to the log. A closed log is not an error.
+    fn report(&self, what: &str) {
+        if let Switched::Here(far) = &self.switched {
+            self.log.send(far.note(what)).unwrap_or_default();
+        }
+    }
+}
+
+impl Drop for ForeignOption {
+    fn drop(&mut self) {
+        match &self.switched {
+            Switched::Kept(number) => {
+                let answer = keeper().map(|keeper| keeper.ask(&Request::Restore(*number)));
+                if let Some(Ok((Reply::Notes(notes), _))) = answer {
+                    let tell = |note| self.log.send(note).unwrap_or_default();
+                    notes.into_iter().for_each(tell);
+                }
+            }
+            Switched::Here(_) if self.was_on => {}
+            Switched::Here(far) => match far.put_back() {
+                Ok(()) => self.report("was switched off again, as before"),
+                Err(HostError::Gone { .. }) => {
+                    self.report("did not have to be restored: the connection is closed");
+                }
+                Err(e) => self.report(&format!("could not be restored: {e}")),
+            },
+        }
+    }
+}
+
+/// The socket at the remote end of a connection.
+#[derive(Debug)]
+struct FarSocket {
+    process: ProcessHandle,
+    fd: u32,
+    cookie: u64,
+    subject: String,
+}
+
+impl FarSocket {
+    /// Finds the server's end of `flow`, which must be a connection of process `client`. Changes
+    /// nothing.
+    fn hold(client: u32, server: &Server, flow: OwnFlow) -> Result<Self, HostError> {
+        prove_owned(client, flow)?;
+        let gone = || HostError::Gone {
+            what: format!("the far end of {flow}"),
+        };
+        let record = server.far_end(flow)?.ok_or_else(gone)?;
+        let (pid, fd) = holder(server, &record)?.ok_or_else(gone)?;
+        Ok(Self {
+            process: ProcessHandle::open(pid)?,
+            fd,
+            cookie: record.cookie,
+            subject: format!("{} {pid}, descriptor {fd}, {flow}", process::name(pid)),
+        })
     }
 
     /// Returns a duplicate of the socket, after checking that it is still the same socket.
@@ -136,35 +242,18 @@ impl ForeignOption {
         HostError::new(operation, error.into(), Capability::SysPtrace)
     }
 
-    /// Writes a note to the log. A closed log is not an error.
-    fn report(&self, what: &str) {
-        let note = Note {
+    fn note(&self, what: &str) -> Note {
+        Note {
             id: "what-if-option".to_owned(),
             text: format!("TCP_NODELAY of {} {what}.", self.subject),
-        };
-        self.log.send(note).unwrap_or_default();
-    }
-}
-
-impl Drop for ForeignOption {
-    fn drop(&mut self) {
-        if self.was_on {
-            return;
-        }
-        match self.put_back() {
-            Ok(()) => self.report("was switched off again, as before"),
-            Err(HostError::Gone { .. }) => {
-                self.report("did not have to be restored: the connection is closed");
-            }
-            Err(e) => self.report(&format!("could not be restored: {e}")),
         }
     }
 }
 
-/// Returns an error unless `flow` is a connection of this process.
-fn prove_ours(flow: OwnFlow) -> Result<(), HostError> {
+/// Returns an error unless `flow` is a connection of process `client`.
+fn prove_owned(client: u32, flow: OwnFlow) -> Result<(), HostError> {
     let record = DiagSocket::open()?.find(flow.local, flow.remote)?;
-    let held = privilege::sockets_of(std::process::id(), usize::MAX)?;
+    let held = privilege::sockets_of(client, usize::MAX)?;
     record
         .filter(|record| held.iter().any(|&(inode, _)| inode == record.inode))
         .map(|_| ())

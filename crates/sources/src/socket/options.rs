@@ -6,6 +6,10 @@ use std::time::Duration;
 use lagtrace_core::observed::sockets::LiveOptions;
 use rustix::net::sockopt;
 
+use crate::privilege::client::{keeper, unexpected};
+use crate::privilege::message::{Reply, Request};
+use crate::privilege::{HostError, ProcessHandle};
+
 /// Flags that say that the application has set the size of the send buffer or of the receive buffer
 /// (`include/uapi/linux/socket.h`).
 const SOCK_SNDBUF_LOCK: u32 = 1;
@@ -13,9 +17,30 @@ const SOCK_RCVBUF_LOCK: u32 = 2;
 /// `SO_BUF_LOCK` (`include/uapi/asm-generic/socket.h`), which libc does not define.
 const SO_BUF_LOCK: libc::c_int = 72;
 
+/// Reads the options of a socket that another process holds; `None` if the descriptor now refers to
+/// another socket.
+///
+/// # Errors
+/// Returns an error if the process belongs to another user and `CAP_SYS_PTRACE` is missing, or if
+/// the process has closed the socket.
+pub(crate) fn of(
+    process: &ProcessHandle,
+    fd: u32,
+    cookie: u64,
+) -> Result<Option<LiveOptions>, HostError> {
+    if let Some(keeper) = keeper().filter(|_| !process.is_own()) {
+        let pid = process.pid();
+        return match keeper.ask(&Request::Options { pid, fd, cookie })? {
+            (Reply::Options(options), _) => Ok(options.map(|options| *options)),
+            _ => Err(unexpected()),
+        };
+    }
+    Ok(read(&process.duplicate(fd)?, cookie))
+}
+
 /// Reads the options; `None` if the descriptor now refers to another socket, which has a different
 /// cookie.
-pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
+fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
     if sockopt::socket_cookie(socket).ok()? != cookie {
         return None;
     }

@@ -96,8 +96,7 @@ impl Owners {
         };
         let outcome = self.handle(pid).and_then(|(handle, name)| {
             let owner = name.clone();
-            let socket = handle.duplicate(fd)?;
-            Ok((owner, option::read(&socket, record.cookie)))
+            Ok((owner, option::of(handle, fd, record.cookie)?))
         });
         let (name, options) = match outcome {
             Ok((name, options)) => {

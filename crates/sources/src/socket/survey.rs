@@ -7,7 +7,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use lagtrace_core::observed::event::Note;
@@ -255,9 +254,9 @@ impl Survey {
             self.options.insert(socket.cookie, known);
             return Some(known.1);
         }
-        match processes.duplicate(socket.owner.holders.first()?) {
-            Ok(duplicate) => {
-                let options = options::read(&duplicate, socket.cookie)?;
+        match processes.options(socket.owner.holders.first()?, socket.cookie) {
+            Ok(options) => {
+                let options = options?;
                 self.options
                     .insert(socket.cookie, (Instant::now(), options));
                 Some(options)
@@ -292,7 +291,7 @@ impl Processes {
         group.or_insert_with(|| Membership::of(pid))
     }
 
-    fn duplicate(&mut self, holder: &Holder) -> Result<OwnedFd, HostError> {
+    fn options(&mut self, holder: &Holder, cookie: u64) -> Result<Option<LiveOptions>, HostError> {
         if self
             .held
             .as_ref()
@@ -301,7 +300,7 @@ impl Processes {
             self.held = Some(ProcessHandle::open(holder.pid)?);
         }
         match &self.held {
-            Some(held) => held.duplicate(holder.fd),
+            Some(held) => options::of(held, holder.fd, cookie),
             None => Err(HostError::Gone {
                 what: format!("process {}", holder.pid),
             }),

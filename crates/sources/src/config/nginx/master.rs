@@ -1,17 +1,17 @@
 //! The master process of an nginx, found from any of its processes, with its command line and
 //! workers.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use lagtrace_core::observed::event::Note;
-use rustix::fs::OFlags;
 
 use super::build::Build;
 use super::invocation::{Invocation, Title, title};
 use crate::config::files::{Files, Root};
 use crate::config::{Error, process};
+use crate::privilege;
+use crate::privilege::message::ProcessLink;
 
 /// Maximum number of steps from a process to its parent. The parent of a worker is the master.
 const MAX_STEPS: usize = 8;
@@ -74,7 +74,7 @@ impl Master {
                 "nginx-build-guessed",
                 "the binary's compiled-in paths could not be read; the usual paths are assumed",
             ));
-            Build::guess(&|path| root.open(path, OFlags::empty()).is_ok())
+            Build::guess(&|path| root.open(path, false).is_ok())
         });
         let conf = conf_path(&invocation, &build, || process::working_directory(pid));
         Ok(Self {
@@ -115,7 +115,7 @@ impl Master {
 
     /// Returns the value of `$hostname` in a `server_name`.
     pub(crate) fn hostname(&self) -> Option<String> {
-        let is_ours = process::shares_namespace_with_us(self.pid, "uts") == Some(true);
+        let is_ours = process::shares_namespace_with_us(self.pid, ProcessLink::Uts) == Some(true);
         let bytes = if is_ours {
             std::fs::read("/proc/sys/kernel/hostname").ok()?
         } else {
@@ -194,7 +194,7 @@ fn workers(master: u32) -> Vec<Worker> {
 
 /// Reads the settings compiled into the running binary, even if it was deleted from the disk.
 fn read_build(pid: u32, invocation: &Invocation, root: &Root) -> Option<Build> {
-    let running = File::open(format!("/proc/{pid}/exe")).ok();
+    let running = privilege::program(pid).ok();
     let binary = match running {
         Some(binary) => binary,
         // Without the permission to open the running binary, the file at its path is read.
@@ -205,7 +205,7 @@ fn read_build(pid: u32, invocation: &Invocation, root: &Root) -> Option<Build> {
             } else {
                 Path::new("/usr/sbin/nginx")
             };
-            root.open(path, OFlags::empty()).ok()?.into()
+            root.open(path, false).ok()?.into()
         }
     };
     Build::read(binary).ok()?

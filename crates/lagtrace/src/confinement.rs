@@ -1,0 +1,185 @@
+//! The two processes of a run: the worker, which is confined before it reads anything from the
+//! network or from files, and its keeper, which keeps the privileges.
+//!
+//! What the keeper may do follows from the command line alone ([`Needs`]), before anything is read.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, ValueEnum};
+use lagtrace_core::report::Remark;
+use lagtrace_sources::keeper::{self, Kept, Scope};
+use lagtrace_sources::sandbox::{self, Lacking, Rules, Step};
+use lagtrace_sources::url::Url;
+
+use crate::arguments::Command;
+use crate::failure::{Failure, Result};
+
+/// The port of DNS.
+pub(crate) const DNS: u16 = 53;
+/// Identifier of the remark about restrictions that a kernel lacks.
+const REMARK: &str = "sandbox-incomplete";
+
+/// Options for the confinement.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Privileges")]
+pub(crate) struct Confinement {
+    /// Whether the part that reads packets, answers and files is confined: to a process without
+    /// privileges that can open nothing but what you have named
+    #[arg(
+        long = "sandbox",
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "WHEN"
+    )]
+    when: When,
+}
+
+/// How much confinement is required.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// As far as the kernel can; the report says what is lacking
+    #[default]
+    Auto,
+    /// Completely, or the command fails
+    Strict,
+    /// Not at all: everything runs in one process with all its privileges
+    Off,
+}
+
+/// What a command needs although it is confined.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Needs {
+    /// The operations of the keeper.
+    pub(crate) scope: Scope,
+    /// The rights of the worker.
+    pub(crate) rules: Rules,
+}
+
+impl Needs {
+    /// The needs of a command that only reads and writes files.
+    pub(crate) fn files() -> Self {
+        Self::default()
+    }
+
+    /// The needs of a command that uses the network.
+    pub(crate) fn network() -> Self {
+        let mut needs = Self::default();
+        needs.rules.network = true;
+        needs
+    }
+}
+
+/// Returns the ports of URLs, and that of DNS for long answers; `None` if a URL is not valid. Paths
+/// alone belong to the first URL.
+pub(crate) fn ports<'u>(urls: impl IntoIterator<Item = &'u str>) -> Option<Vec<u16>> {
+    let mut ports = vec![DNS];
+    for url in urls.into_iter().filter(|url| !url.starts_with('/')) {
+        ports.push(url.parse::<Url>().ok()?.port());
+    }
+    Some(ports)
+}
+
+impl Needs {
+    /// The needs of a command that sends probes.
+    pub(crate) fn probes() -> Self {
+        let mut needs = Self::network();
+        needs.scope.raw = true;
+        needs
+    }
+}
+
+/// The state of the confinement of this process.
+#[derive(Debug, Default)]
+pub(crate) struct Confined {
+    keeper: Option<Kept>,
+    lacking: Vec<Lacking>,
+}
+
+impl Confinement {
+    /// Separates the keeper and confines this process, according to the command.
+    ///
+    /// # Errors
+    /// Returns an error if the confinement is required and incomplete, or if no process can be
+    /// started.
+    pub(crate) fn begin(self, command: &Command, arguments: &ArgMatches) -> Result<Confined> {
+        let needs = match self.when {
+            When::Off => None,
+            When::Auto | When::Strict => command.needs(),
+        };
+        let Some(mut needs) = needs else {
+            return Ok(Confined::default());
+        };
+        needs.scope.files = named(arguments);
+        let confined = confine(needs).map_err(|error| {
+            Failure::from(error).hint("--sandbox off runs everything in one process")
+        })?;
+        if self.when == When::Strict && !confined.lacking.is_empty() {
+            let failure = format!("this kernel lacks {}", list(&confined.lacking));
+            let hint = "--sandbox auto goes on with the other restrictions";
+            return Err(Failure::new(failure).hint(hint));
+        }
+        Ok(confined)
+    }
+}
+
+fn confine(mut needs: Needs) -> std::io::Result<Confined> {
+    let needs_raw = needs.scope.packets || needs.scope.raw;
+    let keeper = keeper::start(needs.scope)?;
+    let mut lacking = Vec::new();
+    lacking.extend(sandbox::forbid_new_privileges().err());
+    if needs_raw && let Err(reason) = keeper::delegate_raw_sockets() {
+        needs.rules.keeps_net_raw = true;
+        lacking.push(Lacking {
+            step: Step::RawSockets,
+            reason,
+        });
+    }
+    lacking.extend(sandbox::confine(&needs.rules));
+    keeper.watch(|| crate::console::say("the process with lagtrace's privileges has ended"))?;
+    Ok(Confined {
+        keeper: Some(keeper),
+        lacking,
+    })
+}
+
+impl Confined {
+    /// Returns a remark for the report on restrictions that this kernel lacks.
+    pub(crate) fn remark(&self) -> Option<Remark> {
+        (!self.lacking.is_empty()).then(|| Remark {
+            id: REMARK.to_owned(),
+            text: format!(
+                "Confined incompletely: the part of lagtrace that reads packets and answers runs \
+                 without {}.",
+                list(&self.lacking)
+            ),
+        })
+    }
+
+    /// Ends the keeper.
+    pub(crate) fn end(self) {
+        if let Some(keeper) = self.keeper {
+            keeper.end();
+        }
+    }
+}
+
+fn list(lacking: &[Lacking]) -> String {
+    let names: Vec<String> = lacking.iter().map(Lacking::to_string).collect();
+    names.join(", ")
+}
+
+/// Returns all values of the command line, among which are the files that it names.
+fn named(arguments: &ArgMatches) -> Vec<PathBuf> {
+    let mut named: Vec<PathBuf> = Vec::new();
+    let mut level = Some(arguments);
+    while let Some(matches) = level {
+        for id in matches.ids() {
+            // Groups of arguments have no values of their own.
+            let values = matches.try_get_raw(id.as_str()).ok().flatten();
+            named.extend(values.into_iter().flatten().map(PathBuf::from));
+        }
+        level = matches.subcommand().map(|(_, inner)| inner);
+    }
+    named
+}

@@ -1,0 +1,143 @@
+//! Separating the keeper from the worker, and the end of either.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::process::exit;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, getpid, set_parent_process_death_signal, waitpid};
+use rustix::thread::{CapabilitySets, capabilities, set_capabilities, set_name, set_no_new_privs};
+
+use super::scope::Scope;
+use super::service::Service;
+use crate::privilege::channel::Channel;
+use crate::privilege::client;
+
+/// Exit code of a worker whose keeper has ended.
+const KEEPER_ENDED: i32 = 2;
+/// Time for the worker to report what it has measured, once the keeper has ended.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// True once the worker itself ends its keeper.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
+/// The keeper of this process, as its child.
+#[derive(Debug)]
+pub struct Kept {
+    pid: Pid,
+}
+
+/// Separates the keeper from this process, which becomes the worker. Afterwards, the operations of
+/// the module `privilege` are requests to the keeper.
+///
+/// # Errors
+/// Returns an error if the kernel cannot create another process.
+///
+/// # Panics
+/// If this process has more than one thread: the others would not exist in the keeper.
+pub fn start(scope: Scope) -> io::Result<Kept> {
+    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    assert_eq!(threads, 1, "the keeper is separated before threads begin");
+    let (ours, theirs) = Channel::pair()?;
+    let worker = getpid();
+    // SAFETY: this process has a single thread, so that no lock is held by a thread that the child
+    // lacks. The child never returns from this function.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            drop(ours);
+            keep(&scope, theirs, worker);
+            // SAFETY: ends the child without running the handlers that the worker has registered.
+            unsafe { libc::_exit(0) }
+        }
+        pid => {
+            client::connect(ours);
+            let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
+            Ok(Kept { pid })
+        }
+    }
+}
+
+/// Answers the worker until it ends.
+fn keep(scope: &Scope, channel: Channel, worker: Pid) {
+    // The worker's end interrupts an operation that blocks, such as opening a pipe.
+    let is_orphan = set_parent_process_death_signal(Some(Signal::TERM)).is_err()
+        || rustix::process::getppid() != Some(worker);
+    if is_orphan {
+        return;
+    }
+    handle_signals();
+    set_name(c"lagtrace-keeper").unwrap_or_default();
+    set_no_new_privs(true).unwrap_or_default();
+    keep_only(scope);
+    Service::new(scope.clone(), channel, worker).run();
+}
+
+/// Drops the capabilities that the run does not need.
+fn keep_only(scope: &Scope) {
+    let Ok(held) = capabilities(None) else { return };
+    let kept = held.permitted & scope.capabilities();
+    let sets = CapabilitySets {
+        effective: kept,
+        permitted: kept,
+        inheritable: rustix::thread::CapabilitySet::empty(),
+    };
+    set_capabilities(None, sets).unwrap_or_default();
+}
+
+/// Ignores the signals of the terminal: the worker decides when the run ends. SIGTERM only
+/// interrupts an operation that blocks.
+fn handle_signals() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    for signal in [libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
+        // SAFETY: ignoring a signal runs no code.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+    // SAFETY: the handler does nothing, and the structure is initialised. Without `SA_RESTART`,
+    // blocking calls return.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as *const () as libc::sighandler_t;
+        libc::sigaction(libc::SIGTERM, &raw const action, std::ptr::null_mut());
+    }
+}
+
+impl Kept {
+    /// Stops this process as soon as the keeper has ended, which it otherwise does only after this
+    /// process. `told` is called first, to say so. The process is asked to stop as by SIGTERM, so
+    /// that it reports what it has measured; it is ended if it does not.
+    ///
+    /// # Errors
+    /// Returns an error if no thread can be started.
+    pub fn watch(&self, told: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let socket = client::keeper()
+            .ok_or(io::ErrorKind::NotConnected)?
+            .socket()?;
+        thread::Builder::new()
+            .name("keeper".to_owned())
+            .spawn(move || {
+                let mut gone = [PollFd::new(&socket, PollFlags::RDHUP)];
+                while let Err(Errno::INTR) | Ok(0) = poll(&mut gone, None) {}
+                if IS_ENDING.load(Ordering::Acquire) {
+                    return;
+                }
+                told();
+                // SAFETY: the handlers of SIGTERM are those of this program, or the default action.
+                unsafe { libc::raise(libc::SIGTERM) };
+                thread::sleep(PATIENCE);
+                exit(KEEPER_ENDED);
+            })?;
+        Ok(())
+    }
+
+    /// Ends the keeper after it has restored what it changed. No operation may follow.
+    pub fn end(self) {
+        IS_ENDING.store(true, Ordering::Release);
+        client::disconnect();
+        while let Err(Errno::INTR) = waitpid(Some(self.pid), WaitOptions::empty()) {}
+    }
+}

@@ -1,0 +1,163 @@
+//! What the command line allows a run to ask its keeper for.
+
+use std::path::PathBuf;
+
+use rustix::thread::CapabilitySet;
+
+use crate::privilege::message::{KernelFile, Request};
+
+/// The privileged operations that a run may need. All others are refused, whatever the worker asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Capture packets.
+    pub packets: bool,
+    /// Send and receive raw IP packets.
+    pub raw: bool,
+    /// Examine this host's processes: their sockets, network namespaces, programs, and the
+    /// configuration files of servers.
+    pub processes: bool,
+    /// Read the rules of packet filters.
+    pub filters: bool,
+    /// Load eBPF programs.
+    pub kernel: bool,
+    /// Ports at which a server's socket option may be switched; empty without a what-if.
+    pub switched_ports: Vec<u16>,
+    /// Files and folders that the command line names.
+    pub files: Vec<PathBuf>,
+    /// The network namespace that the command line names.
+    pub namespace: Option<String>,
+}
+
+impl Scope {
+    /// Returns the capabilities that these operations need.
+    pub(super) fn capabilities(&self) -> CapabilitySet {
+        // Files are opened for the user who started the run.
+        let mut needed = CapabilitySet::DAC_OVERRIDE
+            | CapabilitySet::DAC_READ_SEARCH
+            | CapabilitySet::FOWNER
+            | CapabilitySet::CHOWN;
+        if self.packets || self.raw {
+            needed |= CapabilitySet::NET_RAW;
+        }
+        if self.processes {
+            needed |= CapabilitySet::SYS_PTRACE | CapabilitySet::SYS_ADMIN;
+        }
+        if self.filters {
+            needed |= CapabilitySet::NET_ADMIN;
+        }
+        if self.kernel {
+            needed |= CapabilitySet::BPF
+                | CapabilitySet::PERFMON
+                | CapabilitySet::SYS_ADMIN
+                | CapabilitySet::SYS_RESOURCE;
+        }
+        needed
+    }
+
+    /// Returns true if the command line allows the request.
+    pub(super) fn allows(&self, request: &Request) -> bool {
+        match request {
+            Request::Answer => self.packets || self.raw,
+            Request::NamespaceOf(_)
+            | Request::NamespaceId(_)
+            | Request::Netlink { .. }
+            | Request::Sockets { .. }
+            | Request::Options { .. }
+            | Request::Link(..)
+            | Request::ProcFile(..)
+            | Request::Program(_)
+            | Request::Root(_)
+            | Request::File { .. } => self.processes,
+            Request::KernelFile { file, .. } => self.processes && is_of_network(file),
+            Request::NamespaceAt(place) => self.namespace.as_ref() == Some(place),
+            Request::FilterObjects { .. } => self.filters,
+            Request::FilterTable { name, .. } => self.filters && is_plain(name),
+            Request::SwitchOn(far) => {
+                self.switched_ports.contains(&far.endpoint.port)
+                    || self.switched_ports.contains(&far.remote.port)
+            }
+            // These name what an allowed request has made.
+            Request::IsOn(_) | Request::Restore(_) => true,
+            Request::Kernel(_) => self.kernel,
+        }
+    }
+}
+
+/// Returns true for settings of the network, and for files directly in `/proc/net/`.
+fn is_of_network(file: &KernelFile) -> bool {
+    match file {
+        KernelFile::Net(name) => is_plain(name),
+        KernelFile::Setting(path) => {
+            let mut parts = path.split('/');
+            parts.next() == Some("net") && parts.all(is_plain)
+        }
+    }
+}
+
+/// Returns true for names that lead nowhere else.
+fn is_plain(name: &str) -> bool {
+    let is_known = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    !name.is_empty() && !name.starts_with('.') && name.chars().all(is_known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn everything() -> Scope {
+        Scope {
+            packets: true,
+            raw: true,
+            processes: true,
+            filters: true,
+            kernel: true,
+            switched_ports: vec![80],
+            files: Vec::new(),
+            namespace: Some("blue".to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_run_that_named_nothing_may_ask_for_nothing() {
+        let none = Scope::default();
+        let file = Request::File {
+            pid: 1,
+            path: PathBuf::from("/etc/shadow"),
+            is_folder: false,
+        };
+        for request in [
+            Request::Answer,
+            Request::NamespaceOf(1),
+            Request::Kernel(vec![]),
+            file,
+        ] {
+            assert!(!none.allows(&request), "{request:?}");
+        }
+    }
+
+    #[test]
+    fn files_of_the_kernel_are_those_of_the_network() {
+        let ask = |file| everything().allows(&Request::KernelFile { namespace: 1, file });
+        let setting = |path: &str| ask(KernelFile::Setting(path.to_owned()));
+        let net = |name: &str| ask(KernelFile::Net(name.to_owned()));
+        assert!(setting("net/ipv4/tcp_rto_min_us") && net("ip6_tables_names"));
+        for path in [
+            "kernel/core_pattern",
+            "net/../kernel/hostname",
+            "/net/a",
+            "net//a",
+            "net/",
+        ] {
+            assert!(!setting(path), "{path}");
+        }
+        for name in ["", "..", "../../1/environ", "stat/rt_cache"] {
+            assert!(!net(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_the_named_namespace_is_opened_by_name() {
+        assert!(everything().allows(&Request::NamespaceAt("blue".to_owned())));
+        assert!(!everything().allows(&Request::NamespaceAt("/run/netns/red".to_owned())));
+    }
+}

@@ -1,0 +1,302 @@
+//! The operations of the keeper.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use lagtrace_core::observed::event::Note;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+use super::raw_sockets::Listener;
+use super::scope::Scope;
+use crate::config;
+use crate::privilege::channel::Channel;
+use crate::privilege::message::{FarEnd, ProcFile, Refusal, Reply, Request};
+use crate::privilege::{self, HostError, NetworkNamespace, ProcessHandle};
+use crate::socket::foreign::{OwnFlow, Server, ServerProcess};
+use crate::socket::option::ForeignOption;
+use crate::socket::{options, process};
+
+/// Maximum number of namespaces that are kept open.
+const MOST_NAMESPACES: usize = 1024;
+/// Maximum number of options that are switched at the same time.
+const MOST_SWITCHED: usize = 16;
+/// Maximum number of bytes of a file below `/proc/PID`.
+const MOST_PROC_BYTES: u64 = 4 << 20;
+
+/// An answer with the descriptors that go with it.
+type Answer = Result<(Reply, Vec<OwnedFd>), HostError>;
+
+/// The state of a keeper.
+pub(super) struct Service {
+    scope: Scope,
+    channel: Channel,
+    worker: u32,
+    /// Answers the worker's requests for raw sockets, once the worker has asked for this.
+    listener: Option<Listener>,
+    /// The namespaces that the worker knows, by inode number.
+    namespaces: BTreeMap<u64, NetworkNamespace>,
+    /// The options that are switched at present. They are restored when they are dropped.
+    switched: BTreeMap<u32, ForeignOption>,
+    log: (Sender<Note>, Receiver<Note>),
+}
+
+impl Service {
+    pub(super) fn new(scope: Scope, channel: Channel, worker: Pid) -> Self {
+        Self {
+            scope,
+            channel,
+            worker: worker.as_raw_nonzero().get().unsigned_abs(),
+            listener: None,
+            namespaces: BTreeMap::new(),
+            switched: BTreeMap::new(),
+            log: self::channel(),
+        }
+    }
+
+    /// Answers until the worker ends. Afterwards nothing is switched any more.
+    pub(super) fn run(mut self) {
+        loop {
+            let (is_asked, is_listening) = self.wait();
+            if is_listening && let Some(listener) = &self.listener {
+                listener.answer(&self.scope);
+            }
+            if is_asked && !self.answer() {
+                return;
+            }
+        }
+    }
+
+    /// Waits for a request, and for a raw socket that the worker opens.
+    fn wait(&self) -> (bool, bool) {
+        let mut fds = vec![PollFd::new(&self.channel, PollFlags::IN)];
+        fds.extend(
+            self.listener
+                .as_ref()
+                .map(|it| PollFd::new(it, PollFlags::IN)),
+        );
+        match poll(&mut fds, None) {
+            Ok(_) => {
+                let is_ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
+                (is_ready(0), is_ready(1))
+            }
+            Err(Errno::INTR) => (false, false),
+            // Without poll, only the worker's requests can be waited for.
+            Err(_) => (true, false),
+        }
+    }
+
+    /// Answers one request; false if there will be no more.
+    fn answer(&mut self) -> bool {
+        let Ok(Some((request, descriptors))) = self.channel.receive::<Request>() else {
+            return false;
+        };
+        let answer = if self.scope.allows(&request) {
+            self.perform(request, descriptors)
+        } else {
+            Err(outside_scope(&request))
+        };
+        let (reply, descriptors) = answer.unwrap_or_else(|error| {
+            let refusal = Refusal::from(error);
+            (Reply::Refused(refusal), Vec::new())
+        });
+        let descriptors: Vec<BorrowedFd<'_>> = descriptors.iter().map(|fd| fd.as_fd()).collect();
+        self.channel.send(&reply, &descriptors).is_ok()
+    }
+
+    fn perform(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> Answer {
+        match request {
+            Request::Answer => {
+                self.listener = descriptors
+                    .into_iter()
+                    .next()
+                    .map(|fd| Listener::new(fd, self.worker));
+                done(None)
+            }
+            Request::NamespaceOf(pid) => self.remember(NetworkNamespace::of(pid)?),
+            Request::NamespaceAt(place) => self.remember(NetworkNamespace::at(&place)?),
+            Request::NamespaceId(pid) => number(privilege::namespace_id(pid)?),
+            Request::Netlink {
+                namespace,
+                protocol,
+            } => done(Some(
+                self.namespace(namespace)?.netlink_descriptor(protocol)?,
+            )),
+            Request::KernelFile { namespace, file } => {
+                done(Some(self.namespace(namespace)?.open_file(&file)?))
+            }
+            Request::FilterTable {
+                namespace,
+                family,
+                name,
+            } => {
+                let (info, entries) = self.namespace(namespace)?.filter_table(family, &name)?;
+                Ok((Reply::Pieces(vec![info, entries]), Vec::new()))
+            }
+            Request::FilterObjects { namespace, kind } => {
+                let objects = self.namespace(namespace)?.filter_objects(kind)?;
+                Ok((Reply::Pieces(objects), Vec::new()))
+            }
+            Request::Sockets { pid, most } => Ok((
+                Reply::Sockets(privilege::sockets_of(pid, most)?),
+                Vec::new(),
+            )),
+            Request::Options { pid, fd, cookie } => {
+                let options = options::of(&ProcessHandle::open(pid)?, fd, cookie)?;
+                Ok((Reply::Options(options.map(Box::new)), Vec::new()))
+            }
+            Request::SwitchOn(far) => self.switch_on(*far),
+            Request::IsOn(place) => {
+                let switched = self
+                    .switched
+                    .get(&place)
+                    .ok_or_else(|| gone("the switched option"))?;
+                number(u64::from(switched.is_on()?))
+            }
+            Request::Restore(place) => {
+                drop(self.switched.remove(&place));
+                Ok((Reply::Notes(self.log.1.try_iter().collect()), Vec::new()))
+            }
+            Request::Kernel(_) => Err(gone("a program")),
+            of_process => file_of(of_process),
+        }
+    }
+
+    /// Keeps a namespace for later requests and passes it to the worker.
+    fn remember(&mut self, namespace: NetworkNamespace) -> Answer {
+        let copy = namespace.as_file().try_clone();
+        let copy = copy.map_err(|e| HostError::failed("passing a namespace", e))?;
+        if self.namespaces.len() < MOST_NAMESPACES {
+            self.namespaces.insert(namespace.id(), namespace);
+        }
+        done(Some(copy))
+    }
+
+    /// Returns a namespace that the worker has opened before, or the keeper's own.
+    fn namespace(&mut self, id: u64) -> Result<&NetworkNamespace, HostError> {
+        if !self.namespaces.contains_key(&id) {
+            let own = NetworkNamespace::own()?;
+            self.namespaces.insert(own.id(), own);
+        }
+        self.namespaces
+            .get(&id)
+            .ok_or_else(|| gone("the namespace"))
+    }
+
+    fn switch_on(&mut self, far: FarEnd) -> Answer {
+        if self.switched.len() >= MOST_SWITCHED {
+            return Err(outside_scope(&Request::IsOn(0)));
+        }
+        let file = self.namespace(far.namespace)?.as_file().try_clone();
+        let file = file.map_err(|e| HostError::failed("opening a namespace", e))?;
+        let named = |pid| ServerProcess {
+            pid,
+            name: process::name(pid),
+        };
+        let server = Server::found(
+            NetworkNamespace::of_file(file)?,
+            far.endpoint,
+            far.pids.into_iter().map(named).collect(),
+        );
+        let flow = OwnFlow {
+            local: far.local,
+            remote: far.remote,
+        };
+        let option = ForeignOption::set_for(self.worker, &server, flow, self.log.0.clone())?;
+        let place = self.switched.keys().next_back().map_or(0, |last| last + 1);
+        let was_on = option.was_on();
+        self.switched.insert(place, option);
+        let notes = self.log.1.try_iter().collect();
+        Ok((Reply::Switched(place, was_on, notes), Vec::new()))
+    }
+}
+
+/// Performs a request that concerns the files of one process.
+fn file_of(request: Request) -> Answer {
+    match request {
+        Request::Link(pid, link) => {
+            let path = privilege::link(pid, link)?.into_os_string().into_vec();
+            Ok((Reply::Bytes(path), Vec::new()))
+        }
+        Request::ProcFile(pid, file) => {
+            let bytes = privilege::proc_file(pid, file, MOST_PROC_BYTES)?;
+            let shown = match file {
+                ProcFile::Stat => bytes,
+                ProcFile::Environ => config::launch::without_secrets(&bytes),
+            };
+            Ok((Reply::Bytes(shown), Vec::new()))
+        }
+        Request::Program(pid) => done(Some(privilege::program(pid)?.into())),
+        Request::Root(pid) => {
+            let root =
+                config::files::Root::of(pid).map_err(|error| failed("opening a root", error))?;
+            number(u64::from(root.is_assumed))
+        }
+        Request::File {
+            pid,
+            path,
+            is_folder,
+        } => done(Some(open(pid, &path, is_folder)?)),
+        _ => Err(gone("the operation")),
+    }
+}
+
+/// Opens a file below a process's root. The worker may see a file that everybody may read, and a
+/// configuration file by its name; it may not see a file of keys or passwords.
+fn open(pid: u32, path: &Path, is_folder: bool) -> Result<OwnedFd, HostError> {
+    let operation = || format!("opening {} of process {pid}", path.display());
+    let root = config::files::Root::of(pid).map_err(|error| failed("opening a root", error))?;
+    let file = root.open(path, is_folder);
+    let file = file.map_err(|error| HostError::failed(operation(), error))?;
+    if is_folder || is_for_everybody(&file) || is_configuration(path) {
+        return Ok(file);
+    }
+    Err(HostError::failed(
+        operation(),
+        std::io::Error::from(std::io::ErrorKind::PermissionDenied),
+    ))
+}
+
+fn is_for_everybody(file: &OwnedFd) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|stat| stat.st_mode & 0o004 != 0)
+}
+
+fn is_configuration(path: &Path) -> bool {
+    let end = path.extension().and_then(|end| end.to_str());
+    matches!(
+        end,
+        Some("conf" | "cfg" | "lua" | "py" | "ini" | "toml" | "yaml" | "yml")
+    )
+}
+
+fn done(descriptor: Option<OwnedFd>) -> Answer {
+    Ok((Reply::Done, descriptor.into_iter().collect()))
+}
+
+fn number(number: u64) -> Answer {
+    Ok((Reply::Number(number), Vec::new()))
+}
+
+fn gone(what: &str) -> HostError {
+    HostError::Gone {
+        what: what.to_owned(),
+    }
+}
+
+fn failed(operation: &str, error: config::Error) -> HostError {
+    HostError::failed(operation, std::io::Error::other(error))
+}
+
+/// Returns the error for an operation that the command line does not allow.
+fn outside_scope(request: &Request) -> HostError {
+    let request = format!("{request:?}");
+    let kind = request.split([' ', '(', '{']).next().unwrap_or_default();
+    HostError::failed(
+        format!("{kind}, which this command does not need"),
+        std::io::Error::from_raw_os_error(libc::EPERM),
+    )
+}

@@ -1,0 +1,254 @@
+//! The messages between the worker and its keeper. The worker asks for one operation at a time, and
+//! the keeper answers each request. The operations are fixed; their parameters are small.
+
+use std::io;
+use std::path::PathBuf;
+
+use lagtrace_core::observed::event::Note;
+use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::sockets::LiveOptions;
+use serde::{Deserialize, Serialize};
+
+use super::table::TableFamily;
+use super::{Capability, HostError};
+use crate::netlink::NetlinkProtocol;
+
+/// An operation that the worker asks its keeper to perform.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// Answer the worker's calls that open raw sockets. The descriptor goes with the request.
+    Answer,
+    /// Open the network namespace of a process.
+    NamespaceOf(u32),
+    /// Open the network namespace with an `ip netns` name, or at a path.
+    NamespaceAt(String),
+    /// Return the inode number of a process's network namespace.
+    NamespaceId(u32),
+    /// Open a netlink socket in an opened namespace.
+    Netlink {
+        /// Inode number of the namespace.
+        namespace: u64,
+        /// The protocol.
+        protocol: NetlinkProtocol,
+    },
+    /// Open a file of the kernel in an opened namespace.
+    KernelFile {
+        /// Inode number of the namespace.
+        namespace: u64,
+        /// The file.
+        file: KernelFile,
+    },
+    /// Read a table of legacy iptables in an opened namespace.
+    FilterTable {
+        /// Inode number of the namespace.
+        namespace: u64,
+        /// The address family.
+        family: TableFamily,
+        /// Name of the table.
+        name: String,
+    },
+    /// Read all nftables objects of a kind (`NFT_MSG_GET*`) in an opened namespace.
+    FilterObjects {
+        /// Inode number of the namespace.
+        namespace: u64,
+        /// The kind of the objects, as the type of a netlink message.
+        kind: u16,
+    },
+    /// List the sockets of a process.
+    Sockets {
+        /// The process.
+        pid: u32,
+        /// Maximum number of descriptors that are examined.
+        most: usize,
+    },
+    /// Read the options of a socket that a process holds.
+    Options {
+        /// The process.
+        pid: u32,
+        /// Its descriptor.
+        fd: u32,
+        /// The socket's cookie.
+        cookie: u64,
+    },
+    /// Return the target of a link of a process below `/proc`.
+    Link(u32, ProcessLink),
+    /// Return a file of a process below `/proc`.
+    ProcFile(u32, ProcFile),
+    /// Open the program of a process for reading.
+    Program(u32),
+    /// Open a process's root directory; the number is 1 if it is only assumed to be lagtrace's own.
+    Root(u32),
+    /// Open a regular file or a folder below a process's root for reading.
+    File {
+        /// The process whose root it is.
+        pid: u32,
+        /// The path, resolved within that root.
+        path: PathBuf,
+        /// True for a folder.
+        is_folder: bool,
+    },
+    /// Switch `TCP_NODELAY` on at the far end of one of the worker's own connections.
+    SwitchOn(Box<FarEnd>),
+    /// Return whether `TCP_NODELAY` is on at the far end that was switched on under this number.
+    IsOn(u32),
+    /// Restore the option that was switched on under this number.
+    Restore(u32),
+    /// Perform an operation on eBPF programs, in the encoding of the module `kernel`.
+    Kernel(Vec<u8>),
+}
+
+/// A file that shows a network namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum KernelFile {
+    /// A setting: the path below `/proc/sys/`.
+    Setting(String),
+    /// A file of `/proc/net/`.
+    Net(String),
+}
+
+impl KernelFile {
+    /// Returns the path, for a thread in the namespace.
+    pub(crate) fn path(&self) -> String {
+        match self {
+            Self::Setting(name) => format!("/proc/sys/{name}"),
+            Self::Net(name) => format!("/proc/thread-self/net/{name}"),
+        }
+    }
+
+    /// Returns the path as users know it.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::Setting(name) => format!("/proc/sys/{name}"),
+            Self::Net(name) => format!("/proc/net/{name}"),
+        }
+    }
+}
+
+/// A file of a process whose content depends on the privileges of its reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ProcFile {
+    /// `stat`: the addresses of the arguments and of the environment are hidden from others.
+    Stat,
+    /// `environ`. The keeper returns only the variables that configure a server.
+    Environ,
+}
+
+impl ProcFile {
+    /// Returns the file's name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Stat => "stat",
+            Self::Environ => "environ",
+        }
+    }
+}
+
+/// A link of a process below `/proc`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ProcessLink {
+    /// The program.
+    Exe,
+    /// The working directory.
+    Cwd,
+    /// The root directory.
+    Root,
+    /// The network namespace.
+    Net,
+    /// The namespace of the host name.
+    Uts,
+}
+
+impl ProcessLink {
+    /// Returns the path below `/proc/PID`.
+    pub(crate) fn path(self) -> &'static str {
+        match self {
+            Self::Exe => "exe",
+            Self::Cwd => "cwd",
+            Self::Root => "root",
+            Self::Net => "ns/net",
+            Self::Uts => "ns/uts",
+        }
+    }
+}
+
+/// The far end of a connection of the worker, as the worker found it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FarEnd {
+    /// Inode number of the server's network namespace.
+    pub(crate) namespace: u64,
+    /// The target's address as the server sees it.
+    pub(crate) endpoint: Endpoint,
+    /// The worker's end of the connection.
+    pub(crate) local: Endpoint,
+    /// The target's end, as the worker sees it.
+    pub(crate) remote: Endpoint,
+    /// The processes that are searched for the socket first.
+    pub(crate) pids: Vec<u32>,
+}
+
+/// The keeper's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// The operation was performed. Opened files and sockets come as descriptors.
+    Done,
+    /// A number.
+    Number(u64),
+    /// Bytes: a path, or a document.
+    Bytes(Vec<u8>),
+    /// Several pieces of bytes.
+    Pieces(Vec<Vec<u8>>),
+    /// Options of a socket; `None` if the descriptor refers to another socket now.
+    Options(Option<Box<LiveOptions>>),
+    /// Sockets, as `(inode, descriptor)`.
+    Sockets(Vec<(u32, u32)>),
+    /// A switched option: its number, whether it was on before, and notes for the report.
+    Switched(u32, bool, Vec<Note>),
+    /// Notes for the report.
+    Notes(Vec<Note>),
+    /// The operation failed.
+    Refused(Refusal),
+}
+
+/// A [`HostError`], as it is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Refusal {
+    /// The kernel does not permit the operation, even to the keeper.
+    NotPermitted(String, Capability),
+    /// The operation failed with this `errno`; 0 if there is none.
+    Failed(String, i32),
+    /// The object does not exist.
+    Gone(String),
+    /// The object does not belong to lagtrace.
+    NotOurs(String),
+}
+
+impl From<HostError> for Refusal {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::NotPermitted { operation, needs } => Self::NotPermitted(operation, needs),
+            HostError::Failed { operation, source } => {
+                Self::Failed(operation, source.raw_os_error().unwrap_or(0))
+            }
+            HostError::Gone { what } => Self::Gone(what),
+            HostError::NotOurs { what } => Self::NotOurs(what),
+        }
+    }
+}
+
+impl From<Refusal> for HostError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotPermitted(operation, needs) => Self::NotPermitted { operation, needs },
+            Refusal::Failed(operation, 0) => Self::Failed {
+                operation,
+                source: io::ErrorKind::Other.into(),
+            },
+            Refusal::Failed(operation, errno) => Self::Failed {
+                operation,
+                source: io::Error::from_raw_os_error(errno),
+            },
+            Refusal::Gone(what) => Self::Gone { what },
+            Refusal::NotOurs(what) => Self::NotOurs { what },
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The user and the capabilities of the worker.
+
+use std::io;
+
+use rustix::fs::{Gid, Uid};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
+
+/// User and group `nobody`, which own no files (`include/linux/highuid.h`).
+const NOBODY: u32 = 65_534;
+
+/// Returns the user and the group behind `sudo` or `doas`, if root was reached by one of them.
+pub fn user_behind() -> Option<(u32, u32)> {
+    let number = |name: &str| {
+        std::env::var(name)
+            .ok()?
+            .parse::<u32>()
+            .ok()
+            .filter(|&id| id != 0)
+    };
+    let user = number("SUDO_UID")?;
+    Some((user, number("SUDO_GID").unwrap_or(NOBODY)))
+}
+
+/// Changes from root to the user behind `sudo`, else to `nobody`. Other users stay who they are.
+pub(super) fn become_unprivileged(keeps_net_raw: bool) -> io::Result<()> {
+    if !rustix::process::geteuid().is_root() && !rustix::process::getuid().is_root() {
+        return Ok(());
+    }
+    let (user, group) = user_behind().unwrap_or((NOBODY, NOBODY));
+    // Dropping these needs a privilege that goes with the user.
+    for capability in CapabilitySet::all().iter() {
+        remove_capability_from_bounding_set(capability).unwrap_or_default();
+    }
+    set_keep_capabilities(keeps_net_raw)?;
+    let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+    set_thread_groups(&[])?;
+    set_thread_res_gid(group, group, group)?;
+    set_thread_res_uid(user, user, user)?;
+    Ok(())
+}
+
+/// Drops all capabilities, except that for raw sockets if the worker needs it.
+pub(super) fn drop_capabilities(keeps_net_raw: bool) -> io::Result<()> {
+    clear_ambient_capability_set().unwrap_or_default();
+    let held = rustix::thread::capabilities(None)?;
+    let kept = if keeps_net_raw {
+        held.permitted & CapabilitySet::NET_RAW
+    } else {
+        CapabilitySet::empty()
+    };
+    let sets = CapabilitySets {
+        effective: kept,
+        permitted: kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    Ok(set_capabilities(None, sets)?)
+}
