@@ -17,6 +17,7 @@ use rustix::termios::tcgetwinsize;
 use crate::exit::{FAILURE, Outcome};
 use crate::failure::{Failure, Result};
 use crate::output::{Color, Format, Output};
+use crate::outputs::Outputs;
 use crate::render;
 
 const STEP: Style = Style::new().bold();
@@ -38,6 +39,7 @@ const STEP_WIDTH: usize = 14;
 #[derive(Debug)]
 pub(crate) struct Console {
     output: Output,
+    outputs: Outputs,
     bars: MultiProgress,
     /// True once an outcome line was written to standard output.
     has_spoken: Cell<bool>,
@@ -53,6 +55,7 @@ impl Console {
         };
         Self {
             output: output.clone(),
+            outputs: Outputs::default(),
             bars: MultiProgress::with_draw_target(target),
             has_spoken: Cell::new(false),
         }
@@ -61,6 +64,11 @@ impl Console {
     /// Returns the options for the report's output.
     pub(crate) fn output(&self) -> &Output {
         &self.output
+    }
+
+    /// Returns the open files of the results.
+    pub(crate) fn outputs(&self) -> &Outputs {
+        &self.outputs
     }
 
     /// Returns the text style for the destination of the report.

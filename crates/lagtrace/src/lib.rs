@@ -30,6 +30,7 @@ mod load;
 mod lookup;
 mod manual;
 mod output;
+mod outputs;
 mod page;
 mod probe;
 mod render;
@@ -59,7 +60,7 @@ pub fn run() -> ExitCode {
         arguments.error(ErrorKind::InvalidValue, reason).exit()
     });
     let console = Console::new(&output);
-    let outcome = page::check(&output).and_then(|()| carry_out(command, &console));
+    let outcome = page::check(&console).and_then(|()| carry_out(command, &console));
     console.close(outcome)
 }
 
