@@ -1,5 +1,6 @@
 //! The destination of a finished document: standard output or a file.
 
+use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
 
 use anyhow::Context as _;
@@ -7,9 +8,12 @@ use lagtrace_sources::files;
 
 use crate::console::Console;
 use crate::failure::Result;
+use crate::output::Form;
+use crate::render::escape::{json, laid_out};
 
 /// Writes the document to the destination that the user requested.
 pub(crate) fn deliver(console: &Console, document: &str) -> Result<()> {
+    let document = &*Writing::of(console).escaped(document);
     match &console.output().output {
         Some(path) => {
             let mut file = console.outputs().report(path)?;
@@ -45,11 +49,54 @@ pub(crate) fn open(console: &Console, is_live: bool) -> Result<Lines> {
         None if !console.output().is_on_stdout() => To::Nowhere,
         None => To::Standard(io::stdout()),
     };
-    Ok(Lines(BufWriter::new(to)))
+    Ok(Lines {
+        to: BufWriter::new(to),
+        writing: Writing::of(console),
+    })
 }
 
-/// Lines that are written while there are more.
-pub(crate) struct Lines(BufWriter<To>);
+/// What a document consists of, which decides how it is escaped.
+#[derive(Clone, Copy)]
+enum Writing {
+    /// Text for people.
+    Text,
+    /// JSON documents.
+    Json,
+    /// Lines that end as RFC 4180 says.
+    Csv,
+    /// Bytes for programs.
+    Binary,
+}
+
+impl Writing {
+    fn of(console: &Console) -> Self {
+        match console.output().form {
+            Form::Text => Self::Text,
+            Form::Json | Form::Ndjson | Form::Har => Self::Json,
+            Form::Csv => Self::Csv,
+            Form::Perfetto => Self::Binary,
+        }
+    }
+
+    /// Returns the document without characters that a terminal would interpret or hide.
+    fn escaped(self, document: &str) -> Cow<'_, str> {
+        match self {
+            Self::Text => laid_out(document),
+            Self::Json => json(document),
+            Self::Csv => {
+                let lines: Vec<_> = document.split("\r\n").map(laid_out).collect();
+                lines.join("\r\n").into()
+            }
+            Self::Binary => Cow::Borrowed(document),
+        }
+    }
+}
+
+/// Lines that are written while there are more. Each write consists of whole characters.
+pub(crate) struct Lines {
+    to: BufWriter<To>,
+    writing: Writing,
+}
 
 /// The place of lines.
 enum To {
@@ -62,7 +109,7 @@ impl Lines {
     /// Ends the output, and keeps its file.
     pub(crate) fn finish(self) -> io::Result<()> {
         match self
-            .0
+            .to
             .into_inner()
             .map_err(io::IntoInnerError::into_error)?
         {
@@ -75,11 +122,19 @@ impl Lines {
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        match (self.writing, str::from_utf8(bytes)) {
+            (Writing::Binary, _) => self.to.write_all(bytes)?,
+            (writing, Ok(text)) => self.to.write_all(writing.escaped(text).as_bytes())?,
+            (writing, Err(_)) => {
+                let text = String::from_utf8_lossy(bytes);
+                self.to.write_all(writing.escaped(&text).as_bytes())?;
+            }
+        }
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.to.flush()
     }
 }
 

@@ -19,6 +19,7 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::output::{Offer, Output, STYLES};
 use crate::page;
+use crate::usage::{leave, parsed};
 
 pub(crate) mod catalogue;
 mod record;
@@ -106,14 +107,14 @@ struct Choice {
 
 /// Runs the subcommand of `lagtrace-lab` that the command line names.
 pub fn run() -> ExitCode {
-    let Arguments { output, action } = Arguments::parse();
+    let Arguments { output, action } = parsed();
     let offer = Offer {
         page: matches!(action, Action::Score(_)),
         ..Offer::default()
     };
     let output = output.settled(offer).unwrap_or_else(|reason| {
         let mut arguments = Arguments::command();
-        arguments.error(ErrorKind::InvalidValue, reason).exit()
+        leave(&arguments.error(ErrorKind::InvalidValue, reason))
     });
     let console = Console::new(&output);
     if let Action::Helper { arguments } = action {

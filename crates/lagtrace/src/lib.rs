@@ -6,8 +6,8 @@
 
 use std::process::ExitCode;
 
+use clap::CommandFactory as _;
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser as _};
 use mimalloc::MiMalloc;
 
 mod analyze;
@@ -38,6 +38,7 @@ mod route;
 mod saved;
 mod sockets;
 mod tls;
+mod usage;
 mod view;
 mod watch;
 mod words;
@@ -53,11 +54,11 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Runs the subcommand of `lagtrace` that the command line names.
 pub fn run() -> ExitCode {
-    let Arguments { output, command } = Arguments::parse();
+    let Arguments { output, command } = usage::parsed();
     let output = output.settled(command.offer());
     let output = output.unwrap_or_else(|reason| {
-        let mut arguments = Arguments::command();
-        arguments.error(ErrorKind::InvalidValue, reason).exit()
+        let mut command_line = Arguments::command();
+        usage::leave(&command_line.error(ErrorKind::InvalidValue, reason))
     });
     let console = Console::new(&output);
     let outcome = page::check(&console).and_then(|()| carry_out(command, &console));
