@@ -183,10 +183,8 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         let views = &options.show;
         return stream::run(path, number, views, limit, &progress, &interrupt, console);
     }
-    if let Some(output) = &options.annotate {
-        annotate::check(&options.files, output)?;
-    }
-    let annotation = options.annotate.as_ref().map(|_| Annotation::default());
+    let begin = |output: &PathBuf| annotate::begin(&options.files, output);
+    let annotation = options.annotate.as_ref().map(begin).transpose()?;
     let listing = options.listing(console)?;
     let watch = Watch {
         is_drawn: console.output().is_drawn(),
@@ -212,11 +210,9 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     };
     report.notes.extend(unread);
-    if let (Some(annotation), Some(output), [path]) =
-        (annotation, &options.annotate, options.files.as_slice())
-    {
+    if let (Some(annotation), [path]) = (annotation, options.files.as_slice()) {
         let reader = (&progress, &interrupt);
-        annotation.write(path, output, &report, reader, console)?;
+        annotation.write(path, &report, reader, console)?;
     }
     let Some(listing) = listing else {
         return options.connections.show(&report, picture, console);
@@ -236,8 +232,8 @@ impl Options {
         let is_table = self.exchanges.is_some() || self.condition.is_some() || self.sort.is_some();
         let to = match console.output().form.encoder() {
             Some(encoder) => {
-                let is_live = self.files.iter().any(|path| path.as_os_str() == "-");
-                Target::stream(delivery::open(console)?, encoder, is_live)
+                let is_live = input::is_live(&self.files);
+                Target::stream(delivery::open(console, is_live)?, encoder, is_live)
             }
             None if is_table => Target::most(
                 self.sort.unwrap_or(Field::Cost),

@@ -2,7 +2,7 @@
 //!
 //! Standard output carries data. Outcome lines are written there only if the report that follows is
 //! text for the same reader. All other messages go to standard error, and progress is shown only on
-//! a terminal.
+//! a terminal. Messages contain names and errors from outside, so all of them are escaped here.
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal as _, Write};
@@ -18,7 +18,9 @@ use rustix::termios::tcgetwinsize;
 use crate::exit::{FAILURE, Outcome};
 use crate::failure::{Failure, Result};
 use crate::output::{Color, Format, Output};
+use crate::outputs::Outputs;
 use crate::render;
+use crate::render::escape::{escape, message};
 
 const STEP: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -39,6 +41,7 @@ const STEP_WIDTH: usize = 14;
 #[derive(Debug)]
 pub(crate) struct Console {
     output: Output,
+    outputs: Outputs,
     bars: MultiProgress,
     /// True once an outcome line was written to standard output.
     has_spoken: Cell<bool>,
@@ -61,6 +64,7 @@ impl Console {
         };
         Self {
             output: output.clone(),
+            outputs: Outputs::default(),
             bars: MultiProgress::with_draw_target(target),
             has_spoken: Cell::new(false),
             remark: None,
@@ -80,6 +84,11 @@ impl Console {
     /// Returns the options for the report's output.
     pub(crate) fn output(&self) -> &Output {
         &self.output
+    }
+
+    /// Returns the open files of the results.
+    pub(crate) fn outputs(&self) -> &Outputs {
+        &self.outputs
     }
 
     /// Returns the text style for the destination of the report.
@@ -126,8 +135,9 @@ impl Console {
             self.colors_stderr()
         };
         let line = format!(
-            "{} {text}",
-            paint(colored, STEP, &format!("{step:STEP_WIDTH$}"))
+            "{} {}",
+            paint(colored, STEP, &format!("{step:STEP_WIDTH$}")),
+            escape(text)
         );
         self.line(to_stdout, &line);
         self.has_spoken.set(self.has_spoken.get() || to_stdout);
@@ -142,7 +152,7 @@ impl Console {
     /// Prints details of a step with `--verbose`.
     pub(crate) fn detail(&self, text: &str) {
         if self.output.verbose {
-            let line = format!("{:STEP_WIDTH$} {text}", "");
+            let line = format!("{:STEP_WIDTH$} {}", "", escape(text));
             self.line(false, &paint(self.colors_stderr(), DIM, &line));
         }
     }
@@ -157,7 +167,7 @@ impl Console {
     /// Prints a remark without which the user cannot go on, even with `--quiet`.
     pub(crate) fn tell(&self, text: &str) {
         let head = paint(self.colors_stderr(), NOTE, "note:");
-        self.line(false, &format!("{head} {text}"));
+        self.line(false, &format!("{head} {}", escape(text)));
     }
 
     /// Returns a progress bar for a known size, in bytes.
@@ -214,11 +224,13 @@ impl Console {
 
     fn fail(&self, failure: &Failure) {
         let colored = self.colors_stderr();
+        let text = message(&failure.to_string());
         self.line(
             false,
-            &format!("{} {failure}", paint(colored, ERROR, "error:")),
+            &format!("{} {text}", paint(colored, ERROR, "error:")),
         );
         if let Some(hint) = failure.hint_text() {
+            let hint = message(hint);
             self.line(false, &format!("{} {hint}", paint(colored, HINT, "hint:")));
         }
     }

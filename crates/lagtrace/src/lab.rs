@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use lagtrace_lab::{Family, Helper, Lab, Scenario};
+use lagtrace_sources::files;
 
 use crate::console::Console;
 use crate::delivery::deliver;
@@ -18,6 +19,7 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::output::{Offer, Output, STYLES};
 use crate::page;
+use crate::usage::{leave, parsed};
 
 pub(crate) mod catalogue;
 mod record;
@@ -25,6 +27,9 @@ mod run;
 pub(crate) mod score;
 mod show;
 mod truth;
+
+/// Maximum length of a scenario file.
+const MAX_SCENARIO: u64 = 1 << 20;
 
 /// The subcommand with which the lab starts its own processes from this program.
 pub(crate) const HELPER: &str = "helper";
@@ -102,20 +107,20 @@ struct Choice {
 
 /// Runs the subcommand of `lagtrace-lab` that the command line names.
 pub fn run() -> ExitCode {
-    let Arguments { output, action } = Arguments::parse();
+    let Arguments { output, action } = parsed();
     let offer = Offer {
         page: matches!(action, Action::Score(_)),
         ..Offer::default()
     };
     let output = output.settled(offer).unwrap_or_else(|reason| {
         let mut arguments = Arguments::command();
-        arguments.error(ErrorKind::InvalidValue, reason).exit()
+        leave(&arguments.error(ErrorKind::InvalidValue, reason))
     });
     let console = Console::new(&output);
     if let Action::Helper { arguments } = action {
         return lagtrace_lab::helper_main(arguments);
     }
-    let outcome = page::check(&output).and_then(|()| carry_out(action, &console));
+    let outcome = page::check(&console).and_then(|()| carry_out(action, &console));
     console.close(outcome)
 }
 
@@ -196,7 +201,10 @@ fn scenario(name: &str) -> Result<Scenario> {
     if !name.ends_with(".toml") {
         return Scenario::by_name(name).map_err(failed);
     }
-    let text = std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
+    let text = files::read(Path::new(name), MAX_SCENARIO);
+    let text = text.with_context(|| format!("cannot read {name}"))?;
+    let text = text.ok_or_else(|| Failure::new(format!("{name} is longer than 1 MiB")))?;
+    let text = String::from_utf8(text).with_context(|| format!("cannot read {name}"))?;
     Scenario::parse(name, &text).map_err(failed)
 }
 

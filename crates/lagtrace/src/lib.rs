@@ -6,8 +6,8 @@
 
 use std::process::ExitCode;
 
+use clap::CommandFactory as _;
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, FromArgMatches as _};
 use mimalloc::MiMalloc;
 
 mod analyze;
@@ -31,6 +31,7 @@ mod load;
 mod lookup;
 mod manual;
 mod output;
+mod outputs;
 mod page;
 mod probe;
 mod render;
@@ -38,6 +39,7 @@ mod route;
 mod saved;
 mod sockets;
 mod tls;
+mod usage;
 mod view;
 mod watch;
 mod words;
@@ -53,16 +55,16 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Runs the subcommand of `lagtrace` that the command line names.
 pub fn run() -> ExitCode {
-    let matches = Arguments::command().get_matches();
+    let (arguments, matches) = usage::parsed();
     let Arguments {
         output,
         confinement,
         command,
-    } = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    } = arguments;
     let output = output.settled(command.offer());
     let output = output.unwrap_or_else(|reason| {
-        let mut arguments = Arguments::command();
-        arguments.error(ErrorKind::InvalidValue, reason).exit()
+        let mut command_line = Arguments::command();
+        usage::leave(&command_line.error(ErrorKind::InvalidValue, reason))
     });
     let mut console = Console::new(&output);
     let confined = match confinement.begin(&command, &matches) {
@@ -70,7 +72,7 @@ pub fn run() -> ExitCode {
         Err(failure) => return console.close(Err(failure)),
     };
     console.remember(confined.remark());
-    let outcome = page::check(&output).and_then(|()| carry_out(command, &console));
+    let outcome = page::check(&console).and_then(|()| carry_out(command, &console));
     let code = console.close(outcome);
     confined.end();
     code

@@ -7,6 +7,7 @@ mod remarks;
 mod steps;
 mod urls;
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -50,7 +51,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         interrupt: &interrupt,
         events,
         subject: subject(&plan),
-        log,
+        log: Cell::new(log),
     };
     let report = match options.steps.plans(&plan, options.warm_up)? {
         None => run.once("load", &plan)?,
@@ -75,7 +76,7 @@ struct Run<'a> {
     /// The subject of the report.
     subject: String,
     /// The log to which latencies are also written.
-    log: Option<Log>,
+    log: Cell<Option<Log>>,
 }
 
 impl Run<'_> {
@@ -152,7 +153,9 @@ impl Run<'_> {
         });
         bar.finish_and_clear();
         let summary = summary?;
-        if let Some(log) = &self.log {
+        // A run that was stopped before it measured anything leaves an old log as it was.
+        let has_result = !seconds.is_empty() || !self.interrupt.is_requested();
+        if let Some(log) = self.log.take().filter(|_| has_result) {
             let begun = u64::try_from(summary.counted_from.as_nanos()).unwrap_or(0);
             seconds.save(log, SystemTime::UNIX_EPOCH + Duration::from_nanos(begun))?;
         }

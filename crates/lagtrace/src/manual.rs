@@ -1,11 +1,12 @@
 //! Shell completion scripts and manual pages, generated from the definitions of the arguments.
 
-use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, Command};
+use clap_mangen::Man;
+use lagtrace_sources::files::{self, Output, Purpose};
 
 use crate::exit::Outcome;
 use crate::failure::Result;
@@ -50,12 +51,12 @@ pub(crate) fn completions(options: &Shell, mut command: Command) -> Result<Outco
 pub(crate) fn pages(options: &Pages, command: Command) -> Result<Outcome> {
     let command = command.disable_help_subcommand(true);
     match &options.directory {
-        Some(directory) => fs::create_dir_all(directory)
-            .and_then(|()| clap_mangen::generate_to(command, directory))
+        Some(directory) => files::create_folder(directory)
+            .and_then(|()| all(command, directory))
             .with_context(|| format!("write manual pages into {}", directory.display()))?,
         None => {
             let mut page = Vec::new();
-            clap_mangen::Man::new(command)
+            Man::new(command)
                 .render(&mut page)
                 .context("make the manual page")?;
             io::stdout()
@@ -64,4 +65,20 @@ pub(crate) fn pages(options: &Pages, command: Command) -> Result<Outcome> {
         }
     }
     Ok(Outcome::Clean)
+}
+
+/// Writes the pages of a command and of the commands below it.
+fn all(mut command: Command, directory: &Path) -> io::Result<()> {
+    // Gives each command its whole name.
+    command.build();
+    let mut left = vec![command];
+    while let Some(command) = left.pop() {
+        let below = command.get_subcommands().filter(|it| !it.is_hide_set());
+        left.extend(below.cloned());
+        let page = Man::new(command);
+        let mut file = Output::create(&directory.join(page.get_filename()), Purpose::Public)?;
+        page.render(&mut file)?;
+        file.commit()?;
+    }
+    Ok(())
 }

@@ -1,16 +1,15 @@
 //! The option `--html`: the page of a result, in a file of its own or on standard output.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, Permissions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::path::Path;
 
 use anyhow::Context as _;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use rustix::fs::{Access, access};
+use lagtrace_sources::files::{self, Kind};
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
@@ -35,47 +34,32 @@ impl From<Document> for Shown {
     }
 }
 
-/// Returns an error if the page could not be written, before anything is measured. A file that is
-/// not a page is not overwritten: it may be the capture or the report that is read.
-pub(crate) fn check(output: &Output) -> Result<()> {
-    let Some(path) = output
-        .html
-        .as_deref()
-        .filter(|path| *path != Path::new("-"))
-    else {
-        return Ok(());
-    };
-    let named = || format!("cannot write {}", path.display());
-    if output.output.as_deref() == Some(path) {
-        let failure = Failure::new("--output and --html name the same file");
-        return Err(failure.hint("the page is written in addition to the report: name two files"));
-    }
-    match fs::metadata(path) {
-        Ok(about) if about.is_dir() => {
-            let error = io::Error::from(rustix::io::Errno::ISDIR);
-            return Err(Failure::from(error).during(named()));
+/// Opens the files of the results, before anything is measured. A file that is not a page does not
+/// become one: it may be the capture or the report that is read.
+pub(crate) fn check(console: &Console) -> Result<()> {
+    let output = console.output();
+    let page = output.html.as_deref();
+    if let Some(path) = page.filter(|path| *path != Path::new("-")) {
+        if output.output.as_deref() == Some(path) {
+            let failure = Failure::new("--output and --html name the same file");
+            return Err(
+                failure.hint("the page is written in addition to the report: name two files")
+            );
         }
-        Ok(about) if about.is_file() && about.len() > 0 && !is_page(path).unwrap_or_default() => {
+        if files::kind(path) == Kind::Regular && !is_page(path).unwrap_or_default() {
             let failure = format!("{} exists and is not a page", path.display());
             return Err(Failure::new(failure).hint("name another file for --html, or remove it"));
         }
-        Ok(about) if !about.is_file() => return Ok(()),
-        Ok(_) | Err(_) => {}
     }
-    let folder = folder(path);
-    let is_folder = fs::metadata(folder).with_context(named)?.is_dir();
-    let allowed = if is_folder {
-        access(folder, Access::WRITE_OK | Access::EXEC_OK)
-    } else {
-        Err(rustix::io::Errno::NOTDIR)
-    };
-    allowed.map_err(io::Error::from).with_context(named)?;
-    Ok(())
+    console.outputs().open(output)
 }
 
-/// Returns true if a file begins as a page does.
+/// Returns true if a file begins as a page does, or is empty.
 fn is_page(path: &Path) -> io::Result<bool> {
-    let file = File::open(path)?;
+    let mut file = BufReader::new(files::open(path)?);
+    if file.fill_buf()?.is_empty() {
+        return Ok(true);
+    }
     let mut start = Vec::new();
     let length = BEGINNING.len() as u64;
     if is_compressed(path) {
@@ -126,8 +110,7 @@ pub(crate) fn redaction(output: &Output) -> Option<Redaction> {
     output.redact.then(Redaction::default)
 }
 
-/// Writes a page: into a temporary file that replaces the named one when it is whole. What is not
-/// a file, such as a pipe, is written directly.
+/// Writes a page to its file, or to standard output.
 pub(crate) fn write(path: &Path, shown: Shown, console: &Console) -> Result<()> {
     let text = made(shown, Place::File, console);
     if path == Path::new("-") {
@@ -135,45 +118,13 @@ pub(crate) fn write(path: &Path, shown: Shown, console: &Console) -> Result<()> 
         let written = to.write_all(text.as_bytes()).and_then(|()| to.flush());
         return Ok(written.context("write the page")?);
     }
-    let written = match target(path) {
-        Target::File(file) => replace(&file, &text),
-        Target::Other => {
-            let file = File::options().write(true).open(path);
-            file.and_then(|mut file| put(&mut file, path, &text))
-        }
-    };
+    let mut file = console.outputs().page(path)?;
+    let written = put(&mut file, path, &text).and_then(|()| file.commit());
     Ok(written.with_context(|| format!("cannot write {}", path.display()))?)
 }
 
-/// The destination of a page.
-enum Target {
-    /// A file, which may not exist yet, without links.
-    File(PathBuf),
-    /// A device or a pipe.
-    Other,
-}
-
-fn target(path: &Path) -> Target {
-    match fs::metadata(path) {
-        Ok(about) if !about.is_file() => Target::Other,
-        Ok(_) => Target::File(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())),
-        Err(_) => Target::File(path.to_owned()),
-    }
-}
-
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mode = fs::metadata(path).map_or(0o666, |about| about.permissions().mode() & 0o777);
-    let mut file = tempfile::Builder::new()
-        .prefix(".lagtrace-")
-        .permissions(Permissions::from_mode(mode))
-        .tempfile_in(folder(path))?;
-    put(file.as_file_mut(), path, text)?;
-    file.persist(path)?;
-    Ok(())
-}
-
 /// Writes the text, compressed if the name of the file says so.
-fn put(file: &mut File, path: &Path, text: &str) -> io::Result<()> {
+fn put(file: &mut impl Write, path: &Path, text: &str) -> io::Result<()> {
     if !is_compressed(path) {
         return file.write_all(text.as_bytes());
     }
@@ -185,10 +136,4 @@ fn put(file: &mut File, path: &Path, text: &str) -> io::Result<()> {
 
 fn is_compressed(path: &Path) -> bool {
     path.extension() == Some(OsStr::new("gz"))
-}
-
-fn folder(path: &Path) -> &Path {
-    let parent = path.parent();
-    let named = parent.filter(|folder| !folder.as_os_str().is_empty());
-    named.unwrap_or(Path::new("."))
 }

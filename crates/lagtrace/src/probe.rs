@@ -20,6 +20,7 @@ use lagtrace_sources::tls::Carried;
 use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
+use crate::delivery::Lines;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -78,11 +79,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
 }
 
 /// Writes the summary after the lines of the answers.
-fn conclude(
-    report: &Report,
-    console: &Console,
-    mut lines: Box<dyn Write + Send>,
-) -> Result<Outcome> {
+fn conclude(report: &Report, console: &Console, mut lines: Lines) -> Result<Outcome> {
     let document = match console.output().format {
         Format::Text => render::probes(report, &console.style()),
         Format::Json => render::json(report),
@@ -91,7 +88,7 @@ fn conclude(
     let shown = || html::Document::of_report(report, None);
     page::beside(console, shown, || {
         let written = lines.write_all(document.as_bytes());
-        let written = written.and_then(|()| lines.flush());
+        let written = written.and_then(|()| lines.finish());
         Ok(written.context("write the report")?)
     })?;
     if report.probes.iter().any(Probe::is_faulty) {

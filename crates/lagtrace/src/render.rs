@@ -17,7 +17,7 @@ mod configuration;
 mod connections;
 mod counters;
 mod encoder;
-mod escape;
+pub(crate) mod escape;
 mod exchanges;
 mod experiments;
 mod finding;

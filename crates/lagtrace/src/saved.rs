@@ -1,6 +1,5 @@
 //! Reports, comparisons and scores that were written to files as JSON.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _};
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use flate2::read::MultiGzDecoder;
 use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Report, SCHEMA};
 use lagtrace_core::views::compare::{self, Comparison};
+use lagtrace_sources::files;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -94,7 +94,7 @@ fn deserialized<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T> {
 
 /// Opens a file, decompressed if it is compressed.
 fn opened(path: &Path) -> io::Result<Box<dyn Read>> {
-    let mut file = File::open(path)?;
+    let mut file = files::open(path)?;
     let mut magic = Vec::new();
     (&file).take(GZIP.len() as u64).read_to_end(&mut magic)?;
     file.rewind()?;

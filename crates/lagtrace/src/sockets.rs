@@ -20,7 +20,7 @@ use lagtrace_sources::socket::survey::Survey;
 use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
-use crate::delivery;
+use crate::delivery::{self, Lines};
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -52,7 +52,7 @@ fn look(options: &Options, console: &Console) -> Result<Outcome> {
         options,
         console,
         analyzer: Analyzer::new(conclusion::options(Vec::new())),
-        lines: delivery::open(console)?,
+        lines: delivery::open(console, true)?,
         before: None,
         kernel: None,
     };
@@ -74,7 +74,7 @@ fn look(options: &Options, console: &Console) -> Result<Outcome> {
     let document = document(&report, console);
     lines
         .write_all(document.as_bytes())
-        .and_then(|()| lines.flush())
+        .and_then(|()| lines.finish())
         .context("write the report")?;
     Ok(Outcome::Clean)
 }
@@ -92,7 +92,7 @@ struct Session<'a> {
     options: &'a Options,
     console: &'a Console,
     analyzer: Analyzer,
-    lines: Box<dyn Write + Send>,
+    lines: Lines,
     /// The sockets in the last survey.
     before: Option<BTreeMap<change::Key, LiveSocket>>,
     /// The kernel's counters since the first survey.

@@ -160,7 +160,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let watch = Watch::start(&wanted).map_err(refused)?;
     let serving = options.serving(&about, console)?;
     let lines = match console.output().form.encoder() {
-        Some(encoder) => Some(Listing::of_watch(delivery::open(console)?, encoder)),
+        Some(encoder) => Some(Listing::of_watch(delivery::open(console, true)?, encoder)),
         None => None,
     };
     let mut live = Live::new(console);

@@ -9,11 +9,13 @@ mod command {
         mod captures;
         mod connections;
         pub(super) mod corpus;
+        mod escapes;
         mod exchanges;
         mod exported;
         mod formats;
         mod frames;
         mod linear;
+        mod outputs;
         pub(super) mod page;
         mod score;
         mod served;

@@ -12,6 +12,7 @@ mod checksum;
 mod clock;
 pub mod config;
 pub mod counter;
+pub mod files;
 pub mod firewall;
 mod headers;
 mod http;

@@ -7,7 +7,6 @@
 //! used does not depend on the file's size.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +15,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use lagtrace_core::observed::route::AutonomousSystem;
 
 use crate::capture::decompressed;
+use crate::files;
 
 /// Number of bytes of a line that are parsed.
 const LINE: usize = 1_024;
@@ -59,7 +59,7 @@ pub fn find(
         path: path.to_owned(),
         source,
     };
-    let file = File::open(path).map_err(unreadable)?;
+    let file = files::open(path).map_err(unreadable)?;
     let input = decompressed(Box::new(file)).map_err(unreadable)?;
     let mut search = Search::new(addresses);
     search.read(input.take(MOST)).map_err(unreadable)?;

@@ -1,6 +1,5 @@
 //! The option `--annotate`, which writes the capture with comments for Wireshark.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,43 +8,42 @@ use lagtrace_core::analyzer::Sink;
 use lagtrace_core::exchange::Exchange;
 use lagtrace_core::report::{EvidenceKind, ExchangeRecord, Report};
 use lagtrace_sources::capture::{Comments, annotate};
+use lagtrace_sources::files::{self, Kind, Output, Purpose};
 
 use super::{input, refused};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::outputs;
 use crate::render;
 
 /// Maximum number of packets that get comments.
 const MAX_PACKETS: usize = 1 << 18;
 
-/// The comments collected so far.
-#[derive(Clone, Default)]
+/// The comments collected so far, and the file for the copy.
 pub(super) struct Annotation {
+    output: Output,
     comments: Arc<Mutex<Comments>>,
 }
 
-/// Returns an error if a file cannot be read twice, or if the output is one of the input files.
-pub(super) fn check(files: &[PathBuf], output: &Path) -> Result<()> {
+/// Opens the output. Returns an error if the file cannot be read twice, or is the output.
+pub(super) fn begin(files: &[PathBuf], output: &Path) -> Result<Annotation> {
     let [path] = files else {
         let failure = Failure::new("--annotate copies a single capture");
         return Err(failure.hint("give one file, from either end"));
     };
-    let is_file = fs::metadata(path).is_ok_and(|about| about.is_file());
-    if path.exists() && !is_file || path.as_os_str() == "-" {
+    if files::kind(path) == Kind::Other || path.as_os_str() == "-" {
         let failure = Failure::new("--annotate reads the capture twice");
         return Err(failure.hint("write the capture to a file first"));
     }
-    let same = fs::canonicalize(path)
-        .ok()
-        .zip(fs::canonicalize(output).ok());
-    match same {
-        Some((one, other)) if one == other => {
-            let failure = format!("{} would be overwritten while it is read", path.display());
-            Err(Failure::new(failure).hint("name another file for --annotate"))
-        }
-        _ => Ok(()),
+    if files::are_same(path, output) {
+        let failure = format!("{} would be overwritten while it is read", path.display());
+        return Err(Failure::new(failure).hint("name another file for --annotate"));
     }
+    Ok(Annotation {
+        output: outputs::create(output, Purpose::Result)?,
+        comments: Arc::default(),
+    })
 }
 
 impl Annotation {
@@ -67,9 +65,8 @@ impl Annotation {
 
     /// Writes the copy; the packets that support the findings also get comments.
     pub(super) fn write(
-        &self,
+        self,
         path: &Path,
-        output: &Path,
         report: &Report,
         (progress, interrupt): (&ProgressBar, &Interrupt),
         console: &Console,
@@ -86,9 +83,9 @@ impl Annotation {
             }
         }
         let (name, input) = input::open(path, progress, interrupt)?;
-        let done = annotate(&name, input, output, &comments).map_err(refused)?;
+        let to = self.output.path().display().to_string();
+        let done = annotate(&name, input, self.output, &comments).map_err(refused)?;
         progress.finish_and_clear();
-        let to = output.display();
         console.note(&format!(
             "{to}: {} packets, {} comments.",
             done.packets, done.comments

@@ -1,12 +1,13 @@
 //! Files and standard input, read with a progress display until Ctrl-C.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use indicatif::ProgressBar;
+use lagtrace_sources::files;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::failure::Result;
@@ -32,11 +33,11 @@ pub(super) fn open(
     interrupt: &Interrupt,
 ) -> Result<(String, Input)> {
     let (name, file) = if path == Path::new("-") {
-        let input = rustix::io::dup(rustix::stdio::stdin()).context("read standard input")?;
-        ("standard input".to_owned(), File::from(input))
+        let input = files::standard_input().context("read standard input")?;
+        ("standard input".to_owned(), input)
     } else {
         let name = path.display().to_string();
-        let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+        let file = files::open(path).with_context(|| format!("cannot read {name}"))?;
         (name, file)
     };
     let len = file.metadata().map_or(0, |metadata| metadata.len());
@@ -57,7 +58,7 @@ pub(super) fn open_part(
     interrupt: &Interrupt,
 ) -> Result<io::Take<Input>> {
     let reading = || format!("cannot read {}", path.display());
-    let mut file = File::open(path).with_context(reading)?;
+    let mut file = files::open(path).with_context(reading)?;
     file.seek(SeekFrom::Start(bytes.start))
         .with_context(reading)?;
     let len = bytes.end.saturating_sub(bytes.start);
@@ -71,9 +72,8 @@ pub(super) fn open_part(
 }
 
 /// Returns true if packets may be added to the input while it is read.
-pub(super) fn is_live(files: &[PathBuf]) -> bool {
-    let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.is_file());
-    !files.iter().all(is_file)
+pub(super) fn is_live(inputs: &[PathBuf]) -> bool {
+    !files::are_regular(inputs.iter().map(PathBuf::as_path))
 }
 
 impl Read for Input {

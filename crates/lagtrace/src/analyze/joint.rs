@@ -1,6 +1,5 @@
 //! Two captures of the same connections.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +11,7 @@ use lagtrace_core::report::Joined;
 use lagtrace_core::views::two_point::{ExchangeSpan, Joining, Recognised};
 use lagtrace_sources::capture::FileCapture;
 
-use super::{conclusion, open};
+use super::{conclusion, input, open};
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
 
@@ -35,8 +34,7 @@ impl Joint {
         progress: &ProgressBar,
         interrupt: &Interrupt,
     ) -> Result<Option<Self>> {
-        let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.is_file());
-        if files.len() != 2 || !files.iter().all(is_file) {
+        if files.len() != 2 || input::is_live(files) {
             return Ok(None);
         }
         let mut joining = Joining::new(conclusion::seed());

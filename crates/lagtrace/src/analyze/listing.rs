@@ -13,6 +13,7 @@ use lagtrace_core::views::stream_numbers::StreamNumbers;
 use serde_json::json;
 
 use super::condition::{Condition, Field};
+use crate::delivery::Lines;
 use crate::render::Encoder;
 
 /// The single exchanges that the user requested. The listing is shared between the analyzer, which
@@ -39,7 +40,7 @@ pub(crate) enum Target {
     /// Exchanges that are written immediately.
     Stream {
         /// The output.
-        to: Box<dyn Write + Send>,
+        to: Lines,
         /// The form in which exchanges are written.
         encoder: Encoder,
         /// True if each exchange must be flushed because a reader waits for it.
@@ -74,8 +75,8 @@ impl Target {
         Self::Most { by, limit, kept }
     }
 
-    pub(super) fn stream(mut to: Box<dyn Write + Send>, encoder: Encoder, is_live: bool) -> Self {
-        let fault = encoder.begin(&mut *to).err();
+    pub(super) fn stream(mut to: Lines, encoder: Encoder, is_live: bool) -> Self {
+        let fault = encoder.begin(&mut to).err();
         Self::Stream {
             to,
             encoder,
@@ -111,7 +112,7 @@ impl Listing {
 
     /// Returns a listing of exchanges that are watched live and are in no file. They are written
     /// when they are [flushed](Self::flush).
-    pub(crate) fn of_watch(to: Box<dyn Write + Send>, encoder: Encoder) -> Self {
+    pub(crate) fn of_watch(to: Lines, encoder: Encoder) -> Self {
         let points = usize::from(u16::MAX) + 1;
         let listing = Self::new(
             vec!["kernel".to_owned()],

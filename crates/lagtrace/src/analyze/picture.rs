@@ -1,6 +1,5 @@
 //! The packets of a picture's examples, read from the capture a second time.
 
-use std::fs;
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
@@ -48,7 +47,7 @@ impl Again {
 
     /// Returns true if the captures can be read again.
     pub(crate) fn is_of_files(&self) -> bool {
-        are_files(&self.files)
+        !input::is_live(&self.files)
     }
 
     /// Adds the packets of the report's examples to the picture. Adds nothing if the input cannot
@@ -162,12 +161,6 @@ fn observe(
             detail.observe_segment(segment);
         }
     }
-}
-
-/// Returns true if all are files, which can be read a second time.
-fn are_files(files: &[PathBuf]) -> bool {
-    let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.is_file());
-    files.iter().all(is_file)
 }
 
 /// Returns the files whose packets the report counts: of two captures of the same connections, only

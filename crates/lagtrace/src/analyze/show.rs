@@ -1,7 +1,5 @@
 //! Output of single exchanges in the form that the user requested.
 
-use std::io::Write as _;
-
 use anyhow::Context as _;
 use lagtrace_core::report::{ExchangeRecord, PassedOn, Picture, Report};
 use serde_json::json;
@@ -37,8 +35,8 @@ pub(crate) fn listed(
             let written = match fault {
                 Some(fault) => Err(fault),
                 None => encoder
-                    .end(report, passed_on, &mut *to)
-                    .and_then(|()| to.flush()),
+                    .end(report, passed_on, &mut to)
+                    .and_then(|()| to.finish()),
             };
             encoder
                 .remark(seen)

@@ -1,12 +1,12 @@
 //! Handling of files that cannot be read, if other files can be.
 
-use std::fs;
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::report::Remark;
 use lagtrace_sources::capture::FileCapture;
+use lagtrace_sources::files::{self, Kind};
 
 use super::{input, refused};
 use crate::failure::Result;
@@ -44,8 +44,7 @@ pub(super) fn part(
 /// Checks the beginning of a file. A file that cannot be read twice is not checked. A single file
 /// is not checked either, because its error is reported as the error of the command.
 fn check(path: &PathBuf, files: usize, interrupt: &Interrupt) -> Result<()> {
-    let may_be_opened = fs::metadata(path).is_ok_and(|about| !about.is_file());
-    if files == 1 || may_be_opened || path.as_os_str() == "-" {
+    if files == 1 || files::kind(path) == Kind::Other || path.as_os_str() == "-" {
         return Ok(());
     }
     let (name, input) = input::open(path, &ProgressBar::hidden(), interrupt)?;

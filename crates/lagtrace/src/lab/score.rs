@@ -17,6 +17,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::output::Format;
 use crate::page::{self as html_page, Shown};
+use crate::render::harmless;
 use crate::render::html::Document;
 
 pub(crate) mod case;
@@ -183,7 +184,7 @@ fn diagnose_all(
     let progress = console.spinner("scoring");
     let mut cases = Vec::new();
     for recording in recordings {
-        progress.set_message(recording.name.clone());
+        progress.set_message(harmless(&recording.name));
         for (end, capture) in &recording.captures {
             if vantage.leaves_out(*end) {
                 continue;

@@ -1,9 +1,8 @@
 //! The latencies of a run in the format of an HdrHistogram log, which other programs can read.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
@@ -12,28 +11,28 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 use lagtrace_core::observed::event::{Event, EventBody, Phase, TargetId};
 use lagtrace_core::stats::histogram::Distribution;
+use lagtrace_sources::files::{Output, Purpose};
 
 use crate::failure::Result;
+use crate::outputs;
 
 /// The number of significant digits of a value, the same as in lagtrace's own results.
 const DIGITS: u8 = 3;
 /// The divisor for the maximum value in each line, which is by convention in milliseconds.
 const NANOS_PER_MILLI: f64 = 1e6;
 
-/// The file of a log. It is created before the load begins, so that a path that cannot be written
-/// is detected before the run.
+/// The file of a log. It is opened before the load begins, so that a path that cannot be written is
+/// detected before the run.
 #[derive(Debug)]
 pub(super) struct Log {
-    path: PathBuf,
-    file: File,
+    file: Output,
 }
 
 impl Log {
-    /// Creates or truncates the file.
+    /// Opens the file.
     pub(super) fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).with_context(|| format!("write {}", path.display()))?;
-        let path = path.to_owned();
-        Ok(Self { path, file })
+        let file = outputs::create(path, Purpose::Result)?;
+        Ok(Self { file })
     }
 }
 
@@ -55,12 +54,19 @@ impl Seconds {
     }
 
     /// Writes the latencies to `log`, for a run whose counting started at `begun`.
-    pub(super) fn save(&self, log: &Log, begun: SystemTime) -> Result<()> {
-        let mut file = BufWriter::new(&log.file);
+    pub(super) fn save(&self, log: Log, begun: SystemTime) -> Result<()> {
+        let name = log.file.path().display().to_string();
+        let mut file = BufWriter::new(log.file);
         self.write(&mut file, begun)
-            .and_then(|()| file.flush())
-            .with_context(|| format!("write {}", log.path.display()))?;
+            .and_then(|()| file.into_inner().map_err(io::IntoInnerError::into_error))
+            .and_then(Output::commit)
+            .with_context(|| format!("write {name}"))?;
         Ok(())
+    }
+
+    /// Returns true if there are no latencies.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     fn write(&self, into: &mut impl Write, begun: SystemTime) -> io::Result<()> {

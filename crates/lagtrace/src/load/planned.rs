@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use lagtrace_core::observed::event::{Event, Phase, TargetId};
 use lagtrace_core::observed::experiment::Experiment;
+use lagtrace_sources::files;
 use lagtrace_sources::load::{Lane, Pace, Plan, SocketOptions, Target};
 use lagtrace_sources::tls::Carried;
 
@@ -147,13 +148,8 @@ impl Options {
             return Ok(Vec::new());
         };
         let name = path.display();
-        let length = std::fs::metadata(path)
-            .with_context(|| format!("read {name}"))?
-            .len();
-        if length > MAX_BODY {
-            return Err(Failure::new(format!("{name} is longer than 64 MiB")));
-        }
-        Ok(std::fs::read(path).with_context(|| format!("read {name}"))?)
+        let body = files::read(path, MAX_BODY).with_context(|| format!("read {name}"))?;
+        body.ok_or_else(|| Failure::new(format!("{name} is longer than 64 MiB")))
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
+use lagtrace_sources::files;
 use lagtrace_sources::load::WeightedUrl;
 use lagtrace_sources::url::Url;
 
@@ -69,13 +70,9 @@ impl Urls {
             return Ok(String::new());
         };
         let name = path.display();
-        let length = std::fs::metadata(path)
-            .with_context(|| format!("read {name}"))?
-            .len();
-        if length > MAX_FILE {
-            return Err(Failure::new(format!("{name} is longer than 4 MiB")));
-        }
-        Ok(std::fs::read_to_string(path).with_context(|| format!("read {name}"))?)
+        let text = files::read(path, MAX_FILE).with_context(|| format!("read {name}"))?;
+        let text = text.ok_or_else(|| Failure::new(format!("{name} is longer than 4 MiB")))?;
+        Ok(String::from_utf8(text).with_context(|| format!("read {name}"))?)
     }
 }
 

@@ -17,7 +17,7 @@ use super::plan::Plan;
 use super::{line, loaded};
 use crate::conclusion;
 use crate::console::Console;
-use crate::delivery;
+use crate::delivery::{self, Lines};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::output::Format;
@@ -42,7 +42,7 @@ pub(super) struct Session<'a> {
     options: &'a Options,
     console: &'a Console,
     pub(super) analyzer: Analyzer,
-    pub(super) lines: Box<dyn Write + Send>,
+    pub(super) lines: Lines,
     pub(super) has_measured: bool,
     /// True if the lines belong to several series.
     is_crowd: bool,
@@ -56,7 +56,7 @@ impl<'a> Session<'a> {
             options,
             console,
             analyzer: Analyzer::new(conclusion::options(Vec::new())),
-            lines: delivery::open(console)?,
+            lines: delivery::open(console, true)?,
             has_measured: false,
             is_crowd: false,
             is_loaded: false,

@@ -9,6 +9,7 @@ use lagtrace_core::route::RouteTally;
 
 use crate::console::Console;
 use crate::render;
+use crate::render::escape::laid_out;
 use crate::words;
 
 /// The step's name.
@@ -51,7 +52,7 @@ impl<'a> Live<'a> {
         } else if self.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW) {
             self.drawn = Some(Instant::now());
             let table = render::hops(&tally.hops(), &self.console.style());
-            self.bar.set_message(table);
+            self.bar.set_message(laid_out(&table).into_owned());
         }
     }
 

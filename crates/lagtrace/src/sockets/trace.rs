@@ -32,7 +32,7 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let mut lines = Lines {
         is_json: console.output().format == Format::Ndjson,
-        to: delivery::open(console)?,
+        to: delivery::open(console, true)?,
         failure: None,
     };
     let mut calls = Calls::start(options.calls()?).map_err(refused)?;
@@ -45,6 +45,7 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     }
     let tally = calls.finish(|call| lines.take(&call));
     lines.flush()?;
+    lines.to.finish().context("write the calls")?;
     if tally.lost > 0 {
         console.note(&format!(
             "the kernel reported more calls than lagtrace could process: {} missing. Select fewer \
@@ -58,7 +59,7 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
 /// The output, one call per line.
 struct Lines {
     is_json: bool,
-    to: Box<dyn Write + Send>,
+    to: delivery::Lines,
     /// The error with which a line could not be written.
     failure: Option<std::io::Error>,
 }

@@ -3,13 +3,12 @@
 //!
 //! A list is a copy that does not change while it is read; `r` makes a new one.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lagtrace_core::report::ExchangeRecord;
+use lagtrace_sources::files::{Output, Purpose};
 
 use super::keys::Key;
 use super::recent::Recent;
@@ -205,20 +204,15 @@ fn counted(count: usize) -> String {
     crate::words::plural(count as u64, "exchange")
 }
 
-/// Writes a new file that only its owner can read, because requests can contain secrets.
+/// Writes a file for its owner alone.
 fn write(path: &Path, records: &[Arc<ExchangeRecord>]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    let mut to = io::BufWriter::new(file);
+    let mut to = io::BufWriter::new(Output::create(path, Purpose::Result)?);
     for record in records {
         serde_json::to_writer(&mut to, &**record)?;
         to.write_all(b"\n")?;
     }
-    to.flush()
+    let file = to.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.commit()
 }
 
 #[cfg(test)]

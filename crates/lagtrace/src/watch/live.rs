@@ -165,7 +165,7 @@ impl Browsing {
 /// Shows the page, unless it is shown already.
 fn draw(panel: &ProgressBar, page: &str, rows: usize) {
     let lines: Vec<&str> = page.lines().take(rows).collect();
-    let text = lines.join("\n");
+    let text = render::escape::laid_out(&lines.join("\n")).into_owned();
     if panel.message() != text {
         panel.set_message(text);
     }

@@ -8,13 +8,12 @@
 mod block;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
-use std::path::Path;
 
 use self::block::Copier;
 use super::CaptureError;
 use super::file::decompressed;
+use crate::files::Output;
 
 /// Comments by packet number, counted from 1.
 pub type Comments = BTreeMap<u64, Vec<String>>;
@@ -34,7 +33,7 @@ pub struct Annotated {
 }
 
 /// Copies the capture `input`, called `name` in messages, to `output` with
-/// `comments`. Compressed input is decompressed on the way.
+/// `comments`, and commits it. Compressed input is decompressed on the way.
 ///
 /// # Errors
 /// Returns an error if the input cannot be read or is not a capture, or the output cannot be
@@ -42,7 +41,7 @@ pub struct Annotated {
 pub fn annotate(
     name: &str,
     input: impl Read + Send + 'static,
-    output: &Path,
+    mut output: Output,
     comments: &Comments,
 ) -> Result<Annotated, CaptureError> {
     let unreadable = |source| CaptureError::Read {
@@ -50,12 +49,8 @@ pub fn annotate(
         source,
     };
     let input = decompressed(Box::new(input)).map_err(unreadable)?;
-    let target = output.display().to_string();
-    let file = File::create(output).map_err(|source| CaptureError::Create {
-        name: target.clone(),
-        source,
-    })?;
-    let mut copier = Copier::new(input, BufWriter::new(file), comments);
+    let target = output.path().display().to_string();
+    let mut copier = Copier::new(input, BufWriter::new(&mut output), comments);
     let copied = copier.run();
     let mut result = copier.result();
     match copied {
@@ -67,7 +62,9 @@ pub fn annotate(
         }
         Err(Stop::Damaged(what)) => result.damage = Some(what),
     }
-    if let Err(source) = copier.flush() {
+    let written = copier.flush();
+    drop(copier);
+    if let Err(source) = written.and_then(|()| output.commit()) {
         return Err(unwritable(target, result.packets, source));
     }
     let wanted: u64 = comments.values().map(|list| list.len() as u64).sum();

@@ -3,7 +3,6 @@
 mod compression;
 mod landmarks;
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::mem;
 use std::ops::Range;
@@ -21,6 +20,7 @@ use self::compression::Input;
 pub(crate) use self::compression::decompressed;
 use self::landmarks::Landmarks;
 use super::{CaptureError, Foreign, Packets, count, count_beside};
+use crate::files;
 
 /// Number of bytes in one read. A larger block would not fit into the second-level cache, and would
 /// be read from memory twice.
@@ -64,15 +64,12 @@ impl FileCapture {
     /// Returns an error if the file cannot be read, or does not begin like a capture.
     pub fn open(path: &Path, point: PointId) -> Result<Self, CaptureError> {
         if path == Path::new("-") {
-            let input = rustix::io::dup(rustix::stdio::stdin());
             let name = "standard input".to_owned();
-            return match input {
-                Ok(input) => Self::from_reader(name, File::from(input), point),
-                Err(errno) => Err(unreadable(&name, errno.into())),
-            };
+            let input = files::standard_input().map_err(|source| unreadable(&name, source))?;
+            return Self::from_reader(name, input, point);
         }
         let name = path.display().to_string();
-        let file = File::open(path).map_err(|source| unreadable(&name, source))?;
+        let file = files::open(path).map_err(|source| unreadable(&name, source))?;
         Self::from_reader(name, file, point)
     }
 

@@ -1,12 +1,12 @@
 //! Writing of packets into a nanosecond pcap file.
 
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use lagtrace_core::decode::{LinkType, MAX_CAPTURED, Record};
 
 use super::CaptureError;
+use crate::files::{Output, Purpose};
 
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
@@ -29,30 +29,24 @@ pub struct Written {
 /// record.
 pub(super) struct PcapWriter {
     name: String,
-    output: File,
+    output: Output,
     /// Whole records that have not been written yet.
     waiting: Vec<u8>,
     packets: u64,
     /// Number of bytes in the file.
     position: u64,
-    /// True if this process created the file and may therefore truncate it.
-    is_own: bool,
 }
 
 impl PcapWriter {
     /// Creates the file at `path`, or takes standard output for `-`.
     pub(super) fn create(path: &Path, link: LinkType) -> Result<Self, CaptureError> {
         let is_stdout = path == Path::new("-");
-        let output = if is_stdout {
-            rustix::io::dup(rustix::stdio::stdout())
-                .map_or_else(|e| Err(e.into()), |fd| Ok(fd.into()))
+        let (name, output) = if is_stdout {
+            ("standard output".to_owned(), Output::standard())
         } else {
-            File::create(path)
-        };
-        let name = if is_stdout {
-            "standard output".to_owned()
-        } else {
-            path.display().to_string()
+            // Readers such as Wireshark and `tail` follow a capture while it grows.
+            let output = Output::create(path, Purpose::Stream);
+            (path.display().to_string(), output)
         };
         let output = output.map_err(|source| {
             let name = name.clone();
@@ -64,7 +58,6 @@ impl PcapWriter {
             waiting: Vec::with_capacity(BLOCK + MAX_CAPTURED as usize),
             packets: 0,
             position: 0,
-            is_own: !is_stdout,
         };
         writer.waiting.extend(file_header(link));
         writer.flush().map_err(|source| writer.fault(source))?;
@@ -139,10 +132,8 @@ impl PcapWriter {
         self.packets -= lost;
         self.position += whole as u64;
         self.waiting.clear();
-        if self.is_own {
-            // Fails on pipes and devices, which cannot be truncated.
-            let _ = self.output.set_len(self.position);
-        }
+        // The packets are lost anyway: the error that is returned is the first one.
+        let _ = self.output.truncate(self.position);
         Err(error)
     }
 }

@@ -12,6 +12,10 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use super::TlsError;
+use crate::files;
+
+/// Maximum length of a file of certificates; all authorities of a host take a few hundred KiB.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// Returns the certificate authorities that this host trusts. They are read from the place where
 /// this host's TLS libraries keep them.
@@ -43,8 +47,13 @@ impl Named {
             path: path.to_owned(),
             why,
         };
-        let certificates = CertificateDer::pem_file_iter(path)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        let text = match files::read(path, MOST_BYTES) {
+            Ok(Some(text)) => text,
+            Ok(None) => return Err(failure("it is longer than 64 MiB".to_owned())),
+            Err(error) => return Err(failure(error.to_string())),
+        };
+        let certificates = CertificateDer::pem_slice_iter(&text)
+            .collect::<Result<Vec<_>, _>>()
             .map_err(|error| failure(error.to_string()))?;
         let mut roots = RootCertStore::empty();
         for certificate in &certificates {

@@ -1,16 +1,16 @@
 //! The file with all observations except packets. Together with the packets, it contains everything
 //! that a report is based on.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IntoInnerError, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use lagtrace_core::observed::event::{Event, TargetId};
 use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_sources::files::{Output, Purpose};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
+use crate::outputs;
 
 /// The first line of the file.
 #[derive(Debug, Serialize)]
@@ -31,15 +31,14 @@ pub(super) struct Head<'a> {
 pub(super) struct Keeper {
     path: PathBuf,
     /// The file; `None` once a line could not be written.
-    file: Option<BufWriter<File>>,
+    file: Option<BufWriter<Output>>,
     fault: Option<Failure>,
 }
 
 impl Keeper {
     /// Creates the file, before anything is measured.
     pub(super) fn create(path: &Path) -> Result<Self> {
-        let file =
-            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let file = outputs::create(path, Purpose::Result)?;
         Ok(Self {
             path: path.to_owned(),
             file: Some(BufWriter::new(file)),
@@ -62,8 +61,10 @@ impl Keeper {
     /// # Errors
     /// The reason why the file is incomplete. The investigation itself continues without it.
     pub(super) fn finish(mut self) -> Result<()> {
-        if let Some(mut file) = self.file.take() {
-            self.fault = file.flush().err().map(|error| failed(&self.path, error));
+        if let Some(file) = self.file.take() {
+            let written = file.into_inner().map_err(IntoInnerError::into_error);
+            let written = written.and_then(Output::commit);
+            self.fault = written.err().map(|error| failed(&self.path, error));
         }
         self.fault.map_or(Ok(()), Err)
     }

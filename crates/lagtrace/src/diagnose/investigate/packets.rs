@@ -1,11 +1,10 @@
 //! The packet capture during the load.
 
-use std::fs::OpenOptions;
-
 use anyhow::Context as _;
 use lagtrace_core::observed::event::{Event, EventBody, Note, Origin, Phase, PointId};
 use lagtrace_core::observed::time::ClockId;
 use lagtrace_sources::capture::{CaptureError, LiveOptions, LiveOutcome};
+use lagtrace_sources::files::{Output, Purpose};
 
 use super::Investigation;
 use super::recorder::Recorder;
@@ -167,10 +166,7 @@ impl Investigation<'_> {
 /// Returns an error, before anything is measured, if the packets could not be written.
 pub(super) fn check_file(options: &Options) -> Result<()> {
     if let Some(path) = &options.network.write {
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
+        Output::check(path, Purpose::Stream)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())

@@ -1,0 +1,89 @@
+//! The files that the user names: every output is made here, and every input is opened here.
+//!
+//! No other module opens, creates, renames or inspects a path from the command line, so that the
+//! rules for them are in one place. Outputs can contain payload and secrets; [`Output`] says how
+//! they are protected.
+
+mod claim;
+mod output;
+mod owner;
+mod place;
+mod temporary;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+pub use self::output::{Output, Purpose};
+pub use self::place::Refusal;
+
+/// The kind of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file, which can be read several times.
+    Regular,
+    /// A device, a pipe, a socket or a folder.
+    Other,
+    /// Nothing has this name, or it cannot be found out.
+    Unknown,
+}
+
+/// Opens an input.
+///
+/// # Errors
+/// The error of the operating system.
+pub fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// Opens standard input a second time, as an input like any other.
+///
+/// # Errors
+/// The error of the operating system.
+pub fn standard_input() -> io::Result<File> {
+    Ok(rustix::io::dup(rustix::stdio::stdin())?.into())
+}
+
+/// Returns the content of an input; `None` if it has more than `most` bytes. It may be a pipe or a
+/// device, whose length is not known before.
+///
+/// # Errors
+/// The error of the operating system.
+pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    open(path)?
+        .take(most.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= most).then_some(bytes))
+}
+
+/// Returns the kind of an input.
+pub fn kind(path: &Path) -> Kind {
+    match fs::metadata(path) {
+        Ok(about) if about.is_file() => Kind::Regular,
+        Ok(_) => Kind::Other,
+        Err(_) => Kind::Unknown,
+    }
+}
+
+/// Returns true if all inputs are regular files, which can be read several times.
+pub fn are_regular<'p>(paths: impl IntoIterator<Item = &'p Path>) -> bool {
+    paths.into_iter().all(|path| kind(path) == Kind::Regular)
+}
+
+/// Returns true if both paths name the same file.
+pub fn are_same(one: &Path, other: &Path) -> bool {
+    let number = |path| fs::metadata(path).map(|about| (about.dev(), about.ino()));
+    matches!((number(one), number(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Creates a folder for outputs, if it does not exist yet.
+///
+/// # Errors
+/// The error of the operating system.
+pub fn create_folder(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}

@@ -1,0 +1,326 @@
+//! Files that are written.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxAttributes, StatxFlags};
+use rustix::io::Errno;
+
+use super::claim::Claim;
+use super::owner::Owner;
+use super::place::Place;
+use super::temporary::{self, Temporary};
+
+/// What an output is for, which decides how it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A result. Its file appears when it is whole, so that a run that fails or is killed leaves
+    /// the old file as it was.
+    Result,
+    /// Data that others read while it is written, such as a capture that Wireshark or `tail`
+    /// follows. They would follow a file without a name in vain, so it is written in place. An old
+    /// file is emptied by the first byte that is written, not before.
+    Stream,
+    /// A result without secrets, which everyone may read: a manual page.
+    Public,
+}
+
+impl Purpose {
+    /// Returns the mode of a new file, from which the umask is taken.
+    fn mode(self) -> Mode {
+        match self {
+            // Requests, payload and addresses are for the user alone.
+            Self::Result | Self::Stream => Mode::RUSR | Mode::WUSR,
+            Self::Public => Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH,
+        }
+    }
+}
+
+/// A file, device or pipe that is written. What was written becomes the file by
+/// [`commit`](Self::commit); without it, a new file disappears again.
+///
+/// - A new file can only be read by its owner (mode 0600). A file that exists keeps its mode and,
+///   if permitted, its owner.
+/// - With sudo, a new file in a folder of the user behind sudo belongs to that user. In other
+///   folders it belongs to root: whoever may read there is not known.
+/// - In a folder to which everyone may write, no symbolic link is followed, and no file of another
+///   user is written.
+/// - Devices, pipes and open files (`/dev/fd/3`) are written directly.
+#[derive(Debug)]
+pub struct Output {
+    path: PathBuf,
+    file: File,
+    state: State,
+}
+
+/// How the file is written.
+#[derive(Debug)]
+enum State {
+    /// A device, a pipe or an open file.
+    Direct,
+    /// A regular file in its place.
+    InPlace {
+        place: Place,
+        _claim: Claim,
+        /// True if this run created the file.
+        is_new: bool,
+        /// True once a byte was written, or the file was committed.
+        is_used: bool,
+    },
+    /// A file that takes its place when it is committed.
+    Apart {
+        place: Place,
+        _claim: Claim,
+        temporary: Temporary,
+    },
+}
+
+impl Output {
+    /// Opens an output. A pipe waits for its reader.
+    ///
+    /// # Errors
+    /// The error of the operating system, or a [`Refusal`](super::Refusal) within it.
+    pub fn create(path: &Path, purpose: Purpose) -> io::Result<Self> {
+        let place = Place::of(path)?;
+        let about = place.about()?;
+        let is_regular = |about: &Stat| FileType::from_raw_mode(about.st_mode).is_file();
+        let (file, state) = match about {
+            Some(about) if place.is_open_file() || !is_regular(&about) => {
+                (place.open(OFlags::empty(), Mode::empty())?, State::Direct)
+            }
+            None if place.is_open_file() => return Err(Errno::NOENT.into()),
+            about => regular(place, about, purpose)?,
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            file: file.into(),
+            state,
+        })
+    }
+
+    /// Returns an error if an output could not be opened. A device or pipe is not opened for this,
+    /// because its reader would see the end.
+    ///
+    /// # Errors
+    /// The same errors as [`create`](Self::create).
+    pub fn check(path: &Path, purpose: Purpose) -> io::Result<()> {
+        let place = Place::of(path)?;
+        let about = place.about()?;
+        let is_file = |about: Stat| FileType::from_raw_mode(about.st_mode).is_file();
+        if !place.is_open_file() && about.is_none_or(is_file) {
+            Self::create(path, purpose)?;
+        }
+        Ok(())
+    }
+
+    /// Takes standard output as an output like any other.
+    ///
+    /// # Errors
+    /// The error of the operating system.
+    pub fn standard() -> io::Result<Self> {
+        let file = rustix::io::dup(rustix::stdio::stdout())?;
+        Ok(Self {
+            path: PathBuf::from("-"),
+            file: file.into(),
+            state: State::Direct,
+        })
+    }
+
+    /// Returns the path as it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the output for data that others read while it is written. Nothing may have been
+    /// written yet.
+    ///
+    /// # Errors
+    /// The same errors as [`create`](Self::create).
+    pub fn into_stream(self) -> io::Result<Self> {
+        if !matches!(self.state, State::Apart { .. }) {
+            return Ok(self);
+        }
+        let path = self.path.clone();
+        drop(self);
+        Self::create(&path, Purpose::Stream)
+    }
+
+    /// Cuts the output after `len` bytes, if it is a file of its own.
+    ///
+    /// # Errors
+    /// The error of the operating system.
+    pub fn truncate(&self, len: u64) -> io::Result<()> {
+        match self.state {
+            State::Direct => Ok(()),
+            State::InPlace { .. } | State::Apart { .. } => self.file.set_len(len),
+        }
+    }
+
+    /// Keeps what was written: the file gets its name, in place of the old one.
+    ///
+    /// # Errors
+    /// The error of the operating system.
+    pub fn commit(mut self) -> io::Result<()> {
+        self.begin()?;
+        match &mut self.state {
+            State::Direct | State::InPlace { .. } => Ok(()),
+            State::Apart {
+                place, temporary, ..
+            } => temporary.publish(self.file.as_fd(), place),
+        }
+    }
+
+    /// Empties an old file that is written in place, once.
+    fn begin(&mut self) -> io::Result<()> {
+        if let State::InPlace {
+            is_used: is_used @ false,
+            ..
+        } = &mut self.state
+        {
+            self.file.set_len(0)?;
+            *is_used = true;
+        }
+        Ok(())
+    }
+}
+
+/// Opens a regular file, which exists if `about` says so.
+fn regular(place: Place, about: Option<Stat>, purpose: Purpose) -> io::Result<(OwnedFd, State)> {
+    let claim = Claim::new(place.key()?)?;
+    let Some(about) = about else {
+        return created(place, claim, purpose);
+    };
+    // Opening it shows whether it may be changed: a file that its owner protects stays.
+    let old = place.open(OFlags::empty(), Mode::empty())?;
+    let apart = match purpose {
+        Purpose::Stream => None,
+        Purpose::Result | Purpose::Public => replacement(&place, &about)?,
+    };
+    Ok(match apart {
+        Some((file, temporary)) => {
+            let state = State::Apart {
+                place,
+                _claim: claim,
+                temporary,
+            };
+            (file, state)
+        }
+        None => (old, in_place(place, claim, false)),
+    })
+}
+
+fn in_place(place: Place, claim: Claim, is_new: bool) -> State {
+    State::InPlace {
+        place,
+        _claim: claim,
+        is_new,
+        is_used: false,
+    }
+}
+
+/// Creates a file where there is none.
+fn created(place: Place, claim: Claim, purpose: Purpose) -> io::Result<(OwnedFd, State)> {
+    let (file, state) = match purpose {
+        Purpose::Stream => {
+            let flags = OFlags::CREATE | OFlags::EXCL;
+            let file = place.open(flags, purpose.mode())?;
+            give_to_user(&file, &place);
+            (file, in_place(place, claim, true))
+        }
+        Purpose::Result | Purpose::Public => {
+            let (file, temporary) = temporary::create(&place, purpose.mode())?;
+            give_to_user(&file, &place);
+            let state = State::Apart {
+                place,
+                _claim: claim,
+                temporary,
+            };
+            (file, state)
+        }
+    };
+    Ok((file, state))
+}
+
+/// Creates the file that will replace an old one, with its mode and, if permitted, its owner;
+/// `None` if the old one can only be written in place: it is a mount point, or its folder may not
+/// be changed.
+fn replacement(place: &Place, old: &Stat) -> io::Result<Option<(OwnedFd, Temporary)>> {
+    if is_mount_point(place) {
+        return Ok(None);
+    }
+    let created = temporary::create(place, Mode::RUSR | Mode::WUSR);
+    let (file, temporary) = match created {
+        Err(error) if is_forbidden(&error) => return Ok(None),
+        created => created?,
+    };
+    give(&file, Owner::of(old));
+    // A file system without modes refuses it, and has nothing to keep.
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(old.st_mode & 0o777)).ok();
+    Ok(Some((file, temporary)))
+}
+
+/// Gives a new file to the user behind sudo, if the folder belongs to that user.
+fn give_to_user(file: &OwnedFd, place: &Place) {
+    let Some(user) = Owner::behind_sudo() else {
+        return;
+    };
+    let folder = rustix::fs::fstat(&place.folder);
+    if folder.is_ok_and(|folder| Owner::of(&folder).user == user.user) {
+        give(file, user);
+    }
+}
+
+/// Gives a file to its owner. Without the privilege, it stays with this program's user.
+fn give(file: &OwnedFd, owner: Owner) {
+    rustix::fs::fchown(file, Some(owner.user), owner.group).ok();
+}
+
+/// Returns true if a folder cannot get a new file, though a file in it may be writable.
+fn is_forbidden(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::ACCESS | Errno::PERM | Errno::ROFS))
+}
+
+/// Returns true if something is mounted on the file, as containers do with single files.
+fn is_mount_point(place: &Place) -> bool {
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    let about = rustix::fs::statx(&place.folder, &place.name, flags, StatxFlags::TYPE);
+    about.is_ok_and(|about| about.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.begin()?;
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl AsFd for Output {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Drop for Output {
+    /// Removes a file that was not committed: a temporary one, or one to which nothing was written.
+    fn drop(&mut self) {
+        match &mut self.state {
+            State::Apart {
+                place, temporary, ..
+            } => temporary.remove(place),
+            State::InPlace {
+                place,
+                is_new: true,
+                is_used: false,
+                ..
+            } => place.remove(self.file.as_fd()),
+            State::Direct | State::InPlace { .. } => {}
+        }
+    }
+}
