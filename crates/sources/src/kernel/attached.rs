@@ -13,8 +13,7 @@ mod tally;
 use std::cell::RefCell;
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, UdpSocket};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -23,6 +22,7 @@ use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::kernel_span::WatchTally;
 use lagtrace_core::observed::time::Timestamp;
 use nix::sys::socket::{setsockopt, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use self::quota::Quotas;
 use self::record::{Told, is_turn, read};
@@ -49,7 +49,7 @@ pub struct Watch {
     missing: Vec<String>,
     /// A socket with timestamping enabled: while such a socket exists, the kernel stamps arriving
     /// segments.
-    stamps: Option<UdpSocket>,
+    stamps: Option<OwnedFd>,
     clock: Clock,
     decoder: Decoder,
     number: u64,
@@ -320,9 +320,14 @@ fn numbered(path: &Path) -> Result<u64, KernelError> {
 }
 
 /// Opens a socket that makes the kernel stamp all arriving packets (`net/core/sock.c:
-/// sock_enable_timestamp()`). The socket receives nothing.
-fn stamping() -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+/// sock_enable_timestamp()`). The socket has no address and receives nothing.
+fn stamping() -> io::Result<OwnedFd> {
+    let socket = socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
     Ok(socket)
 }
