@@ -4,6 +4,7 @@
 //! In sampling periods (in names: looks), a sample of the connections is observed in detail (see
 //! `sampling`).
 
+mod inbox;
 mod quota;
 mod record;
 mod sampling;
@@ -24,6 +25,7 @@ use lagtrace_core::observed::time::Timestamp;
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+use self::inbox::Inbox;
 use self::quota::Quotas;
 use self::record::{Told, is_turn, read};
 use self::sampling::Sampling;
@@ -80,36 +82,6 @@ impl Counted {
             self.counts = counts;
         }
         &self.counts
-    }
-}
-
-/// Records in order of arrival, concatenated, with their lengths.
-#[derive(Default)]
-struct Inbox {
-    bytes: Vec<u8>,
-    lengths: Vec<usize>,
-}
-
-impl Inbox {
-    fn add(&mut self, record: &[u8]) {
-        self.bytes.extend_from_slice(record);
-        self.lengths.push(record.len());
-    }
-
-    /// Removes all records. The memory is kept.
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.lengths.clear();
-    }
-
-    /// Returns the bytes of each record.
-    fn records(&self) -> impl Iterator<Item = &[u8]> {
-        let mut rest = self.bytes.as_slice();
-        self.lengths.iter().map(move |&length| {
-            let (record, behind) = rest.split_at_checked(length).unwrap_or_default();
-            rest = behind;
-            record
-        })
     }
 }
 

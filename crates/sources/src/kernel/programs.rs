@@ -49,18 +49,18 @@ impl Programs {
     /// Returns an error if the request is not valid or does not fit what runs, if the process lacks
     /// the privileges, or if the kernel rejects a program that is needed.
     pub fn serve(&mut self, request: Request) -> Answer {
-        let reply = match request {
+        match request {
             Request::StartWatch(asked) => return self.start_watch(&asked),
-            Request::Sample(sample) => done(self.watching()?.sample(sample)?),
-            Request::DetachWatch => done(self.watching()?.detach()),
-            Request::CountWatch => Reply::WatchCounts(self.watching()?.counts()),
-            Request::EndWatch => done(self.watching = None),
             Request::StartCalls(asked) => return self.start_calls(&asked),
-            Request::DetachCalls => done(self.tracing()?.detach()),
-            Request::CountCalls => Reply::CallCounts(self.tracing()?.counts()),
-            Request::EndCalls => done(self.tracing = None),
-        };
-        Ok((reply, Vec::new()))
+            Request::CountWatch => return alone(Reply::WatchCounts(self.watching()?.counts())),
+            Request::CountCalls => return alone(Reply::CallCounts(self.tracing()?.counts())),
+            Request::Sample(sample) => self.watching()?.sample(sample)?,
+            Request::DetachWatch => self.watching()?.detach(),
+            Request::DetachCalls => self.tracing()?.detach(),
+            Request::EndWatch => self.watching = None,
+            Request::EndCalls => self.tracing = None,
+        }
+        alone(Reply::Done)
     }
 
     fn start_watch(&mut self, asked: &WatchRequest) -> Answer {
@@ -100,8 +100,9 @@ impl Ask for Programs {
     }
 }
 
-fn done((): ()) -> Reply {
-    Reply::Done
+/// Returns an answer without a descriptor.
+fn alone(reply: Reply) -> Answer {
+    Ok((reply, Vec::new()))
 }
 
 /// Returns the size of the ring of records, and a descriptor of it.

@@ -51,7 +51,7 @@ pub(super) struct Ring {
 
 /// A record that is complete.
 struct Found {
-    /// Its place in the data.
+    /// Place of its bytes in the data.
     begin: usize,
     len: usize,
     is_discarded: bool,
