@@ -1,5 +1,10 @@
 //! Observation of live services' requests, and of system calls on sockets, by eBPF programs.
 //!
+//! The work is divided in two halves, which may be in different processes. The *privileged half*
+//! ([`Programs`]) loads and attaches the programs, and reads no record. The other half ([`Watch`],
+//! [`Calls`]) needs no privilege: it asks the first one by way of [`Ask`], and reads the records
+//! from the memory that the programs write.
+//!
 //! The programs in `bpf/watch.bpf.c` are attached to stable tracepoints. They time every exchange
 //! (a request with its answer) of the watched connections, and report the segments and exchanges of
 //! a sample. In names, an exchange is called a turn. The programs change nothing. They are removed
@@ -21,10 +26,21 @@ mod attached;
 mod calls;
 #[cfg(feature = "live")]
 mod calls;
+mod error;
+mod hooks;
 #[cfg(feature = "live")]
 mod meant;
+#[cfg(not(feature = "live"))]
+#[path = "kernel/programs/absent.rs"]
+mod programs;
+#[cfg(feature = "live")]
+mod programs;
+mod request;
+#[cfg(feature = "live")]
+mod ring;
+#[cfg(feature = "live")]
+mod seat;
 
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,13 +49,19 @@ use lagtrace_core::observed::kernel_span::{RequestSpan, WatchTally};
 
 pub use attached::Watch;
 pub use calls::Calls;
+pub use error::KernelError;
+pub use hooks::Hooks;
+pub use programs::Programs;
+pub use request::{Answer, Ask, CallsRequest, Reply, Request, Sample, WatchCounts, WatchRequest};
 
 use crate::socket::survey::Choice;
 
 /// Maximum number of ports that can be watched at the same time.
 pub const MAX_PORTS: usize = 16;
 /// Maximum number of processes that can be selected.
-pub(crate) const MAX_PIDS: usize = 1024;
+pub const MAX_PIDS: usize = 1024;
+/// Maximum number of cgroups that the kernel selects by.
+pub const MAX_GROUPS: usize = 1024;
 
 /// The connections to watch, and the data to report about them.
 #[derive(Clone, Debug, Default)]
@@ -94,83 +116,4 @@ pub struct Standing {
     pub tally: WatchTally,
     /// Number of observations reported by the programs.
     pub records: u64,
-}
-
-/// A reason why the kernel cannot be watched.
-#[derive(Debug, thiserror::Error)]
-pub enum KernelError {
-    /// The kernel does not allow this user to watch.
-    #[error("watching the kernel is not permitted")]
-    NotPermitted(#[source] io::Error),
-    /// The kernel provides no type information (BTF).
-    #[error("this kernel has no type information (no {})", .0.display())]
-    NoTypes(PathBuf),
-    /// The kernel rejected the programs that are needed.
-    #[error("the kernel did not accept {program}")]
-    Refused {
-        /// The rejected program, or its rejected part.
-        program: String,
-        /// The error from the kernel.
-        #[source]
-        source: io::Error,
-    },
-    /// Neither a port nor a process is given.
-    #[error("neither a port nor a process was given")]
-    NothingAsked,
-    /// More ports than the maximum.
-    #[error("{0} ports are too many; at most {MAX_PORTS}")]
-    TooManyPorts(usize),
-    /// The cgroup does not exist.
-    #[error("no cgroup {} (version 2)", .path.display())]
-    NoCgroup {
-        /// The requested path.
-        path: PathBuf,
-    },
-    /// The process does not exist.
-    #[error("no process {0}")]
-    NoProcess(u32),
-    /// More processes than the maximum.
-    #[error("{0} processes are too many; at most {MAX_PIDS}")]
-    TooManyProcesses(usize),
-    /// The user may not read the list of tracepoints.
-    #[error("reading the kernel's list of tracepoints is not permitted")]
-    TracepointsNotPermitted(#[source] io::Error),
-    /// The kernel has no tracepoints for system calls.
-    #[error("this kernel has no tracepoints of system calls")]
-    NoTracepoints(#[source] io::Error),
-    /// The build lacks the feature `live`.
-    #[error("this build cannot watch the kernel: it was made without the feature `live`")]
-    LeftOut,
-}
-
-impl KernelError {
-    /// Returns advice on how to resolve the error.
-    pub fn hint(&self) -> Option<String> {
-        let text = match self {
-            Self::NotPermitted(_) => {
-                "run it as root, or give it CAP_BPF and CAP_PERFMON (in containers the host's): \
-                 setcap cap_bpf,cap_perfmon,cap_net_raw+ep lagtrace"
-            }
-            Self::NoTypes(_) => {
-                "this needs a kernel 5.11 or later with CONFIG_DEBUG_INFO_BTF; `lagtrace capture` \
-                 works without it"
-            }
-            Self::Refused { .. } => "`lagtrace capture` works without it",
-            Self::NothingAsked => "say what to watch: -p PORT, --pid PID or --cgroup PATH",
-            Self::TooManyPorts(_) => "watch by --pid instead",
-            Self::TooManyProcesses(_) => "select them with --name or --cgroup instead",
-            Self::TracepointsNotPermitted(_) => {
-                "run it as root, or give it CAP_SYS_ADMIN in addition to CAP_BPF and CAP_PERFMON: \
-                 setcap cap_bpf,cap_perfmon,cap_sys_admin+ep lagtrace"
-            }
-            Self::NoTracepoints(_) => {
-                "this needs a kernel with CONFIG_FTRACE_SYSCALLS; `lagtrace sockets -f` shows the \
-                 current options without it"
-            }
-            Self::NoProcess(_) => "use the PID in this host's own namespace, from `pgrep NAME`",
-            Self::NoCgroup { .. } => "a path as in /proc/PID/cgroup after `0::`",
-            Self::LeftOut => "build it with --features live",
-        };
-        Some(text.to_owned())
-    }
 }

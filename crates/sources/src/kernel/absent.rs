@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use super::{KernelError, Sighting, Standing, WatchOptions};
+use super::{Ask, KernelError, Sighting, Standing, WatchOptions};
 
 /// A watch. This build cannot create one.
 #[derive(Debug)]
@@ -14,6 +14,14 @@ impl Watch {
     /// # Errors
     /// Always returns an error.
     pub fn start(_: &WatchOptions) -> Result<Self, KernelError> {
+        Err(KernelError::LeftOut)
+    }
+
+    /// Reports that this build cannot watch.
+    ///
+    /// # Errors
+    /// Always returns an error.
+    pub fn start_by(_: Box<dyn Ask>, _: &WatchOptions) -> Result<Self, KernelError> {
         Err(KernelError::LeftOut)
     }
 

@@ -1,59 +1,57 @@
-//! Loads and attaches the eBPF programs, and processes their records.
+//! A watch: has the eBPF programs attached, and processes their records. No privilege is needed
+//! here.
 //!
 //! In sampling periods (in names: looks), a sample of the connections is observed in detail (see
 //! `sampling`).
 
-mod object;
+mod inbox;
 mod quota;
 mod record;
 mod sampling;
-mod settings;
 mod steal;
 mod tally;
 
 use std::cell::RefCell;
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
-use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lagtrace_core::decode::{Decoder, Packet};
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::kernel_span::WatchTally;
 use lagtrace_core::observed::time::Timestamp;
-use libbpf_rs::{Link, MapCore as _, MapFlags, Object, RingBuffer, RingBufferBuilder};
 use nix::sys::socket::{setsockopt, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use self::object::{
-    Attached, OPEN_TURNS, Wanted, attached, close_open_turns, of_look, what_is_missing,
-};
-pub(super) use self::object::{configure, refused};
+use self::inbox::Inbox;
 use self::quota::Quotas;
 use self::record::{Told, is_turn, read};
 use self::sampling::Sampling;
-use self::settings::config;
 use self::steal::Steal;
-use self::tally::tally;
-use super::{KernelError, Sighting, Standing, WatchOptions};
+use self::tally::{latency, tally};
+use super::hooks::Hooks;
+use super::request::{Ask, Reply, Request, Sample, WatchCounts, WatchRequest};
+use super::ring::Ring;
+use super::seat::Seat;
+use super::{KernelError, Programs, Sighting, Standing, WatchOptions};
 use crate::clock::Clock;
+use crate::socket::cgroup;
 
 /// Maximum number of namespaces that are distinguished. All further namespaces count as one.
 const MAX_POINTS: usize = 1024;
-/// The file with the kernel's type information (BTF).
-pub(super) const TYPES: &str = "/sys/kernel/btf/vmlinux";
-/// Maximum number of records processed in one call, so that the caller's other work is not delayed.
-const BATCH: usize = 16_384;
 
-/// The programs running in the kernel; dropping this value removes them.
+/// A running watch; dropping this value removes the programs.
 pub struct Watch {
-    ring: RingBuffer<'static>,
-    inbox: Rc<RefCell<Inbox>>,
-    programs: Programs,
+    ring: Ring,
+    inbox: Inbox,
+    programs: RefCell<Counted>,
+    /// Descriptions of the data that is missing because this kernel lacks tracepoints.
+    missing: Vec<String>,
     /// A socket with timestamping enabled: while such a socket exists, the kernel stamps arriving
     /// segments.
-    stamps: Option<UdpSocket>,
+    stamps: Option<OwnedFd>,
     clock: Clock,
     decoder: Decoder,
     number: u64,
@@ -70,102 +68,65 @@ pub struct Watch {
     steal: Steal,
 }
 
-/// The attached programs.
-struct Programs {
-    object: Object,
-    /// Links of the programs, which detach when they are dropped.
-    links: Vec<Link>,
-    /// Links of the programs that report segments and threads while the sample is looked at.
-    of_look: Vec<Link>,
-    /// The times at which reading and writing are observed.
-    wanted: Wanted,
-    /// Tracepoints that are not used.
-    lacking: Vec<String>,
-    /// Descriptions of the data that is missing without these tracepoints.
-    missing: Vec<String>,
+/// The programs, with their latest counts.
+struct Counted {
+    seat: Seat,
+    counts: WatchCounts,
 }
 
-/// Records in order of arrival, concatenated, with their lengths.
-#[derive(Default)]
-struct Inbox {
-    bytes: Vec<u8>,
-    lengths: Vec<usize>,
-}
-
-impl Inbox {
-    /// Returns the bytes of each record.
-    fn records(&self) -> impl Iterator<Item = &[u8]> {
-        let mut rest = self.bytes.as_slice();
-        self.lengths.iter().map(move |&length| {
-            let (record, behind) = rest.split_at_checked(length).unwrap_or_default();
-            rest = behind;
-            record
-        })
+impl Counted {
+    /// Returns the counts so far. If the privileged half does not answer, these are the latest
+    /// ones.
+    fn counts(&mut self) -> &WatchCounts {
+        if let Ok(Reply::WatchCounts(counts)) = self.seat.ask(Request::CountWatch) {
+            self.counts = counts;
+        }
+        &self.counts
     }
 }
 
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watch")
-            .field("missing", &self.programs.missing)
+            .field("missing", &self.missing)
             .finish_non_exhaustive()
     }
 }
 
 impl Watch {
-    /// Loads and attaches the programs.
+    /// Loads and attaches the programs in this process.
     ///
     /// # Errors
     /// Returns an error if the process lacks the privileges, the kernel has no type information, or
     /// the kernel rejects a program that is needed.
     pub fn start(options: &WatchOptions) -> Result<Self, KernelError> {
-        if !Path::new(TYPES).exists() {
-            return Err(KernelError::NoTypes(TYPES.into()));
-        }
-        let is_for_ports_alone =
-            !options.ports.is_empty() && options.pid.is_none() && options.cgroup.is_none();
-        let wanted = if is_for_ports_alone && options.slow_from.is_none() {
-            Wanted::InLooks
-        } else {
-            Wanted::Always
+        Self::start_by(Box::new(Programs::default()), options)
+    }
+
+    /// Has the programs loaded and attached by the privileged half that `way` leads to. This
+    /// process needs no privilege.
+    ///
+    /// # Errors
+    /// Returns an error if the privileged half refuses or does not answer, or if the records cannot
+    /// be read.
+    pub fn start_by(mut way: Box<dyn Ask>, options: &WatchOptions) -> Result<Self, KernelError> {
+        let asked = request(options)?;
+        let sampling = Sampling::new(Instant::now());
+        let (reply, descriptors) = way.ask(Request::StartWatch(asked))?;
+        // From here on, the programs are removed if anything fails.
+        let seat = Seat::new(way, Request::EndWatch);
+        let (Reply::Watching { lacking, size }, [ring]) = (reply, descriptors.as_slice()) else {
+            return Err(KernelError::OutOfTurn);
         };
-        let Attached {
-            object,
-            links,
-            missing,
-        } = attached(&config(options)?, &options.without, wanted)?;
-        // Without a port, the reads and writes determine the watched connections, so their
-        // tracepoints are needed. The iterator is optional: it only adds the last requests.
-        let needed: Vec<&str> = missing
-            .iter()
-            .map(String::as_str)
-            .filter(|name| *name != OPEN_TURNS)
-            .collect();
-        if options.ports.is_empty() && !needed.is_empty() {
-            let source = io::ErrorKind::NotFound.into();
-            return Err(KernelError::Refused {
-                program: needed.join(", "),
-                source,
-            });
-        }
-        let lacking = missing;
-        let missing = lacking.iter().map(|name| what_is_missing(name)).collect();
-        let inbox = Rc::new(RefCell::new(Inbox::default()));
-        let ring = ring(&object, Rc::clone(&inbox))?;
-        let slow_from = options
-            .slow_from
-            .map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let ring = Ring::open(ring.as_fd(), size).map_err(KernelError::Unreadable)?;
         let mut watch = Self {
             ring,
-            inbox,
-            programs: Programs {
-                object,
-                links,
-                of_look: Vec::new(),
-                wanted,
-                lacking,
-                missing,
-            },
+            inbox: Inbox::default(),
+            programs: RefCell::new(Counted {
+                seat,
+                counts: WatchCounts::default(),
+            }),
+            missing: lacking.what_is_missing(),
             stamps: None,
             clock: Clock::new(),
             decoder: Decoder::new(),
@@ -173,7 +134,7 @@ impl Watch {
             turns: 0,
             ended: None,
             namespaces: Vec::new(),
-            sampling: Sampling::new(slow_from, Instant::now()),
+            sampling,
             quotas: Quotas::default(),
             steal: Steal::new(),
         };
@@ -183,7 +144,7 @@ impl Watch {
 
     /// Returns descriptions of the data that is missing because this kernel lacks tracepoints.
     pub fn missing(&self) -> &[String] {
-        &self.programs.missing
+        &self.missing
     }
 
     /// Processes the available records, exchanges first. The caller pauses between two calls.
@@ -191,22 +152,22 @@ impl Watch {
     /// An exchange is reported when the next request on its connection arrives, shortly after the
     /// segment of that request. The analysis completes the exchange at that segment, so the report
     /// of the exchange must come first.
-    pub fn take(&mut self, mut visit: impl FnMut(Sighting<'_>)) {
-        let _ = self.ring.consume_raw_n(BATCH);
-        let inbox = self.inbox.take();
+    pub fn take(&mut self, visit: impl FnMut(Sighting<'_>)) {
+        self.consume(visit);
+        self.adjust();
+    }
+
+    /// Processes the available records. Returns their number.
+    fn consume(&mut self, mut visit: impl FnMut(Sighting<'_>)) -> usize {
+        let mut inbox = std::mem::take(&mut self.inbox);
+        let count = self.ring.take(|record| inbox.add(record));
         let (turns, others): (Vec<_>, Vec<_>) = inbox.records().partition(|bytes| is_turn(bytes));
         for bytes in turns.into_iter().chain(others) {
             self.tell(bytes, &mut visit);
         }
-        // The memory is kept for the next call.
-        let Inbox {
-            mut bytes,
-            mut lengths,
-        } = inbox;
-        bytes.clear();
-        lengths.clear();
-        *self.inbox.borrow_mut() = Inbox { bytes, lengths };
-        self.adjust();
+        inbox.clear();
+        self.inbox = inbox;
+        count
     }
 
     /// Decodes one record and passes the result to `visit`.
@@ -253,23 +214,19 @@ impl Watch {
     /// Detaches the programs and processes the remaining records.
     pub fn finish(mut self, mut visit: impl FnMut(Sighting<'_>)) -> Standing {
         self.ended = Some(self.clock.now());
-        self.programs.links.clear();
-        self.programs.of_look.clear();
-        close_open_turns(&self.programs.object);
-        let mut before = self.number;
-        loop {
-            self.take(&mut visit);
-            if self.number == before {
-                return self.standing();
-            }
-            before = self.number;
-        }
+        // If the privileged half has ended, the kernel has detached the programs.
+        let _ = self.programs.get_mut().seat.tell(Request::DetachWatch);
+        while self.consume(&mut visit) > 0 {}
+        self.standing()
     }
 
     /// Adjusts the sample to the number of records that can be processed.
     fn adjust(&mut self) {
-        let object = &self.programs.object;
-        let slow = || tally(object).latency.quantile(0.99).unwrap_or_default();
+        let programs = self.programs.get_mut();
+        let slow = || {
+            let latency = latency(programs.counts());
+            latency.quantile(0.99).unwrap_or_default()
+        };
         if self.sampling.judge(self.number, Instant::now(), slow) {
             // If the kernel refuses, the programs keep their old settings.
             let _ = self.apply();
@@ -278,49 +235,25 @@ impl Watch {
 
     /// Applies the current sample to the programs.
     fn apply(&mut self) -> Result<(), KernelError> {
-        if self.sampling.is_on && self.programs.of_look.is_empty() {
-            self.programs.of_look = of_look(
-                &self.programs.object,
-                &self.programs.lacking,
-                self.programs.wanted,
-            )?;
+        let sampling = &self.sampling;
+        let is_on = sampling.is_on;
+        if is_on && self.stamps.is_none() {
             self.stamps = stamping().ok();
         }
-        // The sampling period begins after all programs are attached and ends before they are
-        // detached.
-        self.control()?;
-        if !self.sampling.is_on {
-            self.programs.of_look.clear();
+        let sample = Sample {
+            mask: sampling.mask,
+            look: if is_on { sampling.looks } else { 0 },
+        };
+        self.programs.get_mut().seat.tell(Request::Sample(sample))?;
+        if !is_on {
             self.stamps = None;
         }
         Ok(())
     }
 
-    /// Passes the sampling parameters to the programs (`struct watch_control`).
-    fn control(&self) -> Result<(), KernelError> {
-        let sampling = &self.sampling;
-        let look = if sampling.is_on { sampling.looks } else { 0 };
-        // The clock may have been set since the last sampling period.
-        let monotonic = -Clock::new().offset();
-        let mut value = sampling.slow_from.to_ne_bytes().to_vec();
-        value.extend(sampling.mask.to_ne_bytes());
-        value.extend(look.to_ne_bytes());
-        value.extend(monotonic.to_ne_bytes());
-        let Some(map) = self
-            .programs
-            .object
-            .maps()
-            .find(|map| map.name() == "control")
-        else {
-            return Ok(());
-        };
-        map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
-            .map_err(|error| refused("the sample", &error))
-    }
-
     /// Returns the state so far.
     pub fn standing(&self) -> Standing {
-        let tally = tally(&self.programs.object);
+        let tally = tally(self.programs.borrow_mut().counts());
         let all = tally.latency.count().max(1);
         Standing {
             records: self.number,
@@ -334,10 +267,39 @@ impl Watch {
     }
 }
 
+/// Converts the options to a request.
+fn request(options: &WatchOptions) -> Result<WatchRequest, KernelError> {
+    let is_without = |name: &str| options.without.iter().any(|other| other == name);
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    // The kernel's namespace numbers have 32 bits (`struct ns_common`).
+    let number = |inode| u32::try_from(inode).unwrap_or(u32::MAX);
+    Ok(WatchRequest {
+        ports: options.ports.clone(),
+        pid: options.pid,
+        cgroup: options.cgroup.as_deref().map(numbered).transpose()?,
+        namespace: options.namespace.map(number),
+        keeps_payload: options.keeps_payload,
+        slow_from: options.slow_from.map(nanos),
+        without: Hooks::of(is_without),
+    })
+}
+
+fn numbered(path: &Path) -> Result<u64, KernelError> {
+    let number = cgroup::number_of(&path.to_string_lossy());
+    number.ok_or_else(|| KernelError::NoCgroup {
+        path: path.to_owned(),
+    })
+}
+
 /// Opens a socket that makes the kernel stamp all arriving packets (`net/core/sock.c:
-/// sock_enable_timestamp()`). The socket receives nothing.
-fn stamping() -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+/// sock_enable_timestamp()`). The socket has no address and receives nothing.
+fn stamping() -> io::Result<OwnedFd> {
+    let socket = socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
     Ok(socket)
 }
@@ -351,29 +313,4 @@ fn point_of(namespaces: &mut Vec<u32>, namespace: u32) -> PointId {
         namespaces.push(namespace);
     }
     PointId(u16::try_from(place).unwrap_or(u16::MAX))
-}
-
-fn ring(object: &Object, inbox: Rc<RefCell<Inbox>>) -> Result<RingBuffer<'static>, KernelError> {
-    let records = object
-        .maps()
-        .find(|map| map.name() == "records")
-        .ok_or_else(|| {
-            let source = io::Error::from(io::ErrorKind::NotFound);
-            KernelError::Refused {
-                program: "its own ring".to_owned(),
-                source,
-            }
-        })?;
-    let mut builder = RingBufferBuilder::new();
-    builder
-        .add(&records, move |bytes: &[u8]| {
-            let mut inbox = inbox.borrow_mut();
-            inbox.bytes.extend_from_slice(bytes);
-            inbox.lengths.push(bytes.len());
-            0
-        })
-        .map_err(|error| refused("the ring of records", &error))?;
-    builder
-        .build()
-        .map_err(|error| refused("the ring of records", &error))
 }

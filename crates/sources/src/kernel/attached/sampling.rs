@@ -29,9 +29,6 @@ const LEAST_SAMPLE: u32 = 1 << 12;
 pub(super) struct Sampling {
     /// A connection is in the sample if its hash has none of these bits.
     pub(super) mask: u32,
-    /// Minimum duration in ns of exchanges that are reported even outside of sampling periods; 0:
-    /// none are.
-    pub(super) slow_from: u64,
     /// True during a sampling period.
     pub(super) is_on: bool,
     /// Number of sampling periods so far; never 0.
@@ -46,10 +43,9 @@ pub(super) struct Sampling {
 }
 
 impl Sampling {
-    pub(super) fn new(slow_from: u64, now: Instant) -> Self {
+    pub(super) fn new(now: Instant) -> Self {
         Self {
             mask: 0,
-            slow_from,
             is_on: true,
             looks: 1,
             has_pauses: false,
@@ -67,7 +63,7 @@ impl Sampling {
         &mut self,
         records: u64,
         now: Instant,
-        slow: impl Fn() -> Duration,
+        mut slow: impl FnMut() -> Duration,
     ) -> bool {
         let passed = now - self.judged;
         let came = (records - self.records) as f64;
@@ -165,7 +161,7 @@ mod tests {
     #[test]
     fn few_are_all_looked_at() {
         let mut now = Instant::now();
-        let mut sampling = Sampling::new(0, now);
+        let mut sampling = Sampling::new(now);
         assert_eq!(run(&mut sampling, &mut now, MOST_RECORDS * 0.9, 60).0, 1.0);
         assert_eq!(sampling.mask, 0);
     }
@@ -173,7 +169,7 @@ mod tests {
     #[test]
     fn of_many_some_are_looked_at_now_and_then() {
         let mut now = Instant::now();
-        let mut sampling = Sampling::new(0, now);
+        let mut sampling = Sampling::new(now);
         run(&mut sampling, &mut now, 1e6, 60);
         let (looked, records) = run(&mut sampling, &mut now, 1e6, 600);
         assert!((0.02..0.04).contains(&looked), "{looked}");
@@ -184,7 +180,7 @@ mod tests {
     #[test]
     fn once_they_are_few_all_are_looked_at_again() {
         let mut now = Instant::now();
-        let mut sampling = Sampling::new(0, now);
+        let mut sampling = Sampling::new(now);
         run(&mut sampling, &mut now, 1e6, 60);
         run(&mut sampling, &mut now, 1000.0, 120);
         assert_eq!(run(&mut sampling, &mut now, 1000.0, 10).0, 1.0);
@@ -194,7 +190,7 @@ mod tests {
     #[test]
     fn a_look_is_long_beside_a_slow_request() {
         let begin = Instant::now();
-        let mut sampling = Sampling::new(0, begin);
+        let mut sampling = Sampling::new(begin);
         sampling.begin_look(begin, Duration::from_millis(50));
         assert_eq!(sampling.length, Duration::from_secs(1));
         sampling.begin_look(begin, Duration::from_secs(50));
@@ -206,7 +202,7 @@ mod tests {
     #[test]
     fn a_look_goes_on_where_requests_turn_out_to_be_slow() {
         let begin = Instant::now();
-        let mut sampling = Sampling::new(0, begin);
+        let mut sampling = Sampling::new(begin);
         let flood = MOST_RECORDS as u64;
         sampling.judge(flood, begin + SHORTEST / 2, || Duration::ZERO);
         assert!(sampling.has_pauses && sampling.is_on);
@@ -219,7 +215,7 @@ mod tests {
     #[test]
     fn a_short_look_does_not_wait_to_be_judged() {
         let mut now = Instant::now();
-        let mut sampling = Sampling::new(0, now);
+        let mut sampling = Sampling::new(now);
         run(&mut sampling, &mut now, 1e6, 60);
         sampling.begin_look(now, Duration::ZERO);
         (sampling.judged, sampling.records) = (now, 0);

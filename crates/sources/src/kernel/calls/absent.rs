@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use lagtrace_core::observed::syscall::{CallTally, SocketCall};
 
-use super::{CallOptions, KernelError};
+use super::{Ask, CallOptions, KernelError};
 
 /// A trace of calls. This build cannot create one.
 #[derive(Debug)]
@@ -16,6 +16,14 @@ impl Calls {
     /// # Errors
     /// Always returns an error.
     pub fn start(_: CallOptions) -> Result<Self, KernelError> {
+        Err(KernelError::LeftOut)
+    }
+
+    /// Reports that this build cannot trace.
+    ///
+    /// # Errors
+    /// Always returns an error.
+    pub fn start_by(_: Box<dyn Ask>, _: CallOptions) -> Result<Self, KernelError> {
         Err(KernelError::LeftOut)
     }
 

@@ -13,8 +13,8 @@ use libbpf_rs::{Link, ProgramMut};
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
+use super::object::refused;
 use crate::kernel::KernelError;
-use crate::kernel::attached::refused;
 
 /// The usual mount points of tracefs.
 const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];

@@ -1,4 +1,4 @@
-//! Loads the eBPF programs and attaches them to their tracepoints.
+//! Loads the eBPF programs of a watch and attaches them to their tracepoints.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -7,29 +7,10 @@ use libbpf_rs::btf::{Btf, BtfType};
 use libbpf_rs::{Iter, Link, MapCore as _, Object, ObjectBuilder, OpenObject};
 
 use crate::kernel::KernelError;
+use crate::kernel::hooks::{Hooks, OPEN_TURNS};
 
 /// The programs, built from `bpf/watch.bpf.c` by `scripts/build-bpf`.
 const OBJECT: &[u8] = include_bytes!("../../../bpf/watch.bpf.o");
-/// Optional programs, each with a description of the data that is missing without it.
-const OPTIONAL: [(&str, &str); 7] = [
-    ("sock_recv_length", "when programs read"),
-    (
-        "sock_send_length",
-        "when programs wrote, and what was held back",
-    ),
-    (
-        "inet_sock_set_state",
-        "the last request of connections that end",
-    ),
-    ("sched_switch", "what threads wait for"),
-    ("sched_waking", "what threads wait for"),
-    ("kfree_skb", "which packets the host drops"),
-    (OPEN_TURNS, "the last request of connections that go on"),
-];
-
-/// The program that runs at the end of watching, over the storage of all sockets.
-pub(super) const OPEN_TURNS: &str = "open_turns";
-
 /// Programs that report individual segments and threads. They are attached only during sampling
 /// periods (see `sampling`).
 const OF_LOOK: [&str; 4] = [
@@ -64,47 +45,39 @@ impl Wanted {
 pub(super) struct Attached {
     pub(super) object: Object,
     pub(super) links: Vec<Link>,
-    /// Tracepoints that are missing.
-    pub(super) missing: Vec<String>,
+    /// Optional programs that are missing.
+    pub(super) lacking: Hooks,
 }
 
 /// Loads and attaches the programs except those in `without`.
 pub(super) fn attached(
     config: &[u8],
-    without: &[String],
+    without: Hooks,
     wanted: Wanted,
 ) -> Result<Attached, KernelError> {
     // Keeps the library from printing: its messages are in the errors.
     libbpf_rs::set_print(None);
     let lacking = lacking(without);
-    let (object, mut missing) =
-        load(config, &lacking).or_else(|error| load_less(config, &lacking).ok_or(error))?;
+    let (object, mut lacking) =
+        load(config, lacking).or_else(|error| load_less(config, lacking).ok_or(error))?;
     let is_lasting = |name: &str| !wanted.is_of_look(name) && name != OPEN_TURNS;
-    let links = attach(&object, is_lasting, &mut missing)?;
+    let links = attach(&object, is_lasting, &mut lacking)?;
     Ok(Attached {
         object,
         links,
-        missing,
+        lacking,
     })
 }
 
 /// Loads the programs without the one that the kernel rejects. If no single program is the reason,
 /// all optional programs are left out.
-fn load_less(config: &[u8], lacking: &[&str]) -> Option<(Object, Vec<String>)> {
-    let names = OPTIONAL.map(|(name, _)| name);
-    let less = names
-        .iter()
-        .map(|name| [lacking, &[*name]].concat())
-        .chain([names.to_vec()]);
-    less.filter_map(|lacking| load(config, &lacking).ok())
-        .next()
+fn load_less(config: &[u8], lacking: Hooks) -> Option<(Object, Hooks)> {
+    let mut less = Hooks::singles().chain([Hooks::ALL]);
+    less.find_map(|one| load(config, lacking.and(one)).ok())
 }
 
 /// Copies the settings into the memory that the programs read.
-pub(in crate::kernel) fn configure(
-    open: &mut OpenObject,
-    config: &[u8],
-) -> Result<(), KernelError> {
+pub(super) fn configure(open: &mut OpenObject, config: &[u8]) -> Result<(), KernelError> {
     let is_config = |name: &std::ffi::OsStr| name.to_string_lossy().ends_with(".rodata.config");
     for mut map in open.maps_mut() {
         if is_config(map.name())
@@ -123,8 +96,8 @@ pub(in crate::kernel) fn configure(
     })
 }
 
-/// Returns the tracepoints that this kernel does not have, or that the caller excludes.
-fn lacking(without: &[String]) -> Vec<&'static str> {
+/// Returns the optional programs whose hook this kernel does not have, and those in `without`.
+fn lacking(without: Hooks) -> Hooks {
     let types = Btf::from_vmlinux().ok();
     let is_there = |name: &str| {
         let hook = match name {
@@ -134,55 +107,36 @@ fn lacking(without: &[String]) -> Vec<&'static str> {
         let found = types
             .as_ref()
             .map(|types| types.type_by_name::<BtfType<'_>>(&hook).is_some());
-        found.unwrap_or(true) && !without.iter().any(|other| other == name)
+        found.unwrap_or(true)
     };
-    let names = OPTIONAL.iter().map(|&(name, _)| name);
-    names.filter(|name| !is_there(name)).collect()
+    Hooks::of(|name| without.has(name) || !is_there(name))
 }
 
-/// Loads the programs except those in `lacking`; also returns the names of the programs left out.
-fn load(config: &[u8], lacking: &[&str]) -> Result<(Object, Vec<String>), KernelError> {
+/// Loads the programs except those in `lacking`; also returns the programs left out.
+fn load(config: &[u8], lacking: Hooks) -> Result<(Object, Hooks), KernelError> {
     let mut open = ObjectBuilder::default()
         .open_memory(OBJECT)
         .map_err(|error| refused("reading its own programs", &error))?;
     configure(&mut open, config)?;
     for mut program in open.progs_mut() {
-        if lacking.iter().any(|&name| program.name() == name) {
+        if lacking.has(&program.name().to_string_lossy()) {
             program.set_autoload(false);
         }
     }
     let object = open
         .load()
         .map_err(|error| refused("the programs", &error))?;
-    Ok((
-        object,
-        lacking.iter().map(|&name| name.to_owned()).collect(),
-    ))
-}
-
-/// Describes a missing tracepoint and the data that is missing without it.
-pub(super) fn what_is_missing(name: &str) -> String {
-    match OPTIONAL.iter().find(|(other, _)| *other == name) {
-        Some((_, unseen)) if name == OPEN_TURNS => {
-            format!("the iterator of sockets: {unseen} is not seen")
-        }
-        Some((_, unseen)) => format!("the tracepoint {name}: {unseen} is not seen"),
-        None => format!("the tracepoint {name}"),
-    }
+    Ok((object, lacking))
 }
 
 /// Attaches the programs that run only during sampling periods, except missing ones. They run until
 /// the links are dropped.
 pub(super) fn of_look(
     object: &Object,
-    lacking: &[String],
+    mut lacking: Hooks,
     wanted: Wanted,
 ) -> Result<Vec<Link>, KernelError> {
-    attach(
-        object,
-        |name| wanted.is_of_look(name),
-        &mut lacking.to_vec(),
-    )
+    attach(object, |name| wanted.is_of_look(name), &mut lacking)
 }
 
 /// Ends the last exchange of each open connection. If the kernel cannot run the program, these
@@ -203,21 +157,21 @@ pub(super) fn close_open_turns(object: &Object) {
 }
 
 /// Attaches the programs that `is_wanted` selects. An optional program that cannot be attached is
-/// added to `missing`.
+/// added to `lacking`.
 fn attach(
     object: &Object,
     is_wanted: impl Fn(&str) -> bool,
-    missing: &mut Vec<String>,
+    lacking: &mut Hooks,
 ) -> Result<Vec<Link>, KernelError> {
     let mut links = Vec::new();
     for program in object.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        if !is_wanted(&name) || missing.contains(&name) {
+        if !is_wanted(&name) || lacking.has(&name) {
             continue;
         }
         match program.attach() {
             Ok(link) => links.push(link),
-            Err(_) if OPTIONAL.iter().any(|&(other, _)| other == name) => missing.push(name),
+            Err(_) if lacking.add(&name) => {}
             Err(error) => return Err(refused(&name, &error)),
         }
     }
@@ -225,7 +179,7 @@ fn attach(
 }
 
 /// Converts an error of libbpf into a [`KernelError`].
-pub(in crate::kernel) fn refused(program: &str, error: &libbpf_rs::Error) -> KernelError {
+pub(super) fn refused(program: &str, error: &libbpf_rs::Error) -> KernelError {
     let kind = match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => {
             return KernelError::NotPermitted(io::ErrorKind::PermissionDenied.into());
