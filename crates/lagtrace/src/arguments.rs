@@ -89,11 +89,11 @@ impl Command {
         match self {
             Self::Analyze(_) | Self::Compare(_) => Some(Needs::files()),
             Self::Capture(_) => Some(crate::capture::needs()),
-            Self::Diagnose(options) => options.needs(),
+            Self::Diagnose(options) => Some(options.needs()),
             Self::Load(options) => Some(options.needs()),
             Self::Probe(_) | Self::Route(_) => Some(Needs::probes()),
-            Self::Sockets(options) => options.needs(),
-            Self::Watch(options) => options.needs(),
+            Self::Sockets(options) => Some(options.needs()),
+            Self::Watch(options) => Some(options.needs()),
             Self::View(_) | Self::Explain(_) | Self::Completions(_) | Self::Man(_) => None,
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
-use crate::confinement::Needs;
+use crate::confinement::{self, Needs};
 use crate::console::Console;
 use crate::duration;
 use crate::exit::Outcome;
@@ -133,8 +133,21 @@ pub(crate) struct Host {
 
 impl Options {
     /// Returns what the investigation needs although it is confined.
-    pub(crate) fn needs(&self) -> Option<Needs> {
-        None
+    pub(crate) fn needs(&self) -> Needs {
+        let mut needs = Needs::probes();
+        let urls = [Some(&self.url), self.control.as_ref()];
+        let ports = confinement::ports(urls.into_iter().flatten().map(String::as_str));
+        let scope = &mut needs.scope;
+        scope.packets = !self.network.no_capture;
+        scope.processes = true;
+        scope.filters = true;
+        scope.kernel = !self.host.no_watch;
+        scope.namespace = self.host.server_netns.clone();
+        if self.what_if {
+            scope.switched_ports = ports.clone().unwrap_or_default();
+        }
+        needs.rules.ports = ports;
+        needs
     }
 }
 

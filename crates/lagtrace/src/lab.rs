@@ -107,7 +107,7 @@ struct Choice {
 
 /// Runs the subcommand of `lagtrace-lab` that the command line names.
 pub fn run() -> ExitCode {
-    let Arguments { output, action } = parsed();
+    let (Arguments { output, action }, _) = parsed();
     let offer = Offer {
         page: matches!(action, Action::Score(_)),
         ..Offer::default()

@@ -94,6 +94,9 @@ Coming from other tools:
   tcpdump -i any port 8080             watch -p 8080
   bpftrace tcplife, tcprtt, nettrace   watch -p 8080";
 
+/// The folder into which the browser of exchanges saves.
+const SAVED_IN: &str = ".";
+
 /// The options of `lagtrace watch`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
@@ -133,8 +136,15 @@ pub(crate) struct Options {
 
 impl Options {
     /// Returns what the watch needs although it is confined.
-    pub(crate) fn needs(&self) -> Option<Needs> {
-        None
+    pub(crate) fn needs(&self) -> Needs {
+        let mut needs = Needs::network();
+        needs.scope.kernel = true;
+        needs.scope.processes = true;
+        needs.scope.namespace = self.netns.clone();
+        needs.scope.saves_in = Some(SAVED_IN.into());
+        needs.rules.ports = Some(Vec::new());
+        needs.rules.listens = self.serve.is_some();
+        needs
     }
 }
 

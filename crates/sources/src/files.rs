@@ -14,8 +14,14 @@ mod tests;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::privilege::client::keeper;
+use crate::privilege::message::{Reply, Request};
 
 pub use self::output::{Output, Purpose};
 pub use self::place::Refusal;
@@ -31,12 +37,40 @@ pub enum Kind {
     Unknown,
 }
 
+impl Kind {
+    /// Returns the number that stands for the kind in a message.
+    pub(crate) fn number(self) -> u64 {
+        match self {
+            Self::Unknown => 0,
+            Self::Regular => 1,
+            Self::Other => 2,
+        }
+    }
+
+    fn of_number(number: u64) -> Self {
+        match number {
+            1 => Self::Regular,
+            2 => Self::Other,
+            _ => Self::Unknown,
+        }
+    }
+}
+
 /// Opens an input.
 ///
 /// # Errors
 /// The error of the operating system.
 pub fn open(path: &Path) -> io::Result<File> {
-    File::open(path)
+    match keeper() {
+        Some(keeper) => Ok(keeper.descriptor(&Request::Input(path.to_owned()))?.into()),
+        None => File::open(path),
+    }
+}
+
+/// Opens an input to pass it to another process. Opening a pipe ends when a signal arrives.
+pub(crate) fn open_once(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
 /// Opens standard input a second time, as an input like any other.
@@ -62,6 +96,12 @@ pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
 
 /// Returns the kind of an input.
 pub fn kind(path: &Path) -> Kind {
+    if let Some(keeper) = keeper() {
+        return match keeper.ask(&Request::Kind(path.to_owned())) {
+            Ok((Reply::Number(number), _)) => Kind::of_number(number),
+            _ => Kind::Unknown,
+        };
+    }
     match fs::metadata(path) {
         Ok(about) if about.is_file() => Kind::Regular,
         Ok(_) => Kind::Other,
@@ -76,6 +116,10 @@ pub fn are_regular<'p>(paths: impl IntoIterator<Item = &'p Path>) -> bool {
 
 /// Returns true if both paths name the same file.
 pub fn are_same(one: &Path, other: &Path) -> bool {
+    if let Some(keeper) = keeper() {
+        let answer = keeper.ask(&Request::AreSame(one.to_owned(), other.to_owned()));
+        return matches!(answer, Ok((Reply::Number(1), _)));
+    }
     let number = |path| fs::metadata(path).map(|about| (about.dev(), about.ino()));
     matches!((number(one), number(other)), (Ok(one), Ok(other)) if one == other)
 }

@@ -28,6 +28,7 @@ mod calls;
 mod calls;
 mod error;
 mod hooks;
+mod kept;
 #[cfg(feature = "live")]
 mod meant;
 #[cfg(not(feature = "live"))]
@@ -51,6 +52,7 @@ pub use attached::Watch;
 pub use calls::Calls;
 pub use error::KernelError;
 pub use hooks::Hooks;
+pub(crate) use kept::serve;
 pub use programs::Programs;
 pub use request::{Answer, Ask, CallsRequest, Reply, Request, Sample, WatchCounts, WatchRequest};
 

@@ -80,12 +80,12 @@ pub enum HostError {
 
 impl From<HostError> for io::Error {
     fn from(error: HostError) -> Self {
+        if let HostError::Failed { source, .. } = error {
+            return source;
+        }
         let kind = match &error {
             HostError::NotPermitted { .. } => io::ErrorKind::PermissionDenied,
-            HostError::Failed { source, .. } => match source.raw_os_error() {
-                Some(errno) => return Self::from_raw_os_error(errno),
-                None => source.kind(),
-            },
+            HostError::Failed { .. } => io::ErrorKind::Other,
             HostError::Gone { .. } => io::ErrorKind::NotFound,
             HostError::NotOurs { .. } => io::ErrorKind::InvalidInput,
         };

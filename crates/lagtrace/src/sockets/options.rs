@@ -117,11 +117,12 @@ pub(crate) struct Options {
 
 impl Options {
     /// Returns what the survey needs although it is confined.
-    pub(crate) fn needs(&self) -> Option<Needs> {
+    pub(crate) fn needs(&self) -> Needs {
         let mut needs = Needs::network();
         needs.scope.processes = true;
         needs.rules.ports = Some(vec![DNS]);
-        (!self.trace).then_some(needs)
+        needs.scope.kernel = self.trace;
+        needs
     }
 }
 

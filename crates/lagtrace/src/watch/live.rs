@@ -10,6 +10,7 @@ use lagtrace_core::observed::kernel_span::WatchTally;
 use lagtrace_core::report::Report;
 use lagtrace_core::stats::histogram::Distribution;
 
+use super::SAVED_IN;
 use super::browser::{Browser, Effect};
 use super::keys::Keyboard;
 use super::recent::Recent;
@@ -139,7 +140,7 @@ impl Browsing {
         let recent = Recent::default();
         Some(Self {
             keyboard,
-            browser: Browser::new(recent.clone(), Path::new(".")),
+            browser: Browser::new(recent.clone(), Path::new(SAVED_IN)),
             recent,
             is_open: false,
         })

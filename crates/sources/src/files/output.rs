@@ -8,13 +8,17 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
+use serde::{Deserialize, Serialize};
+
 use super::claim::Claim;
 use super::owner::Owner;
 use super::place::Place;
 use super::temporary::{self, Temporary};
+use crate::privilege::client::{Client, keeper, unexpected};
+use crate::privilege::message::{Reply, Request};
 
 /// What an output is for, which decides how it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
     /// A result. Its file appears when it is whole, so that a run that fails or is killed leaves
     /// the old file as it was.
@@ -60,6 +64,14 @@ pub struct Output {
 enum State {
     /// A device, a pipe or an open file.
     Direct,
+    /// An output that the keeper has opened under this number, and that gets its name there.
+    Kept {
+        number: u32,
+        /// True if the keeper must know of the first byte.
+        is_announced: bool,
+        /// True once it knows.
+        is_used: bool,
+    },
     /// A regular file in its place.
     InPlace {
         place: Place,
@@ -83,6 +95,9 @@ impl Output {
     /// # Errors
     /// The error of the operating system, or a [`Refusal`](super::Refusal) within it.
     pub fn create(path: &Path, purpose: Purpose) -> io::Result<Self> {
+        if let Some(keeper) = keeper() {
+            return Self::create_by(keeper, path, purpose);
+        }
         let place = Place::of(path)?;
         let about = place.about()?;
         let is_regular = |about: &Stat| FileType::from_raw_mode(about.st_mode).is_file();
@@ -100,12 +115,38 @@ impl Output {
         })
     }
 
+    fn create_by(keeper: &Client, path: &Path, purpose: Purpose) -> io::Result<Self> {
+        let request = Request::Output(path.to_owned(), purpose);
+        let (reply, descriptors) = keeper.ask(&request)?;
+        match (reply, descriptors.into_iter().next()) {
+            (Reply::Output(number, is_announced), Some(file)) => Ok(Self {
+                path: path.to_owned(),
+                file: file.into(),
+                state: State::Kept {
+                    number,
+                    is_announced,
+                    is_used: false,
+                },
+            }),
+            _ => Err(unexpected().into()),
+        }
+    }
+
+    /// Returns true if an old file is emptied by the first byte.
+    pub(crate) fn is_announced(&self) -> bool {
+        matches!(self.state, State::InPlace { .. })
+    }
+
     /// Returns an error if an output could not be opened. A device or pipe is not opened for this,
     /// because its reader would see the end.
     ///
     /// # Errors
     /// The same errors as [`create`](Self::create).
     pub fn check(path: &Path, purpose: Purpose) -> io::Result<()> {
+        if let Some(keeper) = keeper() {
+            keeper.ask(&Request::CheckOutput(path.to_owned(), purpose))?;
+            return Ok(());
+        }
         let place = Place::of(path)?;
         let about = place.about()?;
         let is_file = |about: Stat| FileType::from_raw_mode(about.st_mode).is_file();
@@ -139,7 +180,12 @@ impl Output {
     /// # Errors
     /// The same errors as [`create`](Self::create).
     pub fn into_stream(self) -> io::Result<Self> {
-        if !matches!(self.state, State::Apart { .. }) {
+        let is_in_place = match self.state {
+            State::Direct | State::InPlace { .. } => true,
+            State::Kept { is_announced, .. } => is_announced,
+            State::Apart { .. } => false,
+        };
+        if is_in_place {
             return Ok(self);
         }
         let path = self.path.clone();
@@ -154,6 +200,11 @@ impl Output {
     pub fn truncate(&self, len: u64) -> io::Result<()> {
         match self.state {
             State::Direct => Ok(()),
+            // Devices and pipes have no length.
+            State::Kept { .. } => match self.file.set_len(len) {
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+                cut => cut,
+            },
             State::InPlace { .. } | State::Apart { .. } => self.file.set_len(len),
         }
     }
@@ -166,6 +217,7 @@ impl Output {
         self.begin()?;
         match &mut self.state {
             State::Direct | State::InPlace { .. } => Ok(()),
+            State::Kept { number, .. } => tell(Request::CommitOutput(*number)),
             State::Apart {
                 place, temporary, ..
             } => temporary.publish(self.file.as_fd(), place),
@@ -173,7 +225,16 @@ impl Output {
     }
 
     /// Empties an old file that is written in place, once.
-    fn begin(&mut self) -> io::Result<()> {
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
+        if let State::Kept {
+            number,
+            is_announced: true,
+            is_used: is_used @ false,
+        } = &mut self.state
+        {
+            tell(Request::BeginOutput(*number))?;
+            *is_used = true;
+        }
         if let State::InPlace {
             is_used: is_used @ false,
             ..
@@ -184,6 +245,13 @@ impl Output {
         }
         Ok(())
     }
+}
+
+/// Tells the keeper something of an output.
+fn tell(request: Request) -> io::Result<()> {
+    let keeper = keeper().ok_or(io::ErrorKind::NotConnected)?;
+    keeper.ask(&request)?;
+    Ok(())
 }
 
 /// Opens a regular file, which exists if `about` says so.
@@ -320,6 +388,7 @@ impl Drop for Output {
                 is_used: false,
                 ..
             } => place.remove(self.file.as_fd()),
+            State::Kept { number, .. } => tell(Request::DropOutput(*number)).unwrap_or_default(),
             State::Direct | State::InPlace { .. } => {}
         }
     }

@@ -1,10 +1,14 @@
 //! What the command line allows a run to ask its keeper for.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use rustix::thread::CapabilitySet;
 
 use crate::privilege::message::{KernelFile, Request};
+
+/// The beginning of the names of files that the user saves while a command runs.
+const SAVED: &[u8] = b"lagtrace-";
 
 /// The privileged operations that a run may need. All others are refused, whatever the worker asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +28,9 @@ pub struct Scope {
     pub switched_ports: Vec<u16>,
     /// Files and folders that the command line names.
     pub files: Vec<PathBuf>,
+    /// The folder into which the user may save while the command runs, under names that begin with
+    /// `lagtrace-`.
+    pub saves_in: Option<PathBuf>,
     /// The network namespace that the command line names.
     pub namespace: Option<String>,
 }
@@ -54,6 +61,20 @@ impl Scope {
         needed
     }
 
+    /// Returns true if the command line names the path.
+    fn names(&self, path: &Path) -> bool {
+        self.files.iter().any(|named| named == path)
+    }
+
+    /// Returns true if the path is one of those under which the user may save.
+    fn saves(&self, path: &Path) -> bool {
+        let is_ours = |name: &OsStr| name.as_encoded_bytes().starts_with(SAVED);
+        let folder = path.parent();
+        folder.is_some()
+            && folder == self.saves_in.as_deref()
+            && path.file_name().is_some_and(is_ours)
+    }
+
     /// Returns true if the command line allows the request.
     pub(super) fn allows(&self, request: &Request) -> bool {
         match request {
@@ -77,7 +98,16 @@ impl Scope {
                     || self.switched_ports.contains(&far.remote.port)
             }
             // These name what an allowed request has made.
-            Request::IsOn(_) | Request::Restore(_) => true,
+            Request::IsOn(_)
+            | Request::Restore(_)
+            | Request::BeginOutput(_)
+            | Request::CommitOutput(_)
+            | Request::DropOutput(_) => true,
+            Request::Input(path) | Request::Kind(path) => self.names(path),
+            Request::AreSame(one, other) => self.names(one) && self.names(other),
+            Request::Output(path, _) | Request::CheckOutput(path, _) => {
+                self.names(path) || self.saves(path)
+            }
             Request::Kernel(_) => self.kernel,
         }
     }
@@ -113,6 +143,7 @@ mod tests {
             kernel: true,
             switched_ports: vec![80],
             files: Vec::new(),
+            saves_in: None,
             namespace: Some("blue".to_owned()),
         }
     }

@@ -14,6 +14,8 @@ use rustix::process::Pid;
 use super::raw_sockets::Listener;
 use super::scope::Scope;
 use crate::config;
+use crate::files::{self, Output, Purpose};
+use crate::kernel::{self, Programs};
 use crate::privilege::channel::Channel;
 use crate::privilege::message::{FarEnd, ProcFile, Refusal, Reply, Request};
 use crate::privilege::{self, HostError, NetworkNamespace, ProcessHandle};
@@ -25,6 +27,8 @@ use crate::socket::{options, process};
 const MOST_NAMESPACES: usize = 1024;
 /// Maximum number of options that are switched at the same time.
 const MOST_SWITCHED: usize = 16;
+/// Maximum number of outputs that are open at the same time.
+const MOST_OUTPUTS: usize = 64;
 /// Maximum number of bytes of a file below `/proc/PID`.
 const MOST_PROC_BYTES: u64 = 4 << 20;
 
@@ -40,6 +44,10 @@ pub(super) struct Service {
     listener: Option<Listener>,
     /// The namespaces that the worker knows, by inode number.
     namespaces: BTreeMap<u64, NetworkNamespace>,
+    /// The outputs that the worker has opened. Those that are not whole are removed when they are
+    /// dropped.
+    outputs: BTreeMap<u32, Output>,
+    programs: Programs,
     /// The options that are switched at present. They are restored when they are dropped.
     switched: BTreeMap<u32, ForeignOption>,
     log: (Sender<Note>, Receiver<Note>),
@@ -53,6 +61,8 @@ impl Service {
             worker: worker.as_raw_nonzero().get().unsigned_abs(),
             listener: None,
             namespaces: BTreeMap::new(),
+            outputs: BTreeMap::new(),
+            programs: Programs::default(),
             switched: BTreeMap::new(),
             log: self::channel(),
         }
@@ -161,7 +171,29 @@ impl Service {
                 drop(self.switched.remove(&place));
                 Ok((Reply::Notes(self.log.1.try_iter().collect()), Vec::new()))
             }
-            Request::Kernel(_) => Err(gone("a program")),
+            Request::Kernel(bytes) => {
+                let answered = kernel::serve(&mut self.programs, &bytes);
+                let (reply, descriptors) =
+                    answered.map_err(|error| HostError::failed("a request for programs", error))?;
+                Ok((Reply::Bytes(reply), descriptors))
+            }
+            Request::Output(path, purpose) => self.open_output(&path, purpose),
+            Request::BeginOutput(place) => self.output(place, Output::begin),
+            Request::CommitOutput(place) => {
+                let output = self
+                    .outputs
+                    .remove(&place)
+                    .ok_or_else(|| gone("the output"))?;
+                named(output.commit())
+            }
+            Request::DropOutput(place) => {
+                drop(self.outputs.remove(&place));
+                done(None)
+            }
+            Request::Input(_)
+            | Request::Kind(_)
+            | Request::AreSame(..)
+            | Request::CheckOutput(..) => named_file(&request),
             of_process => file_of(of_process),
         }
     }
@@ -185,6 +217,29 @@ impl Service {
         self.namespaces
             .get(&id)
             .ok_or_else(|| gone("the namespace"))
+    }
+
+    fn open_output(&mut self, path: &Path, purpose: Purpose) -> Answer {
+        if self.outputs.len() >= MOST_OUTPUTS {
+            return Err(gone("room for another output"));
+        }
+        let opened = Output::create(path, purpose).and_then(|output| {
+            let copy = output.as_fd().try_clone_to_owned()?;
+            Ok((output, copy))
+        });
+        let (output, copy) = opened.map_err(|error| HostError::failed("opening a file", error))?;
+        let place = self.outputs.keys().next_back().map_or(0, |last| last + 1);
+        let reply = Reply::Output(place, output.is_announced());
+        self.outputs.insert(place, output);
+        Ok((reply, vec![copy]))
+    }
+
+    fn output(&mut self, place: u32, act: impl Fn(&mut Output) -> std::io::Result<()>) -> Answer {
+        let output = self
+            .outputs
+            .get_mut(&place)
+            .ok_or_else(|| gone("the output"))?;
+        named(act(output))
     }
 
     fn switch_on(&mut self, far: FarEnd) -> Answer {
@@ -213,6 +268,28 @@ impl Service {
         let notes = self.log.1.try_iter().collect();
         Ok((Reply::Switched(place, was_on, notes), Vec::new()))
     }
+}
+
+/// Performs a request that concerns files of the command line.
+fn named_file(request: &Request) -> Answer {
+    match request {
+        Request::Input(path) => {
+            let file = files::open_once(path);
+            done(Some(file.map_err(|error| {
+                HostError::failed("opening a file", error)
+            })?))
+        }
+        Request::Kind(path) => number(files::kind(path).number()),
+        Request::AreSame(one, other) => number(files::are_same(one, other).into()),
+        Request::CheckOutput(path, purpose) => named(Output::check(path, *purpose)),
+        _ => Err(gone("the operation")),
+    }
+}
+
+/// Returns the answer to an operation on a file that the user has named.
+fn named(outcome: std::io::Result<()>) -> Answer {
+    outcome.map_err(|error| HostError::failed("writing a file", error))?;
+    done(None)
 }
 
 /// Performs a request that concerns the files of one process.

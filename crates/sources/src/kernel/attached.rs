@@ -35,7 +35,7 @@ use super::hooks::Hooks;
 use super::request::{Ask, Reply, Request, Sample, WatchCounts, WatchRequest};
 use super::ring::Ring;
 use super::seat::Seat;
-use super::{KernelError, Programs, Sighting, Standing, WatchOptions};
+use super::{KernelError, Sighting, Standing, WatchOptions, kept};
 use crate::clock::Clock;
 use crate::socket::cgroup;
 
@@ -94,13 +94,14 @@ impl fmt::Debug for Watch {
 }
 
 impl Watch {
-    /// Loads and attaches the programs in this process.
+    /// Has the programs loaded and attached by the keeper of this process; without one, does it
+    /// here.
     ///
     /// # Errors
     /// Returns an error if the process lacks the privileges, the kernel has no type information, or
     /// the kernel rejects a program that is needed.
     pub fn start(options: &WatchOptions) -> Result<Self, KernelError> {
-        Self::start_by(Box::new(Programs::default()), options)
+        Self::start_by(kept::way(), options)
     }
 
     /// Has the programs loaded and attached by the privileged half that `way` leads to. This

@@ -12,7 +12,7 @@ use super::meant::Meant;
 use super::request::{Ask, CallsRequest, Reply, Request};
 use super::ring::Ring;
 use super::seat::Seat;
-use super::{CallOptions, KernelError, MAX_GROUPS, Programs};
+use super::{CallOptions, KernelError, MAX_GROUPS, kept};
 use crate::clock::Clock;
 use crate::privilege;
 
@@ -41,7 +41,7 @@ impl Calls {
     /// Returns an error if the process lacks the privileges, the kernel has no type information or
     /// no tracepoints of system calls, or a selected process does not exist.
     pub fn start(options: CallOptions) -> Result<Self, KernelError> {
-        Self::start_by(Box::new(Programs::default()), options)
+        Self::start_by(kept::way(), options)
     }
 
     /// Has the programs loaded and attached by the privileged half that `way` leads to. This

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::table::TableFamily;
 use super::{Capability, HostError};
+use crate::files::Purpose;
 use crate::netlink::NetlinkProtocol;
 
 /// An operation that the worker asks its keeper to perform.
@@ -93,6 +94,22 @@ pub(crate) enum Request {
     IsOn(u32),
     /// Restore the option that was switched on under this number.
     Restore(u32),
+    /// Open a file that the command line names, for reading.
+    Input(PathBuf),
+    /// Return the kind of a file that the command line names.
+    Kind(PathBuf),
+    /// Return whether two of these paths name the same file: 1 or 0.
+    AreSame(PathBuf, PathBuf),
+    /// Open an output that the command line names.
+    Output(PathBuf, Purpose),
+    /// Return an error if such an output could not be opened.
+    CheckOutput(PathBuf, Purpose),
+    /// Bytes follow for this output: an old file is emptied now.
+    BeginOutput(u32),
+    /// This output is whole: it gets its name.
+    CommitOutput(u32),
+    /// This output is not wanted any more.
+    DropOutput(u32),
     /// Perform an operation on eBPF programs, in the encoding of the module `kernel`.
     Kernel(Vec<u8>),
 }
@@ -203,6 +220,8 @@ pub(crate) enum Reply {
     Sockets(Vec<(u32, u32)>),
     /// A switched option: its number, whether it was on before, and notes for the report.
     Switched(u32, bool, Vec<Note>),
+    /// An output: its number, and whether its first bytes must be announced.
+    Output(u32, bool),
     /// Notes for the report.
     Notes(Vec<Note>),
     /// The operation failed.
@@ -214,8 +233,10 @@ pub(crate) enum Reply {
 pub(crate) enum Refusal {
     /// The kernel does not permit the operation, even to the keeper.
     NotPermitted(String, Capability),
-    /// The operation failed with this `errno`; 0 if there is none.
+    /// The operation failed with this `errno`.
     Failed(String, i32),
+    /// The operation failed for another reason.
+    Other(String, String),
     /// The object does not exist.
     Gone(String),
     /// The object does not belong to lagtrace.
@@ -226,9 +247,10 @@ impl From<HostError> for Refusal {
     fn from(error: HostError) -> Self {
         match error {
             HostError::NotPermitted { operation, needs } => Self::NotPermitted(operation, needs),
-            HostError::Failed { operation, source } => {
-                Self::Failed(operation, source.raw_os_error().unwrap_or(0))
-            }
+            HostError::Failed { operation, source } => match source.raw_os_error() {
+                Some(errno) => Self::Failed(operation, errno),
+                None => Self::Other(operation, source.to_string()),
+            },
             HostError::Gone { what } => Self::Gone(what),
             HostError::NotOurs { what } => Self::NotOurs(what),
         }
@@ -239,9 +261,9 @@ impl From<Refusal> for HostError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::NotPermitted(operation, needs) => Self::NotPermitted { operation, needs },
-            Refusal::Failed(operation, 0) => Self::Failed {
+            Refusal::Other(operation, reason) => Self::Failed {
                 operation,
-                source: io::ErrorKind::Other.into(),
+                source: io::Error::other(reason),
             },
             Refusal::Failed(operation, errno) => Self::Failed {
                 operation,
