@@ -98,6 +98,8 @@ pub fn forbid_new_privileges() -> Result<(), Lacking> {
 pub fn confine(rules: &Rules) -> Vec<Lacking> {
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     assert_eq!(threads, 1, "a process is confined before its threads begin");
+    // Read once, from memory that the confined process may not ask for.
+    rustix::param::page_size();
     let mut lacking = Vec::new();
     let mut set = |step: Step, outcome: io::Result<()>| {
         lacking.extend(outcome.err().map(|reason| Lacking { step, reason }));
