@@ -54,6 +54,8 @@ pub(crate) enum Command {
     View(crate::view::Options),
     /// Explain a cause: mechanism, evidence, look-alikes, fixes
     Explain(crate::explain::Options),
+    /// Show what confines the part that reads packets and answers, and try to break out
+    SelfTest(crate::self_test::Options),
     /// Print a shell's completion script
     Completions(crate::manual::Shell),
     /// Print the manual page, or write all of them into a directory
@@ -71,7 +73,11 @@ impl Command {
             },
             page: !matches!(
                 self,
-                Self::Sockets(_) | Self::Explain(_) | Self::Completions(_) | Self::Man(_)
+                Self::Sockets(_)
+                    | Self::SelfTest(_)
+                    | Self::Explain(_)
+                    | Self::Completions(_)
+                    | Self::Man(_)
             ),
             always_page: match self {
                 Self::View(_) => true,
@@ -94,6 +100,7 @@ impl Command {
             Self::Probe(_) | Self::Route(_) => Some(Needs::probes()),
             Self::Sockets(options) => Some(options.needs()),
             Self::Watch(options) => Some(options.needs()),
+            Self::SelfTest(_) => Some(crate::self_test::needs()),
             Self::View(_) | Self::Explain(_) | Self::Completions(_) | Self::Man(_) => None,
         }
     }

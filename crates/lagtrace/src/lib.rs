@@ -37,6 +37,7 @@ mod probe;
 mod render;
 mod route;
 mod saved;
+mod self_test;
 mod sockets;
 mod tls;
 mod usage;
@@ -90,6 +91,7 @@ fn carry_out(command: Command, console: &Console) -> failure::Result<exit::Outco
         Command::Probe(options) => probe::run(&options, console),
         Command::Sockets(options) => sockets::run(&options, console),
         Command::Watch(options) => watch::run(&options, console),
+        Command::SelfTest(_) => self_test::run(console),
         Command::Explain(options) => explain::run(&options, console),
         Command::Completions(options) => manual::completions(&options, Arguments::command()),
         Command::Man(options) => manual::pages(&options, Arguments::command()),

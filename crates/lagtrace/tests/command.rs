@@ -28,6 +28,7 @@ mod command {
     mod case;
     mod cgroups;
     mod chain;
+    mod confined;
     mod diagnosed;
     mod drawn;
     mod fresh;

@@ -4,6 +4,7 @@
 //! thread. The restrictions hold until it ends, and apply to all threads that it starts. Each one
 //! stands on its own, so that those that a kernel lacks are left out and named.
 
+mod attempt;
 mod calls;
 mod identity;
 mod paths;
@@ -12,6 +13,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+pub use attempt::{Attempt, attempt_all};
 pub use identity::user_behind;
 
 /// What the worker may still do.

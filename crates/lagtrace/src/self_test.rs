@@ -1,0 +1,65 @@
+//! The command `lagtrace self-test`: shows how the part of lagtrace that reads packets and answers
+//! is confined on this host, and tries to break out.
+
+use std::fs;
+
+use clap::Args;
+use lagtrace_sources::sandbox::attempt_all;
+
+use crate::confinement::Needs;
+use crate::console::Console;
+use crate::delivery::deliver;
+use crate::exit::Outcome;
+use crate::failure::Result;
+
+/// The lines of `/proc/self/status` that show the confinement (`proc_pid_status(5)`).
+const STATUS: [&str; 5] = ["Uid:", "Gid:", "CapEff:", "NoNewPrivs:", "Seccomp:"];
+
+/// The options of `lagtrace self-test`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+lagtrace runs as two processes. The one that decodes packets, speaks protocols
+and analyses has no privileges; it asks the other one for sockets and files that
+the command line names. This command shows the first one's state and tries what
+must be impossible there. It exits with 1 if anything was possible.
+
+Examples:
+  sudo lagtrace self-test
+  lagtrace self-test --sandbox off     # what would be possible otherwise")]
+pub(crate) struct Options {}
+
+/// Returns what the attempts need: nothing but sockets to try.
+pub(crate) fn needs() -> Needs {
+    let mut needs = Needs::network();
+    needs.rules.ports = Some(Vec::new());
+    needs
+}
+
+/// Tries everything, and prints what was refused.
+pub(crate) fn run(console: &Console) -> Result<Outcome> {
+    let mut text = String::from("The process that reads packets and answers\n");
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let is_shown = |line: &&str| STATUS.iter().any(|name| line.starts_with(name));
+    for line in status.lines().filter(is_shown) {
+        text.push_str(&format!("  {}\n", line.replace('\t', " ")));
+    }
+    if let Some(remark) = console.remark() {
+        text.push_str(&format!("  {}\n", remark.text));
+    }
+    text.push_str("\nAttempts\n");
+    let attempts = attempt_all();
+    for attempt in &attempts {
+        let outcome = match &attempt.refusal {
+            Some(error) => format!("refused: {error}"),
+            None => "POSSIBLE".to_owned(),
+        };
+        text.push_str(&format!("  {:46} {outcome}\n", attempt.name));
+    }
+    deliver(console, &text)?;
+    let is_confined = attempts.iter().all(|attempt| attempt.refusal.is_some());
+    Ok(if is_confined {
+        Outcome::Clean
+    } else {
+        Outcome::Found
+    })
+}

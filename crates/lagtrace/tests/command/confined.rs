@@ -1,0 +1,213 @@
+//! The two processes of a run: the one that reads packets and answers has no privileges, neither
+//! outlives the other, and nothing remains of a run that is killed.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::files::corpus;
+use super::lab::until;
+use super::program::{has_root, has_tool, lagtrace, program};
+use super::server::{OK, Server};
+use super::streamed::Streamed;
+
+/// Number of moments at which a diagnosis is killed by each signal, without `LAGTRACE_KILLS`.
+const KILLS: u32 = 2;
+
+/// Returns a field of `/proc/PID/status`; empty if the process has ended.
+fn status(pid: u32, field: &str) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
+    line.unwrap_or_default().trim().to_owned()
+}
+
+/// Returns the keeper of a run.
+fn keeper_of(worker: u32) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{worker}/task/{worker}/children")).ok()?;
+    let mut children = children
+        .split_whitespace()
+        .filter_map(|pid| pid.parse().ok());
+    children.find(|&pid| status(pid, "Name:") == "lagtrace-keeper")
+}
+
+/// Returns true once a process has ended, even if nobody has waited for it.
+fn has_ended(pid: u32) -> bool {
+    let state = status(pid, "State:");
+    state.is_empty() || state.starts_with('Z')
+}
+
+fn kill(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// Asserts that a process has no privileges.
+#[track_caller]
+fn assert_confined(pid: u32) {
+    assert_eq!(status(pid, "CapEff:"), "0000000000000000");
+    assert_eq!(status(pid, "CapPrm:"), "0000000000000000");
+    assert_eq!(status(pid, "NoNewPrivs:"), "1");
+    assert_eq!(status(pid, "Seccomp:"), "2");
+    let users = status(pid, "Uid:");
+    assert!(users.split_whitespace().all(|user| user != "0"), "{users}");
+    assert_eq!(status(pid, "Groups:"), "");
+}
+
+fn spawn(arguments: &[&str]) -> Child {
+    let mut command = Command::new(program());
+    command.args(arguments).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+#[test]
+fn what_decodes_a_capture_has_no_privileges() {
+    const TEST: &str = "what_decodes_a_capture_has_no_privileges";
+    if !has_root(TEST) || !has_tool(TEST, "mkfifo") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("capture");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let capture = fs::read(corpus::recording("nagle-delayed-ack-40ms", "client")).unwrap();
+    let mut child = spawn(&["analyze", fifo.to_str().unwrap(), "--format", "json"]);
+    let mut pipe = fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+    let (first, rest) = capture.split_at(capture.len() / 2);
+    pipe.write_all(first).unwrap();
+    // The shards of the analysis are threads, which begin with the first packets.
+    until("it decodes", || {
+        status(child.id(), "Threads:") > "1".to_owned()
+    });
+    assert_confined(child.id());
+    for thread in fs::read_dir(format!("/proc/{}/task", child.id())).unwrap() {
+        let thread = thread.unwrap().file_name().into_string().unwrap();
+        assert_confined(thread.parse().unwrap());
+    }
+    let keeper = keeper_of(child.id()).unwrap();
+    assert_eq!(status(keeper, "NoNewPrivs:"), "1");
+    pipe.write_all(rest).unwrap();
+    drop(pipe);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(has_ended(keeper));
+}
+
+#[test]
+fn the_worker_breaks_out_only_if_it_is_not_confined() {
+    const TEST: &str = "the_worker_breaks_out_only_if_it_is_not_confined";
+    if !has_root(TEST) {
+        return;
+    }
+    let confined = lagtrace(["self-test", "--sandbox", "strict"]).expect(0);
+    assert!(!confined.stdout.contains("POSSIBLE"), "{confined:#?}");
+    let free = lagtrace(["self-test", "--sandbox", "off"]).expect(1);
+    let possible = free.stdout.matches("POSSIBLE").count();
+    // Nobody can be asked for anything then, and the system may forbid one or the other to root.
+    assert!(possible >= 10, "{free:#?}");
+}
+
+#[test]
+fn neither_process_outlives_the_other() {
+    const TEST: &str = "neither_process_outlives_the_other";
+    if !has_root(TEST) {
+        return;
+    }
+    for is_keeper_killed in [true, false] {
+        let child = spawn(&["capture", "-i", "lo", "--brief"]);
+        let mut keeper = None;
+        until("the keeper exists", || {
+            keeper = keeper_of(child.id());
+            keeper.is_some()
+        });
+        let keeper = keeper.unwrap();
+        until("the worker is confined", || {
+            status(child.id(), "Seccomp:") == "2"
+        });
+        kill(
+            if is_keeper_killed { keeper } else { child.id() },
+            Signal::KILL,
+        );
+        until("the keeper ends", || has_ended(keeper));
+        until("the worker ends", || has_ended(child.id()));
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.contains("has ended"), is_keeper_killed, "{said}");
+    }
+}
+
+/// Returns the names in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The number of moments at which a run is killed.
+fn kills() -> u32 {
+    let asked = std::env::var("LAGTRACE_KILLS");
+    asked.map_or(KILLS, |kills| kills.parse().unwrap())
+}
+
+#[test]
+fn nothing_remains_of_a_diagnosis_that_is_killed() {
+    const TEST: &str = "nothing_remains_of_a_diagnosis_that_is_killed";
+    if !has_root(TEST) {
+        return;
+    }
+    let server = Server::start(OK);
+    let url = server.url();
+    let namespaces = names(Path::new("/run/netns"));
+    let span = Duration::from_secs(6);
+    for moment in 0..kills() {
+        for signal in [Signal::INT, Signal::KILL] {
+            let folder = tempfile::tempdir().unwrap();
+            let report = folder.path().join("report.json");
+            fs::write(&report, "the report of an earlier run").unwrap();
+            let named = report.to_str().unwrap();
+            let load = ["-c", "2", "-d", "2s", "--rate", "100", "--what-if"];
+            let asked = ["diagnose", &url, "-o", named, "--format", "json"];
+            let run = Streamed::start(asked.iter().chain(&load));
+            // The moments differ from run to run.
+            let share = (f64::from(moment) + f64::from(rand_share())) / f64::from(kills());
+            thread::sleep(span.mul_f64(share));
+            let keeper = keeper_of(run.id());
+            if !has_ended(run.id()) {
+                kill(run.id(), signal);
+            }
+            let ended = run.end();
+            if let Some(keeper) = keeper {
+                until("the keeper ends", || has_ended(keeper));
+            }
+            assert_eq!(names(folder.path()), ["report.json"], "{signal:?} {share}");
+            let is_old = fs::read_to_string(&report)
+                .unwrap()
+                .starts_with("the report");
+            // A report is written whole or not at all.
+            let is_whole =
+                || serde_json::from_slice::<serde_json::Value>(&fs::read(&report).unwrap());
+            assert!(is_old || is_whole().is_ok(), "{signal:?} {share} {ended:?}");
+        }
+    }
+    assert_eq!(names(Path::new("/run/netns")), namespaces);
+}
+
+/// Returns a number from 0 to 1 that differs from run to run.
+fn rand_share() -> f32 {
+    use std::hash::{BuildHasher as _, RandomState};
+    let number = RandomState::new().hash_one(0u8);
+    (number % 1000) as f32 / 1000.0
+}

@@ -1,0 +1,147 @@
+//! Attempts to do what a confined process must not be able to do.
+
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::ptr::null;
+use std::time::Duration;
+
+use crate::privilege::client::keeper;
+use crate::privilege::message::Request;
+
+/// A program that does not exist.
+const NO_PROGRAM: &CStr = c"/nonexistent/program";
+/// A name in a folder to which everyone may write.
+const NEW_FILE: &str = "/tmp/.lagtrace-self-test";
+/// A port at which nothing listens (tcpmux).
+const PORT: u16 = 1;
+
+/// An attempt, and whether it was refused.
+#[derive(Debug)]
+pub struct Attempt {
+    /// What was tried.
+    pub name: &'static str,
+    /// The error; `None` if it was possible.
+    pub refusal: Option<io::Error>,
+}
+
+/// Tries everything once. What is possible is undone at once.
+pub fn attempt_all() -> Vec<Attempt> {
+    let attempts: [(&str, fn() -> io::Result<()>); 15] = [
+        ("read the passwords (/etc/shadow)", || read("/etc/shadow")),
+        ("read a file that was not named (/etc/passwd)", || {
+            read("/etc/passwd")
+        }),
+        ("create a file (/tmp)", create),
+        ("connect elsewhere (TCP)", connect),
+        ("open a packet socket", || socket(libc::AF_PACKET)),
+        ("open a raw socket", || socket(libc::AF_INET)),
+        ("run a program", run),
+        ("start a process", fork),
+        ("load an eBPF program", || call(libc::SYS_bpf, [5, 0, 0])),
+        ("read another process's memory", || {
+            call(libc::SYS_process_vm_readv, [1, 0, 0])
+        }),
+        ("trace a process", || call(libc::SYS_ptrace, [0, 0, 0])),
+        ("end another process", || {
+            call(libc::SYS_kill, [parent(), 0, 0])
+        }),
+        ("become root", || call(libc::SYS_setuid, [0, 0, 0])),
+        ("create a namespace", || {
+            call(libc::SYS_unshare, [libc::CLONE_NEWUSER.into(), 0, 0])
+        }),
+        ("ask the keeper for what was not named", ask),
+    ];
+    let attempts = attempts.into_iter().map(|(name, attempt)| Attempt {
+        name,
+        refusal: attempt().err(),
+    });
+    attempts.collect()
+}
+
+fn read(path: &str) -> io::Result<()> {
+    File::open(path).map(drop)
+}
+
+fn create() -> io::Result<()> {
+    let created = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(NEW_FILE);
+    if created.is_ok() {
+        fs::remove_file(NEW_FILE)?;
+    }
+    created.map(drop)
+}
+
+/// Landlock refuses before a packet is sent. A refusal by the other end means that it was possible.
+fn connect() -> io::Result<()> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
+    match TcpStream::connect_timeout(&address, Duration::from_millis(200)) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn socket(family: libc::c_int) -> io::Result<()> {
+    // SAFETY: the call takes numbers only.
+    let socket = unsafe { libc::socket(family, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 255) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just opened, and nothing else owns it.
+    unsafe { libc::close(socket) };
+    Ok(())
+}
+
+/// A program that does not exist cannot replace this one, but the attempt shows whether it could.
+fn run() -> io::Result<()> {
+    let arguments = [NO_PROGRAM.as_ptr(), null()];
+    // SAFETY: the strings end with a null byte and the list with a null pointer.
+    unsafe { libc::execve(NO_PROGRAM.as_ptr(), arguments.as_ptr(), [null()].as_ptr()) };
+    refused(io::Error::last_os_error())
+}
+
+fn fork() -> io::Result<()> {
+    // SAFETY: the child ends at once, without using anything of this process.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => unsafe { libc::_exit(0) },
+        child => {
+            // SAFETY: waits for the child; no status is written.
+            unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+            Ok(())
+        }
+    }
+}
+
+fn call(number: libc::c_long, arguments: [libc::c_long; 3]) -> io::Result<()> {
+    let [one, two, three] = arguments;
+    // SAFETY: the calls above take numbers and null pointers, with lengths of 0.
+    match unsafe { libc::syscall(number, one, two, three, 0, 0, 0) } {
+        -1 => refused(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Tells a refusal from other errors, which mean that the call was carried out.
+fn refused(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn parent() -> libc::c_long {
+    // SAFETY: the call cannot fail.
+    unsafe { libc::getppid() }.into()
+}
+
+fn ask() -> io::Result<()> {
+    let keeper = keeper().ok_or(io::ErrorKind::NotConnected)?;
+    keeper.ask(&Request::Input("/etc/hostname".into()))?;
+    Ok(())
+}
