@@ -8,6 +8,7 @@ mod claim;
 mod output;
 mod owner;
 mod place;
+mod refusal;
 mod temporary;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 pub use self::output::{Output, Purpose};
-pub use self::place::Refusal;
+pub use self::refusal::Refusal;
 
 /// The kind of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
