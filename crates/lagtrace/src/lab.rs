@@ -19,7 +19,7 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::output::{Offer, Output, STYLES};
 use crate::page;
-use crate::usage::{leave, parsed};
+use crate::usage::parsed;
 
 pub(crate) mod catalogue;
 mod record;
@@ -114,7 +114,7 @@ pub fn run() -> ExitCode {
     };
     let output = output.settled(offer).unwrap_or_else(|reason| {
         let mut arguments = Arguments::command();
-        leave(&arguments.error(ErrorKind::InvalidValue, reason))
+        arguments.error(ErrorKind::InvalidValue, reason).exit()
     });
     let console = Console::new(&output);
     if let Action::Helper { arguments } = action {

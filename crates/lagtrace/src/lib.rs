@@ -65,7 +65,7 @@ pub fn run() -> ExitCode {
     let output = output.settled(command.offer());
     let output = output.unwrap_or_else(|reason| {
         let mut command_line = Arguments::command();
-        usage::leave(&command_line.error(ErrorKind::InvalidValue, reason))
+        command_line.error(ErrorKind::InvalidValue, reason).exit()
     });
     let mut console = Console::new(&output);
     let confined = match confinement.begin(&command, &matches) {

@@ -32,7 +32,8 @@ pub(crate) struct Output {
     /// but the document is then written to standard output.
     #[arg(skip)]
     pub(crate) format: Format,
-    /// Write the report to FILE instead of standard output
+    /// Write the report to FILE instead of standard output. A new file is for its owner only, and an
+    /// old one is replaced when the report is whole
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Also write the result as a page for a browser; compressed if FILE ends in .gz. With `-`, the

@@ -40,12 +40,6 @@ pub(crate) fn check(console: &Console) -> Result<()> {
     let output = console.output();
     let page = output.html.as_deref();
     if let Some(path) = page.filter(|path| *path != Path::new("-")) {
-        if output.output.as_deref() == Some(path) {
-            let failure = Failure::new("--output and --html name the same file");
-            return Err(
-                failure.hint("the page is written in addition to the report: name two files")
-            );
-        }
         if files::kind(path) == Kind::Regular && !is_page(path).unwrap_or_default() {
             let failure = format!("{} exists and is not a page", path.display());
             return Err(Failure::new(failure).hint("name another file for --html, or remove it"));

@@ -388,6 +388,46 @@ fn unsafe_code_is_only_in_sources_and_lab() {
 }
 
 /// Returns all files and folders of the tree below a folder.
+/// What opens, creates or inspects a file by its path.
+const BY_PATH: [&str; 14] = [
+    "File::open",
+    "File::create",
+    "File::options",
+    "OpenOptions",
+    "fs::read",
+    "fs::write",
+    "fs::rename",
+    "fs::remove",
+    "fs::create",
+    "fs::metadata",
+    "canonicalize",
+    ".exists()",
+    ".is_file()",
+    "pem_file",
+];
+
+/// Files that open paths of their own, not of the command line, and the lab, whose user is a
+/// developer.
+const OWN_PATHS: [&str; 4] = ["view/place.rs", "view/serve.rs", "lab.rs", "lab"];
+
+#[test]
+fn files_that_the_user_names_are_opened_in_one_module() {
+    let command = root().join("crates/lagtrace/src");
+    let sources = root().join("crates/sources/src");
+    let own = OWN_PATHS.map(|path| command.join(path));
+    let mut checked = files(&command);
+    checked.retain(|path| !own.iter().any(|own| path.starts_with(own)));
+    for part in ["capture", "load", "tls"] {
+        checked.extend(files(&sources.join(part)));
+    }
+    checked.extend(["origin.rs", "tls.rs"].map(|file| sources.join(file)));
+    for path in checked.iter().filter(|path| !is_test(path)) {
+        let code = code(path);
+        let found = BY_PATH.iter().find(|call| code.contains(**call));
+        assert_eq!(found, None, "{}: use sources::files", path.display());
+    }
+}
+
 fn paths(folder: &Path) -> Vec<PathBuf> {
     const NOT_OURS: [&str; 2] = ["target", ".git"];
     let entries = fs::read_dir(folder).expect("a folder of the tree");

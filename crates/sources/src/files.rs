@@ -8,6 +8,7 @@ mod claim;
 mod output;
 mod owner;
 mod place;
+mod refusal;
 mod temporary;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,7 @@ use crate::privilege::client::keeper;
 use crate::privilege::message::{Reply, Request};
 
 pub use self::output::{Output, Purpose};
-pub use self::place::Refusal;
+pub use self::refusal::Refusal;
 
 /// The kind of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

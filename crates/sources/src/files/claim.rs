@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use super::place::Refusal;
+use super::refusal::Refusal;
 
 /// The device and number of a folder, and a name in it.
 pub(super) type Key = (u64, u64, OsString);

@@ -15,39 +15,13 @@ use std::path::{Component, Path};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
-use thiserror::Error;
 
 use super::claim::Key;
 use super::owner::is_ours;
+use super::refusal::Refusal;
 
 /// Maximum number of symbolic links in a path, the same as in the kernel (`path_resolution(7)`).
 const MOST_LINKS: usize = 40;
-
-/// A reason why an output is refused, besides those of the operating system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// The path leads through a symbolic link in a folder to which everyone may write.
-    #[error(
-        "the path has a symbolic link in a folder to which everyone may write. Name the file \
-         itself, or use a folder of your own"
-    )]
-    Link,
-    /// A file of another user exists, in a folder to which everyone may write.
-    #[error(
-        "the file belongs to another user, in a folder to which everyone may write. Use another \
-         name, or a folder of your own"
-    )]
-    Foreign,
-    /// Another output of this run has the same name.
-    #[error("another output of this command has the same name")]
-    NamedTwice,
-}
-
-impl From<Refusal> for io::Error {
-    fn from(refusal: Refusal) -> Self {
-        Self::new(io::ErrorKind::InvalidInput, refusal)
-    }
-}
 
 /// A name in a folder, behind all symbolic links.
 #[derive(Debug)]

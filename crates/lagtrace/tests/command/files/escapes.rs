@@ -84,7 +84,7 @@ fn colours_are_the_only_sequences() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(format!("{ILL}.pcap"));
     fs::write(&file, hostile().bytes()).unwrap();
-    for view in [&["-v"][..], &["--exchanges=5"], &["--stream", "0"]] {
+    for view in [&["-v"][..], &["--exchanges=5"], &["--connections"]] {
         let colored = analyze(&[&file], &[view, &["--color", "always"]].concat());
         assert!(colored.stdout.contains("\u{1b}["), "{colored:#?}");
         let mut run = colored;
@@ -119,7 +119,7 @@ fn errors_are_shown() {
         &["load", url, "--urls", none],
         &["load", url, "--body", absent],
         &["load", url, "--hdr", into],
-        &["load", url, "--cacert", none],
+        &["load", "https://127.0.0.1:1/", "--cacert", none],
         &["diagnose", ILL],
         &["diagnose", url, "--verify", none],
         &["explain", ILL],

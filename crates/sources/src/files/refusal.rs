@@ -1,0 +1,31 @@
+//! The refusals of outputs.
+
+use std::io;
+
+use thiserror::Error;
+
+/// A reason why an output is refused, besides those of the operating system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// The path leads through a symbolic link in a folder to which everyone may write.
+    #[error(
+        "the path has a symbolic link in a folder to which everyone may write. Name the file \
+         itself, or use a folder of your own"
+    )]
+    Link,
+    /// A file of another user exists, in a folder to which everyone may write.
+    #[error(
+        "the file belongs to another user, in a folder to which everyone may write. Use another \
+         name, or a folder of your own"
+    )]
+    Foreign,
+    /// Another output of this run has the same name.
+    #[error("another output of this command is the same file")]
+    NamedTwice,
+}
+
+impl From<Refusal> for io::Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(io::ErrorKind::InvalidInput, refusal)
+    }
+}
