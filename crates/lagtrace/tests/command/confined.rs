@@ -81,7 +81,7 @@ fn what_decodes_a_capture_has_no_privileges() {
             .success()
     );
     let capture = fs::read(corpus::recording("nagle-delayed-ack-50ms", "client")).unwrap();
-    let mut child = spawn(&["analyze", fifo.to_str().unwrap(), "--format", "json"]);
+    let child = spawn(&["analyze", fifo.to_str().unwrap(), "--format", "json"]);
     let mut pipe = fs::OpenOptions::new().write(true).open(&fifo).unwrap();
     let (first, rest) = capture.split_at(capture.len() / 2);
     pipe.write_all(first).unwrap();
