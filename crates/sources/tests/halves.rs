@@ -40,6 +40,9 @@ const NOBODY: u32 = 65_534;
 /// Maximum wait for the end of a connection.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Maximum time in which a reader starts. One that uses a forbidden system call never does.
+const START: Duration = Duration::from_secs(20);
+
 /// A message to the privileged half: a request, and where the answer goes to.
 type Message = (Vec<u8>, Sender<(Vec<u8>, Vec<OwnedFd>)>);
 
@@ -116,14 +119,14 @@ fn assert_refused() {
     Calls::start(CallOptions::default()).unwrap_err();
 }
 
-/// Returns a filter of system calls that ends the process if it uses the kernel's programs. An
-/// error would not do: the reader ignores some errors.
+/// Returns a filter of system calls that ends the thread if it uses the kernel's programs. An error
+/// would not do: the reader ignores some errors. A thread that is ended leaves its channels open.
 fn without_bpf() -> BpfProgram {
     let calls = [libc::SYS_bpf, libc::SYS_perf_event_open];
     let filter = SeccompFilter::new(
         calls.map(|call| (call, Vec::new())).into(),
         SeccompAction::Allow,
-        SeccompAction::KillProcess,
+        SeccompAction::KillThread,
         std::env::consts::ARCH.try_into().unwrap(),
     );
     filter.unwrap().try_into().unwrap()
@@ -228,7 +231,7 @@ fn a_reader_without_privileges_sees_what_one_with_all_of_them_sees() {
             ended.recv().unwrap();
             Seen::of(watch)
         });
-        let missing = begun.recv().unwrap();
+        let missing = begun.recv_timeout(START).unwrap();
         let watch = Watch::start(&of_port(port)).unwrap();
         assert_eq!(watch.missing(), missing);
         ask(port);
@@ -274,7 +277,7 @@ fn system_calls_are_read_without_privileges() {
         let (begin, begun) = channel();
         let (end, ended) = channel::<()>();
         let reader = unprivileged(move || traced(way, &begin, &ended));
-        begun.recv().unwrap();
+        begun.recv_timeout(START).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         for is_on in [true, false] {
             setsockopt(&listener, sockopt::TcpNoDelay, &is_on).unwrap();
