@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use super::{Ask, KernelError, Sighting, Standing, WatchOptions};
+use super::{Ask, KernelError, Sighting, Standing, WatchOptions, WatchRequest};
 
 /// A watch. This build cannot create one.
 #[derive(Debug)]
@@ -43,5 +43,15 @@ impl Watch {
     /// Cannot be called in this build.
     pub fn missing(&self) -> &[String] {
         match self.0 {}
+    }
+}
+
+impl WatchRequest {
+    /// Reports that this build cannot watch.
+    ///
+    /// # Errors
+    /// Always returns an error.
+    pub fn of(_: &WatchOptions) -> Result<Self, KernelError> {
+        Err(KernelError::LeftOut)
     }
 }

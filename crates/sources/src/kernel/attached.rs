@@ -111,7 +111,7 @@ impl Watch {
     /// Returns an error if the privileged half refuses or does not answer, or if the records cannot
     /// be read.
     pub fn start_by(mut way: Box<dyn Ask>, options: &WatchOptions) -> Result<Self, KernelError> {
-        let asked = request(options)?;
+        let asked = WatchRequest::of(options)?;
         let sampling = Sampling::new(Instant::now());
         let (reply, descriptors) = way.ask(Request::StartWatch(asked))?;
         // From here on, the programs are removed if anything fails.
@@ -268,21 +268,27 @@ impl Watch {
     }
 }
 
-/// Converts the options to a request.
-fn request(options: &WatchOptions) -> Result<WatchRequest, KernelError> {
-    let is_without = |name: &str| options.without.iter().any(|other| other == name);
-    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    // The kernel's namespace numbers have 32 bits (`struct ns_common`).
-    let number = |inode| u32::try_from(inode).unwrap_or(u32::MAX);
-    Ok(WatchRequest {
-        ports: options.ports.clone(),
-        pid: options.pid,
-        cgroup: options.cgroup.as_deref().map(numbered).transpose()?,
-        namespace: options.namespace.map(number),
-        keeps_payload: options.keeps_payload,
-        slow_from: options.slow_from.map(nanos),
-        without: Hooks::of(is_without),
-    })
+impl WatchRequest {
+    /// Returns the request for these options. A privileged half can compare it with the one that it
+    /// gets.
+    ///
+    /// # Errors
+    /// Returns an error if the cgroup does not exist.
+    pub fn of(options: &WatchOptions) -> Result<Self, KernelError> {
+        let is_without = |name: &str| options.without.iter().any(|other| other == name);
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        // The kernel's namespace numbers have 32 bits (`struct ns_common`).
+        let number = |inode| u32::try_from(inode).unwrap_or(u32::MAX);
+        Ok(Self {
+            ports: options.ports.clone(),
+            pid: options.pid,
+            cgroup: options.cgroup.as_deref().map(numbered).transpose()?,
+            namespace: options.namespace.map(number),
+            keeps_payload: options.keeps_payload,
+            slow_from: options.slow_from.map(nanos),
+            without: Hooks::of(is_without),
+        })
+    }
 }
 
 fn numbered(path: &Path) -> Result<u64, KernelError> {

@@ -51,7 +51,7 @@ impl Calls {
     /// Returns an error if the privileged half refuses or does not answer, or if the records cannot
     /// be read.
     pub fn start_by(mut way: Box<dyn Ask>, options: CallOptions) -> Result<Self, KernelError> {
-        let asked = request(&options);
+        let asked = CallsRequest::of(&options);
         let is_grouped = !asked.groups.is_empty();
         let (reply, descriptors) = way.ask(Request::StartCalls(asked))?;
         // From here on, the programs are removed if anything fails.
@@ -102,17 +102,20 @@ impl Calls {
     }
 }
 
-/// Converts the options to a request. If there are too many cgroups for the kernel, it selects none,
-/// and the calls are selected when they are read.
-fn request(options: &CallOptions) -> CallsRequest {
-    let choice = &options.choice;
-    let groups = choice.groups.as_ref().and_then(|groups| groups.numbers());
-    CallsRequest {
-        ports: choice.ports.clone(),
-        pids: choice.pids.clone(),
-        groups: groups
-            .filter(|numbers| numbers.len() <= MAX_GROUPS)
-            .unwrap_or_default(),
-        has_accepts: options.has_accepts,
+impl CallsRequest {
+    /// Returns the request for these options. If there are too many cgroups for the kernel, it
+    /// selects none, and the calls are selected when they are read. The cgroups of a container can
+    /// change between two calls of this function.
+    pub fn of(options: &CallOptions) -> Self {
+        let choice = &options.choice;
+        let groups = choice.groups.as_ref().and_then(|groups| groups.numbers());
+        Self {
+            ports: choice.ports.clone(),
+            pids: choice.pids.clone(),
+            groups: groups
+                .filter(|numbers| numbers.len() <= MAX_GROUPS)
+                .unwrap_or_default(),
+            has_accepts: options.has_accepts,
+        }
     }
 }

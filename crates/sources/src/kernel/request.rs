@@ -1,7 +1,8 @@
 //! The messages between the two halves: requests of the half that reads, and the answers of the
 //! privileged half ([`Programs`](super::Programs)).
 //!
-//! A request has a bounded size and names no file. It says what to observe, and nothing of how.
+//! A request names no file. It says what to observe, and nothing of how. Written by `postcard`, a
+//! valid request has less than 16 KiB, and an answer less than 32 KiB.
 
 use std::os::fd::OwnedFd;
 
@@ -141,4 +142,44 @@ pub trait Ask {
     /// Returns the error of the privileged half, or [`KernelError::Unanswered`] if it cannot be
     /// reached.
     fn ask(&mut self, request: Request) -> Answer;
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{MAX_GROUPS, MAX_PIDS, MAX_PORTS};
+    use super::*;
+
+    fn size(message: &impl Serialize) -> usize {
+        postcard::to_stdvec(message).expect("a message").len()
+    }
+
+    #[test]
+    fn the_longest_messages_are_short() {
+        let longest = Request::StartCalls(CallsRequest {
+            ports: vec![u16::MAX; MAX_PORTS],
+            pids: vec![u32::MAX; MAX_PIDS],
+            groups: vec![u64::MAX; MAX_GROUPS],
+            has_accepts: true,
+        });
+        assert!(size(&longest) < 16 * 1024);
+        let longest = Reply::WatchCounts(WatchCounts {
+            latencies: vec![u64::MAX; 320],
+            // The map has room for so many reasons. Few names have half as many letters.
+            drops: vec![("R".repeat(64), u64::MAX); 256],
+            ..WatchCounts::default()
+        });
+        assert!(size(&longest) < 32 * 1024);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_request_or_none(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            if let Ok(request) = postcard::from_bytes::<Request>(&bytes) {
+                let written = postcard::to_stdvec(&request).expect("a request");
+                prop_assert_eq!(postcard::from_bytes::<Request>(&written).ok(), Some(request));
+            }
+        }
+    }
 }

@@ -3,131 +3,40 @@
 #![cfg(feature = "live")]
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-#[path = "servers/nginx.rs"]
+mod misfits;
+#[path = "../servers/nginx.rs"]
 mod nginx;
+mod way;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use lagtrace_core::decode::Packet;
 use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::syscall::SocketCall;
 use lagtrace_sources::kernel::{
-    Answer, Ask, CallOptions, Calls, CallsRequest, KernelError, Programs, Reply, Request, Sample,
-    Sighting, Standing, Watch, WatchOptions, WatchRequest,
+    Answer, Ask, CallOptions, Calls, KernelError, Programs, Request, Sample, Sighting, Standing,
+    Watch, WatchOptions,
 };
 use lagtrace_sources::socket::survey::Choice;
 use lagtrace_trial::live;
 use nginx::Nginx;
 use nix::sys::socket::{setsockopt, sockopt};
-use rustix::fs::{Gid, Uid};
-use rustix::thread::{CapabilitySet, CapabilitySets};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use way::{Way, privileged, unprivileged};
 
 const REQUESTS: usize = 20;
 /// Maximum number of requests of which one of two watches may miss a part. BPF programs do not run
 /// in some of a virtual machine's own interrupts.
 const UNSEEN: usize = 1;
-/// The user and group `nobody`.
-const NOBODY: u32 = 65_534;
 /// Maximum wait for the end of a connection.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A message to the privileged half: a request, and where the answer goes to.
-type Message = (Vec<u8>, Sender<(Vec<u8>, Vec<OwnedFd>)>);
-
-/// The way to the privileged half in another thread. Requests and answers pass as bytes.
-#[derive(Clone)]
-struct Way(Sender<Message>);
-
-impl Ask for Way {
-    fn ask(&mut self, request: Request) -> Answer {
-        let gone = || KernelError::Unanswered(io::ErrorKind::BrokenPipe.into());
-        let (answer, answers) = channel();
-        let request = postcard::to_stdvec(&request).unwrap();
-        self.0.send((request, answer)).map_err(|_| gone())?;
-        let (bytes, descriptors) = answers.recv().map_err(|_| gone())?;
-        let reply: Result<Reply, KernelError> = postcard::from_bytes(&bytes).unwrap();
-        reply.map(|reply| (reply, descriptors))
-    }
-}
-
-/// Starts the privileged half in a thread. The thread ends with the last way to it, or with the
-/// request for which `is_last` is true, and returns the requests.
-fn privileged(is_last: fn(&Request) -> bool) -> (Way, JoinHandle<Vec<Request>>) {
-    let (way, messages) = channel::<Message>();
-    let half = thread::spawn(move || {
-        let mut programs = Programs::default();
-        let mut served = Vec::new();
-        for (bytes, answer) in messages {
-            let request: Request = postcard::from_bytes(&bytes).unwrap();
-            served.push(request.clone());
-            if is_last(&request) {
-                break;
-            }
-            let (reply, descriptors) = match programs.serve(request) {
-                Ok((reply, descriptors)) => (Ok(reply), descriptors),
-                Err(error) => (Err(error), Vec::new()),
-            };
-            let bytes = postcard::to_stdvec::<Result<Reply, KernelError>>(&reply).unwrap();
-            answer.send((bytes, descriptors)).unwrap();
-        }
-        served
-    });
-    (Way(way), half)
-}
-
-/// Runs `body` in a thread without any privilege: as nobody, without capabilities, and without the
-/// system calls that the privileged half needs.
-fn unprivileged<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    thread::spawn(move || {
-        let group = Gid::from_raw(NOBODY);
-        rustix::thread::set_thread_groups(&[]).unwrap();
-        rustix::thread::set_thread_res_gid(group, group, group).unwrap();
-        let user = Uid::from_raw(NOBODY);
-        rustix::thread::set_thread_res_uid(user, user, user).unwrap();
-        let none = CapabilitySet::empty();
-        let none = CapabilitySets {
-            effective: none,
-            permitted: none,
-            inheritable: none,
-        };
-        rustix::thread::set_capabilities(None, none).unwrap();
-        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
-        assert!(status.contains("CapEff:\t0000000000000000"), "{status}");
-        assert_refused();
-        seccompiler::apply_filter(&without_bpf()).unwrap();
-        body()
-    })
-}
-
-/// Checks that this thread cannot load programs.
-#[track_caller]
-fn assert_refused() {
-    let refused = Watch::start(&of_port(1)).unwrap_err();
-    assert!(matches!(refused, KernelError::NotPermitted(_)), "{refused}");
-    Calls::start(CallOptions::default()).unwrap_err();
-}
-
-/// Returns a filter of system calls that ends the process if it uses the kernel's programs. An
-/// error would not do: the reader ignores some errors.
-fn without_bpf() -> BpfProgram {
-    let calls = [libc::SYS_bpf, libc::SYS_perf_event_open];
-    let filter = SeccompFilter::new(
-        calls.map(|call| (call, Vec::new())).into(),
-        SeccompAction::Allow,
-        SeccompAction::KillProcess,
-        std::env::consts::ARCH.try_into().unwrap(),
-    );
-    filter.unwrap().try_into().unwrap()
-}
+/// Maximum time in which a reader starts. One that uses a forbidden system call never does.
+const START: Duration = Duration::from_secs(20);
 
 /// Runs a test with both halves, if this process may be the privileged one. If it may not and
 /// `LAGTRACE_REQUIRE_ALL` is set, the test fails.
@@ -228,7 +137,7 @@ fn a_reader_without_privileges_sees_what_one_with_all_of_them_sees() {
             ended.recv().unwrap();
             Seen::of(watch)
         });
-        let missing = begun.recv().unwrap();
+        let missing = begun.recv_timeout(START).unwrap();
         let watch = Watch::start(&of_port(port)).unwrap();
         assert_eq!(watch.missing(), missing);
         ask(port);
@@ -274,7 +183,7 @@ fn system_calls_are_read_without_privileges() {
         let (begin, begun) = channel();
         let (end, ended) = channel::<()>();
         let reader = unprivileged(move || traced(way, &begin, &ended));
-        begun.recv().unwrap();
+        begun.recv_timeout(START).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         for is_on in [true, false] {
             setsockopt(&listener, sockopt::TcpNoDelay, &is_on).unwrap();
@@ -358,44 +267,34 @@ fn a_privileged_half_that_ends_leaves_its_records() {
     });
 }
 
-/// Requests that need no program to be judged.
+/// The privileged half in this thread, in which no sampling period ever begins.
+struct NeverLooking(Programs);
+
+impl Ask for NeverLooking {
+    fn ask(&mut self, request: Request) -> Answer {
+        let request = match request {
+            Request::Sample(sample) => Request::Sample(Sample { look: 0, ..sample }),
+            other => other,
+        };
+        self.0.serve(request)
+    }
+}
+
 #[test]
-fn what_does_not_fit_is_refused_and_harms_nothing() {
-    let mut programs = Programs::default();
-    let mut refused = |request| programs.serve(request).unwrap_err();
-    let out_of_turn = [
-        Request::Sample(Sample::default()),
-        Request::DetachWatch,
-        Request::CountWatch,
-        Request::DetachCalls,
-        Request::CountCalls,
-    ];
-    for request in out_of_turn {
-        let error = refused(request);
-        assert!(matches!(error, KernelError::OutOfTurn), "{error}");
-    }
-    if Path::new("/sys/kernel/btf/vmlinux").exists() {
-        let error = refused(Request::StartCalls(CallsRequest {
-            groups: vec![1; 1025],
-            ..CallsRequest::default()
-        }));
-        assert!(matches!(error, KernelError::TooManyGroups(1025)), "{error}");
-        let error = refused(Request::StartCalls(CallsRequest {
-            pids: vec![1; 1025],
-            ..CallsRequest::default()
-        }));
-        assert!(
-            matches!(error, KernelError::TooManyProcesses(1025)),
-            "{error}"
-        );
-        let error = refused(Request::StartWatch(WatchRequest {
-            ports: vec![80; 17],
-            ..WatchRequest::default()
-        }));
-        assert!(matches!(error, KernelError::TooManyPorts(17)), "{error}");
-    }
-    for request in [Request::EndWatch, Request::EndCalls] {
-        let (reply, descriptors) = programs.serve(request).unwrap();
-        assert_eq!((reply, descriptors.len()), (Reply::Done, 0));
-    }
+fn outside_of_sampling_periods_requests_are_only_counted() {
+    halved(
+        "outside_of_sampling_periods_requests_are_only_counted",
+        || {
+            let Some(nginx) = Nginx::start("") else {
+                return;
+            };
+            let half = Box::new(NeverLooking(Programs::default()));
+            let watch = Watch::start_by(half, &of_port(nginx.port)).unwrap();
+            ask(nginx.port);
+            let seen = Seen::of(watch);
+            assert_eq!((seen.count(), seen.segments.len()), (0, 0), "{seen:#?}");
+            let counted = seen.standing.tally.latency.count();
+            assert!(counted >= (REQUESTS - UNSEEN) as u64, "{seen:#?}");
+        },
+    );
 }
