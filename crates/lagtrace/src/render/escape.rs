@@ -96,7 +96,8 @@ fn is_plain(text: &[u8]) -> bool {
         .all(|&byte| byte == b'\n' || (b' '..0x7f).contains(&byte))
 }
 
-fn is_unsafe(c: char) -> bool {
+/// Returns true for a character that a terminal would interpret or hide.
+pub(super) fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{00ad}'                  // soft hyphen: hidden

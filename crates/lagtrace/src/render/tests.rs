@@ -5,6 +5,7 @@
 mod contradictions;
 mod hostile;
 mod page;
+mod renderers;
 #[path = "../../tests/runs/replay.rs"]
 mod replay;
 mod screens;

@@ -3,6 +3,8 @@
 
 use lagtrace_core::report::{Hop, HopState, Report};
 
+use crate::render::escape::is_unsafe;
+
 /// The names of the columns, in order.
 const COLUMNS: [&str; 21] = [
     "target",
@@ -89,11 +91,11 @@ fn line(fields: [String; COLUMNS.len()]) -> String {
     format!("{}\r\n", fields.join(","))
 }
 
-/// Returns a field, quoted where necessary. Names come from the network: control
-/// characters are removed, and text that a spreadsheet would take for a formula gets
+/// Returns a field, quoted where necessary. Names come from the network: characters
+/// that a terminal would interpret or hide are removed, and text that a spreadsheet would take for a formula gets
 /// a leading apostrophe.
 fn field(text: &str) -> String {
-    let mut plain: String = text.chars().filter(|c| !c.is_control()).collect();
+    let mut plain: String = text.chars().filter(|&c| !is_unsafe(c)).collect();
     if plain.starts_with(['=', '+', '-', '@']) {
         plain.insert(0, '\'');
     }

@@ -10,7 +10,7 @@ use super::recorded;
 pub(super) const UNSEEN: [char; 2] = ['\u{202e}', '\u{200b}'];
 /// A hostile text: it would set a terminal's title, clear the screen, begin a line,
 /// reverse text and hide characters.
-const ILL: &str = "\u{1b}]0;owned\u{7}\u{9b}2J\r\n\u{202e}evil\u{200b} x";
+pub(super) const ILL: &str = "\u{1b}]0;owned\u{7}\u{9b}2J\r\n\u{202e}evil\u{200b} x";
 /// Texts from outside, by kind of observation and path within it.
 const FREE: [(&str, &str); 15] = [
     ("resolution", "name"),

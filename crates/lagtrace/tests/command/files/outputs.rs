@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::corpus::recording;
 use super::page::analyze;
-use crate::command::program::{Run, lagtrace, program, run};
+use crate::command::program::{Run, has_root, lagtrace, program, run};
 
 const NOBODY: u32 = 65_534;
 
@@ -183,9 +183,31 @@ fn pipes_and_standard_output_are_written_directly() {
     analyze(&[&capture()], &null).expect(1);
 }
 
-/// Runs the command without root, with an input that would block for ever.
+/// With sudo, a file belongs to the user who called it, if the folder does.
+#[test]
+fn with_sudo_files_in_folders_of_the_user_belong_to_the_user() {
+    if !has_root("with_sudo_files_in_folders_of_the_user_belong_to_the_user") {
+        return;
+    }
+    for owner in [NOBODY, 0] {
+        let folder = tempfile::tempdir().unwrap();
+        chown(folder.path(), Some(owner), Some(owner)).unwrap();
+        let file = folder.path().join("page");
+        let mut command = Command::new(program());
+        command.arg("analyze").arg(capture()).arg("-q");
+        command.arg("-o").arg(&file);
+        command.envs([("SUDO_UID", "65534"), ("SUDO_GID", "65534")]);
+        run(&mut command).expect(1);
+        let about = fs::metadata(&file).unwrap();
+        assert_eq!((about.uid(), about.gid()), (owner, owner));
+        assert_eq!(mode(&file), 0o600);
+    }
+}
+
+/// Runs the command without root, for a short time: its input would block for ever.
 fn without_root(input: &Path, arguments: &[&str]) -> Run {
-    let mut command = Command::new(program());
+    let mut command = Command::new("timeout");
+    command.arg("20").arg(program());
     command.arg("analyze").arg(input).args(arguments);
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
         command.uid(NOBODY).gid(NOBODY);
