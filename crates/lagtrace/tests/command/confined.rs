@@ -27,7 +27,7 @@ fn status(pid: u32, field: &str) -> String {
 }
 
 /// Returns the keeper of a run.
-fn keeper_of(worker: u32) -> Option<u32> {
+pub(super) fn keeper_of(worker: u32) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{worker}/task/{worker}/children")).ok()?;
     let mut children = children
         .split_whitespace()

@@ -8,6 +8,7 @@ use std::process::Command;
 use rustix::net::sockopt;
 use serde_json::{Value, json};
 
+use super::confined::keeper_of;
 use super::lab::until;
 use super::privileges::{NOBODY, copy_for_all};
 use super::program::{Run, has_root, has_tool, lagtrace, run};
@@ -20,9 +21,8 @@ const PROGRAMS: usize = 10;
 fn traced(arguments: &[&str], work: impl FnOnce()) -> Run {
     let trace = ["sockets", "--trace", "-d", "60s"];
     let tracing = Streamed::start(trace.iter().chain(arguments));
-    let folder = format!("/proc/{}/fd", tracing.id());
     until("the programs are attached", || {
-        attached(&folder) >= PROGRAMS
+        keeper_of(tracing.id()).is_some_and(|keeper| attached(keeper) >= PROGRAMS)
     });
     work();
     tracing.interrupt();
@@ -30,8 +30,8 @@ fn traced(arguments: &[&str], work: impl FnOnce()) -> Run {
 }
 
 /// Counts the BPF programs that a process has attached, by its file descriptors.
-fn attached(folder: &str) -> usize {
-    let entries = fs::read_dir(folder).unwrap().flatten();
+fn attached(process: u32) -> usize {
+    let entries = fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
     let targets = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
     let is_link = |target: &PathBuf| target.as_os_str() == "anon_inode:bpf_link";
     targets.filter(is_link).count()
