@@ -11,7 +11,6 @@ use lagtrace_sources::keeper::{self, Kept, Scope};
 use lagtrace_sources::sandbox::{self, Lacking, Rules, Step};
 use lagtrace_sources::url::Url;
 
-use crate::arguments::Command;
 use crate::failure::{Failure, Result};
 
 /// The port of DNS.
@@ -97,15 +96,16 @@ pub(crate) struct Confined {
 }
 
 impl Confinement {
-    /// Separates the keeper and confines this process, according to the command.
+    /// Separates the keeper and confines this process, according to the needs of its command; a
+    /// command without needs is not confined.
     ///
     /// # Errors
     /// Returns an error if the confinement is required and incomplete, or if no process can be
     /// started.
-    pub(crate) fn begin(self, command: &Command, arguments: &ArgMatches) -> Result<Confined> {
+    pub(crate) fn begin(self, needs: Option<Needs>, arguments: &ArgMatches) -> Result<Confined> {
         let needs = match self.when {
             When::Off => None,
-            When::Auto | When::Strict => command.needs(),
+            When::Auto | When::Strict => needs,
         };
         let Some(mut needs) = needs else {
             return Ok(Confined::default());

@@ -68,7 +68,7 @@ pub fn run() -> ExitCode {
         command_line.error(ErrorKind::InvalidValue, reason).exit()
     });
     let mut console = Console::new(&output);
-    let confined = match confinement.begin(&command, &matches) {
+    let confined = match confinement.begin(command.needs(), &matches) {
         Ok(confined) => confined,
         Err(failure) => return console.close(Err(failure)),
     };

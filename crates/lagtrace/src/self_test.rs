@@ -1,19 +1,14 @@
 //! The command `lagtrace self-test`: shows how the part of lagtrace that reads packets and answers
 //! is confined on this host, and tries to break out.
 
-use std::fs;
-
 use clap::Args;
-use lagtrace_sources::sandbox::attempt_all;
+use lagtrace_sources::sandbox::{attempt_all, status};
 
 use crate::confinement::Needs;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
-
-/// The lines of `/proc/self/status` that show the confinement (`proc_pid_status(5)`).
-const STATUS: [&str; 5] = ["Uid:", "Gid:", "CapEff:", "NoNewPrivs:", "Seccomp:"];
 
 /// The options of `lagtrace self-test`.
 #[derive(Debug, Args)]
@@ -38,10 +33,8 @@ pub(crate) fn needs() -> Needs {
 /// Tries everything, and prints what was refused.
 pub(crate) fn run(console: &Console) -> Result<Outcome> {
     let mut text = String::from("The process that reads packets and answers\n");
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let is_shown = |line: &&str| STATUS.iter().any(|name| line.starts_with(name));
-    for line in status.lines().filter(is_shown) {
-        text.push_str(&format!("  {}\n", line.replace('\t', " ")));
+    for line in status() {
+        text.push_str(&format!("  {line}\n"));
     }
     if let Some(remark) = console.remark() {
         text.push_str(&format!("  {}\n", remark.text));

@@ -13,7 +13,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-pub use attempt::{Attempt, attempt_all};
+pub use attempt::{Attempt, attempt_all, status};
 pub use identity::user_behind;
 
 /// What the worker may still do.

@@ -31,7 +31,9 @@ fn traced(arguments: &[&str], work: impl FnOnce()) -> Run {
 
 /// Counts the BPF programs that a process has attached, by its file descriptors.
 fn attached(process: u32) -> usize {
-    let entries = fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
+    let entries = fs::read_dir(format!("/proc/{process}/fd"))
+        .unwrap()
+        .flatten();
     let targets = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
     let is_link = |target: &PathBuf| target.as_os_str() == "anon_inode:bpf_link";
     targets.filter(is_link).count()

@@ -7,6 +7,11 @@ use rustix::thread::CapabilitySet;
 
 use crate::privilege::message::{KernelFile, Request};
 
+/// The capabilities with which root reads and writes files of others.
+pub(super) const OF_FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::CHOWN);
 /// The beginning of the names of files that the user saves while a command runs.
 const SAVED: &[u8] = b"lagtrace-";
 
@@ -39,10 +44,7 @@ impl Scope {
     /// Returns the capabilities that these operations need.
     pub(super) fn capabilities(&self) -> CapabilitySet {
         // Files are opened for the user who started the run.
-        let mut needed = CapabilitySet::DAC_OVERRIDE
-            | CapabilitySet::DAC_READ_SEARCH
-            | CapabilitySet::FOWNER
-            | CapabilitySet::CHOWN;
+        let mut needed = OF_FILES;
         if self.packets || self.raw {
             needed |= CapabilitySet::NET_RAW;
         }

@@ -10,9 +10,10 @@ use lagtrace_core::observed::event::Note;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Pid;
+use rustix::thread::{capabilities, set_capabilities};
 
 use super::raw_sockets::Listener;
-use super::scope::Scope;
+use super::scope::{OF_FILES, Scope};
 use crate::config;
 use crate::files::{self, Output, Purpose};
 use crate::kernel::{self, Programs};
@@ -105,10 +106,12 @@ impl Service {
         let Ok(Some((request, descriptors))) = self.channel.receive::<Request>() else {
             return false;
         };
-        let answer = if self.scope.allows(&request) {
-            self.perform(request, descriptors)
-        } else {
+        let answer = if !self.scope.allows(&request) {
             Err(outside_scope(&request))
+        } else if request.is_of_users_files() {
+            as_user(|| self.perform(request, descriptors))
+        } else {
+            self.perform(request, descriptors)
         };
         let (reply, descriptors) = answer.unwrap_or_else(|error| {
             let refusal = Refusal::from(error);
@@ -268,6 +271,22 @@ impl Service {
         let notes = self.log.1.try_iter().collect();
         Ok((Reply::Switched(place, was_on, notes), Vec::new()))
     }
+}
+
+/// Runs an operation on files that the user has named, with the user's own rights: whoever got
+/// capabilities from the file of the program may not use them to read or write files.
+fn as_user<T>(act: impl FnOnce() -> T) -> T {
+    let held = capabilities(None).ok();
+    let held = held.filter(|_| !rustix::process::getuid().is_root());
+    if let Some(mut sets) = held {
+        sets.effective &= !OF_FILES;
+        set_capabilities(None, sets).unwrap_or_default();
+    }
+    let result = act();
+    if let Some(sets) = held {
+        set_capabilities(None, sets).unwrap_or_default();
+    }
+    result
 }
 
 /// Performs a request that concerns files of the command line.

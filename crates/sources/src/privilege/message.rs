@@ -114,6 +114,23 @@ pub(crate) enum Request {
     Kernel(Vec<u8>),
 }
 
+impl Request {
+    /// Returns true if the request concerns files that the user has named.
+    pub(crate) fn is_of_users_files(&self) -> bool {
+        matches!(
+            self,
+            Self::Input(_)
+                | Self::Kind(_)
+                | Self::AreSame(..)
+                | Self::Output(..)
+                | Self::CheckOutput(..)
+                | Self::BeginOutput(_)
+                | Self::CommitOutput(_)
+                | Self::DropOutput(_)
+        )
+    }
+}
+
 /// A file that shows a network namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum KernelFile {

@@ -19,6 +19,17 @@ const NEW_FILE: &str = "/tmp/.lagtrace-self-test";
 /// A port at which nothing listens (tcpmux).
 const PORT: u16 = 1;
 
+/// The lines of `/proc/self/status` that show the confinement (`proc_pid_status(5)`).
+const STATUS: [&str; 5] = ["Uid:", "Gid:", "CapEff:", "NoNewPrivs:", "Seccomp:"];
+
+/// Returns the kernel's lines about the privileges of this process.
+pub fn status() -> Vec<String> {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let is_shown = |line: &&str| STATUS.iter().any(|name| line.starts_with(name));
+    let lines = text.lines().filter(is_shown);
+    lines.map(|line| line.replace('\t', " ")).collect()
+}
+
 /// An attempt, and whether it was refused.
 #[derive(Debug)]
 pub struct Attempt {
