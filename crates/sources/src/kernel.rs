@@ -135,6 +135,15 @@ pub enum KernelError {
     /// The user may not read the list of tracepoints.
     #[error("reading the kernel's list of tracepoints is not permitted")]
     TracepointsNotPermitted(#[source] io::Error),
+    /// The kernel restricts performance events, to which programs on tracepoints are attached.
+    #[error("kernel.perf_event_paranoid = {level} does not permit programs on tracepoints")]
+    EventsRestricted {
+        /// The value of the kernel's setting.
+        level: u32,
+        /// The error from the kernel.
+        #[source]
+        source: io::Error,
+    },
     /// The kernel has no tracepoints for system calls.
     #[error("this kernel has no tracepoints of system calls")]
     NoTracepoints(#[source] io::Error),
@@ -162,6 +171,11 @@ impl KernelError {
             Self::TracepointsNotPermitted(_) => {
                 "run it as root, or give it CAP_SYS_ADMIN in addition to CAP_BPF and CAP_PERFMON: \
                  setcap cap_bpf,cap_perfmon,cap_sys_admin+ep lagtrace"
+            }
+            Self::EventsRestricted { .. } => {
+                "run it as root, or give it CAP_SYS_ADMIN in addition to CAP_BPF and CAP_PERFMON \
+                 (with this value, Debian's and Ubuntu's kernels require it), or allow it until the \
+                 next boot: sysctl kernel.perf_event_paranoid=2"
             }
             Self::NoTracepoints(_) => {
                 "this needs a kernel with CONFIG_FTRACE_SYSCALLS; `lagtrace sockets -f` shows the \
