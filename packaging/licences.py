@@ -8,8 +8,10 @@ NAME_VERSION and contains the texts of its licences. Fails if a crate comes with
 """
 
 import collections
+import html
 import json
 import pathlib
+import re
 import sys
 
 # The beginnings of the names of files with licences.
@@ -19,13 +21,19 @@ UNUSED = {"target", "tests", "examples", "benches", "doc", "docs"}
 LINE = "=" * 80
 
 
+def plain(page):
+    """Returns the text of an HTML page: that of the standard library's licences."""
+    return re.sub(r"\n\s*\n+", "\n\n", html.unescape(re.sub(r"<[^>]*>", "", page)))
+
+
 def texts(folder):
     """Yields the texts of the licences of a folder and of the sources that it embeds."""
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
         named = path.name.upper().startswith(NAMES) or path.name == "copyright"
         if named and path.is_file() and not UNUSED & set(parts[:-1]) and path.suffix not in (".rs", ".py"):
-            yield path.read_text(encoding="utf-8", errors="replace").strip()
+            text = path.read_text(encoding="utf-8", errors="replace")
+            yield (plain(text) if path.suffix == ".html" else text).strip()
 
 
 def linked_crates(tree, metadata):
