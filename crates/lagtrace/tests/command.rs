@@ -14,6 +14,7 @@ mod command {
         mod formats;
         mod frames;
         mod linear;
+        mod manual;
         pub(super) mod page;
         mod score;
         mod served;
