@@ -17,6 +17,7 @@ use crate::delivery::deliver;
 use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
+use crate::manual;
 use crate::output::{Offer, Output, STYLES};
 use crate::page;
 use crate::usage::parsed;
@@ -86,6 +87,10 @@ enum Action {
         #[arg(value_name = "NAME")]
         name: String,
     },
+    /// Print a shell's completion script
+    Completions(manual::Shell),
+    /// Print the manual page, or write all of them into a directory
+    Man(manual::Pages),
     /// What the lab starts; not for people
     #[command(name = HELPER, hide = true)]
     Helper {
@@ -135,6 +140,8 @@ fn carry_out(action: Action, console: &Console) -> Result<Outcome> {
         Action::Score(options) => score::run(&options, console),
         Action::Up(choice) => up(&choice, console),
         Action::Down { name } => down(&name, console),
+        Action::Completions(options) => manual::completions(&options, Arguments::command()),
+        Action::Man(options) => manual::pages(&options, Arguments::command()),
         Action::Helper { .. } => Ok(Outcome::Clean),
     }
 }

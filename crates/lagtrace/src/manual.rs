@@ -37,10 +37,11 @@ pub(crate) struct Pages {
     directory: Option<PathBuf>,
 }
 
-/// Prints a completion script.
+/// Prints a completion script for a program.
 pub(crate) fn completions(options: &Shell, mut command: Command) -> Result<Outcome> {
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut command, "lagtrace", &mut script);
+    let program = command.get_name().to_owned();
+    clap_complete::generate(options.shell, &mut command, program, &mut script);
     io::stdout()
         .write_all(&script)
         .context("write the script")?;

@@ -15,6 +15,7 @@ mod command {
         mod formats;
         mod frames;
         mod linear;
+        mod manual;
         mod outputs;
         pub(super) mod page;
         mod score;

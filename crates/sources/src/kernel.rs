@@ -12,9 +12,10 @@
 //! information (BTF, since 5.11) and the capabilities CAP_BPF and CAP_PERFMON.
 //!
 //! The programs in `bpf/options.bpf.c` report the system calls that set up sockets ([`Calls`]).
-//! The programs also need CAP_SYS_ADMIN, to find the tracepoints of these calls. Two kinds of operations
-//! are not seen: those through io_uring, which are not system calls, and the calls of 32-bit
-//! programs on a 64-bit kernel.
+//! The programs also need CAP_DAC_READ_SEARCH, to read in tracefs the numbers of the tracepoints of
+//! these calls, and CAP_SYS_ADMIN if tracefs is not mounted. Two kinds of operations are not seen:
+//! those through io_uring, which are not system calls, and the calls of 32-bit programs on a 64-bit
+//! kernel.
 
 #[cfg(not(feature = "live"))]
 #[path = "kernel/absent.rs"]

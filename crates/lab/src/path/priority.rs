@@ -18,10 +18,13 @@ pub(super) fn ask() -> Granted {
     // An error leaves the default slack of 50 µs.
     let slack = Duration::from_nanos(1).subsec_nanos();
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(u64::from(slack)));
-    let lowest = libc::sched_param { sched_priority: 1 };
+    // The kernel's `struct sched_param` has only the priority, that of musl more. The function of
+    // that name does nothing in musl.
+    let lowest: libc::c_int = 1;
     // SAFETY: `lowest` outlives the call, which only reads it; pid 0 is the calling thread.
     let refused = unsafe {
-        libc::sched_setscheduler(
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
             0,
             libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
             &raw const lowest,

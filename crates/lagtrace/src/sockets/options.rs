@@ -16,9 +16,9 @@ use crate::probe::{Ports, parse_ports};
 const AFTER_HELP: &str = "\
 TCP sockets are shown unless -u or -x say otherwise. Every user may see the
 state of all sockets of this network namespace. The process and the options of
-another user's socket need CAP_SYS_PTRACE, other namespaces (containers) need
-CAP_SYS_ADMIN. Without these, lagtrace shows the rest and says what is missing.
-No process is stopped, traced or changed.
+another user's socket need CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, other
+namespaces (containers) need CAP_SYS_ADMIN too. Without these, lagtrace shows
+the rest and says what is missing. No process is stopped, traced or changed.
 
 If both ends of a connection are on this host, the processes at both ends are
 shown, even across namespaces.
@@ -38,11 +38,12 @@ the same calls and use them as evidence: who set an option, and whether before
 the first data.
 
 Tracing needs a kernel 5.11 or later with type information (BTF), and root
-(CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN). All kinds of sockets are traced unless
--t, -u or -x say otherwise. With -p or END, calls on a socket that has no
-address yet are printed when it matches. Not visible: options set through
-io_uring, by 32-bit programs on a 64-bit kernel, or inherited from a listener.
-Keys (TLS, TCP-MD5) stay in the kernel.
+(CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH; CAP_SYS_ADMIN too if tracefs is
+not mounted). All kinds of sockets are traced unless -t, -u or -x say otherwise.
+With -p or END, calls on a socket that has no address yet are printed when it
+matches. Not visible: options set through io_uring, by 32-bit programs on a
+64-bit kernel, or inherited from a listener. Keys (TLS, TCP-MD5) stay in the
+kernel.
 
 Examples:
   lagtrace sockets                          all TCP sockets

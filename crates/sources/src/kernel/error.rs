@@ -61,6 +61,16 @@ pub enum KernelError {
         #[serde(with = "portable")]
         io::Error,
     ),
+    /// The kernel restricts performance events, to which programs on tracepoints are attached.
+    #[error("kernel.perf_event_paranoid = {level} does not permit programs on tracepoints")]
+    EventsRestricted {
+        /// The value of the kernel's setting.
+        level: u32,
+        /// The error from the kernel.
+        #[source]
+        #[serde(with = "portable")]
+        source: io::Error,
+    },
     /// The kernel has no tracepoints for system calls.
     #[error("this kernel has no tracepoints of system calls")]
     NoTracepoints(
@@ -109,8 +119,14 @@ impl KernelError {
             Self::TooManyProcesses(_) => "select them with --name or --cgroup instead",
             Self::TooManyGroups(_) => "select a cgroup that contains them",
             Self::TracepointsNotPermitted(_) => {
-                "run it as root, or give it CAP_SYS_ADMIN in addition to CAP_BPF and CAP_PERFMON: \
-                 setcap cap_bpf,cap_perfmon,cap_sys_admin+ep lagtrace"
+                "run it as root, or give it CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH (the files \
+                 of tracefs are root's), and CAP_SYS_ADMIN if tracefs is not mounted: setcap \
+                 cap_bpf,cap_perfmon,cap_dac_read_search+ep lagtrace"
+            }
+            Self::EventsRestricted { .. } => {
+                "run it as root, or give it CAP_SYS_ADMIN in addition to CAP_BPF and CAP_PERFMON \
+                 (with this value, Debian's and Ubuntu's kernels require it), or allow it until the \
+                 next boot: sysctl kernel.perf_event_paranoid=2"
             }
             Self::NoTracepoints(_) => {
                 "this needs a kernel with CONFIG_FTRACE_SYSCALLS; `lagtrace sockets -f` shows the \
@@ -159,6 +175,10 @@ mod tests {
             KernelError::TooManyProcesses(2000),
             KernelError::TooManyGroups(2000),
             KernelError::TracepointsNotPermitted(io::Error::from_raw_os_error(libc::EACCES)),
+            KernelError::EventsRestricted {
+                level: 3,
+                source: io::Error::from_raw_os_error(libc::EACCES),
+            },
             KernelError::NoTracepoints(io::ErrorKind::InvalidData.into()),
             KernelError::OutOfTurn,
             KernelError::Unanswered(io::ErrorKind::UnexpectedEof.into()),

@@ -46,7 +46,10 @@ impl Redaction {
         originals::read(labels, &value);
         replace(labels, &mut value, Place::default());
         text.iter_mut().for_each(|block| redact(labels, block));
-        serde_json::from_value(value).expect("words of closed vocabularies are not replaced")
+        // From text, as reports are read everywhere: reading them from values too would make the
+        // program nearly 1 MB larger.
+        let written = value.to_string();
+        serde_json::from_str(&written).expect("words of closed vocabularies are not replaced")
     }
 }
 

@@ -22,6 +22,11 @@ const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const TRACEPOINT: u32 = 2;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
+/// The kernel's setting that restricts performance events.
+const PARANOIA: &str = "/proc/sys/kernel/perf_event_paranoid";
+/// The lowest value at which Debian's and Ubuntu's kernels refuse all events, even with
+/// CAP_PERFMON. Unpatched kernels treat it as 2.
+const RESTRICTED: u32 = 3;
 /// `PERF_ATTR_SIZE_VER0`: the size that all kernels support.
 const ATTRIBUTES: u32 = 64;
 
@@ -56,7 +61,7 @@ impl Tracepoints {
         let section = program.section().to_string_lossy().into_owned();
         let name = section.trim_start_matches("tracepoint/");
         let event = event(self.number(name)?).map_err(|source| match source.kind() {
-            io::ErrorKind::PermissionDenied => KernelError::NotPermitted(source),
+            io::ErrorKind::PermissionDenied => not_permitted(source, paranoia()),
             _ => KernelError::Refused {
                 program: name.to_owned(),
                 source,
@@ -97,6 +102,20 @@ fn detached() -> rustix::io::Result<OwnedFd> {
     )
 }
 
+/// Returns the value of `kernel.perf_event_paranoid` if it is positive.
+fn paranoia() -> Option<u32> {
+    std::fs::read_to_string(PARANOIA).ok()?.trim().parse().ok()
+}
+
+/// Returns the error for an event that the kernel refused, given the value of
+/// `kernel.perf_event_paranoid`.
+fn not_permitted(source: io::Error, paranoia: Option<u32>) -> KernelError {
+    match paranoia {
+        Some(level) if level >= RESTRICTED => KernelError::EventsRestricted { level, source },
+        _ => KernelError::NotPermitted(source),
+    }
+}
+
 /// Opens an event for a tracepoint. A program that is attached to the event runs on every
 /// processor, although the event names only one.
 fn event(number: u64) -> io::Result<OwnedFd> {
@@ -127,4 +146,27 @@ fn event(number: u64) -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel has just opened this descriptor, and no other value owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_setting_that_causes_it() {
+        let told = |paranoia| {
+            let error = not_permitted(io::ErrorKind::PermissionDenied.into(), paranoia);
+            format!("{error}; {}", error.hint().unwrap_or_default())
+        };
+        let restricted = told(Some(3));
+        assert!(
+            restricted.starts_with("kernel.perf_event_paranoid = 3 does not permit"),
+            "{restricted}"
+        );
+        assert!(restricted.contains("CAP_SYS_ADMIN"), "{restricted}");
+        for harmless in [Some(2), None] {
+            let other = told(harmless);
+            assert!(!other.contains("perf_event_paranoid"), "{other}");
+        }
+    }
 }
