@@ -39,11 +39,12 @@ impl From<Document> for Shown {
 pub(crate) fn check(console: &Console) -> Result<()> {
     let output = console.output();
     let page = output.html.as_deref();
-    if let Some(path) = page.filter(|path| *path != Path::new("-")) {
-        if files::kind(path) == Kind::Regular && !is_page(path).unwrap_or_default() {
-            let failure = format!("{} exists and is not a page", path.display());
-            return Err(Failure::new(failure).hint("name another file for --html, or remove it"));
-        }
+    if let Some(path) = page.filter(|path| *path != Path::new("-"))
+        && files::kind(path) == Kind::Regular
+        && !is_page(path).unwrap_or_default()
+    {
+        let failure = format!("{} exists and is not a page", path.display());
+        return Err(Failure::new(failure).hint("name another file for --html, or remove it"));
     }
     console.outputs().open(output)
 }

@@ -40,7 +40,7 @@ pub(crate) enum Target {
     /// Exchanges that are written immediately.
     Stream {
         /// The output.
-        to: Lines,
+        to: Box<Lines>,
         /// The form in which exchanges are written.
         encoder: Encoder,
         /// True if each exchange must be flushed because a reader waits for it.
@@ -78,7 +78,7 @@ impl Target {
     pub(super) fn stream(mut to: Lines, encoder: Encoder, is_live: bool) -> Self {
         let fault = encoder.begin(&mut to).err();
         Self::Stream {
-            to,
+            to: Box::new(to),
             encoder,
             is_live,
             fault,

@@ -1,6 +1,6 @@
 //! Handling of files that cannot be read, if other files can be.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 use lagtrace_core::observed::event::PointId;
@@ -43,7 +43,7 @@ pub(super) fn part(
 
 /// Checks the beginning of a file. A file that cannot be read twice is not checked. A single file
 /// is not checked either, because its error is reported as the error of the command.
-fn check(path: &PathBuf, files: usize, interrupt: &Interrupt) -> Result<()> {
+fn check(path: &Path, files: usize, interrupt: &Interrupt) -> Result<()> {
     if files == 1 || files::kind(path) == Kind::Other || path.as_os_str() == "-" {
         return Ok(());
     }
