@@ -87,7 +87,7 @@ fn what_decodes_a_capture_has_no_privileges() {
     pipe.write_all(first).unwrap();
     // The shards of the analysis are threads, which begin with the first packets.
     until("it decodes", || {
-        status(child.id(), "Threads:") > "1".to_owned()
+        status(child.id(), "Threads:").parse() > Ok(1)
     });
     assert_confined(child.id());
     for thread in fs::read_dir(format!("/proc/{}/task", child.id())).unwrap() {

@@ -39,9 +39,12 @@ pub struct Attempt {
     pub refusal: Option<io::Error>,
 }
 
+/// An operation that is tried.
+type Try = fn() -> io::Result<()>;
+
 /// Tries everything once. What is possible is undone at once.
 pub fn attempt_all() -> Vec<Attempt> {
-    let attempts: [(&str, fn() -> io::Result<()>); 15] = [
+    let attempts: [(&str, Try); 15] = [
         ("read the passwords (/etc/shadow)", || read("/etc/shadow")),
         ("read a file that was not named (/etc/passwd)", || {
             read("/etc/passwd")
@@ -120,6 +123,7 @@ fn fork() -> io::Result<()> {
     // SAFETY: the child ends at once, without using anything of this process.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
+        // SAFETY: the child does nothing else.
         0 => unsafe { libc::_exit(0) },
         child => {
             // SAFETY: waits for the child; no status is written.

@@ -151,23 +151,20 @@ const NETWORK: &[libc::c_long] = &[
     libc::SYS_socketpair,
 ];
 
-/// `ioctl` requests on terminals, files, sockets and devices that measure.
-const REQUESTS: &[u64] = &[
-    libc::TCGETS as u64,
-    libc::TCSETS as u64,
-    libc::TCSETSW as u64,
-    libc::TCSETSF as u64,
-    libc::TIOCGWINSZ as u64,
-    libc::TIOCINQ as u64,
-    libc::TIOCOUTQ as u64,
-    libc::FIONBIO as u64,
-    libc::FIOCLEX as u64,
-    // `TCGETS2`, `TCSETS2`, `TCSETSW2` and `TCSETSF2` (`include/uapi/asm-generic/ioctls.h`).
-    0x802c_542a,
-    0x402c_542b,
-    0x402c_542c,
-    0x402c_542d,
+/// `ioctl` requests on terminals, files and sockets.
+const REQUESTS: &[libc::Ioctl] = &[
+    libc::TCGETS,
+    libc::TCSETS,
+    libc::TCSETSW,
+    libc::TCSETSF,
+    libc::TIOCGWINSZ,
+    libc::TIOCINQ,
+    libc::TIOCOUTQ,
+    libc::FIONBIO,
+    libc::FIOCLEX,
 ];
+/// `TCGETS2`, `TCSETS2`, `TCSETSW2` and `TCSETSF2` (`include/uapi/asm-generic/ioctls.h`).
+const REQUESTS_2: [u64; 4] = [0x802c_542a, 0x402c_542b, 0x402c_542c, 0x402c_542d];
 
 /// `ioctl` requests that read the properties of network interfaces (`SIOCG…`), and those of time
 /// stamps (`include/uapi/linux/sockios.h`).
@@ -224,7 +221,8 @@ fn listed(rules: &Rules) -> Result<BpfProgram, BackendError> {
     allowed.insert(libc::SYS_prctl, one_of(0, operations)?);
     // Limits of this process, and of no other.
     allowed.insert(libc::SYS_prlimit64, one_of(0, [0])?);
-    let mut requests = one_of(1, REQUESTS.iter().copied())?;
+    let first = REQUESTS.iter().map(|&request| u32::try_from(request).unwrap_or(0).into());
+    let mut requests = one_of(1, first.chain(REQUESTS_2))?;
     if rules.network {
         requests.push(SeccompRule::new(vec![
             condition(1, SeccompCmpOp::Ge, *OF_INTERFACES.start())?,
