@@ -22,9 +22,10 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 
 use crate::privilege::client::keeper;
+pub use crate::privilege::message::Purpose;
 use crate::privilege::message::{Reply, Request};
 
-pub use self::output::{Output, Purpose};
+pub use self::output::Output;
 pub use self::refusal::Refusal;
 
 /// The kind of an input.

@@ -8,28 +8,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
-use serde::{Deserialize, Serialize};
-
 use super::claim::Claim;
 use super::owner::Owner;
 use super::place::Place;
 use super::temporary::{self, Temporary};
 use crate::privilege::client::{Client, keeper, unexpected};
-use crate::privilege::message::{Reply, Request};
-
-/// What an output is for, which decides how it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Purpose {
-    /// A result. Its file appears when it is whole, so that a run that fails or is killed leaves
-    /// the old file as it was.
-    Result,
-    /// Data that others read while it is written, such as a capture that Wireshark or `tail`
-    /// follows. They would follow a file without a name in vain, so it is written in place. An old
-    /// file is emptied by the first byte that is written, not before.
-    Stream,
-    /// A result without secrets, which everyone may read: a manual page.
-    Public,
-}
+use crate::privilege::message::{Purpose, Reply, Request};
 
 impl Purpose {
     /// Returns the mode of a new file, from which the umask is taken.

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::table::TableFamily;
 use super::{Capability, HostError};
-use crate::files::Purpose;
 use crate::netlink::NetlinkProtocol;
 
 /// An operation that the worker asks its keeper to perform.
@@ -129,6 +128,20 @@ impl Request {
                 | Self::DropOutput(_)
         )
     }
+}
+
+/// What an output is for, which decides how it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// A result. Its file appears when it is whole, so that a run that fails or is killed leaves
+    /// the old file as it was.
+    Result,
+    /// Data that others read while it is written, such as a capture that Wireshark or `tail`
+    /// follows. They would follow a file without a name in vain, so it is written in place. An old
+    /// file is emptied by the first byte that is written, not before.
+    Stream,
+    /// A result without secrets, which everyone may read: a manual page.
+    Public,
 }
 
 /// A file that shows a network namespace.

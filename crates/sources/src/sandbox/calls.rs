@@ -221,7 +221,9 @@ fn listed(rules: &Rules) -> Result<BpfProgram, BackendError> {
     allowed.insert(libc::SYS_prctl, one_of(0, operations)?);
     // Limits of this process, and of no other.
     allowed.insert(libc::SYS_prlimit64, one_of(0, [0])?);
-    let first = REQUESTS.iter().map(|&request| u32::try_from(request).unwrap_or(0).into());
+    let first = REQUESTS
+        .iter()
+        .map(|&request| u32::try_from(request).unwrap_or(0).into());
     let mut requests = one_of(1, first.chain(REQUESTS_2))?;
     if rules.network {
         requests.push(SeccompRule::new(vec![
