@@ -101,7 +101,8 @@ impl Command {
             Self::Sockets(options) => Some(options.needs()),
             Self::Watch(options) => Some(options.needs()),
             Self::SelfTest(_) => Some(crate::self_test::needs()),
-            Self::View(_) | Self::Explain(_) | Self::Completions(_) | Self::Man(_) => None,
+            Self::View(options) => Some(options.needs()),
+            Self::Explain(_) | Self::Completions(_) | Self::Man(_) => None,
         }
     }
 }

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Context as _;
 use clap::Args;
+use lagtrace_sources::keeper;
 
 use crate::analyze::{self, picture::Again};
+use crate::confinement::Needs;
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
@@ -22,7 +24,7 @@ mod place;
 pub(crate) mod serve;
 
 use desktop::Target;
-use place::Reader;
+use place::{Private, Reader};
 use serve::{Capture, Reading, ServedPage, Server, Version};
 
 /// The options of `lagtrace view`.
@@ -96,9 +98,9 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         page::write(path, shown, console)?;
         return Ok(Outcome::Clean);
     }
-    let mut file = place::temporary(&Reader::of_this_run())?;
-    page::write_to(file.as_file_mut(), shown, console).context("cannot write the page")?;
-    let page = file.into_temp_path().keep().context("keep the page")?;
+    let mut private = Private::create()?;
+    page::write_to(private.file(), shown, console).context("cannot write the page")?;
+    let page = private.keep().context("keep the page")?;
     tell(options, &Target::File(&page), console)?;
     Ok(Outcome::Clean)
 }
@@ -121,11 +123,37 @@ fn capture(again: Again, shown: &Shown, console: &Console) -> Option<Capture> {
 fn tell(options: &Options, target: &Target<'_>, console: &Console) -> Result<()> {
     deliver(console, &format!("{target}\n"))?;
     if !options.no_open
-        && let Err(reason) = desktop::open(target, &Reader::of_this_run())
+        && let Err(reason) = show(target)
     {
         console.note(&reason);
     }
     Ok(())
+}
+
+/// Opens the page, by the keeper if there is one.
+fn show(target: &Target<'_>) -> std::result::Result<(), String> {
+    let page = match target {
+        Target::File(path) => keeper::Page::File(path),
+        Target::Server(url, _) => keeper::Page::Url(url),
+    };
+    keeper::show(page).unwrap_or_else(|| desktop::open(target, &Reader::of_this_run()))
+}
+
+impl Options {
+    /// Returns what the command needs although it is confined.
+    pub(crate) fn needs(&self) -> Needs {
+        let mut needs = Needs::files();
+        let served = self.serve.map(|address| address.unwrap_or(serve::DEFAULT));
+        needs.rules.network = served.is_some();
+        needs.rules.listens = served.is_some();
+        needs.rules.ports = Some(Vec::new());
+        needs.scope.desktop = Some(keeper::Desktop {
+            page: || place::temporary(&Reader::of_this_run()),
+            open: |page| desktop::open(&Target::of(page), &Reader::of_this_run()),
+            served,
+        });
+        needs
+    }
 }
 
 /// Returns what the files show, and the captures to read packets of; `None` if the user stopped the

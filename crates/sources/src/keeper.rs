@@ -13,14 +13,18 @@ mod raw_sockets;
 mod scope;
 mod service;
 
+use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
 
 pub use process::{Kept, start};
-pub use scope::Scope;
+pub use scope::{Desktop, Page, Scope};
 
 use crate::privilege::client;
-use crate::privilege::message::Request;
+use crate::privilege::message::{Reply, Request};
 
 /// Lets the keeper open the packet sockets and raw sockets of this process. The kernel then asks
 /// the keeper instead of this process's capabilities.
@@ -33,4 +37,43 @@ pub fn delegate_raw_sockets() -> io::Result<()> {
     let listener: OwnedFd = raw_sockets::delegate()?;
     keeper.ask_with(&Request::Answer, &[listener.as_fd()])?;
     Ok(())
+}
+
+/// Has the keeper create the private file of a page, which it removes unless it is kept; `None`
+/// without a keeper.
+pub fn create_page() -> Option<io::Result<(File, PathBuf)>> {
+    let answer = client::keeper()?.ask(&Request::Page);
+    Some(match answer {
+        Ok((Reply::Bytes(path), mut descriptors)) => match descriptors.pop() {
+            Some(file) => Ok((file.into(), OsString::from_vec(path).into())),
+            None => Err(client::unexpected().into()),
+        },
+        Ok(_) => Err(client::unexpected().into()),
+        Err(error) => Err(error.into()),
+    })
+}
+
+/// Has the keeper keep the file of the page.
+///
+/// # Errors
+/// Returns an error if there is none.
+pub fn keep_page() -> io::Result<()> {
+    let keeper = client::keeper().ok_or(io::ErrorKind::NotConnected)?;
+    keeper.ask(&Request::KeepPage)?;
+    Ok(())
+}
+
+/// Has the keeper show the page in the user's browser; returns the reason if it does not. `None`
+/// without a keeper.
+pub fn show(page: Page<'_>) -> Option<Result<(), String>> {
+    let url = match page {
+        Page::File(_) => None,
+        Page::Url(url) => Some(url.to_owned()),
+    };
+    Some(match client::keeper()?.ask(&Request::Show(url)) {
+        Ok((Reply::Bytes(reason), _)) if reason.is_empty() => Ok(()),
+        Ok((Reply::Bytes(reason), _)) => Err(String::from_utf8_lossy(&reason).into_owned()),
+        Ok(_) => Err(client::unexpected().to_string()),
+        Err(error) => Err(error.to_string()),
+    })
 }

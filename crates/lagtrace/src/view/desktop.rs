@@ -3,11 +3,14 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fmt;
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use lagtrace_sources::keeper::Page;
 
 use super::place::Reader;
 
@@ -25,6 +28,22 @@ pub(super) enum Target<'a> {
     File(&'a Path),
     /// The URL of a server on this host, and its port.
     Server(&'a str, u16),
+}
+
+impl<'a> Target<'a> {
+    /// Returns the page that the worker asks to open. The port of a URL is within it.
+    pub(super) fn of(page: Page<'a>) -> Self {
+        match page {
+            Page::File(path) => Self::File(path),
+            Page::Url(url) => Self::Server(url, port_of(url).unwrap_or_default()),
+        }
+    }
+}
+
+/// Returns the port of a URL with an IP address.
+fn port_of(url: &str) -> Option<u16> {
+    let (address, _) = url.strip_prefix("http://")?.split_once('/')?;
+    Some(address.parse::<SocketAddr>().ok()?.port())
 }
 
 impl AsRef<OsStr> for Target<'_> {

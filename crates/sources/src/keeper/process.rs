@@ -72,7 +72,10 @@ fn keep(scope: &Scope, channel: Channel, worker: Pid) {
     }
     handle_signals();
     set_name(c"lagtrace-keeper").unwrap_or_default();
-    set_no_new_privs(true).unwrap_or_default();
+    // A browser may be installed with a program that has privileges.
+    if scope.desktop.is_none() {
+        set_no_new_privs(true).unwrap_or_default();
+    }
     keep_only(scope);
     Service::new(scope.clone(), channel, worker).run();
 }
@@ -89,20 +92,22 @@ fn keep_only(scope: &Scope) {
     set_capabilities(None, sets).unwrap_or_default();
 }
 
-/// Ignores the signals of the terminal: the worker decides when the run ends. SIGTERM only
-/// interrupts an operation that blocks.
+/// Gives the signals of the terminal no effect: the worker decides when the run ends. SIGTERM only
+/// interrupts an operation that blocks. A program that is started has the usual handlers again.
 fn handle_signals() {
     extern "C" fn nothing(_: libc::c_int) {}
-    for signal in [libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
-        // SAFETY: ignoring a signal runs no code.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
-    }
-    // SAFETY: the handler does nothing, and the structure is initialised. Without `SA_RESTART`,
-    // blocking calls return.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = nothing as *const () as libc::sighandler_t;
-        libc::sigaction(libc::SIGTERM, &raw const action, std::ptr::null_mut());
+    let ignored = [libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE];
+    for signal in ignored.into_iter().chain([libc::SIGTERM]) {
+        // SAFETY: the handler does nothing, and the structure is initialised. Without `SA_RESTART`,
+        // blocking calls return.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = nothing as *const () as libc::sighandler_t;
+            if signal != libc::SIGTERM {
+                action.sa_flags = libc::SA_RESTART;
+            }
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
     }
 }
 

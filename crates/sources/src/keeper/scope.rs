@@ -1,9 +1,12 @@
 //! What the command line allows a run to ask its keeper for.
 
 use std::ffi::OsStr;
+use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use rustix::thread::CapabilitySet;
+use tempfile::NamedTempFile;
 
 use crate::privilege::message::{KernelFile, Request};
 
@@ -16,7 +19,7 @@ pub(super) const OF_FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE
 const SAVED: &[u8] = b"lagtrace-";
 
 /// The privileged operations that a run may need. All others are refused, whatever the worker asks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Scope {
     /// Capture packets.
     pub packets: bool,
@@ -36,8 +39,30 @@ pub struct Scope {
     /// The folder into which the user may save while the command runs, under names that begin with
     /// `lagtrace-`.
     pub saves_in: Option<PathBuf>,
+    /// How a page is shown; `None` if the command shows none.
+    pub desktop: Option<Desktop>,
     /// The network namespace that the command line names.
     pub namespace: Option<String>,
+}
+
+/// What a command does to show a page. These functions run in the keeper.
+#[derive(Clone, Copy, Debug)]
+pub struct Desktop {
+    /// Creates the private file of a page; it is removed when it is dropped.
+    pub page: fn() -> io::Result<NamedTempFile>,
+    /// Opens a file or a URL in the user's browser, or says why not.
+    pub open: fn(Page<'_>) -> Result<(), String>,
+    /// The address that the worker's server listens at, if it has one.
+    pub served: Option<SocketAddr>,
+}
+
+/// A page that a browser shows.
+#[derive(Clone, Copy, Debug)]
+pub enum Page<'a> {
+    /// A file.
+    File(&'a Path),
+    /// The URL of a server on this host.
+    Url(&'a str),
 }
 
 impl Scope {
@@ -66,6 +91,22 @@ impl Scope {
     /// Returns true if the command line names the path.
     fn names(&self, path: &Path) -> bool {
         self.files.iter().any(|named| named == path)
+    }
+
+    /// Returns true for the URL of the worker's own server: the named address, at any port if the
+    /// command line names none.
+    fn serves(&self, url: &str) -> bool {
+        let Some(served) = self.desktop.and_then(|desktop| desktop.served) else {
+            return false;
+        };
+        let place = url
+            .strip_prefix("http://")
+            .and_then(|rest| rest.split_once('/'));
+        let address = place.and_then(|(address, _)| address.parse::<SocketAddr>().ok());
+        url.bytes().all(|byte| byte.is_ascii_graphic())
+            && address.is_some_and(|address| {
+                address.ip() == served.ip() && [0, address.port()].contains(&served.port())
+            })
     }
 
     /// Returns true if the path is one of those under which the user may save.
@@ -99,7 +140,10 @@ impl Scope {
                 self.switched_ports.contains(&far.endpoint.port)
                     || self.switched_ports.contains(&far.remote.port)
             }
+            Request::Page | Request::Show(None) => self.desktop.is_some(),
+            Request::Show(Some(url)) => self.serves(url),
             // These name what an allowed request has made.
+            Request::KeepPage => true,
             Request::IsOn(_)
             | Request::Restore(_)
             | Request::BeginOutput(_)
@@ -146,6 +190,7 @@ mod tests {
             switched_ports: vec![80],
             files: Vec::new(),
             saves_in: None,
+            desktop: None,
             namespace: Some("blue".to_owned()),
         }
     }
@@ -186,6 +231,26 @@ mod tests {
         for name in ["", "..", "../../1/environ", "stat/rt_cache"] {
             assert!(!net(name), "{name}");
         }
+    }
+
+    #[test]
+    fn only_the_page_that_is_served_is_shown() {
+        let scope = |served: &str| Scope {
+            desktop: Some(Desktop {
+                page: NamedTempFile::new,
+                open: |_| Ok(()),
+                served: served.parse().ok(),
+            }),
+            ..Scope::default()
+        };
+        let shows = |served, url: &str| scope(served).allows(&Request::Show(Some(url.to_owned())));
+        assert!(shows("127.0.0.1:0", "http://127.0.0.1:4711/0123abc/"));
+        assert!(shows("[::1]:80", "http://[::1]:80/0123abc/"));
+        assert!(!shows("127.0.0.1:80", "http://127.0.0.1:81/0123abc/"));
+        assert!(!shows("127.0.0.1:0", "http://127.0.0.2:80/"));
+        assert!(!shows("127.0.0.1:0", "file:///etc/passwd"));
+        assert!(!shows("127.0.0.1:0", "http://127.0.0.1:80/ --version"));
+        assert!(!shows("", "http://127.0.0.1:80/"));
     }
 
     #[test]

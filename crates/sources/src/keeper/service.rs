@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use lagtrace_core::observed::event::Note;
@@ -11,9 +11,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{capabilities, set_capabilities};
+use tempfile::NamedTempFile;
 
 use super::raw_sockets::Listener;
-use super::scope::{OF_FILES, Scope};
+use super::scope::{OF_FILES, Page, Scope};
 use crate::config;
 use crate::files::{self, Output, Purpose};
 use crate::kernel::{self, Programs};
@@ -49,6 +50,10 @@ pub(super) struct Service {
     /// dropped.
     outputs: BTreeMap<u32, Output>,
     programs: Programs,
+    /// The file of the page; it is removed when it is dropped.
+    page: Option<NamedTempFile>,
+    /// The path of a page that is whole.
+    kept_page: Option<PathBuf>,
     /// The options that are switched at present. They are restored when they are dropped.
     switched: BTreeMap<u32, ForeignOption>,
     log: (Sender<Note>, Receiver<Note>),
@@ -64,6 +69,8 @@ impl Service {
             namespaces: BTreeMap::new(),
             outputs: BTreeMap::new(),
             programs: Programs::default(),
+            page: None,
+            kept_page: None,
             switched: BTreeMap::new(),
             log: self::channel(),
         }
@@ -197,8 +204,43 @@ impl Service {
             | Request::Kind(_)
             | Request::AreSame(..)
             | Request::CheckOutput(..) => named_file(&request),
+            Request::Page => self.create_page(),
+            Request::KeepPage => self.keep_page(),
+            Request::Show(url) => self.show(url.as_deref()),
             of_process => file_of(of_process),
         }
+    }
+
+    fn create_page(&mut self) -> Answer {
+        let desktop = self.scope.desktop.ok_or_else(|| gone("a desktop"))?;
+        let created = (desktop.page)().and_then(|page| {
+            let copy = page.as_file().try_clone()?;
+            Ok((page, copy))
+        });
+        let (page, copy) = created.map_err(|error| HostError::failed("creating a page", error))?;
+        let path = page.path().as_os_str().to_owned().into_vec();
+        self.page = Some(page);
+        Ok((Reply::Bytes(path), vec![copy.into()]))
+    }
+
+    fn keep_page(&mut self) -> Answer {
+        let page = self.page.take().ok_or_else(|| gone("the page"))?;
+        let kept = page.into_temp_path().keep();
+        let kept = kept.map_err(|error| HostError::failed("keeping the page", error.error))?;
+        self.kept_page = Some(kept);
+        done(None)
+    }
+
+    /// Shows the page. The answer has the reason if it is not shown.
+    fn show(&self, url: Option<&str>) -> Answer {
+        let desktop = self.scope.desktop.ok_or_else(|| gone("a desktop"))?;
+        let page = match (url, &self.kept_page) {
+            (Some(url), _) => Page::Url(url),
+            (None, Some(path)) => Page::File(path),
+            (None, None) => return Err(gone("the page")),
+        };
+        let reason = (desktop.open)(page).err().unwrap_or_default();
+        Ok((Reply::Bytes(reason.into_bytes()), Vec::new()))
     }
 
     /// Keeps a namespace for later requests and passes it to the worker.

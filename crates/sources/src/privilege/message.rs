@@ -109,6 +109,12 @@ pub(crate) enum Request {
     CommitOutput(u32),
     /// This output is not wanted any more.
     DropOutput(u32),
+    /// Create the private file of a page.
+    Page,
+    /// Keep this file: the page is whole.
+    KeepPage,
+    /// Show the page in the user's browser: the file, or the URL of the worker's own server.
+    Show(Option<String>),
     /// Perform an operation on eBPF programs, in the encoding of the module `kernel`.
     Kernel(Vec<u8>),
 }
