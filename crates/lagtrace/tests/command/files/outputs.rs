@@ -247,10 +247,18 @@ fn an_output_is_named_once() {
     let (file, other) = (file.to_str().unwrap(), other.to_str().unwrap());
     let capture = capture();
     let capture = capture.to_str().unwrap();
-    let twice: [&[&str]; 4] = [
+    let twice: [&[&str]; 5] = [
         &["analyze", capture, "-o", file, "--annotate", other],
         &["analyze", capture, "-o", file, "--html", other],
         &["load", "http://127.0.0.1:1/", "-o", file, "--hdr", other],
+        &[
+            "diagnose",
+            "http://127.0.0.1:1/",
+            "-w",
+            file,
+            "--observations",
+            other,
+        ],
         &["diagnose", "http://127.0.0.1:1/", "-o", file, "-w", other],
     ];
     for arguments in twice {
