@@ -183,6 +183,26 @@ fn pipes_and_standard_output_are_written_directly() {
     analyze(&[&capture()], &null).expect(1);
 }
 
+/// A container's single file is a mount point, which cannot be replaced.
+#[test]
+fn a_file_that_is_mounted_is_written_in_place() {
+    if !has_root("a_file_that_is_mounted_is_written_in_place") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [outside, inside] = ["outside", "inside"].map(|name| folder.path().join(name));
+    fs::write(&outside, "old and longer than the new text ".repeat(1000)).unwrap();
+    fs::write(&inside, "").unwrap();
+    let mut command = Command::new("unshare");
+    let script = "mount --bind \"$1\" \"$2\" && exec \"$0\" explain packet-loss -o \"$2\"";
+    command.args(["--mount", "sh", "-c", script]);
+    command.arg(program()).args([&outside, &inside]);
+    run(&mut command).expect(0);
+    let plain = lagtrace(["explain", "packet-loss"]).expect(0);
+    assert_eq!(fs::read_to_string(&outside).unwrap(), plain.stdout);
+    assert_eq!(names(folder.path()), ["inside", "outside"]);
+}
+
 /// With sudo, a file belongs to the user who called it, if the folder does.
 #[test]
 fn with_sudo_files_in_folders_of_the_user_belong_to_the_user() {
