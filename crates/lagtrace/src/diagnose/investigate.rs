@@ -103,9 +103,9 @@ impl<'a> Investigation<'a> {
     fn begin(options: &'a Options, started: &str, console: &'a Console) -> Result<Option<Self>> {
         let interrupt = Interrupt::listen()?;
         let begun = Instant::now();
-        packets::check_file(options)?;
         let keep = options.network.observations.as_deref();
         let mut keeper = keep.map(Keeper::create).transpose()?;
+        packets::check_file(options)?;
         let Some((sites, events)) = resolve::run(options, console, &interrupt)? else {
             return Ok(None);
         };

@@ -38,7 +38,8 @@ pub(super) fn create(place: &Place, mode: Mode) -> io::Result<(OwnedFd, Temporar
     }
 }
 
-fn named(place: &Place, mode: Mode) -> io::Result<(OwnedFd, Temporary)> {
+/// Creates a file with a temporary name, which file systems of all kinds can do.
+pub(super) fn named(place: &Place, mode: Mode) -> io::Result<(OwnedFd, Temporary)> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     for _ in 0..ATTEMPTS {
         let name = random_name();

@@ -1,5 +1,6 @@
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::thread;
@@ -7,7 +8,8 @@ use std::thread;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
-use super::{Kind, Output, Purpose, Refusal, are_same, kind, read};
+use super::place::Place;
+use super::{Kind, Output, Purpose, Refusal, are_same, kind, read, temporary};
 
 fn folder(mode: u32) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -217,6 +219,28 @@ fn folders_and_missing_folders_are_refused_at_once() {
         assert_eq!(error.raw_os_error(), Some(wanted), "{path:?}: {error}");
     }
     assert!(Output::create(Path::new(""), Purpose::Result).is_err());
+}
+
+#[test]
+fn without_nameless_files_temporary_names_are_used() {
+    let folder = folder(0o755);
+    let path = folder.path().join("result");
+    for text in ["one", "two"] {
+        let place = Place::of(&path).expect("a place");
+        let (file, mut temporary) = temporary::named(&place, Mode::RUSR).expect("a file");
+        assert!(
+            names(folder.path())[0].starts_with(".lagtrace-"),
+            "it is hidden"
+        );
+        rustix::io::write(&file, text.as_bytes()).expect("written");
+        temporary.publish(file.as_fd(), &place).expect("published");
+        temporary.remove(&place);
+        assert_eq!(names(folder.path()), ["result"]);
+        assert_eq!(fs::read(&path).expect("there"), text.as_bytes());
+        let (_, mut other) = temporary::named(&place, Mode::RUSR).expect("a file");
+        other.remove(&place);
+        assert_eq!(names(folder.path()), ["result"]);
+    }
 }
 
 #[test]

@@ -183,6 +183,26 @@ fn pipes_and_standard_output_are_written_directly() {
     analyze(&[&capture()], &null).expect(1);
 }
 
+/// A container's single file is a mount point, which cannot be replaced.
+#[test]
+fn a_file_that_is_mounted_is_written_in_place() {
+    if !has_root("a_file_that_is_mounted_is_written_in_place") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [outside, inside] = ["outside", "inside"].map(|name| folder.path().join(name));
+    fs::write(&outside, "old and longer than the new text ".repeat(1000)).unwrap();
+    fs::write(&inside, "").unwrap();
+    let mut command = Command::new("unshare");
+    let script = "mount --bind \"$1\" \"$2\" && exec \"$0\" explain packet-loss -o \"$2\"";
+    command.args(["--mount", "sh", "-c", script]);
+    command.arg(program()).args([&outside, &inside]);
+    run(&mut command).expect(0);
+    let plain = lagtrace(["explain", "packet-loss"]).expect(0);
+    assert_eq!(fs::read_to_string(&outside).unwrap(), plain.stdout);
+    assert_eq!(names(folder.path()), ["inside", "outside"]);
+}
+
 /// With sudo, a file belongs to the user who called it, if the folder does.
 #[test]
 fn with_sudo_files_in_folders_of_the_user_belong_to_the_user() {
@@ -247,10 +267,18 @@ fn an_output_is_named_once() {
     let (file, other) = (file.to_str().unwrap(), other.to_str().unwrap());
     let capture = capture();
     let capture = capture.to_str().unwrap();
-    let twice: [&[&str]; 4] = [
+    let twice: [&[&str]; 5] = [
         &["analyze", capture, "-o", file, "--annotate", other],
         &["analyze", capture, "-o", file, "--html", other],
         &["load", "http://127.0.0.1:1/", "-o", file, "--hdr", other],
+        &[
+            "diagnose",
+            "http://127.0.0.1:1/",
+            "-w",
+            file,
+            "--observations",
+            other,
+        ],
         &["diagnose", "http://127.0.0.1:1/", "-o", file, "-w", other],
     ];
     for arguments in twice {
