@@ -12,6 +12,8 @@ mod process;
 mod raw_sockets;
 mod scope;
 mod service;
+#[cfg(test)]
+mod tests;
 
 use std::ffi::OsString;
 use std::fs::File;
