@@ -61,7 +61,7 @@ pub(crate) struct Root {
 /// Who opens the files below a root directory.
 #[derive(Debug)]
 enum Directory {
-    /// This process.
+    /// The process itself.
     Open(OwnedFd),
     /// The keeper, below the root of a process.
     Kept(u32),

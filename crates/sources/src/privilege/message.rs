@@ -65,7 +65,7 @@ pub(crate) enum Request {
     Options {
         /// The process.
         pid: u32,
-        /// Its descriptor.
+        /// The number of its descriptor.
         fd: u32,
         /// The socket's cookie.
         cookie: u64,
@@ -103,11 +103,11 @@ pub(crate) enum Request {
     Output(PathBuf, Purpose),
     /// Return an error if such an output could not be opened.
     CheckOutput(PathBuf, Purpose),
-    /// Bytes follow for this output: an old file is emptied now.
+    /// Empty the old file of an output, because its first bytes follow.
     BeginOutput(u32),
-    /// This output is whole: it gets its name.
+    /// Give an output its name, because it is whole.
     CommitOutput(u32),
-    /// This output is not wanted any more.
+    /// Forget an output, because it is not wanted any more.
     DropOutput(u32),
     /// Create the private file of a page.
     Page,

@@ -74,7 +74,7 @@ pub struct ForeignOption {
 /// Who has switched the option.
 #[derive(Debug)]
 enum Switched {
-    /// This process.
+    /// The process itself.
     Here(FarSocket),
     /// The keeper, under this number.
     Kept(u32),
