@@ -112,7 +112,8 @@ impl Confinement {
         };
         needs.scope.files = named(arguments);
         let confined = confine(needs).map_err(|error| {
-            Failure::from(error).hint("--sandbox off runs everything in one process")
+            let failure = format!("the part that reads packets cannot be confined: {error}");
+            Failure::new(failure).hint("--sandbox off runs everything in one process")
         })?;
         if self.when == When::Strict && !confined.lacking.is_empty() {
             let failure = format!("this kernel lacks {}", list(&confined.lacking));

@@ -93,13 +93,9 @@ pub fn forbid_new_privileges() -> Result<(), Lacking> {
     })
 }
 
-/// Confines this process, and returns the restrictions that could not be set.
-///
-/// # Panics
-/// If this process has more than one thread: the others would keep their rights.
+/// Confines this process, and returns the restrictions that could not be set. The process must have
+/// a single thread, as `keeper::start` ensures: others would keep their rights.
 pub fn confine(rules: &Rules) -> Vec<Lacking> {
-    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
-    assert_eq!(threads, 1, "a process is confined before its threads begin");
     // Read once, from memory that the confined process may not ask for.
     rustix::param::page_size();
     let mut lacking = Vec::new();

@@ -35,13 +35,14 @@ pub struct Kept {
 /// the module `privilege` are requests to the keeper.
 ///
 /// # Errors
-/// Returns an error if the kernel cannot create another process.
-///
-/// # Panics
-/// If this process has more than one thread: the others would not exist in the keeper.
+/// Returns an error if the kernel cannot create another process, or if this process has more than
+/// one thread, such as one of a preloaded library: the others would not exist in the keeper, and
+/// would not be confined.
 pub fn start(scope: Scope) -> io::Result<Kept> {
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
-    assert_eq!(threads, 1, "the keeper is separated before threads begin");
+    if threads > 1 {
+        return Err(io::Error::other("another thread runs in this process"));
+    }
     let (ours, theirs) = Channel::pair()?;
     let worker = getpid();
     // SAFETY: this process has a single thread, so that no lock is held by a thread that the child
