@@ -29,6 +29,7 @@ mod calls;
 mod calls;
 mod error;
 mod hooks;
+#[cfg(feature = "live")]
 mod kept;
 #[cfg(feature = "live")]
 mod meant;
@@ -42,6 +43,7 @@ mod request;
 mod ring;
 #[cfg(feature = "live")]
 mod seat;
+mod served;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -53,9 +55,9 @@ pub use attached::Watch;
 pub use calls::Calls;
 pub use error::KernelError;
 pub use hooks::Hooks;
-pub(crate) use kept::serve;
 pub use programs::Programs;
 pub use request::{Answer, Ask, CallsRequest, Reply, Request, Sample, WatchCounts, WatchRequest};
+pub(crate) use served::serve;
 
 use crate::socket::survey::Choice;
 

@@ -19,9 +19,9 @@ use super::scope::Scope;
 const NEW_LISTENER: libc::c_ulong = 1 << 3;
 const ADDFD_SEND: u32 = 1 << 1;
 /// `SECCOMP_IOCTL_NOTIF_RECV`, `_SEND` and `_ADDFD`.
-const RECEIVE: libc::c_ulong = 0xc050_2100;
-const SEND: libc::c_ulong = 0xc018_2101;
-const ADD: libc::c_ulong = 0x4018_2103;
+const RECEIVE: libc::Ioctl = 0xc050_2100_u32 as libc::Ioctl;
+const SEND: libc::Ioctl = 0xc018_2101_u32 as libc::Ioctl;
+const ADD: libc::Ioctl = 0x4018_2103_u32 as libc::Ioctl;
 
 /// Makes the kernel pass this process's calls of `socket` with packets and raw IP to the returned
 /// descriptor. This process must not be able to gain privileges (`no_new_privs`).
@@ -149,7 +149,7 @@ impl Listener {
         std::path::Path::new(&format!("/proc/{}/task/{thread}", self.worker)).exists()
     }
 
-    fn control<T>(&self, request: libc::c_ulong, argument: *mut T) -> Result<(), Errno> {
+    fn control<T>(&self, request: libc::Ioctl, argument: *mut T) -> Result<(), Errno> {
         // SAFETY: the callers pass the structure that belongs to the request, and it outlives the
         // call.
         let outcome = unsafe { libc::ioctl(self.fd.as_raw_fd(), request, argument) };

@@ -1,7 +1,6 @@
 //! The privileged half in the keeper of this process.
 
 use std::io;
-use std::os::fd::OwnedFd;
 
 use super::request::{Answer, Ask, Reply, Request};
 use super::{KernelError, Programs};
@@ -12,7 +11,6 @@ use crate::privilege::message;
 struct Kept;
 
 /// Returns the way to the privileged half: in the keeper if there is one, otherwise in this process.
-#[cfg(feature = "live")]
 pub(super) fn way() -> Box<dyn Ask> {
     match keeper() {
         Some(_) => Box::new(Kept),
@@ -34,20 +32,6 @@ impl Ask for Kept {
             _ => Err(unanswered("an unexpected answer")),
         }
     }
-}
-
-/// Carries out an encoded request in the keeper, and encodes the answer.
-///
-/// # Errors
-/// Returns an error if the request is malformed.
-pub(crate) fn serve(programs: &mut Programs, bytes: &[u8]) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
-    let request: Request = postcard::from_bytes(bytes).map_err(io::Error::other)?;
-    let (reply, descriptors) = match programs.serve(request) {
-        Ok((reply, descriptors)) => (Ok(reply), descriptors),
-        Err(error) => (Err(error), Vec::new()),
-    };
-    let reply = postcard::to_stdvec(&reply).map_err(io::Error::other)?;
-    Ok((reply, descriptors))
 }
 
 fn unanswered(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> KernelError {

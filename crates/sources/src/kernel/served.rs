@@ -1,0 +1,21 @@
+//! The requests that a worker sends to the eBPF programs of its keeper.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use super::request::{Reply, Request};
+use super::{KernelError, Programs};
+
+/// Carries out an encoded request in the keeper, and encodes the answer.
+///
+/// # Errors
+/// Returns an error if the request is malformed.
+pub(crate) fn serve(programs: &mut Programs, bytes: &[u8]) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    let request: Request = postcard::from_bytes(bytes).map_err(io::Error::other)?;
+    let (reply, descriptors) = match programs.serve(request) {
+        Ok((reply, descriptors)) => (Ok(reply), descriptors),
+        Err(error) => (Err(error), Vec::new()),
+    };
+    let reply = postcard::to_stdvec(&reply).map_err(io::Error::other)?;
+    Ok((reply, descriptors))
+}
