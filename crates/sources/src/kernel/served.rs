@@ -3,8 +3,8 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::request::{Reply, Request};
-use super::{KernelError, Programs};
+use super::Programs;
+use super::request::Request;
 
 /// Carries out an encoded request in the keeper, and encodes the answer.
 ///
