@@ -13,6 +13,8 @@ mod clock;
 pub mod config;
 pub mod counter;
 pub mod firewall;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod headers;
 mod http;
 pub mod kernel;
