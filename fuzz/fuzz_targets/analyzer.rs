@@ -3,7 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/core/tests/hostile/analyzer.rs"]
-mod analyzer;
-
-fuzz_target!(|bytes: &[u8]| analyzer::check(bytes));
+fuzz_target!(|bytes: &[u8]| lagtrace_fuzz::analyze(bytes));

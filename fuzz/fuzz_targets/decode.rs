@@ -3,7 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/core/tests/hostile/decode.rs"]
-mod decode;
-
-fuzz_target!(|bytes: &[u8]| decode::check(bytes));
+fuzz_target!(|bytes: &[u8]| lagtrace_fuzz::decode(bytes));

@@ -435,8 +435,8 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
     if evicted > 0 {
         list.push(("connections-given-up", format!(
             "{evicted} of {connections} connections were dropped early, those idle longest first, \
-             because more than {max} were open at the same time. Later packets on them count as \
-             new connections."
+             because more than {max} were open at the same time, or their unanswered requests took \
+             too much memory. Later packets on them count as new connections."
         )));
     }
     if copies > 0 {

@@ -31,6 +31,7 @@ pub(crate) use data::{empty_span, is_progress};
 use facts::{Facts, Step};
 pub(crate) use facts::{Parting, Watched};
 use half::{Half, carries_fin};
+pub(crate) use pairing::EXCHANGE_BYTES;
 use pairing::Pairing;
 pub(crate) use setup::{Setup, SetupOutcome};
 pub(crate) use vantage::Vantage;
@@ -195,6 +196,17 @@ impl Connection {
         if let Some(facts) = &mut self.facts {
             facts.begins_with(first);
         }
+    }
+
+    /// Returns the number of open exchanges.
+    #[inline(always)]
+    pub(crate) fn open_exchanges(&self) -> usize {
+        self.pairing.open_exchanges()
+    }
+
+    /// Returns the memory that the connection holds besides itself, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.pairing.held_bytes()
     }
 
     /// Returns both directions.

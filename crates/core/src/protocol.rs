@@ -183,6 +183,17 @@ impl Parser {
         }
     }
 
+    /// Returns the memory that the parser holds, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Http(messages) => messages.held_bytes(),
+            Self::Http2(frames) => size_of_val(&**frames) + frames.held_bytes(),
+            Self::Tls(records) => size_of_val(&**records) + records.held_bytes(),
+            Self::Redis(messages) => size_of_val(&**messages) + messages.held_bytes(),
+            Self::Postgres(messages) => size_of_val(&**messages) + messages.held_bytes(),
+        }
+    }
+
     /// Starts over at the first byte of a message.
     pub(crate) fn reset(&mut self) {
         match self {

@@ -25,6 +25,8 @@ mod duration;
 mod exit;
 mod explain;
 mod failure;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod interrupt;
 mod lab;
 mod load;

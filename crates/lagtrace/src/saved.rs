@@ -10,7 +10,7 @@ use lagtrace_core::report::{Report, SCHEMA};
 use lagtrace_core::views::compare::{self, Comparison};
 use lagtrace_sources::files;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
@@ -18,8 +18,10 @@ use crate::lab::score::summary::Summary;
 
 /// The oldest report schema in which everything that is compared has its present meaning.
 const OLDEST: u32 = 1;
-/// Maximum length of a document, uncompressed.
-const MAX_BYTES: u64 = 1 << 30;
+/// Maximum length of a document, uncompressed. A report with everything at its limit is shorter.
+const MAX_BYTES: u64 = 16 << 20;
+/// Maximum length of a text that becomes a tree of values, which takes forty times the memory.
+const MAX_TREE_BYTES: usize = 4 << 20;
 /// Number of bytes in which a document of JSON shows its first brace.
 const BEGINNING: u64 = 64;
 /// The first bytes of a gzip file (RFC 1952 §2.3.1).
@@ -62,24 +64,48 @@ pub(crate) fn report(path: &Path) -> Result<Report> {
 
 /// Reads a JSON document of any kind.
 pub(crate) fn any(path: &Path) -> Result<Saved> {
-    let text = read(path)?;
-    let value: Value = serde_json::from_slice(&text).map_err(|error| unread(path, &text, error))?;
-    let has = |keys: [&str; 2]| keys.iter().all(|key| value.get(key).is_some());
-    if has(["report", "comparison"]) {
-        let both: Verified = deserialized(path, &text)?;
+    any_of(path, &read(path)?)
+}
+
+/// The fields by which kinds of documents are told apart. Errors name what was expected.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "Report")]
+struct Fields {
+    report: Option<IgnoredAny>,
+    comparison: Option<IgnoredAny>,
+    outcome: Option<IgnoredAny>,
+    before: Option<IgnoredAny>,
+    confusion: Option<IgnoredAny>,
+    together: Option<IgnoredAny>,
+}
+
+/// Reads the text of a JSON document of any kind.
+pub(crate) fn any_of(path: &Path, text: &[u8]) -> Result<Saved> {
+    let is_list = text.trim_ascii_start().starts_with(b"[");
+    let fields = if is_list {
+        Fields::default()
+    } else {
+        deserialized(path, text)?
+    };
+    if fields.report.is_some() && fields.comparison.is_some() {
+        let both: Verified = deserialized(path, text)?;
         check(path, both.report.schema, OLDEST, SCHEMA)?;
         return Ok(Saved::Verified(Box::new(both)));
     }
-    if has(["outcome", "before"]) {
-        let comparison: Comparison = deserialized(path, &text)?;
+    if fields.outcome.is_some() && fields.before.is_some() {
+        let comparison: Comparison = deserialized(path, text)?;
         check(path, comparison.schema, compare::SCHEMA, compare::SCHEMA)?;
         return Ok(Saved::Comparison(Box::new(comparison)));
     }
-    if let Some(summary) = Summary::of(&value) {
-        let summary = summary.map_err(|error| unread(path, &text, error))?;
-        return Ok(Saved::Score(value, Box::new(summary)));
+    let may_be_score = is_list || (fields.confusion.is_some() && fields.together.is_some());
+    if may_be_score && text.len() <= MAX_TREE_BYTES {
+        let value: Value = deserialized(path, text)?;
+        if let Some(summary) = Summary::of(&value) {
+            let summary = summary.map_err(|error| unread(path, text, error))?;
+            return Ok(Saved::Score(value, Box::new(summary)));
+        }
     }
-    Ok(Saved::Report(Box::new(parsed(path, &text)?)))
+    Ok(Saved::Report(Box::new(parsed(path, text)?)))
 }
 
 fn parsed(path: &Path, text: &[u8]) -> Result<Report> {
@@ -112,7 +138,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
         .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut text))
         .with_context(|| format!("cannot read {name}"))?;
     if text.len() as u64 > MAX_BYTES {
-        return Err(Failure::new(format!("{name} is longer than 1 GiB")));
+        return Err(Failure::new(format!("{name} is longer than 16 MiB")));
     }
     Ok(text)
 }
@@ -146,7 +172,8 @@ fn is_lines(text: &[u8]) -> bool {
     let mut lines = text.split(|&byte| byte == b'\n');
     let typed =
         |line: &[u8]| serde_json::from_slice(line).is_ok_and(|v: Value| v["type"].is_string());
-    lines.next().is_some_and(typed)
+    let first = lines.next().filter(|line| line.len() <= MAX_TREE_BYTES);
+    first.is_some_and(typed)
 }
 
 fn check(path: &Path, schema: u32, oldest: u32, newest: u32) -> Result<()> {
@@ -163,6 +190,9 @@ fn check(path: &Path, schema: u32, oldest: u32, newest: u32) -> Result<()> {
 /// Returns the first id in a report that does not belong to a known cause; `None` if the report has
 /// another fault.
 fn unknown_cause(text: &[u8]) -> Option<String> {
+    if text.len() > MAX_TREE_BYTES {
+        return None;
+    }
     let report: Value = serde_json::from_slice(text).ok()?;
     let within = |finding: &Value| {
         let parts = ["ruled_out", "candidates"].map(|part| list(&finding[part]));
@@ -192,6 +222,30 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), text).expect("it takes the text");
         report(file.path()).expect_err("no report of this version")
+    }
+
+    #[test]
+    fn kinds_of_documents_are_told_apart_without_a_tree_of_values() {
+        let path = Path::new("a.json");
+        let read = |text: &str| any_of(path, text.as_bytes());
+        // A list of this length would take a gigabyte as values.
+        let long = format!("[{}0]", "0,".repeat(8 << 20));
+        for text in [
+            long.as_str(),
+            "[]",
+            "5",
+            "{",
+            r#"{"report": 1, "report": 2}"#,
+        ] {
+            let failure = read(text).expect_err("no document").to_string();
+            assert!(failure.starts_with("a.json is"), "{failure}");
+        }
+        let report = Report {
+            schema: SCHEMA,
+            ..Report::default()
+        };
+        let report = serde_json::to_string(&report).expect("plain data");
+        assert!(matches!(read(&report), Ok(Saved::Report(_))));
     }
 
     #[test]

@@ -9,8 +9,12 @@ mod command {
         mod captures;
         mod connections;
         pub(super) mod corpus;
+        mod cost;
+        mod ends;
         mod escapes;
         mod exchanges;
+        mod expensive;
+        mod expensive_http2;
         mod exported;
         mod formats;
         mod frames;

@@ -18,6 +18,8 @@ pub mod program;
 mod apache;
 mod by_line;
 pub(crate) mod files;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod glob;
 mod haproxy;
 mod process;

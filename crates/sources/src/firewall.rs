@@ -29,7 +29,7 @@ pub struct FilteredTraffic {
 
 impl FilteredTraffic {
     /// Returns true if a segment to or from the target can have this port.
-    fn may_use_port(&self, port: u16) -> bool {
+    pub(crate) fn may_use_port(&self, port: u16) -> bool {
         port == self.target.port || port >= self.first_ephemeral_port
     }
 }

@@ -41,6 +41,27 @@ pub fn delegate_raw_sockets() -> io::Result<()> {
     Ok(())
 }
 
+/// Answers encoded requests, one after the other, as a keeper whose command line names nothing.
+#[cfg(fuzzing)]
+pub(crate) fn ask_for_nothing(mut bytes: &[u8]) {
+    use crate::privilege::channel::Channel;
+
+    let Ok((_, theirs)) = Channel::pair() else {
+        return;
+    };
+    let worker = rustix::process::getpid();
+    let mut service = service::Service::new(Scope::default(), theirs, worker);
+    while let Ok((request, rest)) = postcard::take_from_bytes::<Request>(bytes) {
+        if let Ok((reply, descriptors)) = service.decide(request, Vec::new()) {
+            assert!(descriptors.is_empty(), "{reply:?}");
+        }
+        if rest.len() == bytes.len() {
+            return;
+        }
+        bytes = rest;
+    }
+}
+
 /// Has the keeper create the private file of a page, which it removes unless it is kept; `None`
 /// without a keeper.
 pub fn create_page() -> Option<io::Result<(File, PathBuf)>> {

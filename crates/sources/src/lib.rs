@@ -14,6 +14,8 @@ pub mod config;
 pub mod counter;
 pub mod files;
 pub mod firewall;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod headers;
 mod http;
 pub mod keeper;

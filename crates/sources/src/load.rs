@@ -35,6 +35,9 @@ mod tests;
 mod transport;
 mod wait;
 
+#[cfg(fuzzing)]
+pub(crate) use http2::fuzzing;
+
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};

@@ -12,8 +12,9 @@ use crate::observed::time::Timestamp;
 
 /// Maximum number of packets kept for one connection's open exchanges.
 const MAX_PACKETS: usize = 4096;
-/// Typical number of packets of a short exchange.
-const USUAL_PACKETS: usize = 16;
+/// Number of packets for which a new list has room: that many connections may wait for an answer
+/// that each packet more would cost megabytes. Lists that are reused have the room they once needed.
+const FIRST_PACKETS: usize = 4;
 /// Maximum number of lists kept for reuse of their memory: about the number of connections that
 /// have an exchange open at a time while the memory is still cached.
 const MAX_SPARE: usize = 64;
@@ -190,7 +191,7 @@ pub(crate) struct SpareRecords {
 impl SpareRecords {
     fn list(&mut self) -> Vec<PacketRecord> {
         let spare = self.lists.pop();
-        spare.unwrap_or_else(|| Vec::with_capacity(USUAL_PACKETS))
+        spare.unwrap_or_else(|| Vec::with_capacity(FIRST_PACKETS))
     }
 }
 
@@ -201,6 +202,11 @@ pub(crate) struct PacketRecords {
 }
 
 impl PacketRecords {
+    /// Returns the memory that the list holds, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.list.capacity() * size_of::<PacketRecord>()
+    }
+
     #[inline(always)]
     pub(crate) fn push(&mut self, packet: PacketRecord, spare: &mut SpareRecords) {
         if self.list.len() == self.list.capacity() {

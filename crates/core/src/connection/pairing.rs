@@ -45,6 +45,10 @@ const MAX_OPEN: usize = 1024;
 const FAREWELL: Duration = Duration::from_millis(10);
 /// Number of bytes sufficient to recognize a protocol; fewer may be all that a capture kept.
 const LEAST_READ: usize = 8;
+/// The memory of an open exchange besides itself: its request's line, an HTTP/2 stream's windows.
+const BESIDE_DRAFT: usize = 256;
+/// The most memory that an exchange takes when it begins, in a list that grows to twice its size.
+pub(crate) const EXCHANGE_BYTES: usize = 2 * size_of::<Draft>() + BESIDE_DRAFT;
 /// Maximum number of capture holes remembered.
 const MAX_TORN: usize = 64;
 
@@ -165,6 +169,21 @@ enum Mode {
 pub(crate) type Ending = (Option<Side>, Timestamp, bool);
 
 impl Pairing {
+    /// Returns the number of open exchanges.
+    #[inline(always)]
+    pub(crate) fn open_exchanges(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Returns the memory that the exchanges hold, in bytes. What is small at any time is left out.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let drafts = self.open.capacity() * size_of::<Draft>() + self.open.len() * BESIDE_DRAFT;
+        let streams = self.streams.requests.held_bytes() + self.streams.responses.held_bytes();
+        let multiplex = self.multiplex.as_deref().map_or(0, size_of_val);
+        let loose = self.loose.as_deref().map_or(0, Loose::held_bytes);
+        self.packets.held_bytes() + drafts + streams + multiplex + loose
+    }
+
     /// Returns true if segments without payload also belong to an open exchange.
     #[inline]
     pub(crate) fn keeps_packets(&self) -> bool {

@@ -32,6 +32,16 @@ impl Stream {
         }
     }
 
+    /// Returns the memory that the stream holds, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        /// A stretch in the map, and the allocation of its bytes.
+        const STRETCH: usize = 64;
+        /// A buffer that grows leaves smaller ones behind, and the allocator rounds up.
+        const GROWING: usize = 2;
+        let buffers = self.pending_bytes + self.messages.held_bytes();
+        self.pending.len() * STRETCH + GROWING * buffers
+    }
+
     /// Switches to another protocol from here on.
     pub(crate) fn speak(&mut self, protocol: Protocol, role: Role) {
         self.messages = protocol.parser(role);

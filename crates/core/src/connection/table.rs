@@ -1,12 +1,13 @@
 //! The active connections, by observation point and flow.
 //!
 //! Bounded: a connection that ended leaves a tombstone, where late segments find it and which a new
-//! connection with the same ports reopens. If there is no room, the active connections idle longest
-//! are dropped and counted. The work per segment does not grow with the number of connections.
+//! connection with the same ports reopens. If there is no room, in places or in memory, the active
+//! connections idle longest are dropped and counted. The work per segment does not grow with the number of connections.
 
 mod copies;
 mod early;
 mod open;
+mod room;
 #[cfg(test)]
 mod tests;
 mod tombstone;
@@ -27,9 +28,10 @@ use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::preconnect::Approach;
 pub(crate) use open::Open;
+use room::Room;
 use tombstone::Tombstone;
 
-/// Default maximum number of connections followed at a time: about 1.5 KiB each.
+/// Default maximum number of connections followed at a time: about 2 KiB each.
 pub(crate) const MAX_CONNECTIONS: usize = 64 * 1024;
 /// Share of the connections that are dropped at a time to make room, one in this many.
 const EVICTED: usize = 8;
@@ -54,6 +56,7 @@ pub(crate) struct Table {
     tombstones: HashTable<Tombstone>,
     hasher: SeedableRandomState,
     max: usize,
+    room: Room,
     /// Connections that ended, in order of their end.
     ended: VecDeque<Due>,
     /// Tombstones, oldest first.
@@ -183,6 +186,7 @@ impl Table {
             tombstones: HashTable::new(),
             hasher,
             max: max.max(1),
+            room: Room::new(max),
             ended: VecDeque::new(),
             buried: VecDeque::new(),
             quiet_until: Timestamp::MIN,
@@ -202,6 +206,9 @@ impl Table {
         closed: &mut Closed,
     ) {
         self.expire(segment.at, closed);
+        if self.room.is_due(segment, payload, self.open.len()) {
+            self.make_room(closed);
+        }
         let hash = self.hash(segment.point, &segment.flow);
         let (point, flow) = (segment.point, &segment.flow);
         let found = self
@@ -222,9 +229,12 @@ impl Table {
         if let Some(tick_ns) = arrived.tick_ns {
             open.connection.may_tick(segment.direction, tick_ns);
         }
+        let exchanges = open.connection.open_exchanges();
         if open.observe_segment(segment, payload, closed) {
             self.tallied.copies += 1;
         }
+        self.room
+            .began(open.connection.open_exchanges().saturating_sub(exchanges));
         if let Some(approach) = arrived.approach {
             open.connection.follows(approach, segment.at);
         }

@@ -165,6 +165,11 @@ impl Frames {
         }
     }
 
+    /// Returns the memory that the parser holds, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.body.capacity() + self.section.capacity() + self.decoder.held_bytes()
+    }
+
     /// Starts over at the first byte of a frame. The missed bytes may have changed the dynamic
     /// table, so field sections are no longer decoded.
     pub(crate) fn reset(&mut self) {

@@ -76,6 +76,11 @@ impl Messages {
         }
     }
 
+    /// Returns the memory that the parser holds, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.kept.capacity()
+    }
+
     pub(crate) fn reset(&mut self) {
         *self = Self::new(self.role);
         self.state = State::Header;

@@ -61,6 +61,11 @@ impl Messages {
         }
     }
 
+    /// Returns the memory that the parser holds, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.line.capacity() + self.word.capacity()
+    }
+
     pub(crate) fn reset(&mut self) {
         *self = Self::new(self.role);
     }

@@ -79,6 +79,11 @@ enum State {
 }
 
 impl Records {
+    /// Returns the memory that the parser holds, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.message.body.capacity()
+    }
+
     pub(crate) fn reset(&mut self) {
         self.state = State::Between;
         self.message = Clear::default();

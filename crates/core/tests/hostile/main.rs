@@ -3,6 +3,8 @@
 //! damage.
 //!
 //! `HOSTILE_SEED` selects other damage, and `HOSTILE_ROUNDS` sets the number of copies.
+//! `HOSTILE_WRITE` names a folder: seeds for the fuzz targets are written there, and nothing is
+//! tested.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -10,8 +12,11 @@
 )]
 
 mod analyzer;
+mod conversation;
 mod decode;
 mod mutation;
+mod protocols;
+mod talks;
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -40,15 +45,18 @@ const FOLDERS: [&str; 5] = [
 ];
 
 /// The beginning of a capture.
-struct Seed {
-    name: String,
-    bytes: Vec<u8>,
+pub(crate) struct Seed {
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
 }
 
 fn main() {
     let arguments = Arguments::from_args();
     let [seed, rounds] = [("HOSTILE_SEED", SEED), ("HOSTILE_ROUNDS", ROUNDS)].map(number);
     let seeds: Arc<[Seed]> = seeds().into();
+    if let Some(folder) = std::env::var_os("HOSTILE_WRITE") {
+        return talks::write_seeds(Path::new(&folder), &seeds).expect("the folder takes files");
+    }
     println!(
         "{rounds} damages of each of {} captures, drawn from {seed}",
         seeds.len()
@@ -59,7 +67,8 @@ fn main() {
             try_damages(&all, index, seed, rounds)
         })
     });
-    libtest_mimic::run(&arguments, trials.collect()).exit();
+    let talks = talks::trials(&seeds, seed, rounds);
+    libtest_mimic::run(&arguments, trials.chain(talks).collect()).exit();
 }
 
 fn number((variable, otherwise): (&str, u64)) -> u64 {
@@ -131,13 +140,23 @@ fn try_one(bytes: &[u8], name: &str, round: u64) -> Result<(), Failed> {
         ("decoder", decode::check as fn(&[u8])),
         ("analyzer", analyzer::check),
     ] {
-        if catch_unwind(AssertUnwindSafe(|| check(bytes))).is_err() {
-            let file = format!("{what}-{}-{round}", name.replace('/', "-"));
-            let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
-            fs::write(&path, bytes)?;
-            let told = format!("the {what} failed in round {round}: see {}", path.display());
-            return Err(told.into());
-        }
+        survives(what, || check(bytes), bytes, &format!("{name}-{round}"))?;
     }
     Ok(())
+}
+
+/// Runs a check of these bytes. If it fails, they are written to a file.
+pub(crate) fn survives(
+    what: &str,
+    check: impl FnOnce(),
+    bytes: &[u8],
+    name: &str,
+) -> Result<(), Failed> {
+    if catch_unwind(AssertUnwindSafe(check)).is_ok() {
+        return Ok(());
+    }
+    let file = format!("{what}-{}", name.replace('/', "-"));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
+    fs::write(&path, bytes)?;
+    Err(format!("the {what} failed: see {}", path.display()).into())
 }

@@ -4,6 +4,8 @@
 //! Of the environment, only the variables in `VARIABLES` are read; others may hold secrets.
 
 mod assigned;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod options;
 mod server;
 

@@ -10,6 +10,8 @@
 mod build;
 mod directive;
 mod effective;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod include;
 mod invocation;
 mod lex;

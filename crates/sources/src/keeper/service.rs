@@ -35,7 +35,7 @@ const MOST_OUTPUTS: usize = 64;
 const MOST_PROC_BYTES: u64 = 4 << 20;
 
 /// An answer with the descriptors that go with it.
-type Answer = Result<(Reply, Vec<OwnedFd>), HostError>;
+pub(super) type Answer = Result<(Reply, Vec<OwnedFd>), HostError>;
 
 /// The state of a keeper.
 pub(super) struct Service {
@@ -113,19 +113,24 @@ impl Service {
         let Ok(Some((request, descriptors))) = self.channel.receive::<Request>() else {
             return false;
         };
-        let answer = if !self.scope.allows(&request) {
-            Err(outside_scope(&request))
-        } else if request.is_of_users_files() {
-            as_user(|| self.perform(request, descriptors))
-        } else {
-            self.perform(request, descriptors)
-        };
+        let answer = self.decide(request, descriptors);
         let (reply, descriptors) = answer.unwrap_or_else(|error| {
             let refusal = Refusal::from(error);
             (Reply::Refused(refusal), Vec::new())
         });
         let descriptors: Vec<BorrowedFd<'_>> = descriptors.iter().map(|fd| fd.as_fd()).collect();
         self.channel.send(&reply, &descriptors).is_ok()
+    }
+
+    /// Performs a request if the command line allows it.
+    pub(super) fn decide(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> Answer {
+        if !self.scope.allows(&request) {
+            Err(outside_scope(&request))
+        } else if request.is_of_users_files() {
+            as_user(|| self.perform(request, descriptors))
+        } else {
+            self.perform(request, descriptors)
+        }
     }
 
     fn perform(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> Answer {

@@ -6,6 +6,8 @@
 //! side's flow-control windows have the maximum size, so that no response waits for them.
 
 mod frame;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod request;
 mod sending;
 mod status;

@@ -50,6 +50,12 @@ struct Way {
 }
 
 impl Loose {
+    /// Returns the memory that the transfers hold, in bytes.
+    pub(super) fn held_bytes(&self) -> usize {
+        let closed = self.done.capacity() + self.waiting.capacity();
+        size_of::<Self>() + closed * size_of::<Exchange>() + 2 * size_of::<Draft>()
+    }
+
     /// Records that no more bytes will come.
     pub(super) fn end(&mut self) {
         self.is_over = true;

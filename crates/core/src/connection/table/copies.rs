@@ -32,6 +32,11 @@ pub(super) struct Copies {
 }
 
 impl Copies {
+    /// Returns the memory that the fingerprints hold, in bytes.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.many.as_deref().map_or(0, size_of_val)
+    }
+
     /// Returns true if the segment is a copy of one seen shortly before.
     #[inline]
     pub(super) fn is_copy(&mut self, segment: &Segment) -> bool {

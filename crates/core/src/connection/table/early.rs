@@ -36,6 +36,12 @@ impl Early {
         }
     }
 
+    /// Returns the memory that the segments hold, in bytes.
+    pub(super) fn held_bytes(&self) -> usize {
+        let payloads = self.segments.iter().map(|(_, payload)| payload.len());
+        self.segments.capacity() * size_of::<(Segment, Box<[u8]>)>() + payloads.sum::<usize>()
+    }
+
     /// Returns the position of a segment that comes while these wait.
     pub(super) fn place(&self, segment: &Segment) -> Place {
         let Some((first, _)) = self.segments.front() else {

@@ -37,6 +37,12 @@ impl Open {
         }
     }
 
+    /// Returns the memory that the connection takes, in bytes.
+    pub(super) fn held_bytes(&self) -> usize {
+        let early = self.early.as_deref().map_or(0, Early::held_bytes);
+        size_of::<Self>() + self.copies.held_bytes() + early + self.connection.held_bytes()
+    }
+
     /// Takes in a segment; returns true if it was a copy.
     #[inline]
     pub(super) fn observe_segment(

@@ -222,3 +222,37 @@ fn an_answer_to_another_syn_begins_another_connection() {
     let ordinals: Vec<_> = closed.exchanges.iter().map(|e| e.id.ordinal).collect();
     assert_eq!(ordinals, [0, 0], "{:?}", closed.exchanges);
 }
+
+/// Connections that each keep the beginning of a long head: together they have no room.
+#[test]
+fn connections_that_hold_too_much_are_dropped() {
+    const LEN: usize = 60_000;
+    let head = [b"GET /".as_slice(), &[b'a'; LEN]].concat();
+    let server = Endpoint::new([10, 0, 0, 2].into(), 80);
+    let mut table = Table::new(hasher(1), 1024);
+    let mut closed = Closed::default();
+    for number in 0..500_u16 {
+        let client = Endpoint::new([10, 0, 0, 1].into(), 40_000 + number);
+        let at = Timestamp::from_nanos(i64::from(number) * 1_000);
+        let segment = Segment {
+            number: u64::from(number) + 1,
+            flags: PUSH,
+            payload_len: head.len() as u32,
+            ..Segment::sent(client, server, at)
+        };
+        let arrived = Arrived {
+            client: None,
+            id: segment.number,
+            stream: None,
+            approach: None,
+            shares_counter: false,
+            tick_ns: None,
+        };
+        table.observe_segment(&segment, &head, arrived, &mut closed);
+    }
+    let held: usize = table.open.iter().map(|open| open.held_bytes()).sum();
+    assert!((4 << 20..10 << 20).contains(&held), "{held} bytes");
+    // The latest are kept, and those that were dropped are counted.
+    assert!(table.open.iter().any(|open| open.id == 500));
+    assert_eq!(table.tallied.evicted as usize + table.open.len(), 500);
+}

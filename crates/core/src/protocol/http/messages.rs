@@ -47,6 +47,11 @@ impl Messages {
         }
     }
 
+    /// Returns the memory that the parser holds, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.head.capacity()
+    }
+
     /// Starts over at the first byte of a message.
     pub(crate) fn reset(&mut self) {
         self.state = State::Between;

@@ -86,6 +86,11 @@ impl Decoder {
         self.table = VecDeque::new();
     }
 
+    /// Returns the memory that the dynamic table holds, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.table.capacity() * size_of::<Entry>() + self.size
+    }
+
     /// Decodes a field section; `None` if its content cannot be determined.
     pub(crate) fn decode(&mut self, block: &[u8]) -> Option<Fields> {
         if self.is_broken {

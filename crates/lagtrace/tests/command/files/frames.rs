@@ -92,7 +92,14 @@ impl Tcp {
 }
 
 /// Returns an IPv4 packet with this payload.
-fn ipv4(protocol: u8, from: u32, to: u32, id: u16, part: u16, content: &[u8]) -> Vec<u8> {
+pub(crate) fn ipv4(
+    protocol: u8,
+    from: u32,
+    to: u32,
+    id: u16,
+    part: u16,
+    content: &[u8],
+) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     packet.extend((20 + content.len() as u16).to_be_bytes());
     packet.extend(id.to_be_bytes());
@@ -119,6 +126,15 @@ impl Capture {
 
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Adds an IPv4 packet.
+    pub(crate) fn packet(&mut self, packet: &[u8]) {
+        self.frame([8, 0], packet);
     }
 
     /// Advances the clock without a packet.

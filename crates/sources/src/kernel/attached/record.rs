@@ -23,6 +23,8 @@ const TURN: u8 = 3;
 const OPENING: u8 = 4;
 /// Offset of a segment's bytes in its record.
 const BYTES: usize = 24;
+/// Maximum window scale (RFC 7323 §2.3).
+const MAX_WINDOW_SCALE: u8 = 14;
 /// `LINKTYPE_RAW`: a packet begins with its IP header.
 const RAW: LinkType = LinkType(101);
 
@@ -147,7 +149,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], number: u64, clock: &'a Clock) -> Option
             namespace: fields.u32(16)?,
             terms: Terms {
                 mss: fields.u16(20)?,
-                window_scale: *bytes.get(22)?,
+                window_scale: (*bytes.get(22)?).min(MAX_WINDOW_SCALE),
             },
         }),
         TURN => fields.turn().map(Box::new).map(Told::Turn),
@@ -205,8 +207,8 @@ impl<'a> Fields<'a> {
     fn opening(&self) -> Option<Opening> {
         let flags: [u8; 3] = self.array(1)?;
         let [has_scaling, has_sack, has_timestamps] = flags.map(|flag| flag > 0);
-        let offer = |window, terms| {
-            let shift = *self.bytes.get(terms + 2)?;
+        let offer = |window, terms: usize| {
+            let shift = (*self.bytes.get(terms + 2)?).min(MAX_WINDOW_SCALE);
             Some(Offer {
                 window: self.u32(window)?,
                 options: TcpOptions {
@@ -332,6 +334,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_window_scale_is_at_most_the_largest() {
+        let mut bytes = [1; 92];
+        bytes[0] = OPENING;
+        bytes[52..54].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+        for scale in [78, 82] {
+            bytes[scale] = 0xff;
+        }
+        let clock = Clock::new();
+        let Some(Told::Opening(opening)) = read(&bytes, 1, &clock) else {
+            panic!("a handshake");
+        };
+        let [syn, answer, _] = opening.segments(1, PointId(0));
+        let scales = [syn, answer].map(|segment| segment.options.window_scale);
+        assert_eq!(scales, [Some(MAX_WINDOW_SCALE); 2]);
     }
 
     #[test]

@@ -1,0 +1,6 @@
+//! Capture files, compressed or not.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| lagtrace_sources::fuzzing::capture(bytes));

@@ -1,0 +1,6 @@
+//! Conversations in DNS. `./check` makes the same assertions.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| lagtrace_fuzz::conversation("dns", bytes));

@@ -1,0 +1,6 @@
+//! haproxy's file.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| lagtrace_sources::fuzzing::haproxy(bytes));

@@ -1,0 +1,6 @@
+//! Conversations in HTTP/1. `./check` makes the same assertions.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| lagtrace_fuzz::conversation("http1", bytes));

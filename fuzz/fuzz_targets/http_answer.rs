@@ -1,0 +1,6 @@
+//! The answers of HTTP/1 servers to our own requests.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| lagtrace_sources::fuzzing::http_answer(bytes));

@@ -1,0 +1,6 @@
+//! Requests of a worker to its keeper.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| lagtrace_sources::fuzzing::keeper_request(bytes));

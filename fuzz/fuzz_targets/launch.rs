@@ -1,0 +1,6 @@
+//! Command lines, environments and files of programs.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| lagtrace_sources::fuzzing::launch(bytes));

@@ -1,0 +1,6 @@
+//! nginx's files, for a request.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| lagtrace_sources::fuzzing::nginx(bytes));
