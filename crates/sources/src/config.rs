@@ -22,6 +22,8 @@ pub(crate) mod files;
 pub(crate) mod fuzzing;
 mod glob;
 mod haproxy;
+#[cfg(fuzzing)]
+mod parts;
 mod process;
 
 use std::io;

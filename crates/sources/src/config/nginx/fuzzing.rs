@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::server::read_hosts;
 use super::{Configuration, Request, Surroundings, include};
-use crate::config::fuzzing::Parts;
+use crate::config::parts::Parts;
 
 /// Resolves nginx's files for a request. The text before the first zero byte is the request's URI,
 /// the text before the second its host, and the file for the addresses of names.
