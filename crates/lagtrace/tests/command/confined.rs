@@ -144,6 +144,36 @@ fn neither_process_outlives_the_other() {
     }
 }
 
+#[test]
+fn a_keeper_that_opens_a_silent_pipe_ends_with_its_worker() {
+    const TEST: &str = "a_keeper_that_opens_a_silent_pipe_ends_with_its_worker";
+    if !has_root(TEST) || !has_tool(TEST, "mkfifo") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("silent");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let child = spawn(&["analyze", fifo.to_str().unwrap()]);
+    let blocks = |pid| {
+        let place = fs::read_to_string(format!("/proc/{pid}/wchan"));
+        place.is_ok_and(|place| place == "wait_for_partner")
+    };
+    let mut keeper = None;
+    until("the keeper waits for a writer", || {
+        keeper = keeper_of(child.id()).filter(|&keeper| blocks(keeper));
+        keeper.is_some()
+    });
+    kill(child.id(), Signal::KILL);
+    child.wait_with_output().unwrap();
+    until("the keeper ends", || has_ended(keeper.unwrap()));
+}
+
 /// Returns the names in a folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten();

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::exit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, getpid, set_parent_process_death_signal, waitpid};
+use rustix::process::{Pid, WaitOptions, getpid, waitpid};
 use rustix::thread::{CapabilitySets, capabilities, set_capabilities, set_name, set_no_new_privs};
 
 use super::scope::Scope;
@@ -22,6 +23,8 @@ use crate::privilege::client;
 const KEEPER_ENDED: i32 = 2;
 /// Time for the worker to report what it has measured, once the keeper has ended.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Time from one interruption to the next, until the keeper ends.
+const TURN: Duration = Duration::from_millis(20);
 /// True once the worker itself ends its keeper.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
@@ -65,12 +68,6 @@ pub fn start(scope: Scope) -> io::Result<Kept> {
 
 /// Answers the worker until it ends.
 fn keep(scope: &Scope, channel: Channel, worker: Pid) {
-    // The worker's end interrupts an operation that blocks, such as opening a pipe.
-    let is_orphan = set_parent_process_death_signal(Some(Signal::TERM)).is_err()
-        || rustix::process::getppid() != Some(worker);
-    if is_orphan {
-        return;
-    }
     handle_signals();
     set_name(c"lagtrace-keeper").unwrap_or_default();
     // A browser may be installed with a program that has privileges.
@@ -78,7 +75,30 @@ fn keep(scope: &Scope, channel: Channel, worker: Pid) {
         set_no_new_privs(true).unwrap_or_default();
     }
     keep_only(scope);
+    if let Ok(end) = channel.as_fd().try_clone_to_owned() {
+        interrupt_at_end(end);
+    }
     Service::new(scope.clone(), channel, worker).run();
+}
+
+/// Interrupts an operation that blocks, such as opening a pipe, once the worker has ended. The kernel
+/// would not send a signal for this: the worker may not send one to a process with privileges.
+fn interrupt_at_end(worker: OwnedFd) {
+    // SAFETY: the call cannot fail.
+    let (process, thread) = (getpid().as_raw_pid(), unsafe { libc::gettid() });
+    let interrupt = move || {
+        let mut gone = [PollFd::new(&worker, PollFlags::RDHUP)];
+        while let Err(Errno::INTR) | Ok(0) = poll(&mut gone, None) {}
+        loop {
+            // SAFETY: the handler of SIGTERM does nothing.
+            unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGTERM) };
+            thread::sleep(TURN);
+        }
+    };
+    // Without the thread, only such an operation outlives the worker.
+    let _ = thread::Builder::new()
+        .name("keeper-end".to_owned())
+        .spawn(interrupt);
 }
 
 /// Drops the capabilities that the run does not need.
