@@ -49,9 +49,15 @@ fn wait_for(pid: u32, holds: impl Fn(&Master) -> bool) -> Master {
 /// Waits until nginx has a worker.
 fn find_master(nginx: &Nginx) -> Master {
     let pid = nginx.pid();
+    // nginx sets its title after it has started its workers.
+    let has_title = || {
+        let title = fs::read(format!("/proc/{pid}/cmdline"));
+        title.is_ok_and(|title| title.starts_with(b"nginx: master"))
+    };
     wait_for(pid, |master| {
-        master.workers.iter().any(|worker| worker.pid != pid)
-    })
+        has_title() && master.workers.iter().any(|worker| worker.pid != pid)
+    });
+    wait_for(pid, |_| true)
 }
 
 #[test]
