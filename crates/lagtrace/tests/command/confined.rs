@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use lagtrace_trial::live;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::files::corpus;
@@ -180,6 +181,10 @@ fn ordinary_runs_make_no_call_that_is_refused() {
     if !has_root(TEST) || !has_tool(TEST, "strace") {
         return;
     }
+    live(TEST).busy().run(trace_ordinary_runs);
+}
+
+fn trace_ordinary_runs() {
     let server = Server::start(OK);
     let (url, port) = (server.url(), server.port().to_string());
     let target = format!("127.0.0.1:{port}");
@@ -238,6 +243,10 @@ fn nothing_remains_of_a_diagnosis_that_is_killed() {
     if !has_root(TEST) {
         return;
     }
+    live(TEST).busy().run(kill_diagnoses);
+}
+
+fn kill_diagnoses() {
     let server = Server::start(OK);
     let url = server.url();
     let span = Duration::from_secs(6);

@@ -35,6 +35,8 @@ export function List({ all, shown, isOneScale, open, onOpen }: Props) {
     const rowPx = width < NARROW_PX ? ROW_PX + 16 : ROW_PX;
     const first = Math.max(Math.floor(top / rowPx) - SPARE_ROWS, 0);
     const visible = shown.slice(first, first + MOST_ROWS + 2 * SPARE_ROWS);
+    // A row that was scrolled away is not in the page.
+    const isInSight = at >= first && at < first + visible.length;
     usePlace(ref.current, all, shown, rowPx);
     const onMove = (to: number) => setActive(shown[to] ?? null);
     const onKeyDown = useListKeys(ref.current, rowPx, shown.length, at, onMove, () => {
@@ -50,7 +52,7 @@ export function List({ all, shown, isOneScale, open, onOpen }: Props) {
             role="listbox"
             tabIndex={0}
             aria-label="Exchanges. Up and down move, Enter opens one."
-            aria-activedescendant={shown.length > 0 ? `exchange-${at}` : undefined}
+            aria-activedescendant={isInSight ? `exchange-${at}` : undefined}
             onScroll={(event) => setTop(event.currentTarget.scrollTop)}
             onKeyDown={onKeyDown}
         >
