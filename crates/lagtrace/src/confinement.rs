@@ -1,7 +1,7 @@
 //! The two processes of a run: the worker, which is confined before it reads anything from the
 //! network or from files, and its keeper, which keeps the privileges.
 //!
-//! What the keeper may do follows from the command line alone ([`Needs`]), before anything is read.
+//! The scope of the keeper follows from the command line alone ([`Needs`]), before anything is read.
 
 use std::path::PathBuf;
 
@@ -22,8 +22,8 @@ const REMARK: &str = "sandbox-incomplete";
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Privileges")]
 pub(crate) struct Confinement {
-    /// Whether the part that reads packets, answers and files is confined: to a process without
-    /// privileges that can open nothing but what you have named
+    /// Confine the part that reads packets, answers and files: to a process without privileges that
+    /// can open nothing but what you have named
     #[arg(
         long = "sandbox",
         global = true,
@@ -34,7 +34,7 @@ pub(crate) struct Confinement {
     when: When,
 }
 
-/// How much confinement is required.
+/// The degree of confinement that the user requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
     /// As far as the kernel can; the report says what is lacking
@@ -46,7 +46,7 @@ pub(crate) enum When {
     Off,
 }
 
-/// What a command needs although it is confined.
+/// The operations and rights that a command needs although it is confined.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Needs {
     /// The operations of the keeper.

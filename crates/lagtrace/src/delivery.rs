@@ -55,7 +55,7 @@ pub(crate) fn open(console: &Console, is_live: bool) -> Result<Lines> {
     })
 }
 
-/// What a document consists of, which decides how it is escaped.
+/// The kind of a document, which decides how it is escaped.
 #[derive(Clone, Copy)]
 enum Writing {
     /// Text for people.

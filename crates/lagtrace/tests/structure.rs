@@ -388,7 +388,7 @@ fn unsafe_code_is_only_in_sources_and_lab() {
 }
 
 /// Returns all files and folders of the tree below a folder.
-/// What opens, creates or inspects a file by its path.
+/// Functions that open, create or inspect a file by its path.
 const BY_PATH: [&str; 14] = [
     "File::open",
     "File::create",

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 pub use attempt::{Attempt, attempt_all, status};
 pub use identity::user_behind;
 
-/// What the worker may still do.
+/// The rights that the worker keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// True if the worker uses the network. Otherwise it can open no socket.

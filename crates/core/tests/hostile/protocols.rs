@@ -133,7 +133,7 @@ impl Kind {
     }
 }
 
-/// What a flow said so far.
+/// The conversation of a flow so far.
 struct Flow {
     /// True if the client sent the flow's first packet.
     is_client: bool,

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -76,6 +76,14 @@ fn spawn(arguments: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
+/// Makes a named pipe.
+fn pipe_in(folder: &Path) -> PathBuf {
+    let pipe = folder.join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    pipe
+}
+
 #[test]
 fn what_decodes_a_capture_has_no_privileges() {
     const TEST: &str = "what_decodes_a_capture_has_no_privileges";
@@ -83,14 +91,7 @@ fn what_decodes_a_capture_has_no_privileges() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let fifo = folder.path().join("capture");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&fifo)
-            .status()
-            .unwrap()
-            .success()
-    );
+    let fifo = pipe_in(folder.path());
     let capture = fs::read(corpus::recording("nagle-delayed-ack-50ms", "client")).unwrap();
     let child = spawn(&["analyze", fifo.to_str().unwrap(), "--format", "json"]);
     let mut pipe = fs::OpenOptions::new().write(true).open(&fifo).unwrap();
@@ -161,14 +162,7 @@ fn a_keeper_that_opens_a_silent_pipe_ends_with_its_worker() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let fifo = folder.path().join("silent");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&fifo)
-            .status()
-            .unwrap()
-            .success()
-    );
+    let fifo = pipe_in(folder.path());
     let child = spawn(&["analyze", fifo.to_str().unwrap()]);
     let blocks = |pid| {
         let place = fs::read_to_string(format!("/proc/{pid}/wchan"));

@@ -58,7 +58,7 @@ pub(crate) struct Root {
     pub(crate) is_assumed: bool,
 }
 
-/// Who opens the files below a root directory.
+/// The process that opens the files below a root directory.
 #[derive(Debug)]
 enum Directory {
     /// The process itself.

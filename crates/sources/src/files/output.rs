@@ -43,7 +43,7 @@ pub struct Output {
     state: State,
 }
 
-/// How the file is written.
+/// The way in which the file is written.
 #[derive(Debug)]
 enum State {
     /// A device, a pipe or an open file.

@@ -1,4 +1,4 @@
-//! What the command line allows a run to ask its keeper for.
+//! The operations that the command line allows a run to ask its keeper for.
 
 use std::ffi::OsStr;
 use std::io;
@@ -39,13 +39,13 @@ pub struct Scope {
     /// The folder into which the user may save while the command runs, under names that begin with
     /// `lagtrace-`.
     pub saves_in: Option<PathBuf>,
-    /// How a page is shown; `None` if the command shows none.
+    /// The way to show a page; `None` if the command shows none.
     pub desktop: Option<Desktop>,
     /// The network namespace that the command line names.
     pub namespace: Option<String>,
 }
 
-/// What a command does to show a page. These functions run in the keeper.
+/// Functions with which a command shows a page. They run in the keeper.
 #[derive(Clone, Copy, Debug)]
 pub struct Desktop {
     /// Creates the private file of a page; it is removed when it is dropped.

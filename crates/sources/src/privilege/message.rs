@@ -136,7 +136,7 @@ impl Request {
     }
 }
 
-/// What an output is for, which decides how it is written.
+/// The purpose of an output, which decides how it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
     /// A result. Its file appears when it is whole, so that a run that fails or is killed leaves

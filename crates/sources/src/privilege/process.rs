@@ -1,4 +1,4 @@
-//! What another process holds: its file descriptors, its links below `/proc`, and files below its
+//! Objects of another process: its file descriptors, its links below `/proc`, and files below its
 //! root directory.
 
 use std::fs::{self, File};

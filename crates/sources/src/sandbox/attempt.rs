@@ -33,7 +33,7 @@ pub fn status() -> Vec<String> {
 /// An attempt, and whether it was refused.
 #[derive(Debug)]
 pub struct Attempt {
-    /// What was tried.
+    /// Name of the operation.
     pub name: &'static str,
     /// The error; `None` if it was possible.
     pub refusal: Option<io::Error>,

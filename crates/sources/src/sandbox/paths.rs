@@ -15,7 +15,7 @@ use super::Rules;
 /// terminals, which the live pages need.
 const FILES: ABI = ABI::V4;
 
-/// What every worker reads: the time zone, and random numbers.
+/// Files that every worker may read: the time zone, random numbers, and the terminal.
 const ALWAYS: [&str; 5] = [
     "/etc/localtime",
     "/usr/share/zoneinfo",
@@ -23,7 +23,7 @@ const ALWAYS: [&str; 5] = [
     "/dev/urandom",
     "/dev/tty",
 ];
-/// What resolving names and checking certificates read.
+/// Files and folders that resolving names, checking certificates and observing this host read.
 const NETWORK: [&str; 25] = [
     "/etc/resolv.conf",
     "/etc/hosts",

@@ -71,7 +71,7 @@ pub struct ForeignOption {
     log: Sender<Note>,
 }
 
-/// Who has switched the option.
+/// The process that has switched the option.
 #[derive(Debug)]
 enum Switched {
     /// The process itself.

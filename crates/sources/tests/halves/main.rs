@@ -59,7 +59,7 @@ fn of_port(port: u16) -> WatchOptions {
     }
 }
 
-/// What a watch reported, in a form that does not depend on when its programs ran.
+/// The reports of a watch, in a form that does not depend on when its programs ran.
 #[derive(Debug, Default)]
 struct Seen {
     /// For each connection, the number of its exchanges with their programs and numbers of writes.

@@ -14,7 +14,7 @@ use crate::observed::segment::{Segment, TcpFlags};
 const BYTES_EACH: usize = 2_432;
 /// The minimum memory of a table, in bytes.
 const LEAST: usize = 8 << 20;
-/// What remains of the memory after connections were dropped, in eighths.
+/// Share of the memory that remains after connections were dropped, in eighths.
 const KEPT: usize = 7;
 /// The minimum growth between two times of weighing, as a share of the memory: one in this many.
 const STEP: usize = 16;
@@ -26,7 +26,7 @@ const PER_SEGMENT: usize = 512;
 /// twice.
 const PER_BYTE: usize = 4;
 
-/// How much memory connections take, as far as it is known.
+/// The memory that connections take, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     most: usize,

@@ -4,7 +4,7 @@ use std::io;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What is kept of an error.
+/// The part of an error that is sent.
 #[derive(Serialize, Deserialize)]
 enum Portable {
     /// The number of a system call's error.
