@@ -31,6 +31,7 @@
 mod log;
 mod machine;
 mod places;
+mod ports;
 mod watcher;
 
 use std::any::Any;
@@ -38,6 +39,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 pub use machine::Standstill;
+pub use ports::{RefusingPort, free_port, free_ports};
 
 use machine::Machine;
 use places::{Places, Share};

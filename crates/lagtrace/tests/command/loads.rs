@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
+use lagtrace_trial::RefusingPort;
+
 use super::program::{Run, lagtrace, notes};
 use super::server::{Manner, OK, Server};
 use super::streamed::Streamed;
@@ -109,23 +111,17 @@ fn errors_and_refusals_are_found() {
     let server = Server::start(Manner::Answers(busy));
     let report = load(&server.url(), &["-c", "2"]).expect(1).json();
     assert_eq!(report["load"]["outcomes"][0]["status"], "503");
-    // A port that was free a moment ago, so no program listens there.
-    let address = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let report = load_for_a_second(&format!("http://{address}/"), &["-c", "2"])
-        .expect(1)
-        .json();
+    let refusing = RefusingPort::new();
+    let url = format!("http://{}/", refusing.address());
+    let report = load_for_a_second(&url, &["-c", "2"]).expect(1).json();
     assert_eq!(report["load"]["responses"], 0);
     assert!(notes(&report).contains(&"nothing-connected"), "{report:#}");
 }
 
 #[test]
 fn a_single_refused_connection_has_a_headline_and_its_reason() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
-    drop(listener);
+    let refusing = RefusingPort::new();
+    let url = format!("http://{}/", refusing.address());
     let run = lagtrace(["load", &url, "-c", "1", "-d", "1s"]).expect(1);
     assert!(
         run.stdout.starts_with("No response on 1 connection"),

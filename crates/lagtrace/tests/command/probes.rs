@@ -4,6 +4,8 @@ use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
+use lagtrace_trial::RefusingPort;
+
 use super::program::{has_root, has_tool, lagtrace, notes, program, run};
 use super::server::{Manner, Server};
 use super::streamed::Streamed;
@@ -118,9 +120,8 @@ fn a_sweep_of_sizes_sums_up_each() {
 #[test]
 fn each_answer_is_an_object_a_line() {
     let open = TcpListener::bind("127.0.0.1:0").unwrap();
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
-    // No program listens on this port by TCP.
-    let ports = [open.local_addr().unwrap(), closed.local_addr().unwrap()];
+    let closed = RefusingPort::new();
+    let ports = [open.local_addr().unwrap(), closed.address()];
     let ports = ports.map(|address| address.port().to_string()).join(",");
     let options = [
         "-c", "2", "-i", "5ms", "-m", "connect", "--format", "ndjson",
@@ -321,9 +322,8 @@ fn a_single_kind_of_segment_that_is_a_syn_counts_as_one() {
     if !has_root(TEST) {
         return;
     }
-    // No program listens on this port by TCP.
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let target = closed.local_addr().unwrap().to_string();
+    let closed = RefusingPort::new();
+    let target = closed.address().to_string();
     let options = ["--flags", "S", "-c", "2", "-i", "5ms", "--format", "json"];
     let run = lagtrace(["probe", &target].iter().chain(&options)).expect(1);
     assert_eq!(run.json()["probes"][0]["method"], "tcp-syn", "{run:#?}");

@@ -4,7 +4,7 @@
 use std::net::TcpListener;
 use std::process::Command;
 
-use lagtrace_trial::live;
+use lagtrace_trial::{RefusingPort, live};
 use serde_json::Value;
 
 use super::chain::Chain;
@@ -332,7 +332,7 @@ fn open_and_closed_ports_of_this_host_have_their_exit_codes() {
     assert_eq!(open.json()["route"]["outcome"], "open");
     let lines = lagtrace(["route", &address, "--format", "ndjson"]).expect(0);
     assert!(lines.stdout.contains(r#""type":"route""#), "{lines:#?}");
-    drop(listener);
-    let closed = lagtrace(["route", &address]).expect(1);
+    let refusing = RefusingPort::new();
+    let closed = lagtrace(["route", &refusing.address().to_string()]).expect(1);
     assert!(closed.stdout.contains("is closed: RST"), "{closed:#?}");
 }

@@ -2,10 +2,11 @@
 //! with and without TCP_NODELAY, and gunicorn with its workers on the command line.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use lagtrace_trial::free_port;
 use serde_json::Value;
 
 use super::lab::until;
@@ -54,9 +55,7 @@ impl Started {
     /// Starts the command that `command` returns for a folder and a port.
     fn new(command: impl FnOnce(&Path, u16) -> Command) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        let port = free_port();
         let mut command = command(folder.path(), port);
         let child = command.stderr(Stdio::null()).spawn().unwrap();
         until("the server listens", || {

@@ -1,6 +1,6 @@
 //! Healthy and faulty targets on this host. No privilege is needed.
 
-use std::net::TcpListener;
+use lagtrace_trial::RefusingPort;
 
 use super::program::{Run, findings, lagtrace, notes};
 use super::server::{Manner, OK, Server};
@@ -45,12 +45,8 @@ fn a_healthy_server_has_no_finding() {
 
 #[test]
 fn nobody_listening_is_said_at_once() {
-    // A port that was free a moment ago, so no program listens there.
-    let address = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let run = diagnose(&format!("http://{address}/")).expect(1);
+    let refusing = RefusingPort::new();
+    let run = diagnose(&format!("http://{}/", refusing.address())).expect(1);
     let report = run.json();
     assert_eq!(findings(&report), ["connection-refused"]);
     // There is no load on a target to which no connection is possible.

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use lagtrace_sources::config::Certainty;
 use lagtrace_sources::config::nginx::{Configuration, Master, Request, Resolved};
+use lagtrace_trial::free_ports;
 
 use super::server;
 
@@ -36,7 +37,7 @@ struct Case {
 impl Case {
     fn read(path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap();
-        let ports = server::free_ports(2);
+        let ports = free_ports(2);
         let mut marks = HashMap::new();
         let mut lines = Vec::new();
         let mut requests = Vec::new();

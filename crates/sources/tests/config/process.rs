@@ -12,6 +12,7 @@ use lagtrace_core::observed::event::{EventBody, Phase, TargetId};
 use lagtrace_core::observed::time::Timestamp;
 use lagtrace_sources::config::nginx::{Change, Configuration, Master, Request, Resolved, resolve};
 use lagtrace_sources::config::{Certainty, Error};
+use lagtrace_trial::free_port;
 
 use super::server::{self, Nginx};
 
@@ -65,7 +66,7 @@ fn a_worker_leads_to_its_master_and_its_files() {
     if !server::is_available() {
         return;
     }
-    let port = server::free_ports(1)[0];
+    let port = free_port();
     let directory = server::directory();
     let main = server::main_file(directory.path(), "include conf.d/*.conf;");
     fs::create_dir_all(directory.path().join("etc/conf.d")).unwrap();
@@ -101,7 +102,7 @@ fn directives_of_the_command_line_come_first() {
     if !server::is_available() {
         return;
     }
-    let port = server::free_ports(1)[0];
+    let port = free_port();
     let directory = server::directory();
     let main = server::main_file(directory.path(), &one_server(port));
     let main = main.replace("worker_processes 1;", "");
@@ -125,7 +126,7 @@ fn a_process_without_master_is_its_own() {
     if !server::is_available() {
         return;
     }
-    let port = server::free_ports(1)[0];
+    let port = free_port();
     let directory = server::directory();
     let main = server::main_file(directory.path(), &one_server(port));
     let main = server::write(
@@ -145,7 +146,7 @@ fn a_file_written_after_the_start_is_told_and_a_reload_clears_it() {
     if !server::is_available() {
         return;
     }
-    let port = server::free_ports(1)[0];
+    let port = free_port();
     let directory = server::directory();
     let text = server::main_file(directory.path(), &one_server(port));
     let main = server::write(directory.path(), "nginx.conf", &text);
@@ -183,7 +184,7 @@ fn a_file_moved_into_place_is_told_though_its_content_is_old() {
     if !server::is_available() {
         return;
     }
-    let port = server::free_ports(1)[0];
+    let port = free_port();
     let directory = server::directory();
     let text = server::main_file(directory.path(), &one_server(port));
     let main = server::write(directory.path(), "nginx.conf", &text);
@@ -208,7 +209,7 @@ fn a_title_without_room_is_told() {
     if !server::is_available() {
         return;
     }
-    let port = server::free_ports(1)[0];
+    let port = free_port();
     let directory = server::directory();
     let main = server::main_file(directory.path(), &one_server(port));
     let main = server::write(directory.path(), "nginx.conf", &main);
@@ -235,7 +236,7 @@ fn files_are_read_in_the_mounts_of_nginx() {
         server::skip("unshare -m");
         return;
     }
-    let port = server::free_ports(1)[0];
+    let port = free_port();
     let directory = server::directory();
     let path = directory.path();
     for name in ["outside", "inside"] {
@@ -266,7 +267,7 @@ fn another_user_reads_what_the_permissions_allow() {
         server::skip("root, to become another user");
         return;
     }
-    let port = server::free_ports(1)[0];
+    let port = free_port();
     let directory = server::directory();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let main = server::main_file(directory.path(), &one_server(port));

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use lagtrace_sources::config::nginx::{Configuration, Master, Request};
+use lagtrace_trial::free_ports;
 
 use super::server;
 
@@ -211,7 +212,7 @@ fn random_configurations_agree_with_nginx() {
 fn compare(seed: u64) -> usize {
     let mut compared = 0;
     let mut random = Random(seed);
-    let ports = server::free_ports(2);
+    let ports = free_ports(2);
     let hosts: &[&str] = if server::has_ipv6() {
         &["", "127.0.0.1:", "127.0.0.2:", "*:", "[::]:", "[::1]:"]
     } else {

@@ -6,7 +6,6 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -39,24 +38,6 @@ pub(crate) fn skip(what: &str) -> bool {
     );
     println!("skipped: needs {what}");
     false
-}
-
-/// Returns different ports that are free. They are below the ephemeral port range, so that no
-/// outgoing connection takes one before nginx does.
-pub(crate) fn free_ports(count: usize) -> Vec<u16> {
-    const FIRST: u32 = 11_000;
-    const COUNT: u32 = 20_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let start = std::process::id().wrapping_mul(97);
-    let candidates = std::iter::repeat_with(|| {
-        let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let offset = start.wrapping_add(next) % COUNT;
-        u16::try_from(FIRST + offset).unwrap()
-    });
-    let is_free = |port: &u16| TcpListener::bind(("0.0.0.0", *port)).is_ok();
-    let found: Vec<u16> = candidates.take(1000).filter(is_free).take(count).collect();
-    assert_eq!(found.len(), count, "free ports");
-    found
 }
 
 /// Returns true if this host has an IPv6 loopback address.

@@ -6,6 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use lagtrace_trial::free_port;
+
 /// Length of the served page in bytes, similar to that of nginx's own welcome page.
 const PAGE_LEN: usize = 615;
 
@@ -79,31 +81,34 @@ impl Nginx {
         })
     }
 
-    /// Waits until nginx answers. Returns false if it has ended.
+    /// Waits until this nginx answers. Returns false if it has ended.
     fn wait_until_it_answers(&mut self) -> bool {
         let deadline = Instant::now() + Duration::from_secs(10);
         while Instant::now() < deadline {
             if self.child.try_wait().expect("nginx can be asked").is_some() {
                 return false;
             }
-            if answers(self.port) {
+            if self.answers() {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
         false
     }
-}
 
-/// Returns true if a server on this port answers a request.
-fn answers(port: u16) -> bool {
-    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
-        return false;
-    };
-    let request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    let mut answer = Vec::new();
-    let asked = stream.write_all(request);
-    asked.and_then(|()| stream.read_to_end(&mut answer)).is_ok() && !answer.is_empty()
+    /// Returns true if a request for the PID file is answered with the PID of this nginx, and not
+    /// by another server that has taken the port.
+    fn answers(&self) -> bool {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else {
+            return false;
+        };
+        let request = b"GET /nginx.pid HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let mut answer = String::new();
+        let asked = stream.write_all(request);
+        let read = asked.and_then(|()| stream.read_to_string(&mut answer));
+        let last = answer.trim_end().rsplit('\n').next();
+        read.is_ok() && last == Some(&self.child.id().to_string())
+    }
 }
 
 impl Drop for Nginx {
@@ -173,14 +178,6 @@ fn make_certificate(folder: &std::path::Path) -> Option<String> {
     Some(format!(
         "ssl_certificate {folder}/certificate.pem; ssl_certificate_key {folder}/key.pem;"
     ))
-}
-
-/// Returns a port on which no program listens now.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("a free port")
-        .port()
 }
 
 /// Prints that a test is skipped; fails if no test may be skipped.
