@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lagtrace_core::views::compare::{Comparison, compare};
-use serde_json::json;
 
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
+use crate::json;
 use crate::output::Format;
 use crate::page;
 use crate::render::{self, html};
@@ -51,7 +51,7 @@ pub(crate) fn document(comparison: &Comparison, console: &Console) -> String {
     match console.output().format {
         Format::Text => render::comparison(comparison, &console.style()),
         Format::Json => render::comparison_json(comparison),
-        Format::Ndjson => format!("{}\n", json!(comparison)),
+        Format::Ndjson => format!("{}\n", json::tree(comparison)),
     }
 }
 

@@ -28,6 +28,7 @@ mod failure;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod interrupt;
+mod json;
 mod lab;
 mod load;
 mod lookup;

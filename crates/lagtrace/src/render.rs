@@ -239,18 +239,12 @@ fn write_comparison(page: &mut Page, comparison: &Comparison) {
 
 /// Serializes a report as one indented JSON document that conforms to its schema.
 pub(crate) fn json(report: &Report) -> String {
-    document(serde_json::to_string_pretty(report))
+    format!("{}\n", crate::json::indented(report))
 }
 
 /// Serializes a comparison as one indented JSON document.
 pub(crate) fn comparison_json(comparison: &Comparison) -> String {
-    document(serde_json::to_string_pretty(comparison))
-}
-
-fn document(text: serde_json::Result<String>) -> String {
-    let mut text = text.expect("these types have string keys only, and memory takes all");
-    text.push('\n');
-    text
+    format!("{}\n", crate::json::indented(comparison))
 }
 
 #[cfg(test)]

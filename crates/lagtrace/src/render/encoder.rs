@@ -7,7 +7,7 @@ use lagtrace_core::report::{ExchangeRecord, PassedOn, Report};
 use super::har::Har;
 use super::ndjson::ndjson;
 use super::perfetto::Perfetto;
-use crate::words;
+use crate::{json, words};
 
 /// A writer of exchanges in one form, with its state.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Encoder {
     ) -> io::Result<()> {
         match self {
             Self::Lines => {
-                serde_json::to_writer(&mut *to, record)?;
+                json::write(to, record)?;
                 to.write_all(b"\n")
             }
             Self::Har(har) => har.exchange(record, to),

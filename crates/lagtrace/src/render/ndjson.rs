@@ -3,6 +3,8 @@
 use lagtrace_core::report::{Exchanges, Report};
 use serde_json::{Value, json};
 
+use crate::json::tree;
+
 /// Serializes a report as newline-delimited JSON: one object per line. The field `type` says what a
 /// line contains; its other fields are those of the report's schema, with sorted keys. In the
 /// table, "as there" means: as in the report's field or list of the same name. The lines are in
@@ -57,30 +59,30 @@ pub(crate) fn ndjson(report: &Report) -> String {
     } = report;
     let mut lines = Lines::default();
     lines.add("report", head(report));
-    lines.add("overall", json!(overall));
-    lines.each("finding", &json!(findings));
-    lines.each("layer", &json!(layers));
-    lines.each("account", &json!(account));
+    lines.add("overall", tree(overall));
+    lines.each("finding", &tree(findings));
+    lines.each("layer", &tree(layers));
+    lines.each("account", &tree(account));
     add_exchanges(&mut lines, "subject", Some(exchanges));
     add_exchanges(&mut lines, "twin", twin.as_ref());
-    lines.add("setups", json!(setups));
-    lines.add("load", json!(load));
-    lines.add("sweep", json!(sweep));
-    lines.add("capture", json!(capture));
-    lines.add("watch", json!(watch));
-    lines.add("joined", json!(joined));
-    lines.each("connection", &json!(connections.as_ref().map(|c| &c.list)));
-    lines.each("phase", &json!(phases));
-    lines.each("experiment", &json!(experiments));
-    lines.each("probe", &json!(probes));
-    lines.add("route", json!(route));
-    lines.each("hop", &json!(hops));
-    lines.each("sockets", &json!(sockets));
-    lines.each("socket", &json!(live));
-    lines.each("limit", &json!(limits));
-    lines.each("setting", &json!(configuration));
-    lines.each("counter", &json!(counters));
-    lines.each("note", &json!(notes));
+    lines.add("setups", tree(setups));
+    lines.add("load", tree(load));
+    lines.add("sweep", tree(sweep));
+    lines.add("capture", tree(capture));
+    lines.add("watch", tree(watch));
+    lines.add("joined", tree(joined));
+    lines.each("connection", &tree(&connections.as_ref().map(|c| &c.list)));
+    lines.each("phase", &tree(phases));
+    lines.each("experiment", &tree(experiments));
+    lines.each("probe", &tree(probes));
+    lines.add("route", tree(route));
+    lines.each("hop", &tree(hops));
+    lines.each("sockets", &tree(sockets));
+    lines.each("socket", &tree(live));
+    lines.each("limit", &tree(limits));
+    lines.each("setting", &tree(configuration));
+    lines.each("counter", &tree(counters));
+    lines.each("note", &tree(notes));
     lines.text
 }
 
@@ -102,13 +104,13 @@ fn add_exchanges(lines: &mut Lines, target: &str, exchanges: Option<&Exchanges>)
         value["target"] = json!(target);
         value
     };
-    let mut summary = aim(json!(exchanges));
+    let mut summary = aim(tree(exchanges));
     if let Value::Object(fields) = &mut summary {
         fields.remove("slowest");
     }
     lines.add("exchanges", summary);
     for slow in &exchanges.slowest {
-        lines.add("slow-exchange", aim(json!(slow)));
+        lines.add("slow-exchange", aim(tree(slow)));
     }
 }
 

@@ -14,6 +14,7 @@ use super::keys::Key;
 use super::recent::Recent;
 use crate::analyze::condition::Condition;
 use crate::clock;
+use crate::json;
 use crate::render::Browsed;
 
 /// Maximum length of a condition that is typed, in characters.
@@ -208,7 +209,7 @@ fn counted(count: usize) -> String {
 fn write(path: &Path, records: &[Arc<ExchangeRecord>]) -> io::Result<()> {
     let mut to = io::BufWriter::new(Output::create(path, Purpose::Result)?);
     for record in records {
-        serde_json::to_writer(&mut to, &**record)?;
+        json::write(&mut to, &**record)?;
         to.write_all(b"\n")?;
     }
     let file = to.into_inner().map_err(io::IntoInnerError::into_error)?;

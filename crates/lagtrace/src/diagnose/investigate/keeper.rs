@@ -10,6 +10,7 @@ use lagtrace_sources::files::{Output, Purpose};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
+use crate::json;
 use crate::outputs;
 
 /// The first line of the file.
@@ -71,7 +72,7 @@ impl Keeper {
 
     fn line(&mut self, of: &impl Serialize) {
         let Some(file) = &mut self.file else { return };
-        let written = serde_json::to_writer(&mut *file, of).map_err(std::io::Error::from);
+        let written = json::write(file, of);
         if let Err(error) = written.and_then(|()| file.write_all(b"\n")) {
             self.fault = Some(failed(&self.path, error));
             self.file = None;

@@ -99,7 +99,7 @@ impl Document {
         let gzip = GzEncoder::new(Vec::new(), LEVEL);
         // JSON is written in many small pieces, and the encoder clears its whole buffer for each.
         let mut json = BufWriter::with_capacity(CHUNK, gzip);
-        serde_json::to_writer(&mut json, self).expect("memory takes all, and keys are strings");
+        crate::json::write(&mut json, self).expect("memory takes all");
         let gzip = json.into_inner().map_err(|error| error.into_error());
         let bytes = gzip.and_then(GzEncoder::finish);
         Base64::of(&bytes.expect("memory takes all"))

@@ -11,6 +11,7 @@ use lagtrace_core::report::Report;
 use serde_json::Value;
 
 use super::document::Document;
+use crate::json;
 use crate::render::page::{Block, Body};
 use crate::render::table::Content;
 
@@ -36,7 +37,7 @@ impl Redaction {
             *self = Self::default();
         }
         let Self(labels) = self;
-        let mut value = serde_json::to_value(document).expect("keys are strings");
+        let mut value = json::tree(document);
         for report in [&document.report, &document.before, &document.after]
             .into_iter()
             .flatten()
@@ -46,10 +47,11 @@ impl Redaction {
         originals::read(labels, &value);
         replace(labels, &mut value, Place::default());
         text.iter_mut().for_each(|block| redact(labels, block));
-        // From text, as reports are read everywhere: reading them from values too would make the
-        // program nearly 1 MB larger.
+        // From bytes, as reports are read everywhere: reading them from values or text too would make
+        // the program nearly 1 MB larger.
         let written = value.to_string();
-        serde_json::from_str(&written).expect("words of closed vocabularies are not replaced")
+        serde_json::from_slice(written.as_bytes())
+            .expect("words of closed vocabularies are not replaced")
     }
 }
 

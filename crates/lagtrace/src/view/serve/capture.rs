@@ -5,13 +5,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lagtrace_core::report::{Exemplar, PictureService, PicturedExchange};
 use lagtrace_core::views::picture::{ExchangeKey, Listed, PicturePart, Selected, Selection};
-use serde::Serialize;
 
 use super::query;
 use super::request::Refusal;
 use crate::analyze::picture::Again;
 use crate::analyze::selected::exchanges_of;
 use crate::interrupt::Interrupt;
+use crate::json;
 
 /// The captures of a page, and what the page says of them.
 pub(crate) struct Capture {
@@ -40,7 +40,8 @@ impl Reading {
     /// Returns the ladder and the connection of an exchange in the form of a picture.
     fn packets(&mut self, exchange: &Exemplar, interrupt: &Interrupt) -> Result<String, Refusal> {
         let picture = self.again.packets_of(exchange, interrupt);
-        json(&picture.map_err(|_| Refusal::Unreadable)?)
+        let picture = picture.map_err(|_| Refusal::Unreadable)?;
+        Ok(json::compact(&picture))
     }
 }
 
@@ -64,9 +65,9 @@ impl Capture {
     fn list(&self, part: PicturePart, interrupt: &Interrupt) -> Result<String, Refusal> {
         let mut reading = self.alone();
         let listed = self.find(&reading.again, Selection::Part(part), interrupt)?;
-        let answer = json(&listed);
+        let answer = json::compact(&listed);
         reading.listed = listed.exchanges;
-        answer
+        Ok(answer)
     }
 
     /// Returns the packets of an exchange that may not be on the page. Where it is not in the last
@@ -98,8 +99,4 @@ impl Capture {
         let selected = Selected::new(selection, &self.services, self.start_ns);
         exchanges_of(selected, again, interrupt).map_err(|_| Refusal::Unreadable)
     }
-}
-
-fn json(answer: &impl Serialize) -> Result<String, Refusal> {
-    serde_json::to_string(answer).map_err(|_| Refusal::Unreadable)
 }
