@@ -14,7 +14,6 @@ use std::io;
 use std::path::PathBuf;
 
 pub use attempt::{Attempt, attempt_all, status};
-pub use identity::user_behind;
 
 /// The rights that the worker keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,7 +61,7 @@ impl fmt::Display for Step {
             Self::Files => "Landlock for files",
             Self::Ports => "Landlock for TCP ports",
             Self::SystemCalls => "a seccomp filter",
-            Self::RawSockets => "raw sockets from the privileged process",
+            Self::RawSockets => "raw sockets by the keeper: it keeps CAP_NET_RAW",
         })
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Bounded: a connection that ended leaves a tombstone, where late segments find it and which a new
 //! connection with the same ports reopens. If there is no room, in places or in memory, the active
-//! connections idle longest are dropped and counted. The work per segment does not grow with the number of connections.
+//! connections idle longest are dropped and counted. The work per segment does not grow with the
+//! number of connections.
 
 mod copies;
 mod early;

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use lagtrace_sources::keeper;
+use lagtrace_sources::privilege::{SudoUser, user_behind_sudo};
 use rustix::fs::{Gid, Uid, fchown};
 use tempfile::NamedTempFile;
 
@@ -30,13 +31,9 @@ impl Reader {
         if !rustix::process::geteuid().is_root() {
             return Self::Own;
         }
-        let number = |name| env::var(name).ok()?.parse::<u32>().ok();
-        match number("SUDO_UID") {
-            Some(user @ 1..) => Self::Behind {
-                user,
-                group: number("SUDO_GID"),
-            },
-            _ => Self::Root,
+        match user_behind_sudo() {
+            Some(SudoUser { user, group }) => Self::Behind { user, group },
+            None => Self::Root,
         }
     }
 

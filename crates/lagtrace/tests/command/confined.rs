@@ -178,6 +178,58 @@ fn a_keeper_that_opens_a_silent_pipe_ends_with_its_worker() {
     until("the keeper ends", || has_ended(keeper.unwrap()));
 }
 
+/// Occupies the only notifications of system calls that a process can have, then runs the program
+/// that its arguments name. A kernel before 5.9 has none at all.
+const OCCUPY: &str = r#"
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+class Step(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint)]
+class Program(ctypes.Structure):
+    _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.POINTER(Step))]
+allow = (Step * 1)(Step(6, 0, 0, 0x7FFF0000))
+program = Program(1, allow)
+number = {"x86_64": 317}.get(os.uname().machine, 277)
+listener = libc.syscall(number, 1, 8, ctypes.byref(program))
+os.set_inheritable(listener, True)
+os.execv(sys.argv[1], sys.argv[1:])
+"#;
+
+#[test]
+fn a_restriction_that_cannot_be_set_is_named_and_the_others_hold() {
+    const TEST: &str = "a_restriction_that_cannot_be_set_is_named_and_the_others_hold";
+    if !has_root(TEST) || !has_tool(TEST, "python3") {
+        return;
+    }
+    let occupied = |arguments: &[&str]| {
+        let mut command = Command::new("python3");
+        command.args(["-c", OCCUPY]).arg(program()).args(arguments);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let child = occupied(&["capture", "-i", "lo", "-d", "2s", "--format", "json"]);
+    until("it captures", || has_thread(child.id(), "capture"));
+    // CAP_NET_RAW has the number 13.
+    assert_eq!(status(child.id(), "CapEff:"), "0000000000002000");
+    assert_eq!(status(child.id(), "Seccomp:"), "2");
+    assert!(!status(child.id(), "Uid:").starts_with('0'));
+    let output = child.wait_with_output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let notes = report["notes"].as_array().unwrap();
+    let remark = notes.iter().find(|note| note["id"] == "sandbox-incomplete");
+    let text = remark.map(|note| note["text"].as_str().unwrap());
+    assert!(
+        text.is_some_and(|text| text.contains("CAP_NET_RAW")),
+        "{notes:#?}"
+    );
+    let strict = occupied(&["probe", "127.0.0.1", "-c", "1", "--sandbox", "strict"]);
+    assert_eq!(strict.wait_with_output().unwrap().status.code(), Some(2));
+}
+
 #[test]
 fn ordinary_runs_make_no_call_that_is_refused() {
     const TEST: &str = "ordinary_runs_make_no_call_that_is_refused";

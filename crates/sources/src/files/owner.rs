@@ -1,8 +1,8 @@
 //! The user behind sudo, to whom outputs in the user's own folders are given.
 
-use std::env;
-
 use rustix::fs::{Gid, Stat, Uid};
+
+use crate::privilege::user_behind_sudo;
 
 /// A user and the user's group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,16 +14,10 @@ pub(super) struct Owner {
 impl Owner {
     /// Returns the user who started this program by sudo; `None` without sudo.
     pub(super) fn behind_sudo() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            return None;
-        }
-        let number = |name| env::var(name).ok()?.parse::<u32>().ok();
-        let user = number("SUDO_UID").filter(|&user| user != 0 && user != u32::MAX)?;
+        let behind = user_behind_sudo()?;
         Some(Self {
-            user: Uid::from_raw(user),
-            group: number("SUDO_GID")
-                .filter(|&group| group != u32::MAX)
-                .map(Gid::from_raw),
+            user: Uid::from_raw(behind.user),
+            group: behind.group.map(Gid::from_raw),
         })
     }
 

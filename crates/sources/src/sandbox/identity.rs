@@ -9,28 +9,19 @@ use rustix::thread::{
     set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
+use crate::privilege::user_behind_sudo;
+
 /// User and group `nobody`, which own no files (`include/linux/highuid.h`).
 const NOBODY: u32 = 65_534;
-
-/// Returns the user and the group behind `sudo` or `doas`, if root was reached by one of them.
-pub fn user_behind() -> Option<(u32, u32)> {
-    let number = |name: &str| {
-        std::env::var(name)
-            .ok()?
-            .parse::<u32>()
-            .ok()
-            .filter(|&id| id != 0)
-    };
-    let user = number("SUDO_UID")?;
-    Some((user, number("SUDO_GID").unwrap_or(NOBODY)))
-}
 
 /// Changes from root to the user behind `sudo`, else to `nobody`. Other users stay who they are.
 pub(super) fn become_unprivileged(keeps_net_raw: bool) -> io::Result<()> {
     if !rustix::process::geteuid().is_root() && !rustix::process::getuid().is_root() {
         return Ok(());
     }
-    let (user, group) = user_behind().unwrap_or((NOBODY, NOBODY));
+    let behind = user_behind_sudo();
+    let user = behind.map_or(NOBODY, |behind| behind.user);
+    let group = behind.and_then(|behind| behind.group).unwrap_or(NOBODY);
     // Dropping these needs a privilege that goes with the user.
     for capability in CapabilitySet::all().iter() {
         remove_capability_from_bounding_set(capability).unwrap_or_default();

@@ -21,7 +21,6 @@ const STEP: usize = 16;
 /// The memory that a segment may add besides its payload, in bytes: a packet record, in a list that
 /// grows to twice its size.
 const PER_SEGMENT: usize = 512;
-
 /// The memory that each byte of a payload may add: buffers grow to twice their size, and are counted
 /// twice.
 const PER_BYTE: usize = 4;
@@ -58,6 +57,7 @@ impl Room {
         let taken = self.held + self.grown + open * size_of::<Open>();
         taken > self.most && self.grown > self.most / STEP
     }
+
     /// Records that this many exchanges began: frames of a few bytes begin one each.
     #[inline(always)]
     pub(super) fn began(&mut self, exchanges: usize) {

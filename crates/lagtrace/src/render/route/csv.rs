@@ -91,9 +91,9 @@ fn line(fields: [String; COLUMNS.len()]) -> String {
     format!("{}\r\n", fields.join(","))
 }
 
-/// Returns a field, quoted where necessary. Names come from the network: characters
-/// that a terminal would interpret or hide are removed, and text that a spreadsheet would take for a formula gets
-/// a leading apostrophe.
+/// Returns a field, quoted where necessary. Names come from the network: characters that a terminal
+/// would interpret or hide are removed, and text that a spreadsheet would take for a formula gets a
+/// leading apostrophe.
 fn field(text: &str) -> String {
     let mut plain: String = text.chars().filter(|&c| !is_unsafe(c)).collect();
     if plain.starts_with(['=', '+', '-', '@']) {
