@@ -14,7 +14,7 @@ use lagtrace_sources::url::Url;
 use crate::failure::{Failure, Result};
 
 /// The port of DNS.
-pub(crate) const DNS: u16 = 53;
+const DNS: u16 = 53;
 /// Identifier of the remark about restrictions that a kernel lacks.
 const REMARK: &str = "sandbox-incomplete";
 
@@ -67,16 +67,18 @@ impl Needs {
         needs.rules.network = true;
         needs
     }
+
+    /// Lets the worker connect to these ports, and to that of DNS for long answers; `None`: to any.
+    pub(crate) fn connect_to(&mut self, ports: Option<Vec<u16>>) {
+        self.rules.ports = ports.map(|ports| [ports, vec![DNS]].concat());
+    }
 }
 
-/// Returns the ports of URLs, and that of DNS for long answers; `None` if a URL is not valid. Paths
-/// alone belong to the first URL.
+/// Returns the ports of URLs; `None` if a URL is not valid. Paths alone belong to the first URL.
 pub(crate) fn ports<'u>(urls: impl IntoIterator<Item = &'u str>) -> Option<Vec<u16>> {
-    let mut ports = vec![DNS];
-    for url in urls.into_iter().filter(|url| !url.starts_with('/')) {
-        ports.push(url.parse::<Url>().ok()?.port());
-    }
-    Some(ports)
+    let urls = urls.into_iter().filter(|url| !url.starts_with('/'));
+    let port = |url: &str| url.parse::<Url>().ok().map(|url| url.port());
+    urls.map(port).collect()
 }
 
 impl Needs {
@@ -116,7 +118,7 @@ impl Confinement {
             Failure::new(failure).hint("--sandbox off runs everything in one process")
         })?;
         if self.when == When::Strict && !confined.lacking.is_empty() {
-            let failure = format!("this kernel lacks {}", list(&confined.lacking));
+            let failure = format!("not confined by {}", list(&confined.lacking));
             let hint = "--sandbox auto goes on with the other restrictions";
             return Err(Failure::new(failure).hint(hint));
         }
@@ -150,8 +152,8 @@ impl Confined {
         (!self.lacking.is_empty()).then(|| Remark {
             id: REMARK.to_owned(),
             text: format!(
-                "Confined incompletely: the part of lagtrace that reads packets and answers runs \
-                 without {}.",
+                "Confined incompletely: the part of lagtrace that reads packets and answers is not \
+                 confined by {}.",
                 list(&self.lacking)
             ),
         })

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
+use lagtrace_sources::keeper::Processes;
 
 use crate::confinement::{self, Needs};
 use crate::console::Console;
@@ -139,14 +140,12 @@ impl Options {
         let ports = confinement::ports(urls.into_iter().flatten().map(String::as_str));
         let scope = &mut needs.scope;
         scope.packets = !self.network.no_capture;
-        scope.processes = true;
+        scope.processes = Processes::Servers(ports.clone().unwrap_or_default());
         scope.filters = true;
         scope.kernel = !self.host.no_watch;
         scope.namespace = self.host.server_netns.clone();
-        if self.what_if {
-            scope.switched_ports = ports.clone().unwrap_or_default();
-        }
-        needs.rules.ports = ports;
+        scope.what_if = self.what_if;
+        needs.connect_to(ports);
         needs
     }
 }

@@ -27,6 +27,7 @@ use lagtrace_core::observed::event::CaptureSummary;
 use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::{Picture, Report};
 use lagtrace_core::views::picture::Keeps;
+use lagtrace_sources::keeper::Processes;
 use lagtrace_sources::kernel::{KernelError, Watch, WatchOptions};
 use lagtrace_sources::privilege::NetworkNamespace;
 use lagtrace_sources::socket::cgroup::{Group, Groups};
@@ -139,7 +140,8 @@ impl Options {
     pub(crate) fn needs(&self) -> Needs {
         let mut needs = Needs::network();
         needs.scope.kernel = true;
-        needs.scope.processes = true;
+        let pid = self.netns.as_deref().and_then(|place| place.parse().ok());
+        needs.scope.processes = pid.map_or(Processes::None, Processes::NamespaceOf);
         needs.scope.namespace = self.netns.clone();
         needs.scope.saves_in = Some(SAVED_IN.into());
         needs.rules.ports = Some(Vec::new());

@@ -11,6 +11,7 @@
 mod process;
 mod raw_sockets;
 mod scope;
+mod servers;
 mod service;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
 pub use process::{Kept, start};
-pub use scope::{Desktop, Page, Scope};
+pub use scope::{Desktop, Page, Processes, Scope};
 
 use crate::privilege::client;
 use crate::privilege::message::{Reply, Request};

@@ -17,11 +17,13 @@ pub(crate) mod client;
 pub(crate) mod message;
 mod namespace;
 mod process;
+mod sudo;
 mod table;
 
 pub use namespace::{NetworkNamespace, namespace_id};
 pub use process::{ProcessHandle, sockets_of};
 pub(crate) use process::{link, open_below, proc_file, program, root};
+pub use sudo::{SudoUser, user_behind_sudo};
 pub use table::TableFamily;
 
 /// A capability that an operation needs.

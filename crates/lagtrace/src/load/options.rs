@@ -98,7 +98,7 @@ impl Options {
     /// Returns what the load needs although it is confined.
     pub(crate) fn needs(&self) -> Needs {
         let mut needs = Needs::network();
-        needs.rules.ports = self.urls.ports();
+        needs.connect_to(self.urls.ports());
         // The owner of the socket may be allowed to use it, and no other user.
         needs.rules.keeps_user = self.connection.unix_socket.is_some();
         needs

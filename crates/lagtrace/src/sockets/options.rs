@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use clap::Args;
+use lagtrace_sources::keeper::Processes;
 use lagtrace_sources::kernel::CallOptions;
 use lagtrace_sources::socket::cgroup::{Group, GroupError, Groups};
 use lagtrace_sources::socket::survey::{Choice, End, Protocols};
 
-use crate::confinement::{DNS, Needs};
+use crate::confinement::Needs;
 use crate::duration;
 use crate::failure::{Failure, Result};
 use crate::lookup;
@@ -120,8 +121,8 @@ impl Options {
     /// Returns what the survey needs although it is confined.
     pub(crate) fn needs(&self) -> Needs {
         let mut needs = Needs::network();
-        needs.scope.processes = true;
-        needs.rules.ports = Some(vec![DNS]);
+        needs.scope.processes = Processes::Sockets(self.pid.clone());
+        needs.connect_to(Some(Vec::new()));
         needs.scope.kernel = self.trace;
         needs
     }

@@ -87,10 +87,18 @@ fn read_proc(path: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads the `stat` of a process.
+/// Reads the `stat` of a process. The title's room is 0 unless this process may examine the other.
 pub(crate) fn stat(pid: u32) -> Result<Stat, Error> {
-    let text = read_as_owner(pid, ProcFile::Stat)?;
-    Stat::parse(&text).ok_or(Error::Process {
+    parse_stat(pid, &read(pid, "stat")?)
+}
+
+/// Reads the `stat` of a process with the title's room, if the keeper may examine the process.
+pub(crate) fn stat_with_title_room(pid: u32) -> Result<Stat, Error> {
+    parse_stat(pid, &read_as_owner(pid, ProcFile::Stat)?)
+}
+
+fn parse_stat(pid: u32, text: &[u8]) -> Result<Stat, Error> {
+    Stat::parse(text).ok_or(Error::Process {
         pid,
         name: "stat",
         source: io::ErrorKind::InvalidData.into(),

@@ -25,15 +25,14 @@ pub struct Scope {
     pub packets: bool,
     /// Send and receive raw IP packets.
     pub raw: bool,
-    /// Examine this host's processes: their sockets, network namespaces, programs, and the
-    /// configuration files of servers.
-    pub processes: bool,
+    /// Examine this host's processes.
+    pub processes: Processes,
     /// Read the rules of packet filters.
     pub filters: bool,
     /// Load eBPF programs.
     pub kernel: bool,
-    /// Ports at which a server's socket option may be switched; empty without a what-if.
-    pub switched_ports: Vec<u16>,
+    /// Switch a socket option of the server, at the far end of lagtrace's own connections.
+    pub what_if: bool,
     /// Files and folders that the command line names.
     pub files: Vec<PathBuf>,
     /// The folder into which the user may save while the command runs, under names that begin with
@@ -43,6 +42,38 @@ pub struct Scope {
     pub desktop: Option<Desktop>,
     /// The network namespace that the command line names.
     pub namespace: Option<String>,
+}
+
+/// The processes of this host that a run may examine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Processes {
+    /// None.
+    #[default]
+    None,
+    /// The network namespace of this process may be opened.
+    NamespaceOf(u32),
+    /// The sockets and network namespaces of all processes may be listed. Options may be read of
+    /// the sockets that these processes hold; an empty list stands for all processes.
+    Sockets(Vec<u32>),
+    /// The sockets and network namespaces of all processes may be listed, in order to find the
+    /// programs that serve these ports. Of them alone, the options of the sockets on these ports,
+    /// the program and the configuration may be read.
+    Servers(Vec<u16>),
+}
+
+impl Processes {
+    /// Returns true if sockets and namespaces of all processes may be listed.
+    fn are_listed(&self) -> bool {
+        matches!(self, Self::Sockets(_) | Self::Servers(_))
+    }
+
+    /// Returns the ports whose servers may be examined.
+    pub(super) fn served_ports(&self) -> &[u16] {
+        match self {
+            Self::Servers(ports) => ports,
+            Self::None | Self::NamespaceOf(_) | Self::Sockets(_) => &[],
+        }
+    }
 }
 
 /// Functions with which a command shows a page. They run in the keeper.
@@ -73,7 +104,7 @@ impl Scope {
         if self.packets || self.raw {
             needed |= CapabilitySet::NET_RAW;
         }
-        if self.processes {
+        if self.processes != Processes::None {
             needed |= CapabilitySet::SYS_PTRACE | CapabilitySet::SYS_ADMIN;
         }
         if self.filters {
@@ -122,23 +153,36 @@ impl Scope {
     pub(super) fn allows(&self, request: &Request) -> bool {
         match request {
             Request::Answer => self.packets || self.raw,
-            Request::NamespaceOf(_)
-            | Request::NamespaceId(_)
-            | Request::Netlink { .. }
-            | Request::Sockets { .. }
-            | Request::Options { .. }
+            Request::NamespaceOf(pid) => {
+                self.processes.are_listed() || self.processes == Processes::NamespaceOf(*pid)
+            }
+            Request::NamespaceId(_) | Request::Netlink { .. } | Request::Sockets { .. } => {
+                self.processes.are_listed()
+            }
+            Request::Options { pid, .. } => match &self.processes {
+                Processes::Sockets(pids) => pids.is_empty() || pids.contains(pid),
+                // The service compares the socket's port.
+                Processes::Servers(ports) => !ports.is_empty(),
+                Processes::None | Processes::NamespaceOf(_) => false,
+            },
+            // The service compares the process with those that serve.
+            Request::Serving(_)
             | Request::Link(..)
             | Request::ProcFile(..)
             | Request::Program(_)
             | Request::Root(_)
-            | Request::File { .. } => self.processes,
-            Request::KernelFile { file, .. } => self.processes && is_of_network(file),
+            | Request::File { .. } => !self.processes.served_ports().is_empty(),
+            Request::KernelFile { file, .. } => self.processes.are_listed() && is_of_network(file),
             Request::NamespaceAt(place) => self.namespace.as_ref() == Some(place),
             Request::FilterObjects { .. } => self.filters,
             Request::FilterTable { name, .. } => self.filters && is_plain(name),
+            // The service proves that the worker holds the connection.
             Request::SwitchOn(far) => {
-                self.switched_ports.contains(&far.endpoint.port)
-                    || self.switched_ports.contains(&far.remote.port)
+                self.what_if
+                    && self
+                        .processes
+                        .served_ports()
+                        .contains(&far.flow.remote.port)
             }
             Request::Page | Request::Show(None) => self.desktop.is_some(),
             Request::Show(Some(url)) => self.serves(url),
@@ -184,10 +228,10 @@ mod tests {
         Scope {
             packets: true,
             raw: true,
-            processes: true,
+            processes: Processes::Servers(vec![80]),
             filters: true,
             kernel: true,
-            switched_ports: vec![80],
+            what_if: true,
             files: Vec::new(),
             saves_in: None,
             desktop: None,

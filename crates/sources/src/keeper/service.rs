@@ -14,14 +14,15 @@ use rustix::thread::{capabilities, set_capabilities};
 use tempfile::NamedTempFile;
 
 use super::raw_sockets::Listener;
-use super::scope::{OF_FILES, Page, Scope};
+use super::scope::{OF_FILES, Page, Processes, Scope};
+use super::servers::Servers;
 use crate::config;
 use crate::files::{self, Output, Purpose};
 use crate::kernel::{self, Programs};
 use crate::privilege::channel::Channel;
-use crate::privilege::message::{FarEnd, ProcFile, Refusal, Reply, Request};
+use crate::privilege::message::{FarEnd, ProcFile, Refusal, Reply, Request, Served};
 use crate::privilege::{self, HostError, NetworkNamespace, ProcessHandle};
-use crate::socket::foreign::{OwnFlow, Server, ServerProcess};
+use crate::socket::foreign::{Server, ServerProcess};
 use crate::socket::option::ForeignOption;
 use crate::socket::{options, process};
 
@@ -50,6 +51,7 @@ pub(super) struct Service {
     /// dropped.
     outputs: BTreeMap<u32, Output>,
     programs: Programs,
+    servers: Servers,
     /// The file of the page; it is removed when it is dropped.
     page: Option<NamedTempFile>,
     /// The path of a page that is whole.
@@ -69,6 +71,7 @@ impl Service {
             namespaces: BTreeMap::new(),
             outputs: BTreeMap::new(),
             programs: Programs::default(),
+            servers: Servers::default(),
             page: None,
             kept_page: None,
             switched: BTreeMap::new(),
@@ -170,10 +173,8 @@ impl Service {
                 Reply::Sockets(privilege::sockets_of(pid, most)?),
                 Vec::new(),
             )),
-            Request::Options { pid, fd, cookie } => {
-                let options = options::of(&ProcessHandle::open(pid)?, fd, cookie)?;
-                Ok((Reply::Options(options.map(Box::new)), Vec::new()))
-            }
+            Request::Options { pid, fd, cookie } => self.options(pid, fd, cookie),
+            Request::Serving(served) => self.serving(&served),
             Request::SwitchOn(far) => self.switch_on(*far),
             Request::IsOn(place) => {
                 let switched = self
@@ -212,7 +213,7 @@ impl Service {
             Request::Page => self.create_page(),
             Request::KeepPage => self.keep_page(),
             Request::Show(url) => self.show(url.as_deref()),
-            of_process => file_of(of_process),
+            of_process => self.file_of(of_process),
         }
     }
 
@@ -292,6 +293,72 @@ impl Service {
         named(act(output))
     }
 
+    /// Reads the options of a socket. Where only servers may be examined, the socket must be on one
+    /// of their ports.
+    fn options(&self, pid: u32, fd: u32, cookie: u64) -> Answer {
+        let socket = ProcessHandle::open(pid)?.duplicate(fd)?;
+        let is_of_servers = matches!(self.scope.processes, Processes::Servers(_));
+        if is_of_servers && !self.servers.have(&socket) {
+            return Err(outside_scope(&Request::Options { pid, fd, cookie }));
+        }
+        let options = options::read(&socket, cookie);
+        Ok((Reply::Options(options.map(Box::new)), Vec::new()))
+    }
+
+    /// Performs a request that concerns the files of a process, if it serves the target.
+    fn file_of(&self, request: Request) -> Answer {
+        match request {
+            Request::Link(pid, _)
+            | Request::ProcFile(pid, _)
+            | Request::Program(pid)
+            | Request::Root(pid)
+            | Request::File { pid, .. }
+                if !self.servers.include(pid) =>
+            {
+                Err(outside_scope(&request))
+            }
+            Request::Link(pid, link) => {
+                let path = privilege::link(pid, link)?.into_os_string().into_vec();
+                Ok((Reply::Bytes(path), Vec::new()))
+            }
+            Request::ProcFile(pid, file) => {
+                let bytes = privilege::proc_file(pid, file, MOST_PROC_BYTES)?;
+                let shown = match file {
+                    ProcFile::Stat => bytes,
+                    ProcFile::Environ => config::launch::without_secrets(&bytes),
+                };
+                Ok((Reply::Bytes(shown), Vec::new()))
+            }
+            Request::Program(pid) => done(Some(privilege::program(pid)?.into())),
+            Request::Root(pid) => {
+                let root = config::files::Root::of(pid)
+                    .map_err(|error| failed("opening a root", error))?;
+                number(u64::from(root.is_assumed))
+            }
+            Request::File {
+                pid,
+                path,
+                is_folder,
+            } => done(Some(open(pid, &path, is_folder)?)),
+            _ => Err(gone("the operation")),
+        }
+    }
+
+    /// Finds the processes that serve the target.
+    fn serving(&mut self, served: &Served) -> Answer {
+        let namespace = self.namespace(served.namespace)?.as_file().try_clone();
+        let namespace = namespace.map_err(|e| HostError::failed("opening a namespace", e))?;
+        let namespace = NetworkNamespace::of_file(namespace)?;
+        let found = self
+            .servers
+            .find(&self.scope, self.worker, &namespace, served)?;
+        let found =
+            found.ok_or_else(|| outside_scope(&Request::Serving(Box::new(served.clone()))))?;
+        let named = |process: ServerProcess| (process.pid, process.name);
+        let found = found.into_iter().map(named).collect();
+        Ok((Reply::Processes(found), Vec::new()))
+    }
+
     fn switch_on(&mut self, far: FarEnd) -> Answer {
         if self.switched.len() >= MOST_SWITCHED {
             return Err(outside_scope(&Request::IsOn(0)));
@@ -307,11 +374,7 @@ impl Service {
             far.endpoint,
             far.pids.into_iter().map(named).collect(),
         );
-        let flow = OwnFlow {
-            local: far.local,
-            remote: far.remote,
-        };
-        let option = ForeignOption::set_for(self.worker, &server, flow, self.log.0.clone())?;
+        let option = ForeignOption::set_for(self.worker, &server, far.flow, self.log.0.clone())?;
         let place = self.switched.keys().next_back().map_or(0, |last| last + 1);
         let was_on = option.was_on();
         self.switched.insert(place, option);
@@ -356,36 +419,6 @@ fn named_file(request: &Request) -> Answer {
 fn named(outcome: std::io::Result<()>) -> Answer {
     outcome.map_err(|error| HostError::failed("writing a file", error))?;
     done(None)
-}
-
-/// Performs a request that concerns the files of one process.
-fn file_of(request: Request) -> Answer {
-    match request {
-        Request::Link(pid, link) => {
-            let path = privilege::link(pid, link)?.into_os_string().into_vec();
-            Ok((Reply::Bytes(path), Vec::new()))
-        }
-        Request::ProcFile(pid, file) => {
-            let bytes = privilege::proc_file(pid, file, MOST_PROC_BYTES)?;
-            let shown = match file {
-                ProcFile::Stat => bytes,
-                ProcFile::Environ => config::launch::without_secrets(&bytes),
-            };
-            Ok((Reply::Bytes(shown), Vec::new()))
-        }
-        Request::Program(pid) => done(Some(privilege::program(pid)?.into())),
-        Request::Root(pid) => {
-            let root =
-                config::files::Root::of(pid).map_err(|error| failed("opening a root", error))?;
-            number(u64::from(root.is_assumed))
-        }
-        Request::File {
-            pid,
-            path,
-            is_folder,
-        } => done(Some(open(pid, &path, is_folder)?)),
-        _ => Err(gone("the operation")),
-    }
 }
 
 /// Opens a file below a process's root. The worker may see a file that everybody may read, and a

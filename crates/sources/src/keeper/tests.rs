@@ -2,18 +2,23 @@
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::thread::{self, JoinHandle};
 
+use lagtrace_core::observed::flow::Endpoint;
 use proptest::prelude::*;
 use rustix::process::getpid;
 
-use super::scope::Scope;
+use super::scope::{Processes, Scope};
 use super::service::Service;
+use crate::privilege::NetworkNamespace;
 use crate::privilege::channel::Channel;
-use crate::privilege::message::{ProcFile, Purpose, Refusal, Reply, Request};
+use crate::privilege::message::{ProcFile, ProcessLink, Purpose, Refusal, Reply, Request, Served};
+use crate::socket::foreign::OwnFlow;
 
 /// A keeper, and the worker's end of its channel.
 struct Asked {
@@ -124,13 +129,55 @@ fn what_was_recorded_stays() {
     assert_eq!(fs::read(&path).expect("readable"), b"packets");
 }
 
+/// Returns a listener, and a request for the processes that serve there.
+fn listener() -> (TcpListener, u16, Request) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let endpoint = Endpoint::from(listener.local_addr().expect("it is bound"));
+    (listener, endpoint.port, serving(endpoint, None))
+}
+
+/// Returns a request for the processes that serve at an address in this process's namespace.
+fn serving(endpoint: Endpoint, flow: Option<OwnFlow>) -> Request {
+    let namespace = NetworkNamespace::own().expect("our own").id();
+    Request::Serving(Box::new(Served {
+        namespace,
+        endpoint,
+        flow,
+    }))
+}
+
+fn of_servers(ports: &[u16]) -> Asked {
+    Asked::new(Scope {
+        processes: Processes::Servers(ports.to_vec()),
+        ..Scope::default()
+    })
+}
+
+/// Starts a process that does nothing but hold this socket, with these variables.
+fn holder(socket: OwnedFd, variables: &[(&str, &str)]) -> Child {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    Command::new("sleep")
+        .arg("60")
+        .env_clear()
+        .envs(variables.iter().copied())
+        .env("PATH", path)
+        .stdin(socket)
+        .spawn()
+        .expect("a process")
+}
+
+fn end(mut process: Child) {
+    process.kill().expect("ours");
+    process.wait().expect("ended");
+}
+
 #[test]
 fn keys_of_a_server_stay_with_it() {
     let folder = tempfile::tempdir().expect("a folder");
-    let asked = Asked::new(Scope {
-        processes: true,
-        ..Scope::default()
-    });
+    let (_listener, port, find) = listener();
+    let asked = of_servers(&[port]);
+    let (found, _) = asked.ask(&find);
+    assert!(matches!(found, Reply::Processes(_)), "{found:?}");
     for (name, mode, is_shown) in [
         ("nginx.conf", 0o600, true),
         ("server.key", 0o600, false),
@@ -154,25 +201,15 @@ fn keys_of_a_server_stay_with_it() {
 
 #[test]
 fn secrets_in_an_environment_stay_with_it() {
-    let mut sleeper = std::process::Command::new("sleep")
-        .arg("60")
-        .env_clear()
-        .env("PASSWORD", "hunter2")
-        .env("GOGC", "50")
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .spawn()
-        .expect("a process");
-    let asked = Asked::new(Scope {
-        processes: true,
-        ..Scope::default()
-    });
+    let (socket, port, find) = listener();
+    let server = holder(socket.into(), &[("PASSWORD", "hunter2"), ("GOGC", "50")]);
+    let asked = of_servers(&[port]);
     // The environment is empty until the program has started.
     let mut shown = Vec::new();
     for _ in 0..200 {
-        let answer = asked
-            .ask(&Request::ProcFile(sleeper.id(), ProcFile::Environ))
-            .0;
-        if let Reply::Bytes(bytes) = answer {
+        asked.ask(&find);
+        let environment = Request::ProcFile(server.id(), ProcFile::Environ);
+        if let (Reply::Bytes(bytes), _) = asked.ask(&environment) {
             shown = bytes;
         }
         if shown.starts_with(b"GOGC") {
@@ -180,9 +217,121 @@ fn secrets_in_an_environment_stay_with_it() {
         }
         thread::sleep(std::time::Duration::from_millis(5));
     }
-    sleeper.kill().expect("ours");
-    sleeper.wait().expect("ended");
+    end(server);
     assert_eq!(shown, b"GOGC=50\0");
+    asked.end();
+}
+
+/// Returns all requests that concern the files of a process.
+fn about(pid: u32) -> [Request; 5] {
+    [
+        Request::Link(pid, ProcessLink::Exe),
+        Request::ProcFile(pid, ProcFile::Stat),
+        Request::Program(pid),
+        Request::Root(pid),
+        Request::File {
+            pid,
+            path: "/etc/hostname".into(),
+            is_folder: false,
+        },
+    ]
+}
+
+#[test]
+fn only_processes_that_serve_the_named_port_are_examined() {
+    let (socket, port, find) = listener();
+    let (other_socket, _, find_other) = listener();
+    let (server, other) = (holder(socket.into(), &[]), holder(other_socket.into(), &[]));
+    let asked = of_servers(&[port]);
+    // No server has been found yet.
+    for request in about(server.id()) {
+        asked.is_refused(&request);
+    }
+    let (Reply::Processes(found), _) = asked.ask(&find) else {
+        panic!("the server was not found");
+    };
+    let pids: Vec<u32> = found.into_iter().map(|(pid, _)| pid).collect();
+    assert_eq!(pids, [server.id()]);
+    asked.is_refused(&find_other);
+    let (named, others) = (about(server.id()), about(other.id()));
+    for (allowed, refused) in named.iter().zip(&others) {
+        let (reply, _) = asked.ask(allowed);
+        assert!(
+            !matches!(reply, Reply::Refused(_)),
+            "{allowed:?}: {reply:?}"
+        );
+        asked.is_refused(refused);
+    }
+    // A later process could get its number.
+    end(server);
+    for request in named {
+        asked.is_refused(&request);
+    }
+    end(other);
+    asked.end();
+}
+
+#[test]
+fn only_sockets_on_the_named_port_show_their_options() {
+    let (socket, port, find) = listener();
+    let (other_socket, ..) = listener();
+    let asked = of_servers(&[port]);
+    let of = |socket: &TcpListener| Request::Options {
+        pid: std::process::id(),
+        fd: u32::try_from(socket.as_raw_fd()).expect("a descriptor"),
+        cookie: rustix::net::sockopt::socket_cookie(socket).expect("a cookie"),
+    };
+    asked.is_refused(&of(&socket));
+    asked.ask(&find);
+    let (reply, _) = asked.ask(&of(&socket));
+    assert!(matches!(reply, Reply::Options(Some(_))), "{reply:?}");
+    asked.is_refused(&of(&other_socket));
+    asked.end();
+}
+
+#[test]
+fn another_address_is_a_target_only_at_the_end_of_an_own_connection() {
+    let (socket, port, _) = listener();
+    let (other_socket, ..) = listener();
+    let end = |socket: &TcpListener| Endpoint::from(socket.local_addr().expect("it is bound"));
+    let stream = TcpStream::connect(socket.local_addr().expect("it is bound")).expect("connects");
+    let flow = OwnFlow::of(&stream).expect("connected");
+    let to_other = TcpStream::connect(other_socket.local_addr().expect("bound")).expect("connects");
+    let flow_to_other = OwnFlow::of(&to_other).expect("connected");
+    let forged = OwnFlow {
+        remote: flow.remote,
+        ..flow_to_other
+    };
+    let asked = of_servers(&[port]);
+    for flow in [flow, flow_to_other, forged] {
+        asked.is_refused(&serving(end(&other_socket), Some(flow)));
+    }
+    let (reply, _) = asked.ask(&serving(end(&socket), Some(flow)));
+    assert!(matches!(reply, Reply::Processes(_)), "{reply:?}");
+    asked.end();
+}
+
+#[test]
+fn only_processes_that_are_named_show_their_sockets() {
+    let (socket, ..) = listener();
+    let server = holder(socket.try_clone().expect("a copy").into(), &[]);
+    let asked = Asked::new(Scope {
+        processes: Processes::Sockets(vec![server.id()]),
+        ..Scope::default()
+    });
+    let of = |pid, fd| Request::Options {
+        pid,
+        fd,
+        cookie: rustix::net::sockopt::socket_cookie(&socket).expect("a cookie"),
+    };
+    let (reply, _) = asked.ask(&of(server.id(), 0));
+    assert!(matches!(reply, Reply::Options(Some(_))), "{reply:?}");
+    let own = u32::try_from(socket.as_raw_fd()).expect("a descriptor");
+    asked.is_refused(&of(std::process::id(), own));
+    for request in about(server.id()) {
+        asked.is_refused(&request);
+    }
+    end(server);
     asked.end();
 }
 

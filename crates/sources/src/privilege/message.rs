@@ -1,7 +1,9 @@
 //! The messages between the worker and its keeper. The worker asks for one operation at a time, and
 //! the keeper answers each request. The operations are fixed; their parameters are small.
 
+use std::fmt;
 use std::io;
+use std::net::TcpStream;
 use std::path::PathBuf;
 
 use lagtrace_core::observed::event::Note;
@@ -70,6 +72,9 @@ pub(crate) enum Request {
         /// The socket's cookie.
         cookie: u64,
     },
+    /// Return the processes that serve the target. The next five requests are answered for them
+    /// alone.
+    Serving(Box<Served>),
     /// Return the target of a link of a process below `/proc`.
     Link(u32, ProcessLink),
     /// Return a file of a process below `/proc`.
@@ -224,6 +229,42 @@ impl ProcessLink {
     }
 }
 
+/// A connection of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OwnFlow {
+    /// Local end of the connection.
+    pub local: Endpoint,
+    /// The target's end of the connection.
+    pub remote: Endpoint,
+}
+
+impl OwnFlow {
+    /// Returns the two ends of a connected stream; `None` if it is no longer connected.
+    pub fn of(stream: &TcpStream) -> Option<Self> {
+        Some(Self {
+            local: Endpoint::from(stream.local_addr().ok()?),
+            remote: Endpoint::from(stream.peer_addr().ok()?),
+        })
+    }
+}
+
+impl fmt::Display for OwnFlow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.local, self.remote)
+    }
+}
+
+/// The target on this host, as the worker found it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Served {
+    /// Inode number of the server's network namespace.
+    pub(crate) namespace: u64,
+    /// The target's address as the server sees it.
+    pub(crate) endpoint: Endpoint,
+    /// The worker's connection to the target, by which the server was found.
+    pub(crate) flow: Option<OwnFlow>,
+}
+
 /// The far end of a connection of the worker, as the worker found it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FarEnd {
@@ -231,10 +272,8 @@ pub(crate) struct FarEnd {
     pub(crate) namespace: u64,
     /// The target's address as the server sees it.
     pub(crate) endpoint: Endpoint,
-    /// The worker's end of the connection.
-    pub(crate) local: Endpoint,
-    /// The target's end, as the worker sees it.
-    pub(crate) remote: Endpoint,
+    /// The worker's connection.
+    pub(crate) flow: OwnFlow,
     /// The processes that are searched for the socket first.
     pub(crate) pids: Vec<u32>,
 }
@@ -254,6 +293,8 @@ pub(crate) enum Reply {
     Options(Option<Box<LiveOptions>>),
     /// Sockets, as `(inode, descriptor)`.
     Sockets(Vec<(u32, u32)>),
+    /// Processes, with their names.
+    Processes(Vec<(u32, String)>),
     /// A switched option: its number, whether it was on before, and notes for the report.
     Switched(u32, bool, Vec<Note>),
     /// An output: its number, and whether its first bytes must be announced.

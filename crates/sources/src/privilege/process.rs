@@ -7,6 +7,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
@@ -46,6 +47,12 @@ impl ProcessHandle {
     /// Returns the PID of the process in lagtrace's own PID namespace.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Returns true if the process has ended: its descriptor is readable (`pidfd_open(2)`).
+    pub(crate) fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
     /// Returns true if this is the process itself.

@@ -1,8 +1,6 @@
 //! The search for the target's sockets if the target runs on this host, in lagtrace's own network
 //! namespace or in another one (such as a container's).
 
-use std::fmt;
-use std::net::TcpStream;
 use std::ops::ControlFlow;
 
 use lagtrace_core::observed::event::{ListenerSample, Note};
@@ -11,39 +9,17 @@ use lagtrace_core::observed::flow::Endpoint;
 use super::diag::{DiagSocket, Selection, States, listens_for};
 use super::record::SocketRecord;
 use crate::privilege::message::FarEnd;
+pub use crate::privilege::message::OwnFlow;
 use crate::privilege::{HostError, NetworkNamespace};
 
 mod search;
+mod serving;
 
 pub use search::{find_server, find_server_in};
+pub(crate) use serving::serving_here;
 
 /// Maximum number of listening sockets on one port that are examined.
 const MOST_LISTENERS: usize = 256;
-
-/// A connection of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OwnFlow {
-    /// Local end of the connection.
-    pub local: Endpoint,
-    /// The target's end of the connection.
-    pub remote: Endpoint,
-}
-
-impl OwnFlow {
-    /// Returns the two ends of a connected stream; `None` if it is no longer connected.
-    pub fn of(stream: &TcpStream) -> Option<Self> {
-        Some(Self {
-            local: Endpoint::from(stream.local_addr().ok()?),
-            remote: Endpoint::from(stream.peer_addr().ok()?),
-        })
-    }
-}
-
-impl fmt::Display for OwnFlow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} to {}", self.local, self.remote)
-    }
-}
 
 /// A process that holds the target's listening socket, or the remote end of a connection of this
 /// process.
@@ -130,8 +106,7 @@ impl Server {
         FarEnd {
             namespace: self.namespace.id(),
             endpoint: self.endpoint,
-            local: flow.local,
-            remote: flow.remote,
+            flow,
             pids: self.processes.iter().map(|process| process.pid).collect(),
         }
     }
@@ -141,7 +116,7 @@ impl Server {
     /// # Errors
     /// Returns an error if `CAP_SYS_ADMIN` is missing, or if `sock_diag` fails.
     pub fn far_end(&self, flow: OwnFlow) -> Result<Option<SocketRecord>, HostError> {
-        far_end(&mut DiagSocket::open_in(&self.namespace)?, flow)
+        far_end_in(&self.namespace, flow)
     }
 }
 
@@ -170,6 +145,14 @@ fn listening(diag: &mut DiagSocket, endpoint: Endpoint) -> Result<Vec<SocketReco
     let mut records = diag.list(&selection, MOST_LISTENERS)?;
     records.retain(|record| listens_for(record.local, endpoint));
     Ok(records)
+}
+
+/// Returns the socket at the remote end of `flow` in a namespace.
+pub(crate) fn far_end_in(
+    namespace: &NetworkNamespace,
+    flow: OwnFlow,
+) -> Result<Option<SocketRecord>, HostError> {
+    far_end(&mut DiagSocket::open_in(namespace)?, flow)
 }
 
 /// Returns the socket at the remote end of `flow`. If NAT translates the target's address, finds

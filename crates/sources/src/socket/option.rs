@@ -251,7 +251,7 @@ impl FarSocket {
 }
 
 /// Returns an error unless `flow` is a connection of process `client`.
-fn prove_owned(client: u32, flow: OwnFlow) -> Result<(), HostError> {
+pub(crate) fn prove_owned(client: u32, flow: OwnFlow) -> Result<(), HostError> {
     let record = DiagSocket::open()?.find(flow.local, flow.remote)?;
     let held = privilege::sockets_of(client, usize::MAX)?;
     record

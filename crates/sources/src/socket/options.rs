@@ -40,7 +40,7 @@ pub(crate) fn of(
 
 /// Reads the options; `None` if the descriptor now refers to another socket, which has a different
 /// cookie.
-fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
+pub(crate) fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
     if sockopt::socket_cookie(socket).ok()? != cookie {
         return None;
     }

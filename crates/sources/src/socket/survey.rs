@@ -254,7 +254,11 @@ impl Survey {
             self.options.insert(socket.cookie, known);
             return Some(known.1);
         }
-        match processes.options(socket.owner.holders.first()?, socket.cookie) {
+        // The keeper reads no options through processes that were not chosen.
+        let chosen = &self.choice.pids;
+        let is_chosen = |holder: &&Holder| chosen.is_empty() || chosen.contains(&holder.pid);
+        let holder = socket.owner.holders.iter().find(is_chosen)?;
+        match processes.options(holder, socket.cookie) {
             Ok(options) => {
                 let options = options?;
                 self.options

@@ -158,7 +158,7 @@ fn climb(start: u32) -> Result<(u32, Invocation), Error> {
 /// Returns true if the title fills all the space of the arguments and the environment. Its end is
 /// probably missing then (`ngx_setproctitle()`).
 fn is_title_cut(pid: u32) -> bool {
-    let room = process::stat(pid).map_or(0, |stat| stat.title_room);
+    let room = process::stat_with_title_room(pid).map_or(0, |stat| stat.title_room);
     let length = process::arguments(pid).map_or(0, |words| match words.as_slice() {
         [title] => title.len(),
         _ => 0,

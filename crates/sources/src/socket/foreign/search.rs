@@ -1,6 +1,5 @@
 //! The search for the server in all network namespaces, beginning with lagtrace's own.
 
-use std::collections::{BTreeSet, HashSet};
 use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,17 +7,15 @@ use std::time::{Duration, Instant};
 use lagtrace_core::observed::event::Note;
 use lagtrace_core::observed::flow::Endpoint;
 
-use super::{OwnFlow, Search, Server, ServerProcess, far_end, listening};
+use super::serving::serving;
+use super::{OwnFlow, Search, Server, far_end, listening};
 use crate::netlink::NetlinkProtocol;
 use crate::privilege::{HostError, NetworkNamespace};
 use crate::route::RouteSocket;
 use crate::socket::diag::DiagSocket;
 use crate::socket::namespaces::Namespaces;
-use crate::socket::process;
 use crate::socket::record::{SocketRecord, TcpState};
 
-/// Maximum number of a server's processes that are listed.
-const MOST_PROCESSES: usize = 256;
 /// Maximum time in which the remote end reacts to the close of the local end. It covers a few
 /// retransmissions.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -81,7 +78,7 @@ fn look_into(
         }
         _ => places.pop(),
     };
-    let server = place.map(|place| place.server(&mut refusals));
+    let server = place.map(|place| place.server(flow, &mut refusals));
     (server, refusals)
 }
 
@@ -149,9 +146,13 @@ impl Place {
         now.is_ok_and(|now| now.as_ref().map(state) != self.far.as_ref().map(state))
     }
 
-    fn server(mut self, refusals: &mut Refusals) -> Server {
+    fn server(self, flow: Option<OwnFlow>, refusals: &mut Refusals) -> Server {
+        let processes = serving(&self.namespace, self.endpoint, flow).unwrap_or_else(|refusal| {
+            refusals.owners = Some(refusal);
+            Vec::new()
+        });
         Server {
-            processes: owners(&mut self, refusals),
+            processes,
             namespace: self.namespace,
             endpoint: self.endpoint,
         }
@@ -199,39 +200,4 @@ impl Refusals {
                 .collect(),
         }
     }
-}
-
-/// Returns the processes that hold the listener or the connection's remote end.
-fn owners(place: &mut Place, refusals: &mut Refusals) -> Vec<ServerProcess> {
-    let inodes = match server_inodes(place) {
-        Ok(inodes) => inodes,
-        Err(e) => {
-            refusals.owners = Some(e);
-            return Vec::new();
-        }
-    };
-    let (near, refusal) = process::pids_in_namespace(place.namespace.id());
-    let mut found = process::holders(&near, Some(&inodes));
-    if found.by_inode.is_empty() {
-        found = process::holders(&process::pids(), Some(&inodes));
-    }
-    if found.by_inode.is_empty() {
-        refusals.owners = found.refusal.or(refusal);
-    }
-    let holders = found.by_inode.into_values().flatten();
-    let pids: BTreeSet<u32> = holders.map(|(pid, _)| pid).collect();
-    let named = |pid| ServerProcess {
-        pid,
-        name: process::name(pid),
-    };
-    pids.into_iter().take(MOST_PROCESSES).map(named).collect()
-}
-
-/// Returns the inode numbers of the listener and of the connection's remote end.
-fn server_inodes(place: &mut Place) -> Result<HashSet<u32>, HostError> {
-    let listeners = listening(&mut place.diag, place.endpoint)?;
-    let records = listeners.iter().chain(&place.far);
-    let mut inodes: HashSet<u32> = records.map(|record| record.inode).collect();
-    inodes.remove(&0); // no process holds it: not accepted yet
-    Ok(inodes)
 }
