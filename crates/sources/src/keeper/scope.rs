@@ -159,8 +159,10 @@ impl Scope {
             Request::NamespaceId(_) | Request::Netlink { .. } | Request::Sockets { .. } => {
                 self.processes.are_listed()
             }
-            Request::Options { pid, .. } => match &self.processes {
-                Processes::Sockets(pids) => pids.is_empty() || pids.contains(pid),
+            Request::Options(sockets) => match &self.processes {
+                Processes::Sockets(pids) => {
+                    pids.is_empty() || sockets.iter().all(|socket| pids.contains(&socket.pid))
+                }
                 // The service compares the socket's port.
                 Processes::Servers(ports) => !ports.is_empty(),
                 Processes::None | Processes::NamespaceOf(_) => false,

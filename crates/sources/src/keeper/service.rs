@@ -20,8 +20,8 @@ use crate::config;
 use crate::files::{self, Output, Purpose};
 use crate::kernel::{self, Programs};
 use crate::privilege::channel::Channel;
-use crate::privilege::message::{FarEnd, ProcFile, Refusal, Reply, Request, Served};
-use crate::privilege::{self, HostError, NetworkNamespace, ProcessHandle};
+use crate::privilege::message::{FarEnd, HeldSocket, ProcFile, Refusal, Reply, Request, Served};
+use crate::privilege::{self, HostError, NetworkNamespace};
 use crate::socket::foreign::{Server, ServerProcess};
 use crate::socket::option::ForeignOption;
 use crate::socket::{options, process};
@@ -173,7 +173,7 @@ impl Service {
                 Reply::Sockets(privilege::sockets_of(pid, most)?),
                 Vec::new(),
             )),
-            Request::Options { pid, fd, cookie } => self.options(pid, fd, cookie),
+            Request::Options(sockets) => Ok((self.options(&sockets), Vec::new())),
             Request::Serving(served) => self.serving(&served),
             Request::SwitchOn(far) => self.switch_on(*far),
             Request::IsOn(place) => {
@@ -293,16 +293,17 @@ impl Service {
         named(act(output))
     }
 
-    /// Reads the options of a socket. Where only servers may be examined, the socket must be on one
+    /// Reads the options of sockets. Where only servers may be examined, each socket must be on one
     /// of their ports.
-    fn options(&self, pid: u32, fd: u32, cookie: u64) -> Answer {
-        let socket = ProcessHandle::open(pid)?.duplicate(fd)?;
+    fn options(&self, sockets: &[HeldSocket]) -> Reply {
         let is_of_servers = matches!(self.scope.processes, Processes::Servers(_));
-        if is_of_servers && !self.servers.have(&socket) {
-            return Err(outside_scope(&Request::Options { pid, fd, cookie }));
-        }
-        let options = options::read(&socket, cookie);
-        Ok((Reply::Options(options.map(Box::new)), Vec::new()))
+        let may_read = |socket: BorrowedFd<'_>| !is_of_servers || self.servers.have(&socket);
+        let each = options::of_all_here(sockets, may_read);
+        Reply::Options(
+            each.into_iter()
+                .map(|each| each.map_err(Refusal::from))
+                .collect(),
+        )
     }
 
     /// Performs a request that concerns the files of a process, if it serves the target.

@@ -17,7 +17,9 @@ use super::scope::{Processes, Scope};
 use super::service::Service;
 use crate::privilege::NetworkNamespace;
 use crate::privilege::channel::Channel;
-use crate::privilege::message::{ProcFile, ProcessLink, Purpose, Refusal, Reply, Request, Served};
+use crate::privilege::message::{
+    HeldSocket, ProcFile, ProcessLink, Purpose, Refusal, Reply, Request, Served,
+};
 use crate::socket::foreign::OwnFlow;
 
 /// A keeper, and the worker's end of its channel.
@@ -153,6 +155,14 @@ fn of_servers(ports: &[u16]) -> Asked {
     })
 }
 
+fn held(pid: u32, fd: i32, socket: &TcpListener) -> HeldSocket {
+    HeldSocket {
+        pid,
+        fd: u32::try_from(fd).expect("a descriptor"),
+        cookie: rustix::net::sockopt::socket_cookie(socket).expect("a cookie"),
+    }
+}
+
 /// Starts a process that does nothing but hold this socket, with these variables.
 fn holder(socket: OwnedFd, variables: &[(&str, &str)]) -> Child {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -276,16 +286,15 @@ fn only_sockets_on_the_named_port_show_their_options() {
     let (socket, port, find) = listener();
     let (other_socket, ..) = listener();
     let asked = of_servers(&[port]);
-    let of = |socket: &TcpListener| Request::Options {
-        pid: std::process::id(),
-        fd: u32::try_from(socket.as_raw_fd()).expect("a descriptor"),
-        cookie: rustix::net::sockopt::socket_cookie(socket).expect("a cookie"),
+    let held = |socket: &TcpListener| held(std::process::id(), socket.as_raw_fd(), socket);
+    let request = Request::Options(vec![held(&other_socket), held(&socket)]);
+    let shown = || match asked.ask(&request).0 {
+        Reply::Options(each) => each.iter().map(Result::is_ok).collect::<Vec<_>>(),
+        reply => panic!("{reply:?}"),
     };
-    asked.is_refused(&of(&socket));
+    assert_eq!(shown(), [false, false]);
     asked.ask(&find);
-    let (reply, _) = asked.ask(&of(&socket));
-    assert!(matches!(reply, Reply::Options(Some(_))), "{reply:?}");
-    asked.is_refused(&of(&other_socket));
+    assert_eq!(shown(), [false, true]);
     asked.end();
 }
 
@@ -319,15 +328,15 @@ fn only_processes_that_are_named_show_their_sockets() {
         processes: Processes::Sockets(vec![server.id()]),
         ..Scope::default()
     });
-    let of = |pid, fd| Request::Options {
-        pid,
-        fd,
-        cookie: rustix::net::sockopt::socket_cookie(&socket).expect("a cookie"),
-    };
-    let (reply, _) = asked.ask(&of(server.id(), 0));
-    assert!(matches!(reply, Reply::Options(Some(_))), "{reply:?}");
-    let own = u32::try_from(socket.as_raw_fd()).expect("a descriptor");
-    asked.is_refused(&of(std::process::id(), own));
+    let named = held(server.id(), 0, &socket);
+    let own = held(std::process::id(), socket.as_raw_fd(), &socket);
+    let (reply, _) = asked.ask(&Request::Options(vec![named]));
+    assert!(
+        matches!(&reply, Reply::Options(each) if matches!(each[..], [Ok(Some(_))])),
+        "{reply:?}"
+    );
+    asked.is_refused(&Request::Options(vec![own]));
+    asked.is_refused(&Request::Options(vec![named, own]));
     for request in about(server.id()) {
         asked.is_refused(&request);
     }

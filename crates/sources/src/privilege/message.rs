@@ -63,15 +63,8 @@ pub(crate) enum Request {
         /// Maximum number of descriptors that are examined.
         most: usize,
     },
-    /// Read the options of a socket that a process holds.
-    Options {
-        /// The process.
-        pid: u32,
-        /// The number of its descriptor.
-        fd: u32,
-        /// The socket's cookie.
-        cookie: u64,
-    },
+    /// Read the options of sockets that processes hold.
+    Options(Vec<HeldSocket>),
     /// Return the processes that serve the target. The next five requests are answered for them
     /// alone.
     Serving(Box<Served>),
@@ -254,6 +247,17 @@ impl fmt::Display for OwnFlow {
     }
 }
 
+/// A socket that a process holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeldSocket {
+    /// The process.
+    pub(crate) pid: u32,
+    /// The number of its descriptor.
+    pub(crate) fd: u32,
+    /// The socket's cookie.
+    pub(crate) cookie: u64,
+}
+
 /// The target on this host, as the worker found it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Served {
@@ -289,8 +293,8 @@ pub(crate) enum Reply {
     Bytes(Vec<u8>),
     /// Several pieces of bytes.
     Pieces(Vec<Vec<u8>>),
-    /// Options of a socket; `None` if the descriptor refers to another socket now.
-    Options(Option<Box<LiveOptions>>),
+    /// Options of sockets; `None` if the descriptor refers to another socket now.
+    Options(Vec<Result<Option<LiveOptions>, Refusal>>),
     /// Sockets, as `(inode, descriptor)`.
     Sockets(Vec<(u32, u32)>),
     /// Processes, with their names.

@@ -17,7 +17,7 @@ use super::foreign::{OwnFlow, Server};
 use super::record::SocketRecord;
 use super::{options, process};
 use crate::privilege::client::{keeper, unexpected};
-use crate::privilege::message::{Reply, Request};
+use crate::privilege::message::{HeldSocket, Reply, Request};
 use crate::privilege::{self, Capability, HostError, ProcessHandle};
 
 /// The options that determine when a small segment or an ACK may be sent. `None`: not read.
@@ -41,7 +41,9 @@ pub(super) fn of(
     if process.is_own() || keeper().is_none() {
         return Ok(read(&process.duplicate(fd)?, cookie));
     }
-    let options = options::of(process, fd, cookie)?;
+    let pid = process.pid();
+    let mut all = options::of_all(&[HeldSocket { pid, fd, cookie }]);
+    let options = all.pop().ok_or_else(unexpected)??;
     Ok(options.map(|options| SocketOptions {
         nodelay: options.nodelay,
         cork: options.cork,

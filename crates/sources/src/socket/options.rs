@@ -1,13 +1,13 @@
 //! All socket options that affect latency.
 
-use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::time::Duration;
 
 use lagtrace_core::observed::sockets::LiveOptions;
 use rustix::net::sockopt;
 
-use crate::privilege::client::{keeper, unexpected};
-use crate::privilege::message::{Reply, Request};
+use crate::privilege::client::{Client, keeper, unexpected};
+use crate::privilege::message::{HeldSocket, Refusal, Reply, Request};
 use crate::privilege::{HostError, ProcessHandle};
 
 /// Flags that say that the application has set the size of the send buffer or of the receive buffer
@@ -17,30 +17,76 @@ const SOCK_RCVBUF_LOCK: u32 = 2;
 /// `SO_BUF_LOCK` (`include/uapi/asm-generic/socket.h`), which libc does not define.
 const SO_BUF_LOCK: libc::c_int = 72;
 
-/// Reads the options of a socket that another process holds; `None` if the descriptor now refers to
-/// another socket.
-///
-/// # Errors
-/// Returns an error if the process belongs to another user and `CAP_SYS_PTRACE` is missing, or if
-/// the process has closed the socket.
-pub(crate) fn of(
-    process: &ProcessHandle,
-    fd: u32,
-    cookie: u64,
-) -> Result<Option<LiveOptions>, HostError> {
-    if let Some(keeper) = keeper().filter(|_| !process.is_own()) {
-        let pid = process.pid();
-        return match keeper.ask(&Request::Options { pid, fd, cookie })? {
-            (Reply::Options(options), _) => Ok(options.map(|options| *options)),
-            _ => Err(unexpected()),
+/// Maximum number of sockets in one request to the keeper.
+const MOST_AT_ONCE: usize = 256;
+
+/// Options of a socket; `None` if the descriptor now refers to another socket. It is an error if
+/// the process belongs to another user and `CAP_SYS_PTRACE` is missing, or if the process has closed
+/// the socket.
+type Outcome = Result<Option<LiveOptions>, HostError>;
+
+/// Reads the options of sockets that processes hold, in this order.
+pub(crate) fn of_all(sockets: &[HeldSocket]) -> Vec<Outcome> {
+    let Some(keeper) = keeper() else {
+        return of_all_here(sockets, |_| true);
+    };
+    // A process may always examine itself.
+    let is_own = |socket: &HeldSocket| socket.pid == std::process::id();
+    let others: Vec<HeldSocket> = sockets.iter().copied().filter(|s| !is_own(s)).collect();
+    let asked = |some: &[HeldSocket]| ask(keeper, some);
+    let mut others = others.chunks(MOST_AT_ONCE).flat_map(asked);
+    let unanswered = || Err(unexpected());
+    let mut of = |socket: &HeldSocket| match is_own(socket) {
+        true => of_all_here(std::slice::from_ref(socket), |_| true).pop(),
+        false => others.next(),
+    };
+    let each = sockets
+        .iter()
+        .map(|socket| of(socket).unwrap_or_else(unanswered));
+    each.collect()
+}
+
+/// Has the keeper read the options; one element for each socket.
+fn ask(keeper: &Client, sockets: &[HeldSocket]) -> Vec<Outcome> {
+    let answer = keeper.ask(&Request::Options(sockets.to_vec()));
+    let mut each: Vec<Outcome> = match answer {
+        Ok((Reply::Options(each), _)) => {
+            let error = |each: Result<_, Refusal>| each.map_err(HostError::from);
+            each.into_iter().map(error).collect()
+        }
+        Ok(_) => Vec::new(),
+        Err(error) => vec![Err(error)],
+    };
+    each.resize_with(sockets.len(), || Err(unexpected()));
+    each
+}
+
+/// Reads the options with the privileges of this process, of those sockets that `may_read` admits.
+pub(crate) fn of_all_here(
+    sockets: &[HeldSocket],
+    may_read: impl Fn(BorrowedFd<'_>) -> bool,
+) -> Vec<Outcome> {
+    // Consecutive sockets often belong to the same process.
+    let mut held: Option<ProcessHandle> = None;
+    let of = |socket: &HeldSocket| {
+        let process = match held.take().filter(|held| held.pid() == socket.pid) {
+            Some(process) => process,
+            None => ProcessHandle::open(socket.pid)?,
         };
-    }
-    Ok(read(&process.duplicate(fd)?, cookie))
+        let duplicate = held.insert(process).duplicate(socket.fd)?;
+        if may_read(duplicate.as_fd()) {
+            Ok(read(&duplicate, socket.cookie))
+        } else {
+            let what = format!("descriptor {} of process {}", socket.fd, socket.pid);
+            Err(HostError::NotOurs { what })
+        }
+    };
+    sockets.iter().map(of).collect()
 }
 
 /// Reads the options; `None` if the descriptor now refers to another socket, which has a different
 /// cookie.
-pub(crate) fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
+fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
     if sockopt::socket_cookie(socket).ok()? != cookie {
         return None;
     }

@@ -19,7 +19,8 @@ use super::found::Found;
 use super::namespaces::Namespaces;
 use super::options;
 use super::process;
-use crate::privilege::{HostError, ProcessHandle};
+use crate::privilege::HostError;
+use crate::privilege::message::HeldSocket;
 
 /// Maximum number of sockets that are examined in one survey.
 const MOST_SOCKETS: usize = 65_536;
@@ -100,16 +101,17 @@ impl Survey {
             .filter_map(LiveSocket::peer_place)
             .collect();
         found.retain(|each| each.socket.is_chosen || wanted.contains(&each.socket.place()));
-        let last = core::mem::take(&mut self.options);
+        let with_holders = |mut each: Found| {
+            each.socket.owner.holders = self.holders_of(each.inode).to_vec();
+            each
+        };
+        let mut found: Vec<Found> = found.into_iter().map(with_holders).collect();
+        self.read_options(&mut found);
         let mut sockets = Vec::with_capacity(found.len());
         for Found {
             mut socket, inode, ..
         } in found
         {
-            socket.owner.holders = self.holders_of(inode).to_vec();
-            if socket.is_chosen && self.options.len() < MOST_OPTIONS {
-                socket.options = self.options(&last, &mut processes, &socket);
-            }
             self.lacks |= socket.is_chosen && inode != 0 && socket.options.is_none();
             if let Some(holder) = socket.owner.holders.first() {
                 let group = processes.group(holder.pid);
@@ -243,34 +245,47 @@ impl Survey {
         Ok(found)
     }
 
-    fn options(
-        &mut self,
-        last: &HashMap<u64, (Instant, LiveOptions)>,
-        processes: &mut Processes,
-        socket: &LiveSocket,
-    ) -> Option<LiveOptions> {
-        let known = last.get(&socket.cookie);
-        if let Some(&known) = known.filter(|(at, _)| at.elapsed() < OPTIONS_LAST) {
-            self.options.insert(socket.cookie, known);
-            return Some(known.1);
+    /// Reads the options of the chosen sockets, unless they were read a moment ago.
+    fn read_options(&mut self, found: &mut [Found]) {
+        let last = core::mem::take(&mut self.options);
+        let (mut unread, mut wanted) = (Vec::new(), Vec::new());
+        let chosen = found.iter_mut().filter(|each| each.socket.is_chosen);
+        for Found { socket, .. } in chosen.take(MOST_OPTIONS) {
+            let known = last.get(&socket.cookie);
+            if let Some(&known) = known.filter(|(at, _)| at.elapsed() < OPTIONS_LAST) {
+                self.options.insert(socket.cookie, known);
+                socket.options = Some(known.1);
+            } else if let Some(held) = self.held(socket) {
+                wanted.push(held);
+                unread.push(socket);
+            }
         }
-        // The keeper reads no options through processes that were not chosen.
+        for (socket, outcome) in unread.into_iter().zip(options::of_all(&wanted)) {
+            match outcome {
+                Ok(options) => {
+                    let read = options.map(|options| (Instant::now(), options));
+                    self.options.extend(read.map(|read| (socket.cookie, read)));
+                    socket.options = options;
+                }
+                Err(HostError::Gone { .. }) => {}
+                Err(refusal) => {
+                    self.reading.get_or_insert(refusal);
+                }
+            }
+        }
+    }
+
+    /// Returns the way to a socket: through one of the chosen processes, if there are any. The
+    /// keeper reads no options through others.
+    fn held(&self, socket: &LiveSocket) -> Option<HeldSocket> {
         let chosen = &self.choice.pids;
         let is_chosen = |holder: &&Holder| chosen.is_empty() || chosen.contains(&holder.pid);
         let holder = socket.owner.holders.iter().find(is_chosen)?;
-        match processes.options(holder, socket.cookie) {
-            Ok(options) => {
-                let options = options?;
-                self.options
-                    .insert(socket.cookie, (Instant::now(), options));
-                Some(options)
-            }
-            Err(HostError::Gone { .. }) => None,
-            Err(refusal) => {
-                self.reading.get_or_insert(refusal);
-                None
-            }
-        }
+        Some(HeldSocket {
+            pid: holder.pid,
+            fd: holder.fd,
+            cookie: socket.cookie,
+        })
     }
 }
 
@@ -279,9 +294,6 @@ impl Survey {
 struct Processes {
     names: HashMap<u32, String>,
     groups: HashMap<u32, Membership>,
-    /// The last process that was opened. It is kept because consecutive sockets often belong to the
-    /// same process.
-    held: Option<ProcessHandle>,
 }
 
 impl Processes {
@@ -293,21 +305,5 @@ impl Processes {
     fn group(&mut self, pid: u32) -> &Membership {
         let group = self.groups.entry(pid);
         group.or_insert_with(|| Membership::of(pid))
-    }
-
-    fn options(&mut self, holder: &Holder, cookie: u64) -> Result<Option<LiveOptions>, HostError> {
-        if self
-            .held
-            .as_ref()
-            .is_none_or(|held| held.pid() != holder.pid)
-        {
-            self.held = Some(ProcessHandle::open(holder.pid)?);
-        }
-        match &self.held {
-            Some(held) => options::of(held, holder.fd, cookie),
-            None => Err(HostError::Gone {
-                what: format!("process {}", holder.pid),
-            }),
-        }
     }
 }
