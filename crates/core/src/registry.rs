@@ -57,7 +57,7 @@ macro_rules! ids {
                     $(Self::$variant => &Cause {
                         id: Self::$variant,
                         title: $title,
-                        page: include_str!(concat!("cause/", $id, ".md")),
+                        page: include_str!(concat!(env!("OUT_DIR"), "/pages/", $id, ".md")),
                         layer: LayerId::$layer,
                         waits: &[$(WaitKind::$wait),*],
                         $(stages: &[$(Stage::$stage),*],)?
@@ -713,6 +713,19 @@ mod tests {
         }
         for &id in Id::ALL {
             origins(id, 0);
+        }
+    }
+
+    #[test]
+    fn pages_end_before_their_traces() {
+        for cause in Id::ALL.iter().map(|id| id.cause()) {
+            let page = cause.page;
+            assert!(page.starts_with(&format!("# {}\n", cause.id)), "{page}");
+            assert!(page.contains("\n## Limits\n"), "{page}");
+            assert!(
+                !page.contains("## Traces") && !page.contains("```trace"),
+                "{page}"
+            );
         }
     }
 

@@ -52,7 +52,7 @@ fn nearest(typed: &str) -> Option<&'static str> {
 
 fn page(cause: &Cause, console: &Console) -> String {
     match console.output().format {
-        Format::Text => styled(prose(cause.page), console.style().color),
+        Format::Text => styled(cause.page, console.style().color),
         Format::Json | Format::Ndjson => {
             let value = json!({"id": cause.id, "title": cause.title, "page": cause.page});
             format!("{value}\n")
@@ -71,11 +71,6 @@ fn list(console: &Console) -> String {
         };
     }
     text
-}
-
-/// Returns the page without its last section, the traces that test the cause.
-fn prose(page: &str) -> &str {
-    page.split("\n## Traces").next().unwrap_or(page)
 }
 
 /// Returns the page with its headings set in bold.

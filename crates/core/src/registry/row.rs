@@ -11,7 +11,7 @@ pub struct Cause {
     pub id: Id,
     /// The title of the cause: a sentence, or a noun phrase.
     pub title: &'static str,
-    /// The page that `lagtrace explain` prints, in Markdown.
+    /// The page that `lagtrace explain` prints, in Markdown, without the traces that test the cause.
     pub page: &'static str,
     /// The layer that a finding on the cause accuses.
     pub layer: LayerId,

@@ -191,11 +191,17 @@ fn all_pages() -> Result<(), Failed> {
     Ok(())
 }
 
+/// Returns the whole page. The program contains it without the traces.
+fn page(cause: &Cause) -> std::io::Result<String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cause");
+    std::fs::read_to_string(format!("{folder}/{}.md", cause.id))
+}
+
 /// Returns the trace blocks of a page, each with the number of its first line.
 fn blocks(cause: &Cause) -> Result<Vec<(usize, Block)>, Failed> {
     let mut found = Vec::new();
     let mut open: Option<(usize, String)> = None;
-    for (index, line) in cause.page.lines().enumerate() {
+    for (index, line) in page(cause)?.lines().enumerate() {
         match (&mut open, line.trim_end()) {
             (None, "```trace") => open = Some((index + 1, String::new())),
             (Some(_), "```") => found.extend(open.take()),
@@ -251,10 +257,11 @@ fn both_sides(cause: &Cause) -> Result<(), Failed> {
 }
 
 fn sections(cause: &Cause) -> Result<(), Failed> {
-    if !cause.page.starts_with(&format!("# {}\n", cause.id)) {
+    let page = page(cause)?;
+    if !page.starts_with(&format!("# {}\n", cause.id)) {
         return Err("its title is not its name".into());
     }
-    let mut rest = cause.page;
+    let mut rest = page.as_str();
     for section in SECTIONS {
         let found = rest.find(&format!("\n{section}\n"));
         let at = found.ok_or_else(|| format!("`{section}` is not in its place"))?;
