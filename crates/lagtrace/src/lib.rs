@@ -5,6 +5,7 @@
 //! thresholds.
 
 use std::process::ExitCode;
+use std::{panic, process};
 
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
@@ -59,6 +60,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Runs the subcommand of `lagtrace` that the command line names.
 pub fn run() -> ExitCode {
+    end_at_panics();
     let (arguments, matches) = usage::parsed();
     let Arguments {
         output,
@@ -82,6 +84,17 @@ pub fn run() -> ExitCode {
     code
 }
 
+/// Makes a panic of any thread end the process: what would go on could report half of the truth.
+/// The keeper then undoes what is to be undone, as after any other end of the worker.
+fn end_at_panics() {
+    let tell = panic::take_hook();
+    panic::set_hook(Box::new(move |reason| {
+        watch::restore_terminal();
+        tell(reason);
+        process::exit(exit::FAILURE.into())
+    }));
+}
+
 fn carry_out(command: Command, console: &Console) -> failure::Result<exit::Outcome> {
     match command {
         Command::Diagnose(options) => diagnose::run(&options, console),
@@ -98,5 +111,33 @@ fn carry_out(command: Command, console: &Console) -> failure::Result<exit::Outco
         Command::Explain(options) => explain::run(&options, console),
         Command::Completions(options) => manual::completions(&options, Arguments::command()),
         Command::Man(options) => manual::pages(&options, Arguments::command()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::{env, thread};
+
+    /// The variable that makes [`in_a_thread`] panic.
+    const PANICS: &str = "LAGTRACE_TEST_PANICS";
+
+    #[test]
+    fn a_panic_of_any_thread_ends_the_process() {
+        let ended = Command::new(env::current_exe().expect("a path"))
+            .args(["--exact", "tests::in_a_thread", "--nocapture"])
+            .env(PANICS, "1")
+            .output()
+            .expect("it starts");
+        assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+        assert!(String::from_utf8_lossy(&ended.stderr).contains("on purpose"));
+    }
+
+    #[test]
+    fn in_a_thread() {
+        if env::var_os(PANICS).is_some() {
+            super::end_at_panics();
+            thread::spawn(|| panic!("on purpose")).join().ok();
+        }
     }
 }

@@ -51,6 +51,7 @@ use crate::render::html;
 use crate::view::serve;
 use conclusions::Conclusions;
 use editor::Editor;
+pub(crate) use keys::restore as restore_terminal;
 use live::Live;
 use serving::Serving;
 use session::Session;

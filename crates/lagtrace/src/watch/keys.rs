@@ -1,6 +1,7 @@
 //! Keys that the user presses while the live page is shown.
 
 use std::io::{self, IsTerminal as _};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::io::read;
 use rustix::process::getpgrp;
@@ -12,6 +13,9 @@ use rustix::termios::{
 const AT_ONCE: usize = 256;
 /// Value of a special character that disables it (`_POSIX_VDISABLE`).
 const DISABLED: u8 = 0;
+
+/// The mode of the terminal before the keyboard was opened.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +35,6 @@ pub(super) enum Key {
 /// The terminal's keyboard in a mode in which each key is read at once, and not echoed. The former
 /// mode is restored when this value is dropped.
 pub(super) struct Keyboard {
-    before: Termios,
     /// Bytes of a character that is not complete yet.
     rest: Vec<u8>,
 }
@@ -54,8 +57,12 @@ impl Keyboard {
         // A suspended program would leave the shell with this mode. Ctrl-C still works.
         mode.special_codes[SpecialCodeIndex::VSUSP] = DISABLED;
         tcsetattr(&stdin, OptionalActions::Now, &mode).ok()?;
+        BEFORE
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .replace(before);
         let rest = Vec::new();
-        Some(Self { before, rest })
+        Some(Self { rest })
     }
 
     /// Returns the keys pressed since the last call.
@@ -74,7 +81,15 @@ impl Keyboard {
 
 impl Drop for Keyboard {
     fn drop(&mut self) {
-        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+        restore();
+    }
+}
+
+/// Restores the terminal's mode if a keyboard is open.
+pub(crate) fn restore() {
+    let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(before) = before {
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
     }
 }
 
