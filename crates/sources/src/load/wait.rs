@@ -41,7 +41,7 @@ impl Waiter {
 
 fn wait_nanos(epoll: &OwnedFd, events: &mut [Readiness], timeout: Duration) -> io::Result<usize> {
     let timeout = libc::timespec {
-        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_sec: timeout.as_secs().try_into().unwrap_or(libc::c_long::MAX),
         tv_nsec: timeout.subsec_nanos().into(),
     };
     let most = libc::c_int::try_from(events.len()).unwrap_or(libc::c_int::MAX);

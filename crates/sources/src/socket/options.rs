@@ -36,9 +36,12 @@ pub(crate) fn of_all(sockets: &[HeldSocket]) -> Vec<Outcome> {
     let asked = |some: &[HeldSocket]| ask(keeper, some);
     let mut others = others.chunks(MOST_AT_ONCE).flat_map(asked);
     let unanswered = || Err(unexpected());
-    let mut of = |socket: &HeldSocket| match is_own(socket) {
-        true => of_all_here(std::slice::from_ref(socket), |_| true).pop(),
-        false => others.next(),
+    let mut of = |socket: &HeldSocket| {
+        if is_own(socket) {
+            of_all_here(std::slice::from_ref(socket), |_| true).pop()
+        } else {
+            others.next()
+        }
     };
     let each = sockets
         .iter()
