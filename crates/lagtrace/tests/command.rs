@@ -59,6 +59,7 @@ mod command {
     mod started;
     mod streamed;
     mod targets;
+    mod translated;
     mod watch;
     mod watch_host;
     mod watch_page;

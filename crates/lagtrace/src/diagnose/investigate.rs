@@ -8,6 +8,7 @@
 use std::time::{Duration, Instant};
 
 use lagtrace_core::observed::event::{KernelRoute, Note, TargetId};
+use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::report::{Picture, Report};
 use lagtrace_sources::load::Target;
 use lagtrace_sources::privilege::HostError;
@@ -96,6 +97,15 @@ struct Site {
     server: Option<Server>,
     /// True if a connection could be established.
     is_open: bool,
+}
+
+impl Site {
+    /// Returns the target's address behind NAT of this host, which its packets have; `None` if it is
+    /// not translated.
+    fn translated(&self) -> Option<Endpoint> {
+        let own = self.server.as_ref()?.endpoint();
+        (own != self.target.endpoint() && !own.addr.is_unspecified()).then_some(own)
+    }
 }
 
 impl<'a> Investigation<'a> {

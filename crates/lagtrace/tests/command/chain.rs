@@ -71,6 +71,11 @@ impl Chain {
         }
     }
 
+    /// Returns the name of the target's namespace.
+    pub(crate) fn target(&self) -> &str {
+        self.names.last().unwrap()
+    }
+
     /// Runs a command in namespace `at`.
     pub(crate) fn within(&self, at: usize, line: &str) {
         ip(&format!("netns exec {} {line}", self.names[at]));
@@ -94,7 +99,7 @@ impl Chain {
 
     /// Answers HTTP requests at this port of the target until the test ends.
     pub(crate) fn serve(&self, port: u16) {
-        let target = self.names.last().unwrap();
+        let target = self.target();
         let file = File::open(format!("/run/netns/{target}")).unwrap();
         let listener = thread::spawn(move || {
             let network = Some(LinkNameSpaceType::Network);

@@ -1,9 +1,11 @@
 //! The feed of all observations to a single analyzer, in the order in which they occurred.
 
 use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::decode::Packet;
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
 use lagtrace_core::observed::experiment::Experiment;
-use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::flow::{Endpoint, FlowKey};
+use lagtrace_core::observed::segment::Segment;
 use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::{Picture, Remark, Report};
 use lagtrace_core::views::picture::Keeps;
@@ -20,6 +22,8 @@ pub(super) struct Feed {
     waiting: Vec<Event>,
     has_measured: bool,
     keeper: Option<Keeper>,
+    /// Addresses behind NAT of this host, each with the one that lagtrace connects to.
+    translations: Vec<(Endpoint, Endpoint)>,
 }
 
 impl Feed {
@@ -36,7 +40,13 @@ impl Feed {
             waiting: Vec::new(),
             has_measured: false,
             keeper,
+            translations: Vec::new(),
         }
+    }
+
+    /// Makes packets to and from `behind` belong to `target`.
+    pub(super) fn translate(&mut self, behind: Endpoint, target: Endpoint) {
+        self.translations.push((behind, target));
     }
 
     /// Keeps an event until the next [`digest`](Self::digest).
@@ -85,7 +95,11 @@ impl Feed {
     pub(super) fn digest(&mut self, packets: &Packets) {
         let mut events = std::mem::take(&mut self.waiting);
         events.sort_by_key(due);
-        let mut packets = packets.whole().peekable();
+        let translations = &self.translations;
+        let packets = packets
+            .whole()
+            .map(|packet| untranslated(packet, translations));
+        let mut packets = packets.peekable();
         for event in events {
             let at = due(&event);
             while let Some(packet) =
@@ -122,6 +136,30 @@ impl Feed {
         }));
         (report, picture)
     }
+}
+
+/// Returns a packet with the address that lagtrace connects to instead of the one behind NAT.
+fn untranslated<'p>(packet: Packet<'p>, translations: &[(Endpoint, Endpoint)]) -> Packet<'p> {
+    let Packet::Tcp(segment, payload) = packet else {
+        return packet;
+    };
+    if translations.is_empty() {
+        return packet;
+    }
+    let (flow, direction) = (segment.flow, segment.direction);
+    let target_of = |end: Endpoint| {
+        let mut known = translations.iter();
+        let found = known.find(|(behind, _)| *behind == end);
+        found.map_or(end, |&(_, target)| target)
+    };
+    let ends = [flow.source(direction), flow.destination(direction)].map(target_of);
+    let (flow, direction) = FlowKey::new(flow.transport(), ends[0], ends[1]);
+    let segment = Segment {
+        flow,
+        direction,
+        ..segment
+    };
+    Packet::Tcp(segment, payload)
 }
 
 fn due(event: &Event) -> Timestamp {

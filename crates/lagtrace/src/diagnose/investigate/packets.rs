@@ -1,13 +1,17 @@
 //! The packet capture during the load.
 
+use std::collections::BTreeSet;
+
 use anyhow::Context as _;
 use lagtrace_core::observed::event::{Event, EventBody, Note, Origin, Phase, PointId};
+use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::time::ClockId;
 use lagtrace_sources::capture::{CaptureError, LiveOptions, LiveOutcome};
 use lagtrace_sources::files::{Output, Purpose};
+use lagtrace_sources::route;
 
-use super::Investigation;
 use super::recorder::Recorder;
+use super::{Investigation, Site};
 use crate::clock;
 use crate::diagnose::Options;
 use crate::failure::{Failure, Result};
@@ -30,6 +34,7 @@ impl Investigation<'_> {
                  ended each wait.",
             );
         }
+        self.tell_translations();
         let mut options = self.live_options();
         let mut started = Recorder::start(&options);
         // If the file cannot be written, the packets are still analysed.
@@ -44,6 +49,22 @@ impl Investigation<'_> {
         match started {
             Ok(recorder) => self.recorder = Some(recorder),
             Err(error) => self.capture_refused(error),
+        }
+    }
+
+    /// Makes packets behind NAT of this host belong to the targets.
+    fn tell_translations(&mut self) {
+        let translations: Vec<_> = self
+            .open_sites()
+            .filter_map(|site| Some((site.translated()?, site.target.endpoint())))
+            .collect();
+        for (behind, target) in translations {
+            self.feed.translate(behind, target);
+            let text = format!(
+                "This host translates {target} to {behind} (NAT). Captured packets have the \
+                 translated address; the report names the other one."
+            );
+            self.note("translated-address", text);
         }
     }
 
@@ -131,12 +152,10 @@ impl Investigation<'_> {
         let network = &self.options.network;
         let mut names: Vec<String> = match &network.interface {
             Some(name) => vec![name.clone()],
-            None => self
-                .open_sites()
-                .filter_map(|site| Some(site.route.as_ref()?.interface.clone()))
-                .collect(),
+            None => self.open_sites().flat_map(interfaces).collect(),
         };
-        names.dedup();
+        let mut known = BTreeSet::new();
+        names.retain(|name| known.insert(name.clone()));
         if names.is_empty() {
             names.push("any".to_owned());
         }
@@ -152,15 +171,21 @@ impl Investigation<'_> {
     /// packets were not delivered. Name lookups are not captured: the load makes none, so they
     /// would belong to other programs.
     fn filter(&self) -> String {
-        let of_site = |address: std::net::SocketAddr| {
-            format!("(tcp port {} and host {})", address.port(), address.ip())
-        };
-        let parts: Vec<_> = self
-            .open_sites()
-            .map(|site| of_site(site.target.address))
-            .collect();
+        let of_end = |end: Endpoint| format!("(tcp port {} and host {})", end.port, end.addr);
+        let ends = |site: &Site| [Some(site.target.endpoint()), site.translated()];
+        let ends = self.open_sites().flat_map(ends).flatten();
+        let parts: Vec<_> = ends.map(of_end).collect();
         format!("{} or {AROUND}", parts.join(" or "))
     }
+}
+
+/// Returns the interfaces of the packets to a target: that of the route, and behind NAT that of the
+/// translated address.
+fn interfaces(site: &Site) -> Vec<String> {
+    let behind = site.translated();
+    let behind = behind.and_then(|end| route::lookup(end.addr).ok());
+    let routes = site.route.iter().chain(&behind);
+    routes.map(|route| route.interface.clone()).collect()
 }
 
 /// Returns an error, before anything is measured, if the packets could not be written.
