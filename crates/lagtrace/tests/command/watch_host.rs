@@ -208,6 +208,23 @@ fn equal_addresses_in_two_namespaces_are_told_apart() {
     }
 }
 
+/// The keeper opens the namespace of another process, by its PID or by its file.
+#[test]
+fn the_namespace_of_a_process_is_named_in_two_ways() {
+    if !has_root("the_namespace_of_a_process_is_named_in_two_ways") {
+        return;
+    }
+    let mut process = Command::new("sleep").arg("60").spawn().unwrap();
+    let pid = process.id();
+    for place in [pid.to_string(), format!("/proc/{pid}/ns/net")] {
+        let watch = ["watch", "-p", "8080", "-d", "1s", "--netns", &place];
+        let run = lagtrace(watch);
+        assert_eq!(run.code, Some(0), "{place}: {run:#?}");
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
 /// A kernel without BTF, which a mount namespace simulates by hiding the file.
 #[test]
 fn a_kernel_that_does_not_describe_its_types_is_said() {

@@ -104,7 +104,8 @@ impl Scope {
         if self.packets || self.raw {
             needed |= CapabilitySet::NET_RAW;
         }
-        if self.processes != Processes::None {
+        // A namespace may be named by a path such as /proc/PID/ns/net.
+        if self.processes != Processes::None || self.namespace.is_some() {
             needed |= CapabilitySet::SYS_PTRACE | CapabilitySet::SYS_ADMIN;
         }
         if self.filters {
@@ -297,6 +298,17 @@ mod tests {
         assert!(!shows("127.0.0.1:0", "file:///etc/passwd"));
         assert!(!shows("127.0.0.1:0", "http://127.0.0.1:80/ --version"));
         assert!(!shows("", "http://127.0.0.1:80/"));
+    }
+
+    #[test]
+    fn a_named_namespace_needs_the_capabilities_to_open_and_enter_it() {
+        let scope = Scope {
+            namespace: Some("/proc/4711/ns/net".to_owned()),
+            ..Scope::default()
+        };
+        let needed = CapabilitySet::SYS_PTRACE | CapabilitySet::SYS_ADMIN;
+        assert!(scope.capabilities().contains(needed));
+        assert!(!Scope::default().capabilities().intersects(needed));
     }
 
     #[test]
