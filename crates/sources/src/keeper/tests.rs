@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -133,9 +133,23 @@ fn what_was_recorded_stays() {
 
 /// Returns a listener, and a request for the processes that serve there.
 fn listener() -> (TcpListener, u16, Request) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener_at(Ipv4Addr::LOCALHOST.into())
+}
+
+fn listener_at(address: IpAddr) -> (TcpListener, u16, Request) {
+    let listener = TcpListener::bind((address, 0)).expect("a free port");
     let endpoint = Endpoint::from(listener.local_addr().expect("it is bound"));
     (listener, endpoint.port, serving(endpoint, None))
+}
+
+/// Returns an address of this host: not a loopback address, if there is another one. NAT is looked
+/// for only behind those.
+fn own_address() -> IpAddr {
+    // To connect a UDP socket sends nothing. The address is one for documentation (RFC 5737).
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("a port");
+    let connected = socket.connect("192.0.2.1:9");
+    let own = connected.and_then(|()| socket.local_addr());
+    own.map_or(Ipv4Addr::LOCALHOST.into(), |own| own.ip())
 }
 
 /// Returns a request for the processes that serve at an address in this process's namespace.
@@ -272,11 +286,18 @@ fn only_processes_that_serve_the_named_port_are_examined() {
         );
         asked.is_refused(refused);
     }
-    // A later process could get its number.
-    end(server);
-    for request in named {
-        asked.is_refused(&request);
-    }
+    // A later process could get its number. Until the ended one is waited for, its file is there.
+    let mut server = server;
+    server.kill().expect("ours");
+    let is_refused = |request| matches!(asked.ask(request).0, Reply::Refused(_));
+    let stat = Request::ProcFile(server.id(), ProcFile::Stat);
+    let refused = (0..200).any(|_| {
+        thread::sleep(std::time::Duration::from_millis(5));
+        is_refused(&stat)
+    });
+    assert!(refused && fs::read(format!("/proc/{}/stat", server.id())).is_ok());
+    server.wait().expect("ended");
+    assert!(named.iter().all(is_refused));
     end(other);
     asked.end();
 }
@@ -300,8 +321,8 @@ fn only_sockets_on_the_named_port_show_their_options() {
 
 #[test]
 fn another_address_is_a_target_only_at_the_end_of_an_own_connection() {
-    let (socket, port, _) = listener();
-    let (other_socket, ..) = listener();
+    let (socket, port, _) = listener_at(own_address());
+    let (other_socket, ..) = listener_at(own_address());
     let end = |socket: &TcpListener| Endpoint::from(socket.local_addr().expect("it is bound"));
     let stream = TcpStream::connect(socket.local_addr().expect("it is bound")).expect("connects");
     let flow = OwnFlow::of(&stream).expect("connected");
