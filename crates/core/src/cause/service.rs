@@ -17,7 +17,8 @@ use crate::stats::histogram::Distribution;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Service {
     pub(crate) ledger: Ledger,
-    pub(crate) rules: Rules,
+    /// Separate, because they are large and maps of services have free places.
+    pub(crate) rules: Box<Rules>,
     pub(crate) timeline: Timeline,
     /// Exchanges that were joined to requests that the server's kernel timed.
     pub(crate) served: Served,
@@ -125,7 +126,7 @@ impl Service {
         }
         self.ledger.merge(other.ledger);
         self.timeline.merge(other.timeline);
-        self.rules.merge(other.rules);
+        self.rules.merge(*other.rules);
         self.served.merge(other.served);
     }
 }

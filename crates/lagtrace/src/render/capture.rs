@@ -77,7 +77,7 @@ fn point(page: &mut Page, point: &CapturePoint) {
     if !point.vantage.is_empty() && point.connections > 0 {
         text.push_str(&format!(", captured at: {}", point.vantage));
     }
-    let unread: u64 = point.unread_links.iter().map(|link| link.packets).sum();
+    let unread = quantity::total(point.unread_links.iter().map(|link| link.packets));
     let without_tcp = point.undecoded.saturating_sub(unread);
     if without_tcp > 0 {
         let packets = quantity::counted(without_tcp, "non-TCP packet", "non-TCP packets");

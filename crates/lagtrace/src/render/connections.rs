@@ -72,7 +72,7 @@ fn row(record: &ConnectionRecord) -> Vec<Cell> {
     let resent = [client, server].map(|side| side.retransmissions);
     let resent = match resent {
         [None, None] => None,
-        sides => Some(sides.iter().flatten().map(resent_by).sum()),
+        sides => Some(quantity::total(sides.iter().flatten().map(resent_by))),
     };
     let lost = record.lost.map(|lost| lost.total_ns);
     vec![
@@ -89,7 +89,10 @@ fn row(record: &ConnectionRecord) -> Vec<Cell> {
         plain(known(record.exchanges)),
         plain(duration(record.handshake.as_ref().and_then(|h| h.took_ns))),
         plain(round_trip(record)),
-        plain(quantity::count(client.packets + server.packets)),
+        plain(quantity::count(quantity::total([
+            client.packets,
+            server.packets,
+        ]))),
         plain(match server.packets {
             0 => UNKNOWN.to_owned(),
             _ => quantity::bytes(server.bytes),
@@ -105,7 +108,7 @@ fn row(record: &ConnectionRecord) -> Vec<Cell> {
 /// Returns the number of retransmissions, whether the original was lost before or after the
 /// observation point.
 fn resent_by(side: &Retransmissions) -> u64 {
-    side.repeated + side.lost_before + side.filled
+    quantity::total([side.repeated, side.lost_before, side.filled])
 }
 
 fn stream(record: &ConnectionRecord) -> String {

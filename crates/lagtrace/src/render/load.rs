@@ -195,11 +195,11 @@ fn distribution(page: &mut Page, latencies: &Distribution) {
     }
     let steps = ((max / min).log2() * 2.0).ceil().clamp(3.0, STEPS as f64) as usize;
     let ratio = (max / min).powf(1.0 / steps as f64);
-    let mut counts = vec![0; steps];
+    let mut counts = vec![0_u64; steps];
     for (value, count) in latencies.buckets() {
         let step = ((value as f64 / min).max(1.0).ln() / ratio.ln()) as usize;
         if let Some(sum) = counts.get_mut(step.min(steps - 1)) {
-            *sum += count;
+            *sum = sum.saturating_add(count);
         }
     }
     page.heading("Distribution");
@@ -224,7 +224,7 @@ fn distribution(page: &mut Page, latencies: &Distribution) {
 }
 
 fn own_part(page: &mut Page, load: &LoadRun, generator: &Generator) {
-    let requests = load.responses + load.failed;
+    let requests = load.responses.saturating_add(load.failed);
     let text = format!(
         "The generator took {} of processor time per request; its busiest thread was busy for {} \
          of the time.",

@@ -123,7 +123,7 @@ fn steps(rows: &[ProbeStepRow]) -> Table {
         a.by != "flags" && a.answer == b.answer && (a.received < a.sent) == (b.received < b.sent)
     };
     for alike in rows.chunk_by(is_alike) {
-        let sum = |of: fn(&ProbeStepRow) -> u64| alike.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&ProbeStepRow) -> u64| quantity::total(alike.iter().map(of));
         let values = match alike {
             [] => continue,
             [one] => one.value.clone(),

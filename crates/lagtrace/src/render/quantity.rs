@@ -2,6 +2,11 @@
 
 pub(crate) use lagtrace_core::report::{count, counted, share};
 
+/// Returns the sum of numbers; saturates, because a document may contain numbers of any size.
+pub(crate) fn total(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(0, u64::saturating_add)
+}
+
 /// Formats a duration with three significant digits: `43.6 ms`, `212 µs`, `1.20 s`.
 pub(crate) fn duration(ns: u64) -> String {
     let ns = ns as f64;

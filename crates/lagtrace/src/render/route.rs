@@ -234,7 +234,7 @@ fn paths(page: &mut Page, paths: &[RoutePath]) {
         return;
     }
     page.heading("Paths");
-    let flows: u64 = paths.iter().map(|path| path.flows).sum();
+    let flows = quantity::total(paths.iter().map(|path| path.flows));
     for path in paths {
         let hops = path.hops.iter().map(|hop| hop.as_deref().unwrap_or("*"));
         let head = format!("{} of {flows} flows:", path.flows);

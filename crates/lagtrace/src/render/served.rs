@@ -116,7 +116,7 @@ fn table(waits: &[WaitSplit]) -> Table {
 fn is_shown(waits: &[WaitSplit], name: &str) -> bool {
     waits.iter().any(|wait| {
         let stage = wait.stages.iter().find(|stage| stage.name == name);
-        stage.is_some_and(|stage| stage.time_ns.mean * 100 >= wait.packets_ns.mean)
+        stage.is_some_and(|stage| stage.time_ns.mean >= wait.packets_ns.mean / 100)
     })
 }
 

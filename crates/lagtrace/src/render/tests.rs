@@ -4,6 +4,7 @@
 
 mod contradictions;
 mod hostile;
+mod numbers;
 mod page;
 mod renderers;
 #[path = "../../tests/runs/replay.rs"]

@@ -82,7 +82,7 @@ pub(super) fn by_owner(page: &mut Page, report: &Report) {
 pub(super) fn title(report: &Report) -> String {
     let exchanges = &report.exchanges;
     let of = exchanges_of(exchanges);
-    let seen = (of != exchanges.count + exchanges.timeouts)
+    let seen = (of != exchanges.count.saturating_add(exchanges.timeouts))
         .then(|| format!("{} requests whose packets were seen", quantity::count(of)));
     let setup = report
         .causes()
@@ -176,7 +176,7 @@ fn row(
 /// Returns the number of exchanges that the waits belong to, at least 1.
 pub(super) fn exchanges_of(side: &Exchanges) -> u64 {
     match side.waits_of {
-        0 => (side.count + side.timeouts).max(1),
+        0 => side.count.saturating_add(side.timeouts).max(1),
         of => of,
     }
 }

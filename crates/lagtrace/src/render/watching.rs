@@ -146,7 +146,7 @@ fn steps(buckets: &[(u64, u64)]) -> Vec<(u64, u64)> {
             ));
         }
         if let Some((_, sum)) = list.get_mut(at) {
-            *sum += count;
+            *sum = sum.saturating_add(count);
         }
     }
     list

@@ -140,6 +140,9 @@ fn latency(
     interval: Option<(f64, f64)>,
 ) -> LatencyChange {
     let material = (before.min(after) * MATERIAL_SHARE).max(MATERIAL_NS);
+    let judgement = judge(after - before, interval, material);
+    // A few slow requests change the mean and the tail, so these need an interval.
+    let is_robust = interval.is_some() || figure == LatencyFigure::P50;
     LatencyChange {
         figure,
         before_ns: before as u64,
@@ -147,7 +150,10 @@ fn latency(
         difference_ns: (after - before) as i64,
         low_ns: interval.map(|(low, _)| low.floor() as i64),
         high_ns: interval.map(|(_, high)| high.ceil() as i64),
-        judgement: judge(after - before, interval, material),
+        judgement: match judgement {
+            Judgement::Better | Judgement::Worse if !is_robust => Judgement::Uncertain,
+            judgement => judgement,
+        },
     }
 }
 

@@ -63,8 +63,8 @@ fn intervals(comparison: &Comparison, before: &Report, after: &Report) -> Option
             "no-intervals",
             format!(
                 "There are no confidence intervals: they need at least {} clusters (one second of \
-                 one group of connections) in the details of both reports. The comparison cannot \
-                 distinguish a change from chance.",
+                 one group of connections) in the details of both reports. Of the latency, only \
+                 the median is judged, and a change may be chance.",
                 bootstrap::LEAST_CLUSTERS
             ),
         );

@@ -250,6 +250,19 @@ fn without_clusters_figures_are_compared_without_intervals() {
     assert_eq!(change(&comparison, LatencyFigure::P50).low_ns, None);
     let same = compare(&strip(report(CASE)), &strip(report(CASE)));
     assert_eq!(same.outcome, Outcome::NoWorse);
+    let mut later = strip(report(CASE));
+    let figures = &mut later.exchanges.latency_ns;
+    figures.mean *= 2;
+    figures.p99 *= 3;
+    let slow_tail = compare(&strip(report(CASE)), &later);
+    assert_eq!(
+        slow_tail.outcome,
+        Outcome::NoWorse,
+        "one slow request can cause it"
+    );
+    for figure in [LatencyFigure::Mean, LatencyFigure::P99] {
+        assert_eq!(change(&slow_tail, figure).judgement, Judgement::Uncertain);
+    }
 }
 
 #[test]
