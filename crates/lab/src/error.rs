@@ -189,6 +189,7 @@ impl Error {
                 Some(format!("install it: apt-get install {package}"))
             }
             Self::UnknownScenario { name, known } => Some(near(name, known)),
+            Self::NoSuchRun { .. } => Some("`lagtrace-lab list` shows the running labs".to_owned()),
             _ => None,
         }
     }

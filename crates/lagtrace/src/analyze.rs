@@ -59,9 +59,10 @@ zstd and lz4 files are read directly. Damaged files are analysed as far as they
 are readable.
 
 --format ndjson prints each exchange as it completes, one JSON object per line
-(schema/exchange-1.json), and the lines of the report at the end. --format har
-writes the HTTP exchanges for browsers' network panels, --format perfetto all
-exchanges with their waits for ui.perfetto.dev; both without the report.
+(schema: exchange-1.json, with the documentation), and the lines of the report
+at the end. --format har writes the HTTP exchanges for browsers' network panels,
+--format perfetto all exchanges with their waits for ui.perfetto.dev; both
+without the report.
 
 A condition combines tests with `and`, `or`, `not` and parentheses. A test is a
 field, then one of = != < <= > >=, or ~ (contains) or !~ (does not contain), and

@@ -5,16 +5,22 @@ use clap::{Parser, Subcommand};
 use crate::confinement::{Confinement, Needs};
 use crate::output::{Form, Offer, Output, STYLES};
 
-const EXIT_CODES: &str = "\
+const EXAMPLES_AND_EXIT_CODES: &str = "\
+Examples:
+  lagtrace diagnose http://shop.example:8080/
+  lagtrace analyze slow.pcap
+  sudo lagtrace watch -p 8080
+
 Exit codes:
   0    nothing found; with compare and --verify: fixed, or no worse
-  1    a cause was found; a target that refuses, filters or fails counts
+  1    a cause was found; a target that refuses, filters or fails counts;
+       with compare and --verify: worse, or not fixed
   2    wrong usage, or a failure without a report
   130  interrupted before anything was measured";
 
 /// Finds where the milliseconds of slow requests went, and what to change.
 #[derive(Debug, Parser)]
-#[command(name = "lagtrace", bin_name = "lagtrace", version, styles = STYLES, after_help = EXIT_CODES)]
+#[command(name = "lagtrace", bin_name = "lagtrace", version, styles = STYLES, after_help = EXAMPLES_AND_EXIT_CODES)]
 #[command(
     propagate_version = true,
     subcommand_required = true,

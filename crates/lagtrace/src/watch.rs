@@ -75,7 +75,8 @@ Enter lists single requests: the latest and the slowest. There, Enter opens one
 with its waits, / selects by a condition as of `analyze --where`, s saves as
 JSON lines into the current folder, Esc goes back. q ends the watch.
 --format ndjson prints each exchange as it completes, one JSON object per line
-(schema/exchange-1.json), and the lines of the report at the end.
+(schema: exchange-1.json, with the documentation), and the lines of the report
+at the end.
 
 --serve shows the same page as --html in a browser, while the watch runs: it
 follows the figures and can be paused. The URL is printed at the start. The page

@@ -148,7 +148,7 @@ impl Options {
             return Ok(Vec::new());
         };
         let name = path.display();
-        let body = files::read(path, MAX_BODY).with_context(|| format!("read {name}"))?;
+        let body = files::read(path, MAX_BODY).with_context(|| format!("cannot read {name}"))?;
         body.ok_or_else(|| Failure::new(format!("{name} is longer than 64 MiB")))
     }
 }

@@ -70,9 +70,9 @@ impl Urls {
             return Ok(String::new());
         };
         let name = path.display();
-        let text = files::read(path, MAX_FILE).with_context(|| format!("read {name}"))?;
+        let text = files::read(path, MAX_FILE).with_context(|| format!("cannot read {name}"))?;
         let text = text.ok_or_else(|| Failure::new(format!("{name} is longer than 4 MiB")))?;
-        Ok(String::from_utf8(text).with_context(|| format!("read {name}"))?)
+        Ok(String::from_utf8(text).with_context(|| format!("cannot read {name}"))?)
     }
 }
 

@@ -19,7 +19,8 @@ use crate::tls::Tls;
 A SYN from a raw socket (CAP_NET_RAW) is the most precise probe: the kernel
 timestamps the SYN and its answer, so the time is right even if this host is
 busy. Without CAP_NET_RAW, lagtrace uses connect(2), whose round trip the
-kernel measures too. A target without a port is probed with ICMP echo.
+kernel measures too. A target without a port is probed with ICMP echo,
+or with UDP to port 33434 where ICMP is not permitted.
 
 An answer that comes after --timeout counts as late, not as lost. Handshakes
 and requests are sequential, --interval apart, and end at the timeout.

@@ -184,7 +184,7 @@ impl<'a> Session<'a> {
             ", or use `--method connect`"
         };
         let hint = format!(
-            "run it as root or give the program the privilege (`setcap {}+ep`){otherwise}",
+            "run it as root, or allow it with `sudo setcap {}+ep $(command -v lagtrace)`{otherwise}",
             needs.to_lowercase()
         );
         Failure::from(error).hint(hint)

@@ -106,8 +106,8 @@ impl CaptureError {
                 Some(format!("editcap {name} {name}.pcapng may convert it"))
             }
             Self::NotPermitted { .. } => Some(
-                "capturing needs CAP_NET_RAW: run it with sudo, or allow it once with \
-                 'sudo setcap cap_net_raw+ep' on the lagtrace binary"
+                "capturing needs CAP_NET_RAW: run it with sudo, or allow it with \
+                 `sudo setcap cap_net_raw+ep $(command -v lagtrace)`"
                     .into(),
             ),
             Self::NoSuchInterface { known, .. } => Some(format!(

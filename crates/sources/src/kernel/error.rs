@@ -107,7 +107,7 @@ impl KernelError {
         let text = match self {
             Self::NotPermitted(_) => {
                 "run it as root, or give it CAP_BPF and CAP_PERFMON (in containers the host's): \
-                 setcap cap_bpf,cap_perfmon,cap_net_raw+ep lagtrace"
+                 sudo setcap cap_bpf,cap_perfmon,cap_net_raw+ep $(command -v lagtrace)"
             }
             Self::NoTypes(_) => {
                 "this needs a kernel 5.11 or later with CONFIG_DEBUG_INFO_BTF; `lagtrace capture` \
@@ -120,8 +120,8 @@ impl KernelError {
             Self::TooManyGroups(_) => "select a cgroup that contains them",
             Self::TracepointsNotPermitted(_) => {
                 "run it as root, or give it CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH (the files \
-                 of tracefs are root's), and CAP_SYS_ADMIN if tracefs is not mounted: setcap \
-                 cap_bpf,cap_perfmon,cap_dac_read_search+ep lagtrace"
+                 of tracefs are root's), and CAP_SYS_ADMIN if tracefs is not mounted: sudo \
+                 setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep $(command -v lagtrace)"
             }
             Self::EventsRestricted { .. } => {
                 "run it as root, or give it CAP_SYS_ADMIN in addition to CAP_BPF and CAP_PERFMON \
