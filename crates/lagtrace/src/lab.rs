@@ -66,8 +66,15 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List the scenarios with their causes and requirements, and the running labs
+    #[command(after_help = "\
+Examples:
+  lagtrace-lab list
+  lagtrace-lab list --format json | jq '.scenarios[0]'")]
     List,
     /// Show a scenario: its path, its services, the proof of each fault, and the truth
+    #[command(after_help = "\
+Examples:
+  lagtrace-lab show nagle-delayed-ack")]
     Show {
         /// The scenario, or a scenario file (*.toml)
         #[arg(value_name = "NAME")]
@@ -80,8 +87,14 @@ enum Action {
     /// Diagnose recordings whose truth is known, and count correct diagnoses
     Score(score::Options),
     /// Start a scenario and leave it running
+    #[command(after_help = "\
+Examples:
+  sudo lagtrace-lab up nagle-delayed-ack --rtt 8ms")]
     Up(Choice),
     /// Stop a scenario that `up` started
+    #[command(after_help = "\
+Examples:
+  sudo lagtrace-lab down nagle-delayed-ack")]
     Down {
         /// The scenario, or the id that `up` printed
         #[arg(value_name = "NAME")]

@@ -56,12 +56,8 @@ pub(crate) fn pages(options: &Pages, command: Command) -> Result<Outcome> {
             .and_then(|()| all(command, directory))
             .with_context(|| format!("write manual pages into {}", directory.display()))?,
         None => {
-            let mut page = Vec::new();
-            Man::new(command)
-                .render(&mut page)
-                .context("make the manual page")?;
             io::stdout()
-                .write_all(&page)
+                .write_all(&page(command).context("make the manual page")?)
                 .context("write the manual page")?;
         }
     }
@@ -76,10 +72,72 @@ fn all(mut command: Command, directory: &Path) -> io::Result<()> {
     while let Some(command) = left.pop() {
         let below = command.get_subcommands().filter(|it| !it.is_hide_set());
         left.extend(below.cloned());
-        let page = Man::new(command);
-        let mut file = Output::create(&directory.join(page.get_filename()), Purpose::Public)?;
-        page.render(&mut file)?;
+        let name = Man::new(command.clone()).get_filename();
+        let mut file = Output::create(&directory.join(name), Purpose::Public)?;
+        file.write_all(&page(command)?)?;
         file.commit()?;
     }
     Ok(())
+}
+
+/// Returns a manual page. What `--help` prints after the options has sections of its own, as
+/// man-pages(7) names and orders them.
+fn page(command: Command) -> io::Result<Vec<u8>> {
+    let others = match command.get_display_name().unwrap_or(command.get_name()) {
+        "lagtrace" => "lagtrace-setcap(8), capabilities(7)",
+        name if name.starts_with("lagtrace-lab-") => "lagtrace-lab(1)",
+        _ => "lagtrace(1)",
+    };
+    let after = command.get_after_long_help().or(command.get_after_help());
+    let [notes, examples, codes] = parts(&after.map(ToString::to_string).unwrap_or_default());
+    let man = Man::new(
+        command
+            .after_help(None::<&str>)
+            .after_long_help(None::<&str>),
+    );
+    let mut page = Vec::new();
+    man.source(concat!("lagtrace ", env!("CARGO_PKG_VERSION")))
+        .render(&mut page)?;
+    section(&mut page, "EXIT STATUS", &codes)?;
+    section(&mut page, "NOTES", &notes)?;
+    section(&mut page, "EXAMPLES", &examples)?;
+    section(&mut page, "SEE ALSO", others)?;
+    Ok(page)
+}
+
+/// Splits the text after the options into notes, examples and exit codes.
+fn parts(text: &str) -> [String; 3] {
+    let mut parts = [const { String::new() }; 3];
+    let mut at = 0;
+    for line in text.lines() {
+        match line {
+            "Examples:" => at = 1,
+            "Exit codes:" => at = 2,
+            _ => {
+                // A text that is not indented ends the examples.
+                if !line.is_empty() && !line.starts_with(' ') {
+                    at = 0;
+                }
+                parts[at].push_str(line);
+                parts[at].push('\n');
+            }
+        }
+    }
+    parts
+}
+
+/// Writes a section whose lines stay as they are; none if there is no text.
+fn section(page: &mut Vec<u8>, title: &str, text: &str) -> io::Result<()> {
+    let text = text.trim_matches('\n');
+    if text.is_empty() {
+        return Ok(());
+    }
+    writeln!(page, ".SH \"{title}\"\n.nf")?;
+    for line in text.lines() {
+        let line = line.replace('\\', "\\e").replace('-', "\\-");
+        // A line that begins with one of these would be a request to the formatter.
+        let is_request = line.starts_with(['.', '\'']);
+        writeln!(page, "{}{line}", if is_request { "\\&" } else { "" })?;
+    }
+    writeln!(page, ".fi")
 }

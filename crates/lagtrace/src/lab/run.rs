@@ -25,6 +25,11 @@ const NOBODY: &str = "65534";
 
 /// The options of `lagtrace-lab run`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo lagtrace-lab run nagle-delayed-ack
+  sudo lagtrace-lab run nagle-delayed-ack --rtt 8ms -- -d 5s
+  sudo lagtrace-lab run ./my-own.toml")]
 pub(super) struct Options {
     #[command(flatten)]
     choice: Choice,

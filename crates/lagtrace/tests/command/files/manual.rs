@@ -21,7 +21,9 @@ fn each_program_writes_a_page_for_each_of_its_commands() {
         assert_eq!(written.code, Some(0), "{written:?}");
         for page in [format!("{name}.1"), format!("{name}-{command}.1")] {
             let text = fs::read_to_string(folder.path().join(&page)).unwrap();
-            assert!(text.contains(".SH SYNOPSIS"), "{page}: {text}");
+            for section in [".SH SYNOPSIS", ".SH \"EXAMPLES\"", ".SH \"SEE ALSO\""] {
+                assert!(text.contains(section), "{page}: {text}");
+            }
         }
         assert!(!folder.path().join(format!("{name}-helper.1")).exists());
     }
