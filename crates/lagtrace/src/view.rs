@@ -31,9 +31,10 @@ use serve::{Capture, Reading, ServedPage, Server, Version};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The page is one file without references to others, in $XDG_RUNTIME_DIR or the
-folder for temporary files, readable only for its owner. Nothing is sent
-anywhere. With --html FILE the page is written there and not opened. Started by
-sudo, the page belongs to the user who started it, and no browser runs as root.
+folder for temporary files, readable only for its owner, and stays until you
+remove it. Nothing is sent anywhere. With --html FILE the page is written there
+and not opened. Started by sudo, the page belongs to the user who started it,
+and no browser runs as root.
 
 --serve serves the page until Ctrl-C, for a browser that cannot read the file:
 at a path that cannot be guessed, and on this host only, unless ADDR says
