@@ -96,9 +96,10 @@ fn opening(page: &mut Page, comparison: &Comparison) {
         Some(change) => {
             let (before, after) = (change.before_ns, change.after_ns);
             format!(
-                "Median {} → {}.",
+                "Median {} → {}{}.",
                 quantity::duration(before),
-                quantity::duration(after)
+                quantity::duration(after),
+                decisive(comparison, change.judgement)
             )
         }
         None if comparison.before.requests > 0 => "No request was answered after.".to_owned(),
@@ -168,16 +169,47 @@ fn figures(comparison: &Comparison, with_intervals: bool) -> Table {
     table
 }
 
-fn latency(change: &LatencyChange) -> Vec<Cell> {
-    let name = match change.figure {
+/// Returns the figure that makes a run better or worse, if its median does not.
+fn decisive(comparison: &Comparison, of_median: Judgement) -> String {
+    let wanted = match comparison.outcome {
+        Outcome::Better => Judgement::Better,
+        Outcome::Worse => Judgement::Worse,
+        Outcome::NoWorse | Outcome::Mixed | Outcome::Undecided => return String::new(),
+    };
+    if of_median == wanted {
+        return String::new();
+    }
+    let mut latency = comparison.latency.iter();
+    if let Some(change) = latency.find(|change| change.judgement == wanted) {
+        let (before, after) = (change.before_ns, change.after_ns);
+        let (before, after) = (quantity::duration(before), quantity::duration(after));
+        return format!(", {} {before} → {after}", name(change.figure));
+    }
+    let (rate, failed) = (&comparison.rate, &comparison.failures);
+    if rate.judgement == wanted {
+        let (before, after) = (quantity::rate(rate.before), quantity::rate(rate.after));
+        return format!(", rate {before} → {after}");
+    }
+    let (before, after) = (
+        quantity::share(failed.before),
+        quantity::share(failed.after),
+    );
+    format!(", failed {before} → {after}")
+}
+
+fn name(figure: LatencyFigure) -> &'static str {
+    match figure {
         LatencyFigure::Mean => "mean",
         LatencyFigure::P50 => "p50",
         LatencyFigure::P90 => "p90",
         LatencyFigure::P99 => "p99",
-    };
+    }
+}
+
+fn latency(change: &LatencyChange) -> Vec<Cell> {
     let interval = change.low_ns.zip(change.high_ns);
     vec![
-        plain(name),
+        plain(name(change.figure)),
         plain(quantity::duration(change.before_ns)),
         plain(quantity::duration(change.after_ns)),
         plain(quantity::difference(change.difference_ns)),

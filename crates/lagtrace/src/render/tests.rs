@@ -16,7 +16,7 @@ use std::path::Path;
 
 use lagtrace_core::registry::Id;
 use lagtrace_core::report::{Report, Verdict};
-use lagtrace_core::views::compare::compare;
+use lagtrace_core::views::compare::{Comparison, Judgement, LatencyFigure, Outcome, compare};
 use serde_json::Value;
 
 use replay::Run;
@@ -122,6 +122,30 @@ fn comparisons_read_as_committed() {
         check(name, &comparison(&pair, &FULL));
         check(&format!("{name}-screen"), &comparison(&pair, &PLAIN));
     }
+}
+
+/// Where the median says nothing, the first line names the figure that does.
+#[test]
+fn a_comparison_begins_with_what_decides_it() {
+    let fixed = replayed("fixed");
+    let mut pair = compare(&fixed, &fixed);
+    pair.outcome = Outcome::Worse;
+    pair.failures.judgement = Judgement::Worse;
+    let opening = |pair: &Comparison| {
+        let text = comparison(pair, &PLAIN);
+        text.lines().next().map(str::to_owned).unwrap_or_default()
+    };
+    assert!(
+        opening(&pair).contains(", failed 0 % → 0 %."),
+        "{}",
+        opening(&pair)
+    );
+    for change in &mut pair.latency {
+        if change.figure == LatencyFigure::P99 {
+            change.judgement = Judgement::Worse;
+        }
+    }
+    assert!(opening(&pair).contains(", p99 "), "{}", opening(&pair));
 }
 
 #[test]
