@@ -37,7 +37,7 @@ const REQUESTS: &[libc::Ioctl] = &[
 const REQUESTS_2: [u64; 4] = [0x802c_542a, 0x402c_542b, 0x402c_542c, 0x402c_542d];
 /// `ioctl` requests with which libpcap and the C library read the properties of interfaces. To
 /// change one by `SIOCETHTOOL` needs a capability.
-const OF_INTERFACES: &[libc::Ioctl] = &[
+const OF_INTERFACES: &[libc::c_ulong] = &[
     libc::SIOCGIFNAME,
     libc::SIOCGIFFLAGS,
     libc::SIOCGIFMTU,
@@ -221,8 +221,12 @@ fn on_descriptors() -> Alternatives {
 /// Returns the rules for `ioctl`.
 fn requests(network: bool) -> Alternatives {
     let of_interfaces = if network { OF_INTERFACES } else { &[] };
-    let named = REQUESTS.iter().chain(of_interfaces);
-    let named = named.map(|&request| u32::try_from(request).unwrap_or(0).into());
+    // The types of these numbers differ, and with the C library.
+    let named = REQUESTS.iter().map(|&it| u32::try_from(it).unwrap_or(0));
+    let of_interfaces = of_interfaces
+        .iter()
+        .map(|&it| u32::try_from(it).unwrap_or(0));
+    let named = named.chain(of_interfaces).map(u64::from);
     one_of(1, named.chain(REQUESTS_2))
 }
 
