@@ -127,7 +127,8 @@ impl Confinement {
 }
 
 fn confine(mut needs: Needs) -> std::io::Result<Confined> {
-    let needs_raw = needs.scope.packets || needs.scope.raw;
+    (needs.rules.packets, needs.rules.raw) = (needs.scope.packets, needs.scope.raw);
+    let needs_raw = needs.rules.packets || needs.rules.raw;
     let keeper = keeper::start(needs.scope)?;
     let mut lacking = Vec::new();
     lacking.extend(sandbox::forbid_new_privileges().err());

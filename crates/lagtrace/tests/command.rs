@@ -60,6 +60,7 @@ mod command {
     mod streamed;
     mod targets;
     mod translated;
+    mod unix_sockets;
     mod watch;
     mod watch_host;
     mod watch_page;

@@ -52,6 +52,7 @@ pub use plan::{
 };
 pub use recent::Recent;
 pub use socket_options::SocketOptions;
+pub(crate) use socket_options::connect_unix;
 pub use summary::{Ending, GeneratorLoad, LaneSummary, Summary};
 
 use crate::clock::Clock;

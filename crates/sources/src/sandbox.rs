@@ -4,10 +4,13 @@
 //! thread. The restrictions hold until it ends, and apply to all threads that it starts. Each one
 //! stands on its own, so that those that a kernel lacks are left out and named.
 
+mod arguments;
 mod attempt;
 mod calls;
 mod identity;
 mod paths;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::io;
@@ -26,9 +29,10 @@ pub struct Rules {
     pub listens: bool,
     /// Files and folders that the worker may read, in addition to those that every worker needs.
     pub reads: Vec<PathBuf>,
-    /// True if the worker stays the user who started it, because a Unix socket may be closed to
-    /// others.
-    pub keeps_user: bool,
+    /// True if the keeper opens packet sockets for the worker.
+    pub packets: bool,
+    /// True if the keeper opens raw IP sockets for the worker.
+    pub raw: bool,
     /// True if the worker opens raw sockets itself, because the keeper cannot do it for it.
     pub keeps_net_raw: bool,
 }
@@ -44,8 +48,12 @@ pub enum Step {
     NoNewPrivileges,
     /// Landlock: only named files.
     Files,
+    /// Landlock: no file is truncated.
+    Truncation,
     /// Landlock: connections to the named TCP ports only.
     Ports,
+    /// Landlock: no signals to other processes, and no abstract Unix sockets of theirs.
+    Scopes,
     /// seccomp: only the system calls that lagtrace uses.
     SystemCalls,
     /// The keeper opens raw sockets (`seccomp_unotify(2)`).
@@ -59,7 +67,9 @@ impl fmt::Display for Step {
             Self::Capabilities => "no capabilities",
             Self::NoNewPrivileges => "no new privileges",
             Self::Files => "Landlock for files",
+            Self::Truncation => "Landlock for truncation",
             Self::Ports => "Landlock for TCP ports",
+            Self::Scopes => "Landlock for signals and abstract Unix sockets",
             Self::SystemCalls => "a seccomp filter",
             Self::RawSockets => "raw sockets by the keeper: it keeps CAP_NET_RAW",
         })
@@ -98,27 +108,20 @@ pub fn confine(rules: &Rules) -> Vec<Lacking> {
     // Read once, from memory that the confined process may not ask for.
     rustix::param::page_size();
     let mut lacking = Vec::new();
-    let mut set = |step: Step, outcome: io::Result<()>| {
-        lacking.extend(outcome.err().map(|reason| Lacking { step, reason }));
-    };
     // Landlock opens the paths of its rules, which the new user may not be able to.
     let paths = paths::prepare(rules);
-    if !rules.keeps_user {
-        let changed = identity::become_unprivileged(rules.keeps_net_raw);
-        set(Step::User, changed);
-    }
-    set(
-        Step::Capabilities,
-        identity::drop_capabilities(rules.keeps_net_raw),
-    );
+    let user = identity::become_unprivileged(rules.keeps_net_raw);
+    let capabilities = identity::drop_capabilities(rules.keeps_net_raw);
+    lacking.extend(unless_set(Step::User, user));
+    lacking.extend(unless_set(Step::Capabilities, capabilities));
     match paths {
-        Ok(paths) => {
-            let (files, ports) = paths::restrict(paths);
-            set(Step::Files, files);
-            set(Step::Ports, ports);
-        }
-        Err(reason) => set(Step::Files, Err(reason)),
+        Ok(paths) => lacking.extend(paths::restrict(paths)),
+        Err(reason) => lacking.extend(unless_set(Step::Files, Err(reason))),
     }
-    set(Step::SystemCalls, calls::restrict(rules));
+    lacking.extend(unless_set(Step::SystemCalls, calls::restrict(rules)));
     lacking
+}
+
+fn unless_set(step: Step, outcome: io::Result<()>) -> Option<Lacking> {
+    outcome.err().map(|reason| Lacking { step, reason })
 }

@@ -99,8 +99,11 @@ impl Options {
     pub(crate) fn needs(&self) -> Needs {
         let mut needs = Needs::network();
         needs.connect_to(self.urls.ports());
-        // The owner of the socket may be allowed to use it, and no other user.
-        needs.rules.keeps_user = self.connection.unix_socket.is_some();
+        if let Some(path) = &self.connection.unix_socket {
+            // The keeper connects it: its owner may be allowed to use it, and no other user.
+            needs.scope.unix_socket = Some(path.clone());
+            needs.rules.ports = Some(Vec::new());
+        }
         needs
     }
 }

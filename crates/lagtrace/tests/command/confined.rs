@@ -59,7 +59,7 @@ fn kill(pid: u32, signal: Signal) {
 
 /// Asserts that a process has no privileges.
 #[track_caller]
-fn assert_confined(pid: u32) {
+pub(super) fn assert_confined(pid: u32) {
     assert_eq!(status(pid, "CapEff:"), "0000000000000000");
     assert_eq!(status(pid, "CapPrm:"), "0000000000000000");
     assert_eq!(status(pid, "NoNewPrivs:"), "1");
@@ -69,7 +69,7 @@ fn assert_confined(pid: u32) {
     assert_eq!(status(pid, "Groups:"), "");
 }
 
-fn spawn(arguments: &[&str]) -> Child {
+pub(super) fn spawn(arguments: &[&str]) -> Child {
     let mut command = Command::new(program());
     command.args(arguments).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -124,7 +124,7 @@ fn the_worker_breaks_out_only_if_it_is_not_confined() {
     let free = lagtrace(["self-test", "--sandbox", "off"]).expect(1);
     let possible = free.stdout.matches("POSSIBLE").count();
     // Nobody can be asked for anything then, and the system may forbid one or the other to root.
-    assert!(possible >= 10, "{free:#?}");
+    assert!(possible >= 16, "{free:#?}");
 }
 
 #[test]

@@ -12,7 +12,9 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, getpid, waitpid};
-use rustix::thread::{CapabilitySets, capabilities, set_capabilities, set_name, set_no_new_privs};
+use rustix::thread::{
+    CapabilitySets, capabilities, gettid, set_capabilities, set_name, set_no_new_privs,
+};
 
 use super::scope::Scope;
 use super::service::Service;
@@ -152,8 +154,10 @@ impl Kept {
                     return;
                 }
                 told();
+                let (own, thread) = (getpid().as_raw_pid(), gettid().as_raw_pid());
                 // SAFETY: the handlers of SIGTERM are those of this program, or the default action.
-                unsafe { libc::raise(libc::SIGTERM) };
+                // musl's `raise` makes a call that could reach other processes, and is refused.
+                unsafe { libc::syscall(libc::SYS_tgkill, own, thread, libc::SIGTERM) };
                 thread::sleep(PATIENCE);
                 exit(KEEPER_ENDED);
             })?;

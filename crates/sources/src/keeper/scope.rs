@@ -35,6 +35,8 @@ pub struct Scope {
     pub what_if: bool,
     /// Files and folders that the command line names.
     pub files: Vec<PathBuf>,
+    /// The Unix socket that the command line names.
+    pub unix_socket: Option<PathBuf>,
     /// The folder into which the user may save while the command runs, under names that begin with
     /// `lagtrace-`.
     pub saves_in: Option<PathBuf>,
@@ -201,6 +203,7 @@ impl Scope {
             Request::Output(path, _) | Request::CheckOutput(path, _) => {
                 self.names(path) || self.saves(path)
             }
+            Request::ConnectUnix => self.unix_socket.is_some(),
             Request::Kernel(_) => self.kernel,
         }
     }
@@ -236,6 +239,7 @@ mod tests {
             kernel: true,
             what_if: true,
             files: Vec::new(),
+            unix_socket: None,
             saves_in: None,
             desktop: None,
             namespace: Some("blue".to_owned()),
@@ -253,6 +257,7 @@ mod tests {
         for request in [
             Request::Answer,
             Request::NamespaceOf(1),
+            Request::ConnectUnix,
             Request::Kernel(vec![]),
             file,
         ] {

@@ -19,6 +19,7 @@ use super::servers::Servers;
 use crate::config;
 use crate::files::{self, Output, Purpose};
 use crate::kernel::{self, Programs};
+use crate::load;
 use crate::privilege::channel::Channel;
 use crate::privilege::message::{FarEnd, HeldSocket, ProcFile, Refusal, Reply, Request, Served};
 use crate::privilege::{self, HostError, NetworkNamespace};
@@ -210,11 +211,21 @@ impl Service {
             | Request::Kind(_)
             | Request::AreSame(..)
             | Request::CheckOutput(..) => named_file(&request),
+            Request::ConnectUnix => self.connect_unix(),
             Request::Page => self.create_page(),
             Request::KeepPage => self.keep_page(),
             Request::Show(url) => self.show(url.as_deref()),
             of_process => self.file_of(of_process),
         }
+    }
+
+    /// Connects to the Unix socket, without waiting for room in its backlog.
+    fn connect_unix(&self) -> Answer {
+        let path = self.scope.unix_socket.as_ref();
+        let connected = load::connect_unix(path.ok_or_else(|| gone("a Unix socket"))?);
+        done(Some(connected.map_err(|error| {
+            HostError::failed("connecting to a Unix socket", error)
+        })?))
     }
 
     fn create_page(&mut self) -> Answer {

@@ -22,6 +22,8 @@ use crate::privilege::message::{
 };
 use crate::socket::foreign::OwnFlow;
 
+mod unix_socket;
+
 /// A keeper, and the worker's end of its channel.
 struct Asked {
     channel: Channel,

@@ -10,10 +10,10 @@ use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
 use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, bind, connect, sockopt};
+use rustix::net::{bind, connect, sockopt};
 
 use super::plan::{Lane, Plan};
-use super::socket_options::{SocketOptions, family, new_socket};
+use super::socket_options::{SocketOptions, family, new_socket, unix_socket};
 
 /// The settings of a lane's connections.
 #[derive(Clone, Debug)]
@@ -47,15 +47,13 @@ impl SocketPlan {
     /// Creates a socket and begins to connect it, without blocking.
     pub(super) fn connect(&self) -> Result<OwnedFd, RequestFailure> {
         if let Some(path) = &self.options.unix {
-            let address = SocketAddrUnix::new(path).map_err(failure_of)?;
-            let fd = new_socket(AddressFamily::UNIX).map_err(failure_of)?;
-            self.size_buffers(&fd)?;
-            return match connect(&fd, &address) {
-                Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
+            let fd = unix_socket(path).map_err(|error| match error {
                 // The server's backlog is full, and no event reports when there is room again.
-                Err(Errno::AGAIN) => Err(RequestFailure::Refused),
-                Err(error) => Err(failure_of(error)),
-            };
+                Errno::AGAIN => RequestFailure::Refused,
+                error => failure_of(error),
+            })?;
+            self.size_buffers(&fd)?;
+            return Ok(fd);
         }
         let fd = new_socket(family(self.address)).map_err(failure_of)?;
         if self.nodelay {
@@ -69,8 +67,8 @@ impl SocketPlan {
         }
     }
 
-    /// Sets the buffer sizes. This must happen before connecting, because the window scale depends
-    /// on them.
+    /// Sets the buffer sizes. For TCP, this must happen before connecting, because the window scale
+    /// depends on them.
     fn size_buffers(&self, fd: &OwnedFd) -> Result<(), RequestFailure> {
         if let Some(bytes) = self.options.receive_buffer {
             sockopt::set_socket_recv_buffer_size(fd, bytes).map_err(failure_of)?;

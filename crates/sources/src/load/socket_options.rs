@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -12,6 +12,8 @@ use rustix::net::{
 };
 
 use super::LoadError;
+use crate::privilege::client::keeper;
+use crate::privilege::message::Request;
 
 /// Socket options of a run, without those that experiments change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,12 +42,9 @@ impl SocketOptions {
         };
         if let Some(path) = &self.unix {
             let operation = format!("connecting to the Unix socket {}", path.display());
-            let tried = SocketAddrUnix::new(path)
-                .and_then(|address| Ok((new_socket(AddressFamily::UNIX)?, address)))
-                .and_then(|(fd, address)| connect(&fd, &address));
-            return match tried {
+            return match unix_socket(path) {
                 // The backlog is full, which does not prevent the run.
-                Ok(()) | Err(Errno::AGAIN) => Ok(()),
+                Ok(_) | Err(Errno::AGAIN) => Ok(()),
                 Err(error) => Err(failure(operation)(error)),
             };
         }
@@ -61,6 +60,24 @@ impl SocketOptions {
         }
         Ok(())
     }
+}
+
+/// Returns a socket that is connected to the run's Unix socket. The keeper connects it, if there is
+/// one: this process may not be the user whom the socket lets in, and it can reach no other one.
+pub(super) fn unix_socket(path: &Path) -> Result<OwnedFd, Errno> {
+    let Some(keeper) = keeper() else {
+        return connect_unix(path);
+    };
+    let connected = keeper.descriptor(&Request::ConnectUnix);
+    connected.map_err(|error| Errno::from_io_error(&error.into()).unwrap_or(Errno::IO))
+}
+
+/// Connects to a Unix socket without blocking.
+pub(crate) fn connect_unix(path: &Path) -> Result<OwnedFd, Errno> {
+    let address = SocketAddrUnix::new(path)?;
+    let fd = new_socket(AddressFamily::UNIX)?;
+    connect(&fd, &address)?;
+    Ok(fd)
 }
 
 /// Returns the address family of an address.

@@ -107,6 +107,8 @@ pub(crate) enum Request {
     CommitOutput(u32),
     /// Forget an output, because it is not wanted any more.
     DropOutput(u32),
+    /// Connect to the Unix socket that the command line names.
+    ConnectUnix,
     /// Create the private file of a page.
     Page,
     /// Keep this file: the page is whole.
@@ -130,6 +132,7 @@ impl Request {
                 | Self::BeginOutput(_)
                 | Self::CommitOutput(_)
                 | Self::DropOutput(_)
+                | Self::ConnectUnix
         )
     }
 }

@@ -6,6 +6,7 @@ use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::ptr::null;
 use std::time::Duration;
 
@@ -44,15 +45,28 @@ type Try = fn() -> io::Result<()>;
 
 /// Tries everything once. What is possible is undone at once.
 pub fn attempt_all() -> Vec<Attempt> {
-    let attempts: [(&str, Try); 15] = [
+    let attempts: [(&str, Try); 21] = [
         ("read the passwords (/etc/shadow)", || read("/etc/shadow")),
         ("read a file that was not named (/etc/passwd)", || {
             read("/etc/passwd")
         }),
         ("create a file (/tmp)", create),
+        ("let everybody write to an open file", change_mode),
         ("connect elsewhere (TCP)", connect),
-        ("open a packet socket", || socket(libc::AF_PACKET)),
-        ("open a raw socket", || socket(libc::AF_INET)),
+        ("connect elsewhere (TCP Fast Open)", connect_by_sending),
+        ("connect elsewhere (Multipath TCP)", || {
+            socket(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_MPTCP)
+        }),
+        ("open a Unix socket", || {
+            socket(libc::AF_UNIX, libc::SOCK_STREAM, 0)
+        }),
+        ("send to any Unix socket", pair),
+        ("open a packet socket", || {
+            socket(libc::AF_PACKET, libc::SOCK_RAW, 0)
+        }),
+        ("open a raw socket", || {
+            socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_TCP)
+        }),
         ("run a program", run),
         ("start a process", fork),
         ("load an eBPF program", || call(libc::SYS_bpf, [5, 0, 0])),
@@ -62,6 +76,9 @@ pub fn attempt_all() -> Vec<Attempt> {
         ("trace a process", || call(libc::SYS_ptrace, [0, 0, 0])),
         ("end another process", || {
             call(libc::SYS_kill, [parent(), 0, 0])
+        }),
+        ("send a signal to another process's thread", || {
+            call(libc::SYS_tgkill, [parent(), parent(), 0])
         }),
         ("become root", || call(libc::SYS_setuid, [0, 0, 0])),
         ("create a namespace", || {
@@ -100,15 +117,63 @@ fn connect() -> io::Result<()> {
     }
 }
 
-fn socket(family: libc::c_int) -> io::Result<()> {
+/// Sends without a connection, which asks the kernel to connect.
+fn connect_by_sending() -> io::Result<()> {
+    // SAFETY: a structure of numbers, of which zeros are a value.
+    let mut to: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+    to.sin_family = libc::AF_INET as libc::sa_family_t;
+    to.sin_port = PORT.to_be();
+    to.sin_addr.s_addr = u32::from(Ipv4Addr::LOCALHOST).to_be();
+    let socket = open(libc::AF_INET, libc::SOCK_STREAM, 0)?;
+    let flags = libc::MSG_FASTOPEN | libc::MSG_NOSIGNAL;
+    let size = libc::socklen_t::try_from(size_of_val(&to)).unwrap_or(0);
+    // SAFETY: the address outlives the call, and has this size; there is no data.
+    let sent = unsafe {
+        let to = (&raw const to).cast();
+        libc::sendto(socket.as_raw_fd(), null(), 0, flags, to, size)
+    };
+    if sent < 0 {
+        return refused(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Changes the mode of a file of this process that has no name.
+fn change_mode() -> io::Result<()> {
+    // SAFETY: the name ends with a null byte.
+    let file = unsafe { libc::memfd_create(c"lagtrace-self-test".as_ptr(), libc::MFD_CLOEXEC) };
+    let file = owned(file)?;
+    call(libc::SYS_fchmod, [file.as_raw_fd().into(), 0o666, 0])
+}
+
+fn socket(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Result<()> {
+    open(family, kind, protocol).map(drop)
+}
+
+fn open(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: the call takes numbers only.
-    let socket = unsafe { libc::socket(family, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 255) };
-    if socket < 0 {
+    owned(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) })
+}
+
+/// Opens a pair of datagram sockets, each of which could send to others than its peer.
+fn pair() -> io::Result<()> {
+    let mut ends = [0; 2];
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+    // SAFETY: the call writes two descriptors, for which there is room.
+    let made = unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) };
+    if made < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was just opened, and nothing else owns it.
-    unsafe { libc::close(socket) };
-    Ok(())
+    ends.into_iter().try_for_each(|end| owned(end).map(drop))
+}
+
+/// Takes a descriptor that was just opened.
+fn owned(descriptor: libc::c_int) -> io::Result<OwnedFd> {
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// A program that does not exist cannot replace this one, but the attempt shows whether it could.

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use seccompiler::{
-    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
-    SeccompFilter, SeccompRule,
-};
+use seccompiler::{BackendError, BpfProgram, SeccompAction, SeccompFilter, SeccompRule};
 
-use super::Rules;
+use super::{Rules, arguments};
 
-/// Calls that every worker may use: memory, threads, time, and files that are open.
+/// Calls that every worker may use with any arguments: memory, threads, time, and files that are
+/// open.
 const COMMON: &[libc::c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_getres,
@@ -32,8 +30,6 @@ const COMMON: &[libc::c_long] = &[
     libc::SYS_faccessat2,
     libc::SYS_fadvise64,
     libc::SYS_fallocate,
-    libc::SYS_fchmod,
-    libc::SYS_fcntl,
     libc::SYS_fdatasync,
     libc::SYS_flock,
     libc::SYS_fstat,
@@ -88,7 +84,6 @@ const COMMON: &[libc::c_long] = &[
     libc::SYS_sched_getaffinity,
     libc::SYS_sched_getparam,
     libc::SYS_sched_getscheduler,
-    libc::SYS_sched_setaffinity,
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
     libc::SYS_set_tid_address,
@@ -97,7 +92,6 @@ const COMMON: &[libc::c_long] = &[
     libc::SYS_statfs,
     libc::SYS_statx,
     libc::SYS_sysinfo,
-    libc::SYS_tgkill,
     libc::SYS_timerfd_create,
     libc::SYS_timerfd_gettime,
     libc::SYS_timerfd_settime,
@@ -108,7 +102,6 @@ const COMMON: &[libc::c_long] = &[
     libc::SYS_writev,
     // The socket pair of the keeper.
     libc::SYS_recvmsg,
-    libc::SYS_sendmsg,
     libc::SYS_shutdown,
 ];
 
@@ -134,7 +127,7 @@ const OLDER: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[libc::c_long] = &[];
 
-/// Calls on sockets, for workers that use the network.
+/// Calls on sockets with any arguments, for workers that use the network.
 const NETWORK: &[libc::c_long] = &[
     libc::SYS_accept,
     libc::SYS_accept4,
@@ -146,48 +139,15 @@ const NETWORK: &[libc::c_long] = &[
     libc::SYS_listen,
     libc::SYS_recvfrom,
     libc::SYS_recvmmsg,
-    libc::SYS_sendmmsg,
-    libc::SYS_sendto,
-    libc::SYS_setsockopt,
-    libc::SYS_socket,
-    libc::SYS_socketpair,
-];
-
-/// `ioctl` requests on terminals, files and sockets.
-const REQUESTS: &[libc::Ioctl] = &[
-    libc::TCGETS,
-    libc::TCSETS,
-    libc::TCSETSW,
-    libc::TCSETSF,
-    libc::TIOCGPGRP,
-    libc::TIOCGWINSZ,
-    libc::TIOCINQ,
-    libc::TIOCOUTQ,
-    libc::FIONBIO,
-    libc::FIOCLEX,
-];
-/// `TCGETS2`, `TCSETS2`, `TCSETSW2` and `TCSETSF2` (`include/uapi/asm-generic/ioctls.h`).
-const REQUESTS_2: [u64; 4] = [0x802c_542a, 0x402c_542b, 0x402c_542c, 0x402c_542d];
-
-/// `ioctl` requests that read the properties of network interfaces (`SIOCG…`), and those of time
-/// stamps (`include/uapi/linux/sockios.h`).
-const OF_INTERFACES: std::ops::RangeInclusive<u64> = 0x8902..=0x8959;
-
-/// `prctl` operations: the names of threads, of memory, and the slack of timers.
-const OPERATIONS: &[libc::c_int] = &[
-    libc::PR_SET_NAME,
-    libc::PR_GET_NAME,
-    libc::PR_SET_TIMERSLACK,
-    libc::PR_GET_TIMERSLACK,
-    libc::PR_SET_VMA,
-    libc::PR_GET_NO_NEW_PRIVS,
-    libc::PR_GET_SECCOMP,
-    libc::PR_CAPBSET_READ,
 ];
 
 /// Forbids all calls that are not listed. The filter applies to threads that begin later.
 pub(super) fn restrict(rules: &Rules) -> io::Result<()> {
-    for program in [without_clone3(), listed(rules)] {
+    for program in [
+        without_clone3(),
+        without_other_families(rules),
+        listed(rules),
+    ] {
         let program = program.map_err(io::Error::other)?;
         seccompiler::apply_filter(&program).map_err(io::Error::other)?;
     }
@@ -197,11 +157,27 @@ pub(super) fn restrict(rules: &Rules) -> io::Result<()> {
 /// Returns a filter in which `clone3` is not implemented. Its flags are in memory, where a filter
 /// cannot see them; the C library then uses `clone`.
 fn without_clone3() -> Result<BpfProgram, BackendError> {
-    let absent = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    refuse(libc::SYS_clone3, Vec::new(), libc::ENOSYS)
+}
+
+/// Returns a filter in which the unused families of sockets do not exist. The C library and libpcap
+/// ask for them (such as a Unix socket, to reach a cache of names), and go on without.
+fn without_other_families(rules: &Rules) -> Result<BpfProgram, BackendError> {
+    let others = vec![arguments::other_families(rules)?];
+    refuse(libc::SYS_socket, others, libc::EAFNOSUPPORT)
+}
+
+/// Returns a filter in which a call fails if one of the rules holds.
+fn refuse(
+    call: libc::c_long,
+    rules: Vec<SeccompRule>,
+    error: libc::c_int,
+) -> Result<BpfProgram, BackendError> {
+    let refused = SeccompAction::Errno(error.unsigned_abs());
     filter(
-        BTreeMap::from([(libc::SYS_clone3, Vec::new())]),
+        BTreeMap::from([(call, rules)]),
         SeccompAction::Allow,
-        absent,
+        refused,
     )
 }
 
@@ -212,29 +188,7 @@ fn listed(rules: &Rules) -> Result<BpfProgram, BackendError> {
     let mut allowed: BTreeMap<i64, Vec<SeccompRule>> =
         free.map(|&call| (call, Vec::new())).collect();
     allowed.insert(libc::SYS_clone3, Vec::new());
-    // Threads, but no processes.
-    let thread = libc::CLONE_THREAD.unsigned_abs().into();
-    allowed.insert(
-        libc::SYS_clone,
-        vec![rule(0, SeccompCmpOp::MaskedEq(thread), thread)?],
-    );
-    let operations = OPERATIONS
-        .iter()
-        .map(|operation| operation.unsigned_abs().into());
-    allowed.insert(libc::SYS_prctl, one_of(0, operations)?);
-    // Limits of this process, and of no other.
-    allowed.insert(libc::SYS_prlimit64, one_of(0, [0])?);
-    let first = REQUESTS
-        .iter()
-        .map(|&request| u32::try_from(request).unwrap_or(0).into());
-    let mut requests = one_of(1, first.chain(REQUESTS_2))?;
-    if rules.network {
-        requests.push(SeccompRule::new(vec![
-            condition(1, SeccompCmpOp::Ge, *OF_INTERFACES.start())?,
-            condition(1, SeccompCmpOp::Le, *OF_INTERFACES.end())?,
-        ])?);
-    }
-    allowed.insert(libc::SYS_ioctl, requests);
+    allowed.extend(arguments::conditional(rules)?);
     let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     filter(allowed, refused, SeccompAction::Allow)
 }
@@ -246,28 +200,4 @@ fn filter(
 ) -> Result<BpfProgram, BackendError> {
     let architecture = std::env::consts::ARCH.try_into()?;
     SeccompFilter::new(rules, mismatch, matched, architecture)?.try_into()
-}
-
-/// Returns a rule for each value that the argument may have.
-fn one_of(
-    argument: u8,
-    values: impl IntoIterator<Item = u64>,
-) -> Result<Vec<SeccompRule>, BackendError> {
-    let rules = values
-        .into_iter()
-        .map(|value| rule(argument, SeccompCmpOp::Eq, value));
-    rules.collect()
-}
-
-fn rule(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule, BackendError> {
-    SeccompRule::new(vec![condition(argument, operator, value)?])
-}
-
-/// Compares the lower half of an argument, which is all that the kernel uses of these.
-fn condition(
-    argument: u8,
-    operator: SeccompCmpOp,
-    value: u64,
-) -> Result<SeccompCondition, BackendError> {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
 }

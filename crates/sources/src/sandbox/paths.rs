@@ -4,12 +4,12 @@ use std::io;
 use std::path::PathBuf;
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, NetPort, PathBeneath,
-    PathFd, RestrictionStatus, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _,
-    RulesetError, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, LandlockStatus, NetPort,
+    PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _,
+    RulesetError, Scope,
 };
 
-use super::Rules;
+use super::{Lacking, Rules, Step};
 
 /// The version of Landlock whose rights on files are restricted. Later ones restrict `ioctl` on
 /// terminals, which the live pages need.
@@ -85,7 +85,7 @@ fn files(rules: &Rules) -> Result<RulesetCreated, RulesetError> {
     let mut created = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(FILES))?
-        .scope(Scope::Signal)?
+        .scope(Scope::Signal | Scope::AbstractUnixSocket)?
         .create()?;
     for path in paths {
         let Ok(opened) = PathFd::new(&path) else {
@@ -122,21 +122,77 @@ fn ports(allowed: &[u16], listens: bool) -> Result<RulesetCreated, RulesetError>
     Ok(created)
 }
 
-/// Puts the rules in force; returns the outcome for files and for ports.
-pub(super) fn restrict(prepared: Prepared) -> (io::Result<()>, io::Result<()>) {
-    let ports = prepared
-        .ports
-        .map_or(Ok(()), |ports| outcome(ports.restrict_self()));
-    (outcome(prepared.files.restrict_self()), ports)
+/// Puts the rules in force; returns those that could not be set. An older kernel sets a part of them
+/// without an error.
+pub(super) fn restrict(prepared: Prepared) -> Vec<Lacking> {
+    let has_ports = prepared.ports.is_some();
+    let ports = prepared.ports.map(RulesetCreated::restrict_self);
+    let ports = ports
+        .transpose()
+        .map_err(|error| failed(Step::Ports, error));
+    let files = prepared.files.restrict_self();
+    let files = files.map_err(|error| failed(Step::Files, error));
+    match (files, ports) {
+        (Ok(files), Ok(_)) => unknown_to(files.landlock, has_ports),
+        (files, ports) => files.err().into_iter().chain(ports.err()).collect(),
+    }
 }
 
-fn outcome(restricted: Result<RestrictionStatus, RulesetError>) -> io::Result<()> {
-    let status = restricted.map_err(io::Error::other)?;
-    if status.ruleset == RulesetStatus::NotEnforced {
-        return Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "not in this kernel",
-        ));
+/// Returns the restrictions that a kernel does not know.
+fn unknown_to(kernel: LandlockStatus, has_ports: bool) -> Vec<Lacking> {
+    let (version, reason) = match kernel {
+        LandlockStatus::NotEnabled => (ABI::Unsupported, "Landlock is not enabled"),
+        LandlockStatus::NotImplemented => (ABI::Unsupported, "not in this kernel"),
+        LandlockStatus::Available { effective_abi, .. } => (effective_abi, "not in this kernel"),
+    };
+    // A right to rename files into other folders (version 2) is not given by version 1.
+    let since = [
+        (Step::Files, ABI::V1),
+        (Step::Truncation, ABI::V3),
+        (Step::Ports, ABI::V4),
+        (Step::Scopes, ABI::V6),
+    ];
+    let unknown = since
+        .into_iter()
+        .filter(|&(step, since)| version < since && (has_ports || step != Step::Ports));
+    let unknown = unknown.map(|(step, _)| Lacking {
+        step,
+        reason: io::Error::new(io::ErrorKind::Unsupported, reason),
+    });
+    unknown.collect()
+}
+
+fn failed(step: Step, error: RulesetError) -> Lacking {
+    Lacking {
+        step,
+        reason: io::Error::other(error),
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(version: ABI, has_ports: bool) -> Vec<Step> {
+        let kernel = LandlockStatus::Available {
+            effective_abi: version,
+            kernel_abi: None,
+        };
+        let unknown = unknown_to(kernel, has_ports);
+        unknown.into_iter().map(|lacking| lacking.step).collect()
+    }
+
+    #[test]
+    fn what_an_older_landlock_lacks_is_named() {
+        use Step::{Files, Ports, Scopes, Truncation};
+        assert_eq!(named(ABI::V6, true), []);
+        assert_eq!(named(ABI::V5, true), [Scopes]);
+        assert_eq!(named(ABI::V3, true), [Ports, Scopes]);
+        assert_eq!(named(ABI::V3, false), [Scopes]);
+        assert_eq!(named(ABI::V2, false), [Truncation, Scopes]);
+        let none = unknown_to(LandlockStatus::NotEnabled, true);
+        let steps: Vec<Step> = none.iter().map(|lacking| lacking.step).collect();
+        assert_eq!(steps, [Files, Truncation, Ports, Scopes]);
+        assert!(none[0].to_string().contains("not enabled"), "{none:?}");
+    }
 }

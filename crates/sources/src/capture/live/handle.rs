@@ -6,10 +6,10 @@ use std::time::Duration;
 use lagtrace_core::decode::{LinkType, MAX_CAPTURED, Record};
 use lagtrace_core::observed::event::{CaptureSummary, PointId};
 use lagtrace_core::observed::time::Timestamp;
-use nix::net::if_::{if_nameindex, if_nametoindex};
+use nix::net::if_::if_nameindex;
 use pcap::{Active, Capture, Linktype, Precision};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice};
 
 use super::LiveOptions;
 use crate::capture::CaptureError;
@@ -186,7 +186,7 @@ fn ignore_outgoing(capture: &Capture<Active>) {
 /// Determines why an interface could not be opened. libpcap reports the reason only as text.
 fn explain(interface: &str, source: pcap::Error) -> CaptureError {
     let interface = interface.to_owned();
-    if interface != ANY && if_nametoindex(interface.as_str()).is_err() {
+    if interface != ANY && !exists(&interface) {
         let known = if_nameindex().map_or_else(
             |_| Vec::new(),
             |interfaces| {
@@ -202,6 +202,15 @@ fn explain(interface: &str, source: pcap::Error) -> CaptureError {
     } else {
         CaptureError::NotPermitted { interface, source }
     }
+}
+
+/// Returns false if there is no such interface. The function of the C library would open a Unix
+/// socket to ask, which the worker may not.
+fn exists(interface: &str) -> bool {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None);
+    let index = socket.and_then(|socket| netdevice::name_to_index(socket, interface));
+    !matches!(index, Err(Errno::NODEV))
 }
 
 /// Returns true if this thread may open packet sockets. The socket that is opened for this test
