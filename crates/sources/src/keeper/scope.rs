@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::thread::CapabilitySet;
 use tempfile::NamedTempFile;
 
+use crate::netlink::NetlinkProtocol;
 use crate::privilege::message::{KernelFile, Request};
 
 /// The capabilities with which root reads and writes files of others.
@@ -157,8 +158,10 @@ impl Scope {
             Request::NamespaceOf(pid) => {
                 self.processes.are_listed() || self.processes == Processes::NamespaceOf(*pid)
             }
-            Request::NamespaceId(_) | Request::Netlink { .. } | Request::Sockets { .. } => {
-                self.processes.are_listed()
+            Request::NamespaceId(_) | Request::Sockets { .. } => self.processes.are_listed(),
+            // The keeper itself reads the rules of packet filters.
+            Request::Netlink { protocol, .. } => {
+                self.processes.are_listed() && *protocol != NetlinkProtocol::Netfilter
             }
             Request::Options(sockets) => match &self.processes {
                 Processes::Sockets(pids) => {
@@ -175,10 +178,12 @@ impl Scope {
             | Request::Program(_)
             | Request::Root(_)
             | Request::File { .. } => !self.processes.served_ports().is_empty(),
-            Request::KernelFile { file, .. } => self.processes.are_listed() && is_of_network(file),
+            Request::KernelFile { file, .. } => match file {
+                KernelFile::TableNames(_) => self.filters,
+                KernelFile::Setting(path) => self.processes.are_listed() && is_of_network(path),
+            },
             Request::NamespaceAt(place) => self.namespace.as_ref() == Some(place),
-            Request::FilterObjects { .. } => self.filters,
-            Request::FilterTable { name, .. } => self.filters && is_plain(name),
+            Request::FilterObjects { .. } | Request::FilterTable { .. } => self.filters,
             // The service proves that the worker holds the connection.
             Request::SwitchOn(far) => {
                 self.what_if
@@ -206,15 +211,10 @@ impl Scope {
     }
 }
 
-/// Returns true for settings of the network, and for files directly in `/proc/net/`.
-fn is_of_network(file: &KernelFile) -> bool {
-    match file {
-        KernelFile::Net(name) => is_plain(name),
-        KernelFile::Setting(path) => {
-            let mut parts = path.split('/');
-            parts.next() == Some("net") && parts.all(is_plain)
-        }
-    }
+/// Returns true for settings of the network: paths below `/proc/sys/net/`.
+fn is_of_network(path: &str) -> bool {
+    let mut parts = path.split('/');
+    parts.next() == Some("net") && parts.all(is_plain)
 }
 
 /// Returns true for names that lead nowhere else.
@@ -226,6 +226,7 @@ fn is_plain(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::privilege::{FilterObject, FilterTable, TableFamily};
 
     fn everything() -> Scope {
         Scope {
@@ -264,8 +265,7 @@ mod tests {
     fn files_of_the_kernel_are_those_of_the_network() {
         let ask = |file| everything().allows(&Request::KernelFile { namespace: 1, file });
         let setting = |path: &str| ask(KernelFile::Setting(path.to_owned()));
-        let net = |name: &str| ask(KernelFile::Net(name.to_owned()));
-        assert!(setting("net/ipv4/tcp_rto_min_us") && net("ip6_tables_names"));
+        assert!(setting("net/ipv4/tcp_rto_min_us"));
         for path in [
             "kernel/core_pattern",
             "net/../kernel/hostname",
@@ -275,9 +275,40 @@ mod tests {
         ] {
             assert!(!setting(path), "{path}");
         }
-        for name in ["", "..", "../../1/environ", "stat/rt_cache"] {
-            assert!(!net(name), "{name}");
+    }
+
+    #[test]
+    fn packet_filters_are_read_for_the_commands_that_need_them() {
+        let without = Scope {
+            filters: false,
+            ..everything()
+        };
+        let (namespace, family) = (1, TableFamily::Ipv4);
+        let names = KernelFile::TableNames(family);
+        for request in [
+            Request::KernelFile {
+                namespace,
+                file: names,
+            },
+            Request::FilterObjects {
+                namespace,
+                kind: FilterObject::Rule,
+            },
+            Request::FilterTable {
+                namespace,
+                family,
+                table: FilterTable::Nat,
+            },
+        ] {
+            assert!(everything().allows(&request), "{request:?}");
+            assert!(!without.allows(&request), "{request:?}");
         }
+        let netlink = |protocol| Request::Netlink {
+            namespace,
+            protocol,
+        };
+        assert!(everything().allows(&netlink(NetlinkProtocol::Route)));
+        assert!(!everything().allows(&netlink(NetlinkProtocol::Netfilter)));
     }
 
     #[test]

@@ -160,9 +160,9 @@ impl Service {
             Request::FilterTable {
                 namespace,
                 family,
-                name,
+                table,
             } => {
-                let (info, entries) = self.namespace(namespace)?.filter_table(family, &name)?;
+                let (info, entries) = self.namespace(namespace)?.filter_table(family, table)?;
                 Ok((Reply::Pieces(vec![info, entries]), Vec::new()))
             }
             Request::FilterObjects { namespace, kind } => {

@@ -18,7 +18,7 @@ use super::service::Service;
 use crate::privilege::NetworkNamespace;
 use crate::privilege::channel::Channel;
 use crate::privilege::message::{
-    HeldSocket, ProcFile, ProcessLink, Purpose, Refusal, Reply, Request, Served,
+    HeldSocket, KernelFile, ProcFile, ProcessLink, Purpose, Refusal, Reply, Request, Served,
 };
 use crate::socket::foreign::OwnFlow;
 
@@ -362,6 +362,21 @@ fn only_processes_that_are_named_show_their_sockets() {
         asked.is_refused(&request);
     }
     end(server);
+    asked.end();
+}
+
+#[test]
+fn settings_for_root_alone_stay_with_the_kernel() {
+    let asked = of_servers(&[80]);
+    let namespace = NetworkNamespace::own().expect("our own").id();
+    let setting = |path: &str| Request::KernelFile {
+        namespace,
+        file: KernelFile::Setting(path.to_owned()),
+    };
+    let (reply, _) = asked.ask(&setting("net/core/somaxconn"));
+    assert_eq!(reply, Reply::Done);
+    // The key of TCP Fast Open. Root could read it, and nobody else can.
+    asked.is_refused(&setting("net/ipv4/tcp_fastopen_key"));
     asked.end();
 }
 
