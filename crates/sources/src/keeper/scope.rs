@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use rustix::thread::CapabilitySet;
 use tempfile::NamedTempFile;
 
+use super::observed::Observed;
 use crate::netlink::NetlinkProtocol;
-use crate::privilege::message::{KernelFile, Request};
+use crate::privilege::message::{KernelFile, Purpose, Request};
 
 /// The capabilities with which root reads and writes files of others.
 pub(super) const OF_FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE
@@ -30,8 +31,8 @@ pub struct Scope {
     pub processes: Processes,
     /// Read the rules of packet filters.
     pub filters: bool,
-    /// Load eBPF programs.
-    pub kernel: bool,
+    /// Load eBPF programs that observe this.
+    pub observed: Observed,
     /// Switch a socket option of the server, at the far end of lagtrace's own connections.
     pub what_if: bool,
     /// Files and folders that the command line names.
@@ -112,13 +113,19 @@ impl Scope {
         if self.filters {
             needed |= CapabilitySet::NET_ADMIN;
         }
-        if self.kernel {
+        if self.observed != Observed::Nothing {
             needed |= CapabilitySet::BPF
                 | CapabilitySet::PERFMON
                 | CapabilitySet::SYS_ADMIN
                 | CapabilitySet::SYS_RESOURCE;
         }
         needed
+    }
+
+    /// Returns true if the command line names one network namespace, which the keeper opens for the
+    /// worker.
+    pub(super) fn names_namespace(&self) -> bool {
+        self.namespace.is_some() || matches!(self.processes, Processes::NamespaceOf(_))
     }
 
     /// Returns true if the command line names the path.
@@ -203,10 +210,13 @@ impl Scope {
             | Request::DropOutput(_) => true,
             Request::Input(path) | Request::Kind(path) => self.names(path),
             Request::AreSame(one, other) => self.names(one) && self.names(other),
+            // No confined command makes files that everybody may read.
+            Request::Output(_, Purpose::Public) | Request::CheckOutput(_, Purpose::Public) => false,
             Request::Output(path, _) | Request::CheckOutput(path, _) => {
                 self.names(path) || self.saves(path)
             }
-            Request::Kernel(_) => self.kernel,
+            // The service compares what is asked for.
+            Request::Kernel(_) => self.observed != Observed::Nothing,
         }
     }
 }
@@ -234,7 +244,7 @@ mod tests {
             raw: true,
             processes: Processes::Servers(vec![80]),
             filters: true,
-            kernel: true,
+            observed: Observed::Servers,
             what_if: true,
             files: Vec::new(),
             saves_in: None,

@@ -162,7 +162,7 @@ impl KernelFile {
     pub(crate) fn path(&self) -> String {
         match self {
             Self::Setting(name) => format!("/proc/sys/{name}"),
-            Self::TableNames(family) => format!("/proc/thread-self/net/{}", family.names_file()),
+            Self::TableNames(family) => family.names_path(),
         }
     }
 

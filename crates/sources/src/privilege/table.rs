@@ -8,7 +8,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 
-use super::message::KernelFile;
 use super::read_bounded;
 use crate::netlink::NetlinkSocket;
 
@@ -106,8 +105,13 @@ pub enum TableFamily {
 }
 
 impl TableFamily {
+    /// Returns the path of the list of existing tables, for a thread in the namespace.
+    pub(super) fn names_path(self) -> String {
+        format!("/proc/thread-self/net/{}", self.names_file())
+    }
+
     /// Returns the file of `/proc/net/` that lists the existing tables.
-    pub(crate) fn names_file(self) -> &'static str {
+    pub(super) fn names_file(self) -> &'static str {
         match self {
             Self::Ipv4 => "ip_tables_names",
             Self::Ipv6 => "ip6_tables_names",
@@ -158,7 +162,7 @@ pub(super) fn objects(netlink: &mut NetlinkSocket, kind: FilterObject) -> io::Re
 /// Reads an existing table's `struct ipt_getinfo` and its entries. The kernel would create a
 /// missing table.
 pub(super) fn read(family: TableFamily, table: FilterTable) -> io::Result<(Vec<u8>, Vec<u8>)> {
-    let names = read_bounded(&KernelFile::TableNames(family).path(), MOST_NAMES_BYTES)?;
+    let names = read_bounded(&family.names_path(), MOST_NAMES_BYTES)?;
     let name = table.name();
     if !names.lines().any(|existing| existing == name) {
         return Err(io::ErrorKind::NotFound.into());
@@ -233,7 +237,7 @@ mod tests {
     #[test]
     fn a_table_that_does_not_exist_is_not_created() {
         for family in [TableFamily::Ipv4, TableFamily::Ipv6] {
-            let path = KernelFile::TableNames(family).path();
+            let path = family.names_path();
             let Ok(before) = read_bounded(&path, MOST_NAMES_BYTES) else {
                 continue; // only root may read it, and not every kernel has it
             };
