@@ -238,14 +238,17 @@ impl FoundFile {
     fn of(place: OwnedFd, is_folder: bool) -> io::Result<Self> {
         let stat = rustix::fs::fstat(&place)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
-        let of_kernel = is_of_kernel(&place)?;
         let (wanted, what) = if is_folder {
             (FileType::Directory, "not a folder")
         } else {
             (FileType::RegularFile, "not a regular file")
         };
-        if kind != wanted || of_kernel {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        let invalid = |what| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        if kind != wanted {
+            return invalid(what);
+        }
+        if is_of_kernel(&place)? {
+            return invalid("made up by the kernel");
         }
         Ok(Self {
             place,
