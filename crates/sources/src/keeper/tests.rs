@@ -22,6 +22,7 @@ use crate::privilege::message::{
 use crate::socket::foreign::OwnFlow;
 
 mod files;
+mod impostor;
 mod programs;
 
 /// A keeper, and the worker's end of its channel.
