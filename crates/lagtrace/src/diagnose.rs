@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use lagtrace_sources::keeper::Processes;
+use lagtrace_sources::keeper::{Observed, Processes};
 
 use crate::confinement::{self, Needs};
 use crate::console::Console;
@@ -142,7 +142,9 @@ impl Options {
         scope.packets = !self.network.no_capture;
         scope.processes = Processes::Servers(ports.clone().unwrap_or_default());
         scope.filters = true;
-        scope.kernel = !self.host.no_watch;
+        if !self.host.no_watch {
+            scope.observed = Observed::Servers;
+        }
         scope.namespace = self.host.server_netns.clone();
         scope.what_if = self.what_if;
         needs.connect_to(ports);

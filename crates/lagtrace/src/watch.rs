@@ -27,7 +27,7 @@ use lagtrace_core::observed::event::CaptureSummary;
 use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::{Picture, Report};
 use lagtrace_core::views::picture::Keeps;
-use lagtrace_sources::keeper::Processes;
+use lagtrace_sources::keeper::{Observed, ObservedCalls, Processes};
 use lagtrace_sources::kernel::{KernelError, Watch, WatchOptions};
 use lagtrace_sources::privilege::NetworkNamespace;
 use lagtrace_sources::socket::cgroup::{Group, Groups};
@@ -141,7 +141,17 @@ impl Options {
     /// Returns what the watch needs although it is confined.
     pub(crate) fn needs(&self) -> Needs {
         let mut needs = Needs::network();
-        needs.scope.kernel = true;
+        let wanted = self.wanted();
+        let names_any = !wanted.ports.is_empty() || self.pid.is_some() || self.cgroup.is_some();
+        needs.scope.observed = Observed::Named {
+            calls: names_any.then(|| ObservedCalls {
+                ports: wanted.ports.clone(),
+                pids: self.pid.into_iter().collect(),
+                groups: self.group().into_iter().collect(),
+                has_accepts: true,
+            }),
+            watch: Some(Box::new(wanted)),
+        };
         let pid = self.netns.as_deref().and_then(|place| place.parse().ok());
         needs.scope.processes = pid.map_or(Processes::None, Processes::NamespaceOf);
         needs.scope.namespace = self.netns.clone();
@@ -282,15 +292,15 @@ impl Options {
         }
     }
 
+    fn group(&self) -> Option<Group> {
+        let path = self.cgroup.as_ref()?;
+        Some(Group::Cgroup(path.display().to_string()))
+    }
+
     /// Returns the sockets whose system calls are traced.
     fn called(&self) -> Result<Choice> {
-        let group = self.cgroup.iter().map(|path| path.display().to_string());
-        let groups: Vec<Group> = group.map(Group::Cgroup).collect();
-        let groups = if groups.is_empty() {
-            None
-        } else {
-            Some(Groups::find(&groups).map_err(Failure::from)?)
-        };
+        let groups = self.group().map(|group| Groups::find(&[group]));
+        let groups = groups.transpose().map_err(Failure::from)?;
         Ok(Choice {
             ports: self.wanted().ports,
             pids: self.pid.into_iter().collect(),

@@ -44,6 +44,8 @@
 #define TCP_AO_ADD_KEY 38
 #define SOL_ALG 279
 #define SOL_TLS 282
+#define SOL_SCTP 132
+#define SCTP_AUTH_KEY 23
 
 /* Bits of tcp_sock.nonagle. */
 #define TCP_NAGLE_OFF 1
@@ -272,6 +274,8 @@ static __always_inline bool is_secret(__s32 level, __s32 option)
 {
 	if (level == SOL_TLS || level == SOL_ALG)
 		return true;
+	if (level == SOL_SCTP)
+		return option == SCTP_AUTH_KEY;
 	return level == SOL_TCP && (option == TCP_MD5SIG || option == TCP_MD5SIG_EXT ||
 				    option == TCP_FASTOPEN_KEY || option == TCP_AO_ADD_KEY);
 }

@@ -8,6 +8,7 @@
 //! the [`Scope`], which the command line determined before the processes separated. The keeper
 //! ends when the worker ends, for any reason, and the worker ends when the keeper does.
 
+mod observed;
 mod process;
 mod raw_sockets;
 mod scope;
@@ -23,6 +24,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
+pub use observed::{Observed, ObservedCalls};
 pub use process::{Kept, start};
 pub use scope::{Desktop, Page, Processes, Scope};
 

@@ -57,7 +57,7 @@ pub use error::KernelError;
 pub use hooks::Hooks;
 pub use programs::Programs;
 pub use request::{Answer, Ask, CallsRequest, Reply, Request, Sample, WatchCounts, WatchRequest};
-pub(crate) use served::serve;
+pub(crate) use served::{decode, serve};
 
 use crate::socket::survey::Choice;
 
@@ -69,7 +69,7 @@ pub const MAX_PIDS: usize = 1024;
 pub const MAX_GROUPS: usize = 1024;
 
 /// The connections to watch, and the data to report about them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
     /// Local ports of services; if empty, all ports that the selected processes use.
     pub ports: Vec<u16>,

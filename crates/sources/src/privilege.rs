@@ -21,10 +21,10 @@ mod sudo;
 mod table;
 
 pub use namespace::{NetworkNamespace, namespace_id};
+pub(crate) use process::{FoundFile, find_below, link, open_below, proc_file, program, root};
 pub use process::{ProcessHandle, sockets_of};
-pub(crate) use process::{link, open_below, proc_file, program, root};
 pub use sudo::{SudoUser, user_behind_sudo};
-pub use table::TableFamily;
+pub use table::{FilterObject, FilterTable, TableFamily};
 
 /// A capability that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -582,15 +582,17 @@ fn keys_stay_where_they_are() {
     });
     let (seen, _) = traced(own, || {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-        // TCP_MD5SIG, and the option that sets the key of kTLS.
+        // TCP_MD5SIG, the option that sets the key of kTLS, and SCTP_AUTH_KEY. The kernel refuses
+        // the last one here, but reports the attempt.
         set(socket.as_raw_fd(), libc::SOL_TCP, 14, &[b'K'; 216]);
         set(socket.as_raw_fd(), 282, 1, &[b'K'; 40]);
+        set(socket.as_raw_fd(), 132, 23, &[b'K'; 40]);
     });
     let secret = |call: &&SocketCall| match &call.request {
         Request::SetOption { value, .. } => value.is_secret && value.bytes.is_empty(),
         _ => false,
     };
-    assert_eq!(seen.iter().filter(secret).count(), 2, "{seen:#?}");
+    assert_eq!(seen.iter().filter(secret).count(), 3, "{seen:#?}");
     assert!(!format!("{seen:?}").contains("75, 75"), "{seen:#?}");
 }
 

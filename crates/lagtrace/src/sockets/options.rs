@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use lagtrace_sources::keeper::Processes;
+use lagtrace_sources::keeper::{Observed, ObservedCalls, Processes};
 use lagtrace_sources::kernel::CallOptions;
 use lagtrace_sources::socket::cgroup::{Group, GroupError, Groups};
 use lagtrace_sources::socket::survey::{Choice, End, Protocols};
@@ -123,7 +123,18 @@ impl Options {
         let mut needs = Needs::network();
         needs.scope.processes = Processes::Sockets(self.pid.clone());
         needs.connect_to(Some(Vec::new()));
-        needs.scope.kernel = self.trace;
+        if self.trace {
+            let calls = ObservedCalls {
+                ports: self.ports(),
+                pids: self.pid.clone(),
+                groups: self.asked_groups(),
+                has_accepts: false,
+            };
+            needs.scope.observed = Observed::Named {
+                watch: None,
+                calls: Some(calls),
+            };
+        }
         needs
     }
 }
@@ -190,7 +201,7 @@ impl Options {
         Ok(Choice {
             protocols: self.protocols(),
             paths: paths.cloned().collect(),
-            ports: self.port.clone().map(|ports| ports.0).unwrap_or_default(),
+            ports: self.ports(),
             ends,
             pids: self.pid.clone(),
             names: self.name.clone(),
@@ -213,10 +224,18 @@ impl Options {
         }
     }
 
-    fn groups(&self) -> Result<Option<Groups>> {
+    fn ports(&self) -> Vec<u16> {
+        self.port.clone().map(|ports| ports.0).unwrap_or_default()
+    }
+
+    fn asked_groups(&self) -> Vec<Group> {
         let cgroups = self.cgroup.iter().cloned().map(Group::Cgroup);
         let containers = self.container.iter().cloned().map(Group::Container);
-        let asked: Vec<Group> = cgroups.chain(containers).collect();
+        cgroups.chain(containers).collect()
+    }
+
+    fn groups(&self) -> Result<Option<Groups>> {
+        let asked = self.asked_groups();
         if asked.is_empty() {
             return Ok(None);
         }

@@ -4,10 +4,8 @@
 
 use super::FilteredTraffic;
 use crate::netlink::message::{array_at, text, u16_at, u32_at};
-use crate::privilege::{HostError, NetworkNamespace, TableFamily};
+use crate::privilege::{FilterTable, HostError, NetworkNamespace, TableFamily};
 
-/// Maximum bytes read of `/proc/net/ip_tables_names`.
-const MOST_NAMES_BYTES: u64 = 4_096;
 /// `XT_TABLE_MAXNAMELEN` and `XT_EXTENSION_MAXNAMELEN`.
 const TABLE_NAME_BYTES: usize = 32;
 const TARGET_NAME_BYTES: usize = 29;
@@ -27,19 +25,26 @@ pub(super) fn count(
     } else {
         TableFamily::Ipv6
     };
-    let names = match namespace.proc_net(family.names_file(), MOST_NAMES_BYTES) {
+    let names = match namespace.table_names(family) {
         Ok(names) => names,
         // A kernel without legacy iptables has no such file.
         Err(HostError::Gone { .. }) => return Ok(0),
         Err(e) => return Err(e),
     };
     let mut blocking = 0_u32;
-    for name in names.lines().filter(|name| name.len() < TABLE_NAME_BYTES) {
-        let (table, entries) = namespace.filter_table(family, name)?;
+    for name in names.lines() {
+        let table = FilterTable::named(name).ok_or_else(|| unknown(name))?;
+        let (table, entries) = namespace.filter_table(family, table)?;
         let found = count_table(family, &table, &entries, traffic);
         blocking = blocking.saturating_add(found);
     }
     Ok(blocking)
+}
+
+/// Returns the error for a table that only another kernel can have. Its rules could block.
+fn unknown(name: &str) -> HostError {
+    let reason = std::io::Error::from(std::io::ErrorKind::Unsupported);
+    HostError::failed(format!("reading the iptables table {name}"), reason)
 }
 
 /// The offsets of the fields of an entry, which differ by address family.

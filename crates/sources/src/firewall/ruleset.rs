@@ -5,12 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::FilteredTraffic;
 use super::rule::{self, Effect, LONGEST_NAME, NFPROTO_IPV4, NFPROTO_IPV6, number};
 use crate::netlink::message::{Attributes, text};
-use crate::privilege::{HostError, NetworkNamespace};
+use crate::privilege::{FilterObject, HostError, NetworkNamespace};
 
-/// `NFNL_SUBSYS_NFTABLES` in the upper byte of a message type.
-const NFTABLES: u16 = 10 << 8;
-const NFT_MSG_GETCHAIN: u16 = NFTABLES | 4;
-const NFT_MSG_GETRULE: u16 = NFTABLES | 7;
 /// Bytes of `struct nfgenmsg`.
 const HEADER_BYTES: usize = 4;
 const NFTA_CHAIN_TABLE: u16 = 1;
@@ -56,10 +52,10 @@ pub(super) fn count(
 ) -> Result<u32, HostError> {
     let mut ruleset = Ruleset::default();
     // An object that cannot be parsed is of an unknown kind, and is left out.
-    for payload in namespace.filter_objects(NFT_MSG_GETCHAIN)? {
+    for payload in namespace.filter_objects(FilterObject::Chain)? {
         ruleset.add_chain(&payload, traffic).unwrap_or_default();
     }
-    for payload in namespace.filter_objects(NFT_MSG_GETRULE)? {
+    for payload in namespace.filter_objects(FilterObject::Rule)? {
         ruleset.add_rule(&payload, traffic).unwrap_or_default();
     }
     Ok(ruleset.blocking())

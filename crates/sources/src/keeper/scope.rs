@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use rustix::thread::CapabilitySet;
 use tempfile::NamedTempFile;
 
-use crate::privilege::message::{KernelFile, Request};
+use super::observed::Observed;
+use crate::netlink::NetlinkProtocol;
+use crate::privilege::message::{KernelFile, Purpose, Request};
 
 /// The capabilities with which root reads and writes files of others.
 pub(super) const OF_FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE
@@ -29,8 +31,8 @@ pub struct Scope {
     pub processes: Processes,
     /// Read the rules of packet filters.
     pub filters: bool,
-    /// Load eBPF programs.
-    pub kernel: bool,
+    /// Load eBPF programs that observe this.
+    pub observed: Observed,
     /// Switch a socket option of the server, at the far end of lagtrace's own connections.
     pub what_if: bool,
     /// Files and folders that the command line names.
@@ -113,13 +115,19 @@ impl Scope {
         if self.filters {
             needed |= CapabilitySet::NET_ADMIN;
         }
-        if self.kernel {
+        if self.observed != Observed::Nothing {
             needed |= CapabilitySet::BPF
                 | CapabilitySet::PERFMON
                 | CapabilitySet::SYS_ADMIN
                 | CapabilitySet::SYS_RESOURCE;
         }
         needed
+    }
+
+    /// Returns true if the command line names one network namespace, which the keeper opens for the
+    /// worker.
+    pub(super) fn names_namespace(&self) -> bool {
+        self.namespace.is_some() || matches!(self.processes, Processes::NamespaceOf(_))
     }
 
     /// Returns true if the command line names the path.
@@ -159,8 +167,10 @@ impl Scope {
             Request::NamespaceOf(pid) => {
                 self.processes.are_listed() || self.processes == Processes::NamespaceOf(*pid)
             }
-            Request::NamespaceId(_) | Request::Netlink { .. } | Request::Sockets { .. } => {
-                self.processes.are_listed()
+            Request::NamespaceId(_) | Request::Sockets { .. } => self.processes.are_listed(),
+            // The keeper itself reads the rules of packet filters.
+            Request::Netlink { protocol, .. } => {
+                self.processes.are_listed() && *protocol != NetlinkProtocol::Netfilter
             }
             Request::Options(sockets) => match &self.processes {
                 Processes::Sockets(pids) => {
@@ -177,10 +187,12 @@ impl Scope {
             | Request::Program(_)
             | Request::Root(_)
             | Request::File { .. } => !self.processes.served_ports().is_empty(),
-            Request::KernelFile { file, .. } => self.processes.are_listed() && is_of_network(file),
+            Request::KernelFile { file, .. } => match file {
+                KernelFile::TableNames(_) => self.filters,
+                KernelFile::Setting(path) => self.processes.are_listed() && is_of_network(path),
+            },
             Request::NamespaceAt(place) => self.namespace.as_ref() == Some(place),
-            Request::FilterObjects { .. } => self.filters,
-            Request::FilterTable { name, .. } => self.filters && is_plain(name),
+            Request::FilterObjects { .. } | Request::FilterTable { .. } => self.filters,
             // The service proves that the worker holds the connection.
             Request::SwitchOn(far) => {
                 self.what_if
@@ -200,24 +212,22 @@ impl Scope {
             | Request::DropOutput(_) => true,
             Request::Input(path) | Request::Kind(path) => self.names(path),
             Request::AreSame(one, other) => self.names(one) && self.names(other),
+            // No confined command makes files that everybody may read.
+            Request::Output(_, Purpose::Public) | Request::CheckOutput(_, Purpose::Public) => false,
             Request::Output(path, _) | Request::CheckOutput(path, _) => {
                 self.names(path) || self.saves(path)
             }
             Request::ConnectUnix => self.unix_socket.is_some(),
-            Request::Kernel(_) => self.kernel,
+            // The service compares what is asked for.
+            Request::Kernel(_) => self.observed != Observed::Nothing,
         }
     }
 }
 
-/// Returns true for settings of the network, and for files directly in `/proc/net/`.
-fn is_of_network(file: &KernelFile) -> bool {
-    match file {
-        KernelFile::Net(name) => is_plain(name),
-        KernelFile::Setting(path) => {
-            let mut parts = path.split('/');
-            parts.next() == Some("net") && parts.all(is_plain)
-        }
-    }
+/// Returns true for settings of the network: paths below `/proc/sys/net/`.
+fn is_of_network(path: &str) -> bool {
+    let mut parts = path.split('/');
+    parts.next() == Some("net") && parts.all(is_plain)
 }
 
 /// Returns true for names that lead nowhere else.
@@ -229,6 +239,7 @@ fn is_plain(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::privilege::{FilterObject, FilterTable, TableFamily};
 
     fn everything() -> Scope {
         Scope {
@@ -236,7 +247,7 @@ mod tests {
             raw: true,
             processes: Processes::Servers(vec![80]),
             filters: true,
-            kernel: true,
+            observed: Observed::Servers,
             what_if: true,
             files: Vec::new(),
             unix_socket: None,
@@ -269,8 +280,7 @@ mod tests {
     fn files_of_the_kernel_are_those_of_the_network() {
         let ask = |file| everything().allows(&Request::KernelFile { namespace: 1, file });
         let setting = |path: &str| ask(KernelFile::Setting(path.to_owned()));
-        let net = |name: &str| ask(KernelFile::Net(name.to_owned()));
-        assert!(setting("net/ipv4/tcp_rto_min_us") && net("ip6_tables_names"));
+        assert!(setting("net/ipv4/tcp_rto_min_us"));
         for path in [
             "kernel/core_pattern",
             "net/../kernel/hostname",
@@ -280,9 +290,40 @@ mod tests {
         ] {
             assert!(!setting(path), "{path}");
         }
-        for name in ["", "..", "../../1/environ", "stat/rt_cache"] {
-            assert!(!net(name), "{name}");
+    }
+
+    #[test]
+    fn packet_filters_are_read_for_the_commands_that_need_them() {
+        let without = Scope {
+            filters: false,
+            ..everything()
+        };
+        let (namespace, family) = (1, TableFamily::Ipv4);
+        let names = KernelFile::TableNames(family);
+        for request in [
+            Request::KernelFile {
+                namespace,
+                file: names,
+            },
+            Request::FilterObjects {
+                namespace,
+                kind: FilterObject::Rule,
+            },
+            Request::FilterTable {
+                namespace,
+                family,
+                table: FilterTable::Nat,
+            },
+        ] {
+            assert!(everything().allows(&request), "{request:?}");
+            assert!(!without.allows(&request), "{request:?}");
         }
+        let netlink = |protocol| Request::Netlink {
+            namespace,
+            protocol,
+        };
+        assert!(everything().allows(&netlink(NetlinkProtocol::Route)));
+        assert!(!everything().allows(&netlink(NetlinkProtocol::Netfilter)));
     }
 
     #[test]

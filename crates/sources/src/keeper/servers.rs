@@ -6,49 +6,54 @@ use std::os::fd::AsFd;
 
 use rustix::net::getsockname;
 
-use super::scope::Scope;
+use crate::kernel::{CallsRequest, WatchRequest};
 use crate::privilege::message::Served;
 use crate::privilege::{HostError, NetworkNamespace, ProcessHandle};
-use crate::socket::foreign::{ServerProcess, far_end_in, serving_here};
+use crate::socket::foreign::{ServerProcess, proven_far_end, serving_here};
 use crate::socket::option::prove_owned;
 
 /// Maximum number of processes that are known at the same time.
 const MOST_PROCESSES: usize = 4096;
+
+/// Maximum number of places that are known at the same time.
+const MOST_PLACES: usize = 1024;
 
 /// The servers that the worker has found.
 #[derive(Debug, Default)]
 pub(super) struct Servers {
     /// The handles are kept so that a later process with the same PID is told apart.
     processes: BTreeMap<u32, ProcessHandle>,
-    /// The ports of their addresses. With NAT, these are not those of the command line.
-    ports: BTreeSet<u16>,
+    /// The network namespaces and ports of their addresses. With NAT, the ports are not those of
+    /// the command line.
+    places: BTreeSet<(u64, u16)>,
 }
 
 impl Servers {
     /// Finds the processes that serve the target, and remembers them; `None` if the target is not
-    /// one of the command line.
+    /// at one of the ports that the command line names.
     pub(super) fn find(
         &mut self,
-        scope: &Scope,
+        named: &[u16],
         worker: u32,
         namespace: &NetworkNamespace,
         served: &Served,
     ) -> Result<Option<Vec<ServerProcess>>, HostError> {
-        let named = scope.processes.served_ports();
-        let is_ours = |flow| prove_owned(worker, flow).is_ok();
-        let flow = served
-            .flow
-            .filter(|flow| named.contains(&flow.remote.port) && is_ours(*flow));
+        let flow = served.flow;
+        let flow = flow.filter(|flow| named.contains(&flow.remote.port));
+        let near = flow.and_then(|flow| prove_owned(worker, flow).ok());
+        let far = near.and_then(|near| proven_far_end(namespace, &near).ok()?);
         let is_named = named.contains(&served.endpoint.port);
         // With NAT, only the worker's own connection proves that this is the target.
-        let far = flow.filter(|_| !is_named);
-        let far = far.map(|flow| far_end_in(namespace, flow)).transpose()?;
-        let far = far.flatten().map(|far| far.local);
-        if !is_named && far != Some(served.endpoint) {
+        let is_far = far.as_ref().is_some_and(|far| far.local == served.endpoint);
+        if !is_named && !is_far {
             return Ok(None);
         }
-        let found = serving_here(namespace, served.endpoint, flow)?;
-        self.ports.insert(served.endpoint.port);
+        if self.places.len() < MOST_PLACES {
+            self.places.insert((namespace.id(), served.endpoint.port));
+        }
+        let mut found = serving_here(namespace, served.endpoint, far)?;
+        // A worker that an attacker controls could listen there.
+        found.retain(|process| process.pid != worker);
         for process in &found {
             if self.processes.len() < MOST_PROCESSES
                 && let Ok(handle) = ProcessHandle::open(process.pid)
@@ -69,6 +74,39 @@ impl Servers {
     pub(super) fn have(&self, socket: &impl AsFd) -> bool {
         let address = getsockname(socket).ok().map(SocketAddr::try_from);
         let port = address.and_then(Result::ok).map(|address| address.port());
-        port.is_some_and(|port| self.ports.contains(&port))
+        port.is_some_and(|port| self.are_at(port))
+    }
+
+    fn are_at(&self, port: u16) -> bool {
+        self.places.iter().any(|&(_, known)| known == port)
+    }
+
+    /// Returns true if this is the watch of `diagnose`: of the servers' ports in their only
+    /// namespace, or in all namespaces if the servers are in several. No payload leaves the kernel.
+    pub(super) fn are_watched(&self, asked: &WatchRequest) -> bool {
+        let namespaces: BTreeSet<u64> = self.places.iter().map(|&(id, _)| id).collect();
+        let is_place = |port: &u16| match asked.namespace {
+            Some(id) => self.places.contains(&(u64::from(id), *port)),
+            None => namespaces.len() > 1 && self.are_at(*port),
+        };
+        let meant = WatchRequest {
+            ports: asked.ports.clone(),
+            namespace: asked.namespace,
+            without: asked.without,
+            ..WatchRequest::default()
+        };
+        !asked.ports.is_empty() && asked.ports.iter().all(is_place) && *asked == meant
+    }
+
+    /// Returns true if this is the trace of `diagnose`: of calls on the sockets of the servers'
+    /// ports.
+    pub(super) fn are_traced(&self, asked: &CallsRequest) -> bool {
+        let meant = CallsRequest {
+            ports: asked.ports.clone(),
+            has_accepts: asked.has_accepts,
+            ..CallsRequest::default()
+        };
+        let are_known = asked.ports.iter().all(|&port| self.are_at(port));
+        !asked.ports.is_empty() && are_known && *asked == meant
     }
 }

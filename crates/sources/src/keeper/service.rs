@@ -161,9 +161,9 @@ impl Service {
             Request::FilterTable {
                 namespace,
                 family,
-                name,
+                table,
             } => {
-                let (info, entries) = self.namespace(namespace)?.filter_table(family, &name)?;
+                let (info, entries) = self.namespace(namespace)?.filter_table(family, table)?;
                 Ok((Reply::Pieces(vec![info, entries]), Vec::new()))
             }
             Request::FilterObjects { namespace, kind } => {
@@ -188,12 +188,7 @@ impl Service {
                 drop(self.switched.remove(&place));
                 Ok((Reply::Notes(self.log.1.try_iter().collect()), Vec::new()))
             }
-            Request::Kernel(bytes) => {
-                let answered = kernel::serve(&mut self.programs, &bytes);
-                let (reply, descriptors) =
-                    answered.map_err(|error| HostError::failed("a request for programs", error))?;
-                Ok((Reply::Bytes(reply), descriptors))
-            }
+            Request::Kernel(bytes) => self.observe(bytes),
             Request::Output(path, purpose) => self.open_output(&path, purpose),
             Request::BeginOutput(place) => self.output(place, Output::begin),
             Request::CommitOutput(place) => {
@@ -226,6 +221,23 @@ impl Service {
         done(Some(connected.map_err(|error| {
             HostError::failed("connecting to a Unix socket", error)
         })?))
+    }
+
+    /// Performs an operation on eBPF programs, if these may observe what it says.
+    fn observe(&mut self, bytes: Vec<u8>) -> Answer {
+        let failed = |error| HostError::failed("a request for programs", error);
+        let request = kernel::decode(&bytes).map_err(failed)?;
+        let is_open = |id| self.namespaces.contains_key(&id);
+        let names_one = self.scope.names_namespace();
+        let place = move |asked: Option<u32>| match asked {
+            Some(id) => names_one && is_open(u64::from(id)),
+            None => !names_one,
+        };
+        if !self.scope.observed.allows(&request, &self.servers, place) {
+            return Err(outside_scope(&Request::Kernel(bytes)));
+        }
+        let (reply, descriptors) = kernel::serve(&mut self.programs, request).map_err(failed)?;
+        Ok((Reply::Bytes(reply), descriptors))
     }
 
     fn create_page(&mut self) -> Answer {
@@ -341,7 +353,7 @@ impl Service {
                 };
                 Ok((Reply::Bytes(shown), Vec::new()))
             }
-            Request::Program(pid) => done(Some(privilege::program(pid)?.into())),
+            Request::Program(pid) => program(pid),
             Request::Root(pid) => {
                 let root = config::files::Root::of(pid)
                     .map_err(|error| failed("opening a root", error))?;
@@ -361,9 +373,8 @@ impl Service {
         let namespace = self.namespace(served.namespace)?.as_file().try_clone();
         let namespace = namespace.map_err(|e| HostError::failed("opening a namespace", e))?;
         let namespace = NetworkNamespace::of_file(namespace)?;
-        let found = self
-            .servers
-            .find(&self.scope, self.worker, &namespace, served)?;
+        let ports = self.scope.processes.served_ports();
+        let found = self.servers.find(ports, self.worker, &namespace, served)?;
         let found =
             found.ok_or_else(|| outside_scope(&Request::Serving(Box::new(served.clone()))))?;
         let named = |process: ServerProcess| (process.pid, process.name);
@@ -433,20 +444,36 @@ fn named(outcome: std::io::Result<()>) -> Answer {
     done(None)
 }
 
-/// Opens a file below a process's root. The worker may see a file that everybody may read, and a
-/// configuration file by its name; it may not see a file of keys or passwords.
+/// Opens a process's program, if everybody may read it.
+fn program(pid: u32) -> Answer {
+    let program: OwnedFd = privilege::program(pid)?.into();
+    if is_for_everybody(&program) {
+        return done(Some(program));
+    }
+    let operation = format!("opening the program of process {pid}");
+    Err(denied(operation))
+}
+
+/// Opens a file or a folder below a process's root. The worker may see what everybody may read, and
+/// a file with the name of a configuration, however it is linked; it may not see a file of keys or
+/// passwords.
 fn open(pid: u32, path: &Path, is_folder: bool) -> Result<OwnedFd, HostError> {
     let operation = || format!("opening {} of process {pid}", path.display());
     let root = config::files::Root::of(pid).map_err(|error| failed("opening a root", error))?;
-    let file = root.open(path, is_folder);
-    let file = file.map_err(|error| HostError::failed(operation(), error))?;
-    if is_folder || is_for_everybody(&file) || is_configuration(path) {
-        return Ok(file);
+    let failed = |error| HostError::failed(operation(), error);
+    let found = root.find(path, is_folder).map_err(failed)?;
+    let resolved = found.resolved().map_err(failed)?;
+    if found.is_for_everybody() || !is_folder && is_configuration(&resolved) {
+        return found.open().map_err(failed);
     }
-    Err(HostError::failed(
-        operation(),
+    Err(denied(operation()))
+}
+
+fn denied(operation: String) -> HostError {
+    HostError::failed(
+        operation,
         std::io::Error::from(std::io::ErrorKind::PermissionDenied),
-    ))
+    )
 }
 
 fn is_for_everybody(file: &OwnedFd) -> bool {

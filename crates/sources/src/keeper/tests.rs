@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread::{self, JoinHandle};
@@ -18,10 +17,13 @@ use super::service::Service;
 use crate::privilege::NetworkNamespace;
 use crate::privilege::channel::Channel;
 use crate::privilege::message::{
-    HeldSocket, ProcFile, ProcessLink, Purpose, Refusal, Reply, Request, Served,
+    HeldSocket, KernelFile, ProcFile, ProcessLink, Purpose, Refusal, Reply, Request, Served,
 };
 use crate::socket::foreign::OwnFlow;
 
+mod files;
+mod impostor;
+mod programs;
 mod unix_socket;
 
 /// A keeper, and the worker's end of its channel.
@@ -181,8 +183,13 @@ fn held(pid: u32, fd: i32, socket: &TcpListener) -> HeldSocket {
 
 /// Starts a process that does nothing but hold this socket, with these variables.
 fn holder(socket: OwnedFd, variables: &[(&str, &str)]) -> Child {
+    holder_by("sleep".as_ref(), socket, variables)
+}
+
+/// Like [`holder`], with this program, which is a copy of `sleep`.
+fn holder_by(program: &Path, socket: OwnedFd, variables: &[(&str, &str)]) -> Child {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    Command::new("sleep")
+    Command::new(program)
         .arg("60")
         .env_clear()
         .envs(variables.iter().copied())
@@ -195,34 +202,6 @@ fn holder(socket: OwnedFd, variables: &[(&str, &str)]) -> Child {
 fn end(mut process: Child) {
     process.kill().expect("ours");
     process.wait().expect("ended");
-}
-
-#[test]
-fn keys_of_a_server_stay_with_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (_listener, port, find) = listener();
-    let asked = of_servers(&[port]);
-    let (found, _) = asked.ask(&find);
-    assert!(matches!(found, Reply::Processes(_)), "{found:?}");
-    for (name, mode, is_shown) in [
-        ("nginx.conf", 0o600, true),
-        ("server.key", 0o600, false),
-        ("server.crt", 0o644, true),
-        ("conf", 0o640, false),
-    ] {
-        let path = folder.path().join(name);
-        fs::write(&path, "content").expect("written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("ours");
-        let request = Request::File {
-            pid: std::process::id(),
-            path,
-            is_folder: false,
-        };
-        let (reply, descriptors) = asked.ask(&request);
-        assert_eq!(reply == Reply::Done, is_shown, "{name}: {reply:?}");
-        assert_eq!(descriptors.len(), usize::from(is_shown), "{name}");
-    }
-    asked.end();
 }
 
 #[test]
@@ -322,6 +301,29 @@ fn only_sockets_on_the_named_port_show_their_options() {
 }
 
 #[test]
+fn the_worker_itself_is_never_a_server() {
+    let (socket, port, find) = listener();
+    let asked = of_servers(&[port]);
+    assert_eq!(asked.ask(&find).0, Reply::Processes(Vec::new()));
+    for request in about(std::process::id()) {
+        asked.is_refused(&request);
+    }
+    drop(socket);
+    asked.end();
+}
+
+#[test]
+fn no_output_is_made_for_everybody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("report");
+    let asked = Asked::of_files(&[&path]);
+    asked.is_refused(&Request::Output(path.clone(), Purpose::Public));
+    asked.is_refused(&Request::CheckOutput(path, Purpose::Public));
+    asked.end();
+    assert!(names(folder.path()).is_empty());
+}
+
+#[test]
 fn another_address_is_a_target_only_at_the_end_of_an_own_connection() {
     let (socket, port, _) = listener_at(own_address());
     let (other_socket, ..) = listener_at(own_address());
@@ -364,6 +366,21 @@ fn only_processes_that_are_named_show_their_sockets() {
         asked.is_refused(&request);
     }
     end(server);
+    asked.end();
+}
+
+#[test]
+fn settings_for_root_alone_stay_with_the_kernel() {
+    let asked = of_servers(&[80]);
+    let namespace = NetworkNamespace::own().expect("our own").id();
+    let setting = |path: &str| Request::KernelFile {
+        namespace,
+        file: KernelFile::Setting(path.to_owned()),
+    };
+    let (reply, _) = asked.ask(&setting("net/core/somaxconn"));
+    assert_eq!(reply, Reply::Done);
+    // The key of TCP Fast Open. Root could read it, and nobody else can.
+    asked.is_refused(&setting("net/ipv4/tcp_fastopen_key"));
     asked.end();
 }
 

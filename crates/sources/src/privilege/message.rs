@@ -11,7 +11,7 @@ use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::sockets::LiveOptions;
 use serde::{Deserialize, Serialize};
 
-use super::table::TableFamily;
+use super::table::{FilterObject, FilterTable, TableFamily};
 use super::{Capability, HostError};
 use crate::netlink::NetlinkProtocol;
 
@@ -46,15 +46,15 @@ pub(crate) enum Request {
         namespace: u64,
         /// The address family.
         family: TableFamily,
-        /// Name of the table.
-        name: String,
+        /// The table.
+        table: FilterTable,
     },
-    /// Read all nftables objects of a kind (`NFT_MSG_GET*`) in an opened namespace.
+    /// Read all nftables objects of a kind in an opened namespace.
     FilterObjects {
         /// Inode number of the namespace.
         namespace: u64,
-        /// The kind of the objects, as the type of a netlink message.
-        kind: u16,
+        /// The kind of the objects.
+        kind: FilterObject,
     },
     /// List the sockets of a process.
     Sockets {
@@ -156,8 +156,8 @@ pub enum Purpose {
 pub(crate) enum KernelFile {
     /// A setting: the path below `/proc/sys/`.
     Setting(String),
-    /// A file of `/proc/net/`.
-    Net(String),
+    /// The list of the existing tables of legacy iptables.
+    TableNames(TableFamily),
 }
 
 impl KernelFile {
@@ -165,7 +165,7 @@ impl KernelFile {
     pub(crate) fn path(&self) -> String {
         match self {
             Self::Setting(name) => format!("/proc/sys/{name}"),
-            Self::Net(name) => format!("/proc/thread-self/net/{name}"),
+            Self::TableNames(family) => family.names_path(),
         }
     }
 
@@ -173,7 +173,7 @@ impl KernelFile {
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Setting(name) => format!("/proc/sys/{name}"),
-            Self::Net(name) => format!("/proc/net/{name}"),
+            Self::TableNames(family) => format!("/proc/net/{}", family.names_file()),
         }
     }
 }

@@ -12,7 +12,7 @@ use rustix::thread::LinkNameSpaceType;
 
 use super::client::{keeper, unexpected};
 use super::message::{KernelFile, Reply, Request};
-use super::table::{self, TableFamily};
+use super::table::{self, FilterObject, FilterTable, MOST_NAMES_BYTES, TableFamily};
 use super::{Capability, HostError, read_bounded};
 use crate::netlink::{NetlinkProtocol, NetlinkSocket};
 
@@ -155,8 +155,14 @@ impl NetworkNamespace {
     /// if the kernel lacks the file.
     pub(crate) fn open_file(&self, file: &KernelFile) -> Result<OwnedFd, HostError> {
         let path = file.path();
+        let is_setting = matches!(file, KernelFile::Setting(_));
         self.enter(&format!("reading {path}"), move || {
-            Ok(File::open(&path)?.into())
+            let opened = File::open(&path)?;
+            // Settings with keys, such as that of TCP Fast Open, are for root alone.
+            if is_setting && opened.metadata()?.mode() & 0o004 == 0 {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            Ok(opened.into())
         })
     }
 
@@ -185,17 +191,17 @@ impl NetworkNamespace {
         Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    /// Reads the file `name` in `/proc/net/` of this namespace.
+    /// Returns the names of the existing tables of legacy iptables, one in each line.
     ///
     /// # Errors
     /// Returns an error if the namespace is not lagtrace's own and `CAP_SYS_ADMIN` is missing, or
     /// if the kernel lacks the file.
-    pub(crate) fn proc_net(&self, name: &str, most_bytes: u64) -> Result<String, HostError> {
-        self.kernel_file(KernelFile::Net(name.to_owned()), most_bytes)
+    pub(crate) fn table_names(&self, family: TableFamily) -> Result<String, HostError> {
+        self.kernel_file(KernelFile::TableNames(family), MOST_NAMES_BYTES)
     }
 
     fn kernel_file(&self, file: KernelFile, most_bytes: u64) -> Result<String, HostError> {
-        // Some files of `/proc/net` are for root alone, and settings are for everybody.
+        // The lists of tables are for root alone, and settings are for everybody.
         let is_open = self.is_own && matches!(file, KernelFile::Setting(_));
         if let Some(keeper) = keeper().filter(|_| !is_open) {
             let namespace = self.id;
@@ -207,12 +213,12 @@ impl NetworkNamespace {
         })
     }
 
-    /// Reads all nftables objects of a kind (`NFT_MSG_GET*`). A kernel without nftables has none.
+    /// Reads all nftables objects of a kind. A kernel without nftables has none.
     ///
     /// # Errors
     /// Returns an error if `CAP_NET_ADMIN` is missing, or if the namespace is not lagtrace's own
     /// and `CAP_SYS_ADMIN` is missing.
-    pub(crate) fn filter_objects(&self, kind: u16) -> Result<Vec<Vec<u8>>, HostError> {
+    pub(crate) fn filter_objects(&self, kind: FilterObject) -> Result<Vec<Vec<u8>>, HostError> {
         if let Some(keeper) = keeper() {
             let namespace = self.id;
             return match keeper.ask(&Request::FilterObjects { namespace, kind })? {
@@ -242,13 +248,13 @@ impl NetworkNamespace {
     pub(crate) fn filter_table(
         &self,
         family: TableFamily,
-        name: &str,
+        table: FilterTable,
     ) -> Result<(Vec<u8>, Vec<u8>), HostError> {
         if let Some(keeper) = keeper() {
             let request = Request::FilterTable {
                 namespace: self.id,
                 family,
-                name: name.to_owned(),
+                table,
             };
             return match keeper.ask(&request)? {
                 (Reply::Pieces(pieces), _) => <[Vec<u8>; 2]>::try_from(pieces)
@@ -257,10 +263,8 @@ impl NetworkNamespace {
                 _ => Err(unexpected()),
             };
         }
-        let table = name.to_owned();
-        self.enter(&format!("reading the iptables table {name}"), move || {
-            table::read(family, &table)
-        })
+        let operation = format!("reading the iptables table {}", table.name());
+        self.enter(&operation, move || table::read(family, table))
     }
 
     /// Runs `request` in this namespace. If the current thread is in another namespace, a separate

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,24 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 use super::client::{keeper, unexpected};
 use super::message::{ProcFile, ProcessLink, Reply, Request};
 use super::{Capability, HostError};
+
+/// Magic numbers of the file systems whose files the kernel makes up (`statfs(2)`): procfs, sysfs,
+/// debugfs, tracefs, securityfs, both versions of cgroups, EFI variables, eBPF, configfs, pstore,
+/// SELinux.
+const OF_KERNEL: [u64; 12] = [
+    0x9fa0,
+    0x6265_6572,
+    0x6462_6720,
+    0x7472_6163,
+    0x7363_6673,
+    0x0027_e0eb,
+    0x6367_7270,
+    0xde5e_81e4,
+    0xcafe_4a11,
+    0x6265_6570,
+    0x6165_676c,
+    0xf97c_ff8c,
+];
 
 /// A handle on another process. It ensures that the PID does not refer to a later process.
 #[derive(Debug)]
@@ -203,26 +221,90 @@ pub(crate) fn root(pid: u32) -> io::Result<OwnedFd> {
 /// Returns an error if the path does not exist or is of another kind, or if reading it is not
 /// permitted.
 pub(crate) fn open_below(root: &OwnedFd, path: &Path, is_folder: bool) -> io::Result<OwnedFd> {
-    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    flags.set(OFlags::DIRECTORY, is_folder);
+    find_below(root, path, is_folder)?.open()
+}
+
+/// A regular file or a folder that has not been opened for reading yet. To open other kinds of files
+/// can have effects: a writer that waits at a pipe goes on, a watchdog begins to run.
+#[derive(Debug)]
+pub(crate) struct FoundFile {
+    /// The place of the file, which cannot be read (`O_PATH`).
+    place: OwnedFd,
+    is_folder: bool,
+    is_for_everybody: bool,
+}
+
+impl FoundFile {
+    fn of(place: OwnedFd, is_folder: bool) -> io::Result<Self> {
+        let stat = rustix::fs::fstat(&place)?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let (wanted, what) = if is_folder {
+            (FileType::Directory, "not a folder")
+        } else {
+            (FileType::RegularFile, "not a regular file")
+        };
+        let invalid = |what| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        if kind != wanted {
+            return invalid(what);
+        }
+        if is_of_kernel(&place)? {
+            return invalid("made up by the kernel");
+        }
+        Ok(Self {
+            place,
+            is_folder,
+            is_for_everybody: stat.st_mode & 0o004 != 0,
+        })
+    }
+
+    /// Returns true if everybody may read the file or list the folder.
+    pub(crate) fn is_for_everybody(&self) -> bool {
+        self.is_for_everybody
+    }
+
+    /// Returns the path of the file itself, after all links.
+    ///
+    /// # Errors
+    /// Returns an error if `/proc` is not mounted.
+    pub(crate) fn resolved(&self) -> io::Result<PathBuf> {
+        fs::read_link(self.link())
+    }
+
+    /// Opens this very file for reading.
+    ///
+    /// # Errors
+    /// Returns an error if reading is not permitted.
+    pub(crate) fn open(&self) -> io::Result<OwnedFd> {
+        let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        flags.set(OFlags::DIRECTORY, self.is_folder);
+        Ok(rustix::fs::open(self.link(), flags, Mode::empty())?)
+    }
+
+    fn link(&self) -> String {
+        format!("/proc/self/fd/{}", self.place.as_raw_fd())
+    }
+}
+
+/// Returns true for files that the kernel makes up. Many of them show a process or the host to
+/// everybody who opens them with the right to do so.
+fn is_of_kernel(place: &OwnedFd) -> io::Result<bool> {
+    let kind = rustix::fs::fstatfs(place)?.f_type;
+    Ok(u64::try_from(kind).is_ok_and(|kind| OF_KERNEL.contains(&kind)))
+}
+
+/// Finds a regular file or a folder below `root`, and does not open it.
+///
+/// # Errors
+/// Returns an error if the path does not exist or is of another kind.
+pub(crate) fn find_below(root: &OwnedFd, path: &Path, is_folder: bool) -> io::Result<FoundFile> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     // The kernel returns EAGAIN if a rename happened during the path lookup.
     for _ in 0..16 {
         match rustix::fs::openat2(root.as_fd(), path, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN) => {}
             Err(error) => return Err(error.into()),
-            Ok(file) => {
-                let stat = rustix::fs::fstat(&file)?;
-                let kind = FileType::from_raw_mode(stat.st_mode);
-                return if is_folder || kind == FileType::RegularFile {
-                    Ok(file)
-                } else {
-                    Err(io::Error::new(
-                        io::ErrorKind::InvalidInput,
-                        "not a regular file",
-                    ))
-                };
-            }
+            Ok(place) => return FoundFile::of(place, is_folder),
         }
     }
     Err(Errno::AGAIN.into())

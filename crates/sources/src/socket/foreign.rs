@@ -12,9 +12,11 @@ use crate::privilege::message::FarEnd;
 pub use crate::privilege::message::OwnFlow;
 use crate::privilege::{HostError, NetworkNamespace};
 
+mod proof;
 mod search;
 mod serving;
 
+pub(crate) use proof::proven_far_end;
 pub use search::{find_server, find_server_in};
 pub(crate) use serving::serving_here;
 
@@ -147,8 +149,16 @@ fn listening(diag: &mut DiagSocket, endpoint: Endpoint) -> Result<Vec<SocketReco
     Ok(records)
 }
 
+/// Returns the ends of a socket's connection.
+fn flow_of(record: &SocketRecord) -> OwnFlow {
+    OwnFlow {
+        local: record.local,
+        remote: record.remote,
+    }
+}
+
 /// Returns the socket at the remote end of `flow` in a namespace.
-pub(crate) fn far_end_in(
+fn far_end_in(
     namespace: &NetworkNamespace,
     flow: OwnFlow,
 ) -> Result<Option<SocketRecord>, HostError> {
@@ -156,7 +166,8 @@ pub(crate) fn far_end_in(
 }
 
 /// Returns the socket at the remote end of `flow`. If NAT translates the target's address, finds
-/// the socket by its peer, which is the local end of `flow`.
+/// the socket by its peer, which is the local end of `flow`. That does not prove that it belongs to
+/// this connection ([`proven_far_end`]).
 fn far_end(diag: &mut DiagSocket, flow: OwnFlow) -> Result<Option<SocketRecord>, HostError> {
     let exact = diag.find(flow.remote, flow.local)?;
     if exact.is_some() || flow.local.addr.is_loopback() {

@@ -13,8 +13,8 @@ use lagtrace_core::observed::event::Note;
 use rustix::net::sockopt;
 
 use super::diag::DiagSocket;
-use super::foreign::{OwnFlow, Server};
-use super::record::SocketRecord;
+use super::foreign::{OwnFlow, Server, proven_far_end};
+use super::record::{SocketRecord, TcpState};
 use super::{options, process};
 use crate::privilege::client::{keeper, unexpected};
 use crate::privilege::message::{HeldSocket, Reply, Request};
@@ -207,11 +207,14 @@ impl FarSocket {
     /// Finds the server's end of `flow`, which must be a connection of process `client`. Changes
     /// nothing.
     fn hold(client: u32, server: &Server, flow: OwnFlow) -> Result<Self, HostError> {
-        prove_owned(client, flow)?;
+        let near = prove_owned(client, flow)?;
         let gone = || HostError::Gone {
             what: format!("the far end of {flow}"),
         };
-        let record = server.far_end(flow)?.ok_or_else(gone)?;
+        let record = proven_far_end(server.namespace(), &near)?;
+        let is_open = |record: &SocketRecord| record.state == TcpState::Established;
+        let record = record.filter(|far| is_open(&near) && is_open(far));
+        let record = record.ok_or_else(gone)?;
         let (pid, fd) = holder(server, &record)?.ok_or_else(gone)?;
         Ok(Self {
             process: ProcessHandle::open(pid)?,
@@ -252,13 +255,12 @@ impl FarSocket {
     }
 }
 
-/// Returns an error unless `flow` is a connection of process `client`.
-pub(crate) fn prove_owned(client: u32, flow: OwnFlow) -> Result<(), HostError> {
+/// Returns the socket of `flow`, or an error unless `flow` is a connection of process `client`.
+pub(crate) fn prove_owned(client: u32, flow: OwnFlow) -> Result<SocketRecord, HostError> {
     let record = DiagSocket::open()?.find(flow.local, flow.remote)?;
     let held = privilege::sockets_of(client, usize::MAX)?;
     record
         .filter(|record| held.iter().any(|&(inode, _)| inode == record.inode))
-        .map(|_| ())
         .ok_or_else(|| HostError::NotOurs {
             what: flow.to_string(),
         })

@@ -124,9 +124,15 @@ fn a_translated_server_is_found_by_our_connection() {
     ));
     let shown = format!("{}.99:80", pair.net).parse().expect("an address");
     pair.client.visit(|| {
-        let client = Client::connect(shown);
+        let mut client = Client::connect(shown);
         let search = find_server(shown.into(), Some(&client.stream));
         let found = search.server.expect("by our connection");
+        let (log, _notes) = mpsc::channel();
+        let option = ForeignOption::set_nodelay(&found, client.flow(), log);
+        let option = option.expect("both ends have counted the same");
+        assert!(client.ask_nodelay());
+        drop(option);
+        assert!(!client.ask_nodelay());
         assert_eq!(found.endpoint(), server.address.into());
         assert_eq!(found.processes().first().map(|p| p.pid), Some(server.pid()));
         let far = found.far_end(client.flow()).expect("root may look");

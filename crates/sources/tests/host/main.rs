@@ -5,6 +5,7 @@ mod counters;
 mod filters;
 mod foreign;
 mod hops;
+mod impostor;
 mod labels;
 mod probes;
 mod routes;

@@ -114,9 +114,10 @@ impl Client {
         Self { stream }
     }
 
-    /// Connects from a given port.
+    /// Connects from a given port, which can be shared.
     pub(crate) fn connect_from(port: u16, address: SocketAddr) -> Self {
         let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        sockopt::set_socket_reuseaddr(&socket, true).expect("an option");
         let own = SocketAddr::from(([0, 0, 0, 0], port));
         net::bind(&socket, &own).expect("the port is free");
         net::connect(&socket, &address).expect("the server listens");

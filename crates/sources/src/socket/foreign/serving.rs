@@ -4,12 +4,13 @@ use std::collections::{BTreeSet, HashSet};
 
 use lagtrace_core::observed::flow::Endpoint;
 
-use super::{OwnFlow, ServerProcess, far_end, listening};
+use super::{OwnFlow, ServerProcess, far_end_in, listening};
 use crate::privilege::client::{keeper, unexpected};
 use crate::privilege::message::{Reply, Request, Served};
 use crate::privilege::{HostError, NetworkNamespace};
 use crate::socket::diag::DiagSocket;
 use crate::socket::process;
+use crate::socket::record::SocketRecord;
 
 /// Maximum number of a server's processes that are listed.
 const MOST_PROCESSES: usize = 256;
@@ -24,7 +25,8 @@ pub(super) fn serving(
     flow: Option<OwnFlow>,
 ) -> Result<Vec<ServerProcess>, HostError> {
     let Some(keeper) = keeper() else {
-        return serving_here(namespace, endpoint, flow);
+        let far = flow.map(|flow| far_end_in(namespace, flow)).transpose()?;
+        return serving_here(namespace, endpoint, far.flatten());
     };
     let request = Request::Serving(Box::new(Served {
         namespace: namespace.id(),
@@ -40,13 +42,14 @@ pub(super) fn serving(
     }
 }
 
-/// Finds these processes with the privileges of this process.
+/// Finds the processes that hold the target's listener or the socket `far`, with the privileges of
+/// this process.
 pub(crate) fn serving_here(
     namespace: &NetworkNamespace,
     endpoint: Endpoint,
-    flow: Option<OwnFlow>,
+    far: Option<SocketRecord>,
 ) -> Result<Vec<ServerProcess>, HostError> {
-    let inodes = inodes(namespace, endpoint, flow)?;
+    let inodes = inodes(namespace, endpoint, far)?;
     let (near, refusal) = process::pids_in_namespace(namespace.id());
     let mut found = process::holders(&near, Some(&inodes));
     if found.by_inode.is_empty() {
@@ -70,13 +73,11 @@ pub(crate) fn serving_here(
 fn inodes(
     namespace: &NetworkNamespace,
     endpoint: Endpoint,
-    flow: Option<OwnFlow>,
+    far: Option<SocketRecord>,
 ) -> Result<HashSet<u32>, HostError> {
     let mut diag = DiagSocket::open_in(namespace)?;
     let mut records = listening(&mut diag, endpoint)?;
-    if let Some(flow) = flow {
-        records.extend(far_end(&mut diag, flow)?);
-    }
+    records.extend(far);
     let mut inodes: HashSet<u32> = records.iter().map(|record| record.inode).collect();
     inodes.remove(&0); // no process holds it: not accepted yet
     Ok(inodes)
