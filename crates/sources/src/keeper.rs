@@ -8,6 +8,8 @@
 //! the [`Scope`], which the command line determined before the processes separated. The keeper
 //! ends when the worker ends, for any reason, and the worker ends when the keeper does.
 
+mod named;
+mod page;
 mod process;
 mod raw_sockets;
 mod scope;

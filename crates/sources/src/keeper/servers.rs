@@ -9,7 +9,7 @@ use rustix::net::getsockname;
 use super::scope::Scope;
 use crate::privilege::message::Served;
 use crate::privilege::{HostError, NetworkNamespace, ProcessHandle};
-use crate::socket::foreign::{ServerProcess, far_end_in, serving_here};
+use crate::socket::foreign::{ServerProcess, far_end_in, serving_among, serving_here};
 use crate::socket::option::prove_owned;
 
 /// Maximum number of processes that are known at the same time.
@@ -47,15 +47,22 @@ impl Servers {
         if !is_named && far != Some(served.endpoint) {
             return Ok(None);
         }
-        let found = serving_here(namespace, served.endpoint, flow)?;
+        let mut found = serving_here(namespace, served.endpoint, flow)?;
         self.ports.insert(served.endpoint.port);
-        for process in &found {
+        let handles = found.iter().map(|process| ProcessHandle::open(process.pid));
+        let handles: Vec<ProcessHandle> = handles.flatten().collect();
+        // A process that had ended before its handle was opened may have left its number to another
+        // one. So the socket is looked for again, while the handles are open.
+        let serving = serving_among(namespace, served.endpoint, flow, &handles)?;
+        for handle in handles {
             if self.processes.len() < MOST_PROCESSES
-                && let Ok(handle) = ProcessHandle::open(process.pid)
+                && serving.contains(&handle.pid())
+                && !handle.has_ended()
             {
-                self.processes.insert(process.pid, handle);
+                self.processes.insert(handle.pid(), handle);
             }
         }
+        found.retain(|process| serving.contains(&process.pid));
         Ok(Some(found))
     }
 

@@ -1,10 +1,9 @@
 //! The operations of the keeper.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use lagtrace_core::observed::event::Note;
@@ -12,8 +11,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::thread::{capabilities, set_capabilities};
 
+use super::named::Named;
+use super::page::ShownPage;
 use super::raw_sockets::Listener;
-use super::scope::{OF_FILES, Page, Processes, Scope};
+use super::scope::{OF_FILES, Processes, Scope};
 use super::servers::Servers;
 use super::undo::Undo;
 use super::worker::Worker;
@@ -33,8 +34,6 @@ const MOST_NAMESPACES: usize = 1024;
 const MOST_SWITCHED: usize = 16;
 /// Maximum number of outputs that are open at the same time.
 const MOST_OUTPUTS: usize = 64;
-/// Number of digits in the path of a page that is served.
-const PATH_DIGITS: usize = 32;
 /// Maximum number of files that the user saves while the command runs.
 const MOST_SAVED: usize = 100;
 /// Maximum number of bytes of a file below `/proc/PID`.
@@ -48,6 +47,7 @@ pub(super) struct Service {
     scope: Scope,
     channel: Channel,
     worker: Worker,
+    named: Named,
     /// Answers the worker's requests for raw sockets, once the worker has asked for this.
     listener: Option<Listener>,
     /// The namespaces that the worker knows, by inode number.
@@ -58,14 +58,7 @@ pub(super) struct Service {
     saved: usize,
     programs: Programs,
     servers: Servers,
-    /// True once a page was created; there is only one.
-    has_page: bool,
-    /// The path of a page that is whole.
-    kept_page: Option<PathBuf>,
-    /// The address at which the worker serves the page, once the keeper listens there.
-    served: Option<SocketAddr>,
-    /// True once a browser was started, which happens only once.
-    is_shown: bool,
+    page: ShownPage,
     log: (Sender<Note>, Receiver<Note>),
 }
 
@@ -78,6 +71,7 @@ impl Service {
     /// Returns the state in which nothing was asked yet.
     pub(super) fn of(scope: Scope, channel: Channel, worker: Worker, undo: Undo) -> Self {
         Self {
+            named: Named::of(&scope.processes),
             scope,
             channel,
             worker,
@@ -87,10 +81,7 @@ impl Service {
             saved: 0,
             programs: Programs::default(),
             servers: Servers::default(),
-            has_page: false,
-            kept_page: None,
-            served: None,
-            is_shown: false,
+            page: ShownPage::default(),
             log: self::channel(),
         }
     }
@@ -179,7 +170,7 @@ impl Service {
 
     fn perform(&mut self, request: Request) -> Answer {
         match request {
-            Request::NamespaceOf(pid) => self.remember(NetworkNamespace::of(pid)?),
+            Request::NamespaceOf(pid) => self.remember(self.namespace_of(pid)?),
             Request::NamespaceAt(place) => self.remember(NetworkNamespace::at(&place)?),
             Request::NamespaceId(pid) => number(privilege::namespace_id(pid)?),
             Request::Netlink {
@@ -242,61 +233,12 @@ impl Service {
             | Request::Kind(_)
             | Request::AreSame(..)
             | Request::CheckOutput(..) => named_file(&request),
-            Request::Page => self.create_page(),
-            Request::KeepPage => self.keep_page(),
-            Request::Listen => self.listen(),
-            Request::Show(url) => self.show(url.as_deref()),
-            of_process => self.file_of(of_process),
+            Request::Page => self.page.create(&self.scope, &self.undo),
+            Request::KeepPage => self.page.keep(&self.undo),
+            Request::Listen => self.page.listen(&self.scope),
+            Request::Show(url) => self.page.show(&self.scope, url.as_deref()),
+            of_process => self.file_of_server(of_process),
         }
-    }
-
-    fn create_page(&mut self) -> Answer {
-        let desktop = self.scope.desktop.ok_or_else(|| gone("a desktop"))?;
-        if std::mem::replace(&mut self.has_page, true) {
-            return Err(gone("another page"));
-        }
-        let created = (desktop.page)().and_then(|page| {
-            let copy = page.as_file().try_clone()?;
-            Ok((page, copy))
-        });
-        let (page, copy) = created.map_err(|error| HostError::failed("creating a page", error))?;
-        let path = page.path().as_os_str().to_owned().into_vec();
-        *self.undo.page() = Some(page);
-        Ok((Reply::Bytes(path), vec![copy.into()]))
-    }
-
-    fn keep_page(&mut self) -> Answer {
-        let page = self.undo.page().take();
-        let page = page.ok_or_else(|| gone("the page"))?;
-        let kept = page.into_temp_path().keep();
-        let kept = kept.map_err(|error| HostError::failed("keeping the page", error.error))?;
-        self.kept_page = Some(kept);
-        done(None)
-    }
-
-    /// Listens for the worker at the address of the command line. So the port is known.
-    fn listen(&mut self) -> Answer {
-        let address = self.scope.serves_at.filter(|_| self.served.is_none());
-        let address = address.ok_or_else(|| gone("an address to listen at"))?;
-        let bound = TcpListener::bind(address);
-        let listener = bound.map_err(|error| HostError::failed("listening", error))?;
-        self.served = listener.local_addr().ok();
-        done(Some(listener.into()))
-    }
-
-    /// Shows the page, once. The answer has the reason if it is not shown.
-    fn show(&mut self, url: Option<&str>) -> Answer {
-        let desktop = self.scope.desktop.ok_or_else(|| gone("a desktop"))?;
-        let page = match (url, &self.kept_page) {
-            (Some(url), _) if self.served.is_some_and(|at| is_page_of(url, at)) => Page::Url(url),
-            (None, Some(path)) => Page::File(path),
-            _ => return Err(gone("the page")),
-        };
-        if std::mem::replace(&mut self.is_shown, true) {
-            return Err(gone("another browser"));
-        }
-        let reason = (desktop.open)(page).err().unwrap_or_default();
-        Ok((Reply::Bytes(reason.into_bytes()), Vec::new()))
     }
 
     /// Keeps a namespace for later requests and passes it to the worker.
@@ -307,6 +249,16 @@ impl Service {
             self.namespaces.insert(namespace.id(), namespace);
         }
         done(Some(copy))
+    }
+
+    /// Opens the namespace of a process. One that the command line names must still be the same.
+    fn namespace_of(&self, pid: u32) -> Result<NetworkNamespace, HostError> {
+        let namespace = NetworkNamespace::of(pid)?;
+        let is_named = matches!(self.scope.processes, Processes::NamespaceOf(_));
+        if is_named && !self.named.include(pid) {
+            return Err(gone("the process"));
+        }
+        Ok(namespace)
     }
 
     /// Returns a namespace that the worker has opened before, or the keeper's own.
@@ -356,11 +308,35 @@ impl Service {
         let is_of_servers = matches!(self.scope.processes, Processes::Servers(_));
         let may_read = |socket: BorrowedFd<'_>| !is_of_servers || self.servers.have(&socket);
         let each = options::of_all_here(sockets, may_read);
-        Reply::Options(
-            each.into_iter()
-                .map(|each| each.map_err(Refusal::from))
-                .collect(),
-        )
+        let of_same = sockets.iter().zip(each).map(|(socket, each)| {
+            let is_same = self.named.include(socket.pid);
+            each.and_then(|options| {
+                is_same
+                    .then_some(options)
+                    .ok_or_else(|| gone("the process"))
+            })
+            .map_err(Refusal::from)
+        });
+        Reply::Options(of_same.collect())
+    }
+
+    /// Performs a request that concerns the files of a process, which must serve the target until
+    /// the end: if it had ended meanwhile, another one could have its number.
+    fn file_of_server(&self, request: Request) -> Answer {
+        let (Request::Link(pid, _)
+        | Request::ProcFile(pid, _)
+        | Request::Program(pid)
+        | Request::Root(pid)
+        | Request::File { pid, .. }) = request
+        else {
+            return Err(gone("the operation"));
+        };
+        let answer = self.file_of(request)?;
+        if self.servers.include(pid) {
+            Ok(answer)
+        } else {
+            Err(gone("the process"))
+        }
     }
 
     /// Performs a request that concerns the files of a process, if it serves the target.
@@ -458,15 +434,6 @@ fn next_place<T>(list: &BTreeMap<u32, T>) -> u32 {
     list.keys().next_back().map_or(0, |last| last + 1)
 }
 
-/// Returns true for the URL of a page that the worker serves at this address: its path consists of
-/// random digits.
-fn is_page_of(url: &str, served: SocketAddr) -> bool {
-    let path = url.strip_prefix(&format!("http://{served}/"));
-    let digits = path.and_then(|path| path.strip_suffix('/'));
-    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    digits.is_some_and(|digits| digits.len() == PATH_DIGITS && digits.bytes().all(is_digit))
-}
-
 /// Runs an operation on files that the user has named, with the user's own rights: whoever got
 /// capabilities from the file of the program may not use them to read or write files.
 fn as_user<T>(act: impl FnOnce() -> T) -> T {
@@ -533,7 +500,7 @@ fn is_configuration(path: &Path) -> bool {
     )
 }
 
-fn done(descriptor: Option<OwnedFd>) -> Answer {
+pub(super) fn done(descriptor: Option<OwnedFd>) -> Answer {
     Ok((Reply::Done, descriptor.into_iter().collect()))
 }
 
@@ -541,7 +508,7 @@ fn number(number: u64) -> Answer {
     Ok((Reply::Number(number), Vec::new()))
 }
 
-fn gone(what: &str) -> HostError {
+pub(super) fn gone(what: &str) -> HostError {
     HostError::Gone {
         what: what.to_owned(),
     }

@@ -17,7 +17,7 @@ mod search;
 mod serving;
 
 pub use search::{find_server, find_server_in};
-pub(crate) use serving::serving_here;
+pub(crate) use serving::{serving_among, serving_here};
 
 /// Maximum number of listening sockets on one port that are examined.
 const MOST_LISTENERS: usize = 256;
