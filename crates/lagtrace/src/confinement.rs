@@ -188,17 +188,17 @@ fn named(arguments: &ArgMatches, options: &[&str]) -> Vec<PathBuf> {
     while let Some(matches) = level {
         for id in options {
             // Not every command has every option.
-            let values = matches.try_get_many::<PathBuf>(id).ok().flatten();
-            let is_typed = matches!(
-                matches
-                    .try_contains_id(id)
-                    .ok()
-                    .and_then(|_| matches.value_source(id)),
-                Some(ValueSource::CommandLine)
-            );
-            let typed = values.into_iter().flatten().filter(|_| is_typed);
-            // That is standard input or output.
-            named.extend(typed.filter(|path| path.as_os_str() != "-").cloned());
+            let Ok(Some(values)) = matches.try_get_many::<PathBuf>(id) else {
+                continue;
+            };
+            let is_typed = matches.value_source(id) == Some(ValueSource::CommandLine);
+            // `-` is standard input or output. Commands also have the options of all commands.
+            let is_new = |path: &PathBuf| path.as_os_str() != "-" && !named.contains(path);
+            let new: Vec<PathBuf> = values
+                .filter(|it| is_typed && is_new(it))
+                .cloned()
+                .collect();
+            named.extend(new);
         }
         level = matches.subcommand().map(|(_, inner)| inner);
     }
@@ -254,11 +254,8 @@ mod tests {
         for argument in commands.flat_map(clap::Command::get_arguments) {
             let id = argument.get_id().as_str();
             let lists = [INPUTS, OUTPUTS, OTHERS].map(|list| list.contains(&id));
-            assert_eq!(
-                is_path(argument.get_value_parser()),
-                lists.contains(&true),
-                "--{id}"
-            );
+            let is_listed = lists.contains(&true);
+            assert!(is_listed || !is_path(argument.get_value_parser()), "--{id}");
         }
     }
 }

@@ -8,6 +8,7 @@
 //! the [`Scope`], which the command line determined before the processes separated. The keeper
 //! ends when the worker ends, for any reason, and the worker ends when the keeper does.
 
+mod answer;
 mod named;
 mod page;
 mod process;

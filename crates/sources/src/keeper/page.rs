@@ -4,8 +4,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
+use super::answer::{Answer, done, gone};
 use super::scope::{Page, Scope};
-use super::service::{Answer, done, gone};
 use super::undo::Undo;
 use crate::privilege::HostError;
 use crate::privilege::message::Reply;

@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::thread::{capabilities, set_capabilities};
 
+use super::answer::{Answer, done, gone, number};
 use super::named::Named;
 use super::page::ShownPage;
 use super::raw_sockets::Listener;
@@ -38,9 +39,6 @@ const MOST_OUTPUTS: usize = 64;
 const MOST_SAVED: usize = 100;
 /// Maximum number of bytes of a file below `/proc/PID`.
 const MOST_PROC_BYTES: u64 = 4 << 20;
-
-/// An answer with the descriptors that go with it.
-pub(super) type Answer = Result<(Reply, Vec<OwnedFd>), HostError>;
 
 /// The state of a keeper.
 pub(super) struct Service {
@@ -498,20 +496,6 @@ fn is_configuration(path: &Path) -> bool {
         end,
         Some("conf" | "cfg" | "lua" | "py" | "ini" | "toml" | "yaml" | "yml")
     )
-}
-
-pub(super) fn done(descriptor: Option<OwnedFd>) -> Answer {
-    Ok((Reply::Done, descriptor.into_iter().collect()))
-}
-
-fn number(number: u64) -> Answer {
-    Ok((Reply::Number(number), Vec::new()))
-}
-
-pub(super) fn gone(what: &str) -> HostError {
-    HostError::Gone {
-        what: what.to_owned(),
-    }
 }
 
 fn failed(operation: &str, error: config::Error) -> HostError {
