@@ -192,13 +192,9 @@ fn named(arguments: &ArgMatches, options: &[&str]) -> Vec<PathBuf> {
                 continue;
             };
             let is_typed = matches.value_source(id) == Some(ValueSource::CommandLine);
-            // `-` is standard input or output. Commands also have the options of all commands.
-            let is_new = |path: &PathBuf| path.as_os_str() != "-" && !named.contains(path);
-            let new: Vec<PathBuf> = values
-                .filter(|it| is_typed && is_new(it))
-                .cloned()
-                .collect();
-            named.extend(new);
+            // `-` is standard input or output.
+            let values = values.filter(|path| is_typed && path.as_os_str() != "-");
+            named.extend(values.cloned());
         }
         level = matches.subcommand().map(|(_, inner)| inner);
     }
@@ -207,6 +203,8 @@ fn named(arguments: &ArgMatches, options: &[&str]) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use clap::builder::ValueParser;
     use clap::{CommandFactory as _, value_parser};
 
@@ -221,7 +219,8 @@ mod tests {
         Arguments::command().get_matches_from(words)
     }
 
-    fn texts(named: &[PathBuf]) -> Vec<&str> {
+    /// The options of all commands are also among those of each command.
+    fn texts(named: &[PathBuf]) -> BTreeSet<&str> {
         named.iter().filter_map(|path| path.to_str()).collect()
     }
 
@@ -230,13 +229,16 @@ mod tests {
         let analyze = matches("lagtrace -o out analyze one.pcap two.pcap --annotate copy --html p");
         assert_eq!(
             texts(&named(&analyze, INPUTS)),
-            ["p", "one.pcap", "two.pcap"]
+            BTreeSet::from(["p", "one.pcap", "two.pcap"])
         );
-        assert_eq!(texts(&named(&analyze, OUTPUTS)), ["p", "out", "copy"]);
+        assert_eq!(
+            texts(&named(&analyze, OUTPUTS)),
+            BTreeSet::from(["p", "out", "copy"])
+        );
         let load =
             matches("lagtrace load http://h/evil -H a:b --body body --unix-socket s --hdr h");
-        assert_eq!(texts(&named(&load, INPUTS)), ["body"]);
-        assert_eq!(texts(&named(&load, OUTPUTS)), ["h"]);
+        assert_eq!(texts(&named(&load, INPUTS)), BTreeSet::from(["body"]));
+        assert_eq!(texts(&named(&load, OUTPUTS)), BTreeSet::from(["h"]));
         let watch = matches("lagtrace watch -p 80 --cgroup /sys --netns /run/netns/x");
         assert!(named(&watch, INPUTS).is_empty() && named(&watch, OUTPUTS).is_empty());
         let capture = matches("lagtrace capture -i lo -w - host x");
@@ -246,7 +248,7 @@ mod tests {
     #[test]
     fn every_option_for_a_path_is_an_input_or_an_output() {
         let is_path = |parser: &ValueParser| {
-            let path = ValueParser::from(value_parser!(PathBuf));
+            let path: ValueParser = value_parser!(PathBuf);
             parser.type_id() == path.type_id()
         };
         let all = Arguments::command();

@@ -56,8 +56,9 @@ pub(crate) fn ask_for_nothing(mut bytes: &[u8]) {
     let Ok((_, theirs)) = Channel::pair() else {
         return;
     };
-    let worker = rustix::process::getpid();
-    let mut service = service::Service::new(Scope::default(), theirs, worker);
+    let worker = worker::Worker::new(rustix::process::getpid());
+    let undo = undo::Undo::default();
+    let mut service = service::Service::new(Scope::default(), theirs, worker, undo);
     while let Ok((request, rest)) = postcard::take_from_bytes::<Request>(bytes) {
         if let Ok((reply, descriptors)) = service.decide(request, None) {
             assert!(descriptors.is_empty(), "{reply:?}");

@@ -93,7 +93,7 @@ fn keep(scope: &Scope, channel: Channel, worker: Pid) {
     if worker.is_not_parent() || end_with(&worker, &channel, undo.clone()).is_err() {
         return;
     }
-    Service::of(scope.clone(), channel, worker, undo).run();
+    Service::new(scope.clone(), channel, worker, undo).run();
 }
 
 /// Ends this process after the worker, whatever it is doing. An operation that blocks, such as

@@ -61,13 +61,8 @@ pub(super) struct Service {
 }
 
 impl Service {
-    #[cfg(any(test, fuzzing))]
-    pub(super) fn new(scope: Scope, channel: Channel, worker: rustix::process::Pid) -> Self {
-        Self::of(scope, channel, Worker::new(worker), Undo::default())
-    }
-
     /// Returns the state in which nothing was asked yet.
-    pub(super) fn of(scope: Scope, channel: Channel, worker: Worker, undo: Undo) -> Self {
+    pub(super) fn new(scope: Scope, channel: Channel, worker: Worker, undo: Undo) -> Self {
         Self {
             named: Named::of(&scope.processes),
             scope,

@@ -18,6 +18,8 @@ use rustix::process::getpid;
 
 use super::scope::{Processes, Scope};
 use super::service::Service;
+use super::undo::Undo;
+use super::worker::Worker;
 use crate::privilege::NetworkNamespace;
 use crate::privilege::channel::Channel;
 use crate::privilege::message::{
@@ -34,7 +36,9 @@ struct Asked {
 impl Asked {
     fn new(scope: Scope) -> Self {
         let (channel, theirs) = Channel::pair().expect("a pair");
-        let keeper = thread::spawn(move || Service::new(scope, theirs, getpid()).run());
+        let worker = Worker::new(getpid());
+        let service = Service::new(scope, theirs, worker, Undo::default());
+        let keeper = thread::spawn(move || service.run());
         Self { channel, keeper }
     }
 
