@@ -2,7 +2,7 @@
 //! worker of its own: this program, started again.
 
 use std::env;
-use std::io::{BufRead as _, BufReader, IoSlice, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, IoSlice, Read as _, Write as _, stderr};
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
@@ -75,9 +75,12 @@ fn ends(does: &str) {
     // Before, nobody holds the server's socket.
     accepted.write_all(b"0").expect("connected");
     let mut said = BufReader::new(worker.stderr.take().expect("a pipe")).lines();
+    // A keeper that panics says so between.
     let mut number = || -> u32 {
-        let line = said.next().expect("a line").expect("text");
-        line.parse().unwrap_or_else(|_| panic!("{line}"))
+        let mut numbers = said
+            .by_ref()
+            .filter_map(|line| line.expect("text").parse().ok());
+        numbers.next().expect("a number")
     };
     let (keeper, channel) = (number(), number());
     let keeper = ProcessHandle::open(keeper).expect("it lives");
@@ -120,7 +123,9 @@ fn as_a_worker() {
     let (channel, keeper) = separate(&scope(&folder, port)).expect("a keeper");
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
     stream.read_exact(&mut [0]).expect("accepted");
-    eprintln!("{keeper}\n{}", channel.as_fd().as_raw_fd());
+    let say = |number: i32| writeln!(stderr(), "{number}").expect("it is read");
+    say(keeper.as_raw_pid());
+    say(channel.as_fd().as_raw_fd());
     let ask = |request: &Request| -> Reply {
         channel.send_request(request, &[]).expect("it lives");
         let answer = channel.receive().expect("well-formed");
@@ -138,7 +143,7 @@ fn as_a_worker() {
     let is_refused = matches!(switched, Reply::Refused(_));
     assert_eq!(is_refused, !getuid().is_root(), "{switched:?}");
     attack(&does, &channel);
-    eprintln!("0");
+    say(0);
     thread::sleep(GRACE + 2 * PATIENCE);
 }
 
