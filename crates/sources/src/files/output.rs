@@ -80,7 +80,7 @@ impl Output {
     /// Opens an output. A pipe waits for its reader.
     ///
     /// # Errors
-    /// The error of the operating system, or a [`Refusal`](super::Refusal) within it.
+    /// The error of the operating system, or a [`Refusal`] within it.
     pub fn create(path: &Path, purpose: Purpose) -> io::Result<Self> {
         if let Some(keeper) = keeper() {
             return Self::create_by(keeper, path, purpose);
@@ -335,11 +335,13 @@ fn created_apart(
 }
 
 /// Opens a file that exists. It must be the one that was examined: in a folder in which others may
-/// rename files, another one may have its name now.
+/// rename files, another one may have its name now. Some file systems (overlayfs) give a file another
+/// number when it is opened for writing, so that another number is examined too.
 pub(super) fn open_old(place: &Place, about: &Stat) -> io::Result<OwnedFd> {
     let old = place.open(OFlags::empty(), Mode::empty())?;
     let opened = rustix::fs::fstat(&old)?;
-    if (opened.st_dev, opened.st_ino) == (about.st_dev, about.st_ino) {
+    let is_it = |about: &Stat| (opened.st_dev, opened.st_ino) == (about.st_dev, about.st_ino);
+    if is_it(about) || place.about()?.as_ref().is_some_and(is_it) {
         Ok(old)
     } else {
         Err(Refusal::Exchanged.into())
