@@ -146,12 +146,11 @@ impl Options {
         let mut needs = Needs::files();
         let served = self.serve.map(|address| address.unwrap_or(serve::DEFAULT));
         needs.rules.network = served.is_some();
-        needs.rules.listens = served.is_some();
+        needs.scope.serves_at = served;
         needs.rules.ports = Some(Vec::new());
         needs.scope.desktop = Some(keeper::Desktop {
             page: || place::temporary(&Reader::of_this_run()),
             open: |page| desktop::open(&Target::of(page), &Reader::of_this_run()),
-            served,
         });
         needs
     }

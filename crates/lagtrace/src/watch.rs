@@ -157,7 +157,7 @@ impl Options {
         needs.scope.namespace = self.netns.clone();
         needs.scope.saves_in = Some(SAVED_IN.into());
         needs.rules.ports = Some(Vec::new());
-        needs.rules.listens = self.serve.is_some();
+        needs.scope.serves_at = self.serve.map(|address| address.unwrap_or(serve::DEFAULT));
         needs
     }
 }

@@ -8,7 +8,10 @@
 //! the [`Scope`], which the command line determined before the processes separated. The keeper
 //! ends when the worker ends, for any reason, and the worker ends when the keeper does.
 
+mod answer;
+mod named;
 mod observed;
+mod page;
 mod process;
 mod raw_sockets;
 mod scope;
@@ -16,10 +19,13 @@ mod servers;
 mod service;
 #[cfg(test)]
 mod tests;
+mod undo;
+mod worker;
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
@@ -52,10 +58,11 @@ pub(crate) fn ask_for_nothing(mut bytes: &[u8]) {
     let Ok((_, theirs)) = Channel::pair() else {
         return;
     };
-    let worker = rustix::process::getpid();
-    let mut service = service::Service::new(Scope::default(), theirs, worker);
+    let worker = worker::Worker::new(rustix::process::getpid());
+    let undo = undo::Undo::default();
+    let mut service = service::Service::new(Scope::default(), theirs, worker, undo);
     while let Ok((request, rest)) = postcard::take_from_bytes::<Request>(bytes) {
-        if let Ok((reply, descriptors)) = service.decide(request, Vec::new()) {
+        if let Ok((reply, descriptors)) = service.decide(request, None) {
             assert!(descriptors.is_empty(), "{reply:?}");
         }
         if rest.len() == bytes.len() {
@@ -87,6 +94,13 @@ pub fn keep_page() -> io::Result<()> {
     let keeper = client::keeper().ok_or(io::ErrorKind::NotConnected)?;
     keeper.ask(&Request::KeepPage)?;
     Ok(())
+}
+
+/// Has the keeper listen at the address at which the command line has a page served; `None` without
+/// a keeper.
+pub fn listen() -> Option<io::Result<TcpListener>> {
+    let listener = client::keeper()?.descriptor(&Request::Listen);
+    Some(listener.map(TcpListener::from).map_err(io::Error::from))
 }
 
 /// Has the keeper show the page in the user's browser; returns the reason if it does not. `None`

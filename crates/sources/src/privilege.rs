@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) mod channel;
 pub(crate) mod client;
+pub(crate) mod limits;
 pub(crate) mod message;
 mod namespace;
 mod process;

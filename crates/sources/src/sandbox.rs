@@ -25,8 +25,6 @@ pub struct Rules {
     pub network: bool,
     /// TCP ports that the worker may connect to; `None`: any.
     pub ports: Option<Vec<u16>>,
-    /// True if the worker listens at TCP ports that the user names.
-    pub listens: bool,
     /// Files and folders that the worker may read, in addition to those that every worker needs.
     pub reads: Vec<PathBuf>,
     /// True if the keeper opens packet sockets for the worker.

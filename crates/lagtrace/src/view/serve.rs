@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use lagtrace_sources::keeper;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::failure::Result;
@@ -72,8 +73,8 @@ impl Server {
         page: Arc<ServedPage>,
         capture: Option<Capture>,
     ) -> Result<Self> {
-        let listener =
-            TcpListener::bind(address).with_context(|| format!("cannot listen at {address}"))?;
+        let listener = keeper::listen().unwrap_or_else(|| TcpListener::bind(address));
+        let listener = listener.with_context(|| format!("cannot listen at {address}"))?;
         listener.set_nonblocking(true).context("serve the page")?;
         let address = listener.local_addr().context("serve the page")?;
         Ok(Self {

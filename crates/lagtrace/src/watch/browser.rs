@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lagtrace_core::report::ExchangeRecord;
-use lagtrace_sources::files::{Output, Purpose};
+use lagtrace_sources::files::Output;
 
 use super::keys::Key;
 use super::recent::Recent;
@@ -207,7 +207,7 @@ fn counted(count: usize) -> String {
 
 /// Writes a file for its owner alone.
 fn write(path: &Path, records: &[Arc<ExchangeRecord>]) -> io::Result<()> {
-    let mut to = io::BufWriter::new(Output::create(path, Purpose::Result)?);
+    let mut to = io::BufWriter::new(Output::create_new(path)?);
     for record in records {
         json::write(&mut to, &**record)?;
         to.write_all(b"\n")?;

@@ -3,13 +3,16 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use lagtrace_trial::live;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{
+    Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open,
+};
 
 use super::files::corpus;
 use super::lab::until;
@@ -127,6 +130,22 @@ fn the_worker_breaks_out_only_if_it_is_not_confined() {
     assert!(possible >= 16, "{free:#?}");
 }
 
+/// Returns copies of the sockets of a process, as a program gets them that it has passed them to. A
+/// connection with such an end does not end with the process.
+fn copies_of_sockets(pid: u32) -> Vec<OwnedFd> {
+    let number = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    let process = pidfd_open(number, PidfdFlags::empty()).unwrap();
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let sockets = open.filter(|entry| {
+        fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"))
+    });
+    let copy = |entry: fs::DirEntry| {
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).ok()
+    };
+    sockets.filter_map(copy).collect()
+}
+
 #[test]
 fn neither_process_outlives_the_other() {
     const TEST: &str = "neither_process_outlives_the_other";
@@ -143,6 +162,8 @@ fn neither_process_outlives_the_other() {
         let keeper = keeper.unwrap();
         // Before it captures, the worker fails in another way without its keeper.
         until("the worker captures", || has_thread(child.id(), "capture"));
+        let held = copies_of_sockets(child.id());
+        assert!(!held.is_empty());
         kill(
             if is_keeper_killed { keeper } else { child.id() },
             Signal::KILL,

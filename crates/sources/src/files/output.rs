@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use super::claim::Claim;
 use super::owner::Owner;
 use super::place::Place;
+use super::refusal::Refusal;
 use super::temporary::{self, Temporary};
 use crate::privilege::client::{Client, keeper, unexpected};
 use crate::privilege::message::{Purpose, Reply, Request};
@@ -70,6 +71,8 @@ enum State {
         place: Place,
         _claim: Claim,
         temporary: Temporary,
+        /// True if the file may take the place of another one.
+        replaces: bool,
     },
 }
 
@@ -77,7 +80,7 @@ impl Output {
     /// Opens an output. A pipe waits for its reader.
     ///
     /// # Errors
-    /// The error of the operating system, or a [`Refusal`](super::Refusal) within it.
+    /// The error of the operating system, or a [`Refusal`] within it.
     pub fn create(path: &Path, purpose: Purpose) -> io::Result<Self> {
         if let Some(keeper) = keeper() {
             return Self::create_by(keeper, path, purpose);
@@ -86,12 +89,35 @@ impl Output {
         let about = place.about()?;
         let is_regular = |about: &Stat| FileType::from_raw_mode(about.st_mode).is_file();
         let (file, state) = match about {
-            Some(about) if place.is_open_file() || !is_regular(&about) => {
+            Some(_) if place.is_open_file() => {
                 (place.open(OFlags::empty(), Mode::empty())?, State::Direct)
             }
+            Some(about) if !is_regular(&about) => (open_old(&place, &about)?, State::Direct),
             None if place.is_open_file() => return Err(Errno::NOENT.into()),
             about => regular(place, about, purpose)?,
         };
+        Ok(Self {
+            path: path.to_owned(),
+            file: file.into(),
+            state,
+        })
+    }
+
+    /// Opens an output that does not exist yet, for a name that the user has not typed. No other file
+    /// is replaced, and no symbolic link with that name is followed.
+    ///
+    /// # Errors
+    /// The same errors as [`create`](Self::create), and an error if something has the name.
+    pub fn create_new(path: &Path) -> io::Result<Self> {
+        if let Some(keeper) = keeper() {
+            return Self::create_by(keeper, path, Purpose::Result);
+        }
+        let place = Place::of_new(path)?;
+        if place.about()?.is_some() {
+            return Err(Errno::EXIST.into());
+        }
+        let claim = Claim::new(place.key()?)?;
+        let (file, state) = created_apart(place, claim, Purpose::Result, false)?;
         Ok(Self {
             path: path.to_owned(),
             file: file.into(),
@@ -203,8 +229,11 @@ impl Output {
             State::Direct | State::InPlace { .. } => Ok(()),
             State::Kept { number, .. } => tell(Request::CommitOutput(*number)),
             State::Apart {
-                place, temporary, ..
-            } => temporary.publish(self.file.as_fd(), place),
+                place,
+                temporary,
+                replaces,
+                ..
+            } => temporary.publish(self.file.as_fd(), place, *replaces),
         }
     }
 
@@ -245,7 +274,7 @@ fn regular(place: Place, about: Option<Stat>, purpose: Purpose) -> io::Result<(O
         return created(place, claim, purpose);
     };
     // Opening it shows whether it may be changed: a file that its owner protects stays.
-    let old = place.open(OFlags::empty(), Mode::empty())?;
+    let old = open_old(&place, &about)?;
     let apart = match purpose {
         Purpose::Stream => None,
         Purpose::Result | Purpose::Public => replacement(&place, &about)?,
@@ -256,6 +285,7 @@ fn regular(place: Place, about: Option<Stat>, purpose: Purpose) -> io::Result<(O
                 place,
                 _claim: claim,
                 temporary,
+                replaces: true,
             };
             (file, state)
         }
@@ -281,18 +311,41 @@ fn created(place: Place, claim: Claim, purpose: Purpose) -> io::Result<(OwnedFd,
             give_to_user(&file, &place);
             (file, in_place(place, claim, true))
         }
-        Purpose::Result | Purpose::Public => {
-            let (file, temporary) = temporary::create(&place, purpose.mode())?;
-            give_to_user(&file, &place);
-            let state = State::Apart {
-                place,
-                _claim: claim,
-                temporary,
-            };
-            (file, state)
-        }
+        Purpose::Result | Purpose::Public => created_apart(place, claim, purpose, true)?,
     };
     Ok((file, state))
+}
+
+/// Creates a file that takes its place later.
+fn created_apart(
+    place: Place,
+    claim: Claim,
+    purpose: Purpose,
+    replaces: bool,
+) -> io::Result<(OwnedFd, State)> {
+    let (file, temporary) = temporary::create(&place, purpose.mode())?;
+    give_to_user(&file, &place);
+    let state = State::Apart {
+        place,
+        _claim: claim,
+        temporary,
+        replaces,
+    };
+    Ok((file, state))
+}
+
+/// Opens a file that exists. It must be the one that was examined: in a folder in which others may
+/// rename files, another one may have its name now. Some file systems (overlayfs) give a file another
+/// number when it is opened for writing, so that another number is examined too.
+pub(super) fn open_old(place: &Place, about: &Stat) -> io::Result<OwnedFd> {
+    let old = place.open(OFlags::empty(), Mode::empty())?;
+    let opened = rustix::fs::fstat(&old)?;
+    let is_it = |about: &Stat| (opened.st_dev, opened.st_ino) == (about.st_dev, about.st_ino);
+    if is_it(about) || place.about()?.as_ref().is_some_and(is_it) {
+        Ok(old)
+    } else {
+        Err(Refusal::Exchanged.into())
+    }
 }
 
 /// Creates the file that will replace an old one, with its mode and, if permitted, its owner;

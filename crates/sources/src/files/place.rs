@@ -103,6 +103,15 @@ impl Place {
         Err(Errno::ISDIR.into())
     }
 
+    /// Finds the place of a file that does not exist yet, in a folder that exists. The name is not
+    /// followed if it is a symbolic link.
+    pub(super) fn of_new(path: &Path) -> io::Result<Self> {
+        let name = path.file_name().ok_or(Errno::ISDIR)?;
+        let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let at = folder(CWD, parent.unwrap_or(Path::new(".")).as_os_str())?;
+        Ok(Self::new(at, name.to_owned()))
+    }
+
     fn new(folder: OwnedFd, name: OsString) -> Self {
         let is_open_file = false;
         Self {

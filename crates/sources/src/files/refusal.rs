@@ -19,6 +19,9 @@ pub enum Refusal {
          name, or a folder of your own"
     )]
     Foreign,
+    /// The file that was opened is not the one that was examined before.
+    #[error("another file got this name while it was opened")]
+    Exchanged,
     /// Another output of this run has the same name.
     #[error("another output of this command is the same file")]
     NamedTwice,

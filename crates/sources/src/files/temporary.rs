@@ -53,16 +53,27 @@ pub(super) fn named(place: &Place, mode: Mode) -> io::Result<(OwnedFd, Temporary
 }
 
 impl Temporary {
-    /// Gives the file its name, in place of a file that has it.
-    pub(super) fn publish(&mut self, file: BorrowedFd<'_>, place: &Place) -> io::Result<()> {
+    /// Gives the file its name, if it may in place of a file that has it.
+    pub(super) fn publish(
+        &mut self,
+        file: BorrowedFd<'_>,
+        place: &Place,
+        replaces: bool,
+    ) -> io::Result<()> {
         if self.name.is_none() {
             match link(file, place, &place.name) {
-                Err(Errno::EXIST) => self.name = Some(under_random_name(file, place)?),
+                Err(Errno::EXIST) if replaces => self.name = Some(under_random_name(file, place)?),
                 linked => return Ok(linked?),
             }
         }
         if let Some(name) = &self.name {
-            rustix::fs::renameat(&place.folder, name, &place.folder, &place.name)?;
+            let (from, to) = (&place.folder, &place.name);
+            if replaces {
+                rustix::fs::renameat(from, name, from, to)?;
+            } else {
+                rustix::fs::linkat(from, name, from, to, AtFlags::empty())?;
+                rustix::fs::unlinkat(from, name, AtFlags::empty())?;
+            }
             self.name = None;
         }
         Ok(())

@@ -1,13 +1,14 @@
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
 use std::thread;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
+use super::output::open_old;
 use super::place::Place;
 use super::{Kind, Output, Purpose, Refusal, are_same, kind, read, temporary};
 
@@ -233,7 +234,9 @@ fn without_nameless_files_temporary_names_are_used() {
             "it is hidden"
         );
         rustix::io::write(&file, text.as_bytes()).expect("written");
-        temporary.publish(file.as_fd(), &place).expect("published");
+        temporary
+            .publish(file.as_fd(), &place, true)
+            .expect("published");
         temporary.remove(&place);
         assert_eq!(names(folder.path()), ["result"]);
         assert_eq!(fs::read(&path).expect("there"), text.as_bytes());
@@ -254,4 +257,59 @@ fn inputs_are_read_up_to_a_limit() {
     symlink(&path, folder.path().join("link")).expect("a link");
     assert!(are_same(&path, &folder.path().join("link")));
     assert_eq!(kind(&folder.path().join("absent")), Kind::Unknown);
+}
+
+#[test]
+fn a_file_that_is_exchanged_meanwhile_is_not_written() {
+    let folder = folder(0o777);
+    let (named, other) = (folder.path().join("named"), folder.path().join("other"));
+    fs::write(&named, "ours").expect("written");
+    let place = Place::of(&named).expect("a place");
+    let about = place.about().expect("ours").expect("there");
+    open_old(&place, &about).expect("the same file");
+    fs::write(&other, "ours too").expect("written");
+    fs::rename(&other, &named).expect("renamed");
+    open_old(&place, &about).expect("examined again");
+    fs::write(&other, "of another user").expect("written");
+    if chown(&other, Some(65_534), None).is_err() {
+        return; // Only root can give a file away.
+    }
+    fs::rename(&other, &named).expect("renamed");
+    let error = open_old(&place, &about).expect_err("another user's file");
+    let refusal = error.get_ref().and_then(|it| it.downcast_ref());
+    assert_eq!(refusal, Some(&Refusal::Foreign));
+}
+
+#[test]
+fn a_new_output_takes_no_other_place() {
+    let folder = folder(0o755);
+    let path = folder.path().join("new");
+    let target = folder.path().join("target");
+    let mut output = Output::create_new(&path).expect("an output");
+    output.write_all(b"new").expect("written");
+    symlink(&target, &path).expect("a link");
+    let error = output.commit().expect_err("the name is taken");
+    assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    Output::create_new(&path).expect_err("the name is taken");
+    assert!(!target.exists());
+    fs::remove_file(&path).expect("ours");
+    Output::create_new(&path)
+        .and_then(Output::commit)
+        .expect("committed");
+    assert_eq!(
+        (names(folder.path()), mode(&path)),
+        (vec!["new".to_owned()], 0o600)
+    );
+    // The same where every file has a name.
+    let place = Place::of_new(&path).expect("a place");
+    let (file, mut temporary) = temporary::named(&place, Mode::RUSR).expect("a file");
+    let taken = temporary.publish(file.as_fd(), &place, false);
+    assert_eq!(
+        taken.expect_err("taken").kind(),
+        io::ErrorKind::AlreadyExists
+    );
+    fs::remove_file(&path).expect("ours");
+    let published = temporary.publish(file.as_fd(), &place, false);
+    published.expect("published");
+    assert_eq!(names(folder.path()), ["new"]);
 }

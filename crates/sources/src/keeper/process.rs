@@ -3,11 +3,11 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::process::exit;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{panic, thread};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -18,6 +18,8 @@ use rustix::thread::{
 
 use super::scope::Scope;
 use super::service::Service;
+use super::undo::Undo;
+use super::worker::Worker;
 use crate::privilege::channel::Channel;
 use crate::privilege::client;
 
@@ -25,6 +27,10 @@ use crate::privilege::client;
 const KEEPER_ENDED: i32 = 2;
 /// Time for the worker to report what it has measured, once the keeper has ended.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Exit code of a keeper that has ended by a panic.
+const PANICKED: i32 = 101;
+/// Time for the keeper to end a request and to undo what it has made, once the worker has ended.
+pub(super) const GRACE: Duration = Duration::from_secs(3);
 /// Time from one interruption to the next, until the keeper ends.
 const TURN: Duration = Duration::from_millis(20);
 /// True once the worker itself ends its keeper.
@@ -48,28 +54,35 @@ pub fn start(scope: Scope) -> io::Result<Kept> {
     if threads > 1 {
         return Err(io::Error::other("another thread runs in this process"));
     }
+    let (channel, pid) = separate(&scope)?;
+    client::connect(channel);
+    Ok(Kept { pid })
+}
+
+/// Starts a keeper of this process, and returns the worker's end of its channel.
+pub(super) fn separate(scope: &Scope) -> io::Result<(Channel, Pid)> {
     let (ours, theirs) = Channel::pair()?;
     let worker = getpid();
-    // SAFETY: this process has a single thread, so that no lock is held by a thread that the child
+    // SAFETY: the callers have a single thread, so that no lock is held by a thread that the child
     // lacks. The child never returns from this function.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             drop(ours);
-            keep(&scope, theirs, worker);
-            // SAFETY: ends the child without running the handlers that the worker has registered.
-            unsafe { libc::_exit(0) }
+            keep(scope, theirs, worker);
+            leave(0)
         }
         pid => {
-            client::connect(ours);
             let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
-            Ok(Kept { pid })
+            Ok((ours, pid))
         }
     }
 }
 
 /// Answers the worker until it ends.
 fn keep(scope: &Scope, channel: Channel, worker: Pid) {
+    let undo = Undo::default();
+    end_at_panics(undo.clone());
     handle_signals();
     set_name(c"lagtrace-keeper").unwrap_or_default();
     // A browser may be installed with a program that has privileges.
@@ -77,30 +90,53 @@ fn keep(scope: &Scope, channel: Channel, worker: Pid) {
         set_no_new_privs(true).unwrap_or_default();
     }
     keep_only(scope);
-    if let Ok(end) = channel.as_fd().try_clone_to_owned() {
-        interrupt_at_end(end);
+    let worker = Worker::new(worker);
+    // A worker that has ended already may have left its number to another process.
+    if worker.is_not_parent() || end_with(&worker, &channel, undo.clone()).is_err() {
+        return;
     }
-    Service::new(scope.clone(), channel, worker).run();
+    Service::new(scope.clone(), channel, worker, undo).run();
 }
 
-/// Interrupts an operation that blocks, such as opening a pipe, once the worker has ended. The kernel
-/// would not send a signal for this: the worker may not send one to a process with privileges.
-fn interrupt_at_end(worker: OwnedFd) {
+/// Ends this process after the worker, whatever it is doing. An operation that blocks, such as
+/// opening a pipe, is interrupted; the kernel would not send a signal for this, because the worker
+/// may not send one to a process with privileges. If the operation goes on nevertheless, what was
+/// made before is undone, and the process ends without it.
+fn end_with(worker: &Worker, channel: &Channel, undo: Undo) -> io::Result<()> {
+    let (worker, channel) = (worker.try_clone()?, channel.as_fd().try_clone_to_owned()?);
     // SAFETY: the call cannot fail.
     let (process, thread) = (getpid().as_raw_pid(), unsafe { libc::gettid() });
-    let interrupt = move || {
-        let mut gone = [PollFd::new(&worker, PollFlags::RDHUP)];
-        while let Err(Errno::INTR) | Ok(0) = poll(&mut gone, None) {}
-        loop {
+    let end = move || {
+        worker.wait_for_end(&channel);
+        let latest = Instant::now() + GRACE;
+        while Instant::now() < latest {
             // SAFETY: the handler of SIGTERM does nothing.
             unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGTERM) };
             thread::sleep(TURN);
         }
+        undo.all();
+        leave(0)
     };
-    // Without the thread, only such an operation outlives the worker.
-    let _ = thread::Builder::new()
-        .name("keeper-end".to_owned())
-        .spawn(interrupt);
+    let thread = thread::Builder::new().name("keeper-end".to_owned());
+    thread.spawn(end).map(|_| ())
+}
+
+/// Makes a panic of any thread undo what the keeper has made, and end it. What the worker does at a
+/// panic is not to be done here.
+fn end_at_panics(undo: Undo) {
+    drop(panic::take_hook());
+    let tell = panic::take_hook();
+    panic::set_hook(Box::new(move |reason| {
+        tell(reason);
+        undo.all();
+        leave(PANICKED)
+    }));
+}
+
+/// Ends the process without running the handlers that the worker has registered.
+fn leave(code: i32) -> ! {
+    // SAFETY: the call cannot fail.
+    unsafe { libc::_exit(code) }
 }
 
 /// Drops the capabilities that the run does not need.

@@ -90,6 +90,13 @@ pub(super) struct Listener {
 }
 
 impl Listener {
+    /// Returns true if a descriptor is one of `seccomp_unotify(2)`. The worker could pass another
+    /// one, such as its own end of the channel, which would then never end.
+    pub(super) fn is_one(fd: &OwnedFd) -> bool {
+        let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+        link.is_ok_and(|link| link.as_os_str() == "anon_inode:seccomp notify")
+    }
+
     pub(super) fn new(fd: OwnedFd, worker: u32) -> Self {
         Self { fd, worker }
     }

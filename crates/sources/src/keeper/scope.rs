@@ -1,6 +1,5 @@
 //! The operations that the command line allows a run to ask its keeper for.
 
-use std::ffi::OsStr;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,8 +16,11 @@ pub(super) const OF_FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::CHOWN);
-/// The beginning of the names of files that the user saves while a command runs.
-const SAVED: &[u8] = b"lagtrace-";
+/// The beginning and the end of the names of files that the user saves while a command runs. A
+/// number is between.
+const SAVED: (&str, &str) = ("lagtrace-watch-", ".ndjson");
+/// Maximum number of digits in such a name.
+const MOST_DIGITS: usize = 20;
 
 /// The privileged operations that a run may need. All others are refused, whatever the worker asks.
 #[derive(Clone, Debug, Default)]
@@ -35,15 +37,19 @@ pub struct Scope {
     pub observed: Observed,
     /// Switch a socket option of the server, at the far end of lagtrace's own connections.
     pub what_if: bool,
-    /// Files and folders that the command line names.
-    pub files: Vec<PathBuf>,
+    /// Files that the command line names to be read.
+    pub inputs: Vec<PathBuf>,
+    /// Files that the command line names to be written.
+    pub outputs: Vec<PathBuf>,
     /// The Unix socket that the command line names.
     pub unix_socket: Option<PathBuf>,
-    /// The folder into which the user may save while the command runs, under names that begin with
-    /// `lagtrace-`.
+    /// The folder into which the user may save new files while the command runs, named
+    /// `lagtrace-watch-NUMBER.ndjson`.
     pub saves_in: Option<PathBuf>,
     /// The way to show a page; `None` if the command shows none.
     pub desktop: Option<Desktop>,
+    /// The address at which the command serves a page.
+    pub serves_at: Option<SocketAddr>,
     /// The network namespace that the command line names.
     pub namespace: Option<String>,
 }
@@ -87,8 +93,6 @@ pub struct Desktop {
     pub page: fn() -> io::Result<NamedTempFile>,
     /// Opens a file or a URL in the user's browser, or says why not.
     pub open: fn(Page<'_>) -> Result<(), String>,
-    /// The address that the worker's server listens at, if it has one.
-    pub served: Option<SocketAddr>,
 }
 
 /// A page that a browser shows.
@@ -130,34 +134,29 @@ impl Scope {
         self.namespace.is_some() || matches!(self.processes, Processes::NamespaceOf(_))
     }
 
-    /// Returns true if the command line names the path.
-    fn names(&self, path: &Path) -> bool {
-        self.files.iter().any(|named| named == path)
+    /// Returns true if the command line names the path to be read.
+    fn names_input(&self, path: &Path) -> bool {
+        is_among(&self.inputs, path)
     }
 
-    /// Returns true for the URL of the worker's own server: the named address, at any port if the
-    /// command line names none.
-    fn serves(&self, url: &str) -> bool {
-        let Some(served) = self.desktop.and_then(|desktop| desktop.served) else {
-            return false;
-        };
-        let place = url
-            .strip_prefix("http://")
-            .and_then(|rest| rest.split_once('/'));
-        let address = place.and_then(|(address, _)| address.parse::<SocketAddr>().ok());
-        url.bytes().all(|byte| byte.is_ascii_graphic())
-            && address.is_some_and(|address| {
-                address.ip() == served.ip() && [0, address.port()].contains(&served.port())
-            })
+    /// Returns true if the command line names the path to be written.
+    pub(super) fn names_output(&self, path: &Path) -> bool {
+        is_among(&self.outputs, path)
     }
 
     /// Returns true if the path is one of those under which the user may save.
     fn saves(&self, path: &Path) -> bool {
-        let is_ours = |name: &OsStr| name.as_encoded_bytes().starts_with(SAVED);
-        let folder = path.parent();
-        folder.is_some()
-            && folder == self.saves_in.as_deref()
-            && path.file_name().is_some_and(is_ours)
+        let Some(folder) = &self.saves_in else {
+            return false;
+        };
+        // Compared as text: equal paths can be written in several ways.
+        let name = path.as_os_str().to_str().zip(folder.to_str());
+        let name = name.and_then(|(path, folder)| path.strip_prefix(folder)?.strip_prefix('/'));
+        let number = name.and_then(|name| name.strip_prefix(SAVED.0)?.strip_suffix(SAVED.1));
+        number.is_some_and(|number| {
+            (1..=MOST_DIGITS).contains(&number.len())
+                && number.bytes().all(|byte| byte.is_ascii_digit())
+        })
     }
 
     /// Returns true if the command line allows the request.
@@ -201,8 +200,9 @@ impl Scope {
                         .served_ports()
                         .contains(&far.flow.remote.port)
             }
-            Request::Page | Request::Show(None) => self.desktop.is_some(),
-            Request::Show(Some(url)) => self.serves(url),
+            // The service compares the URL.
+            Request::Page | Request::Show(_) => self.desktop.is_some(),
+            Request::Listen => self.serves_at.is_some(),
             // These name what an allowed request has made.
             Request::KeepPage => true,
             Request::IsOn(_)
@@ -210,18 +210,28 @@ impl Scope {
             | Request::BeginOutput(_)
             | Request::CommitOutput(_)
             | Request::DropOutput(_) => true,
-            Request::Input(path) | Request::Kind(path) => self.names(path),
-            Request::AreSame(one, other) => self.names(one) && self.names(other),
+            Request::Input(path) => self.names_input(path),
+            Request::Kind(path) => self.names_input(path) || self.names_output(path),
+            Request::AreSame(one, other) => {
+                [one, other].map(|path| self.names_input(path) || self.names_output(path))
+                    == [true; 2]
+            }
             // No confined command makes files that everybody may read.
             Request::Output(_, Purpose::Public) | Request::CheckOutput(_, Purpose::Public) => false,
-            Request::Output(path, _) | Request::CheckOutput(path, _) => {
-                self.names(path) || self.saves(path)
-            }
+            Request::Output(path, _) => self.names_output(path) || self.saves(path),
+            Request::CheckOutput(path, _) => self.names_output(path),
             Request::ConnectUnix => self.unix_socket.is_some(),
             // The service compares what is asked for.
             Request::Kernel(_) => self.observed != Observed::Nothing,
         }
     }
+}
+
+/// Returns true if a path is in a list, as it was written there.
+fn is_among(named: &[PathBuf], path: &Path) -> bool {
+    named
+        .iter()
+        .any(|named| named.as_os_str() == path.as_os_str())
 }
 
 /// Returns true for settings of the network: paths below `/proc/sys/net/`.
@@ -249,10 +259,12 @@ mod tests {
             filters: true,
             observed: Observed::Servers,
             what_if: true,
-            files: Vec::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
             unix_socket: None,
             saves_in: None,
             desktop: None,
+            serves_at: None,
             namespace: Some("blue".to_owned()),
         }
     }
@@ -327,23 +339,32 @@ mod tests {
     }
 
     #[test]
-    fn only_the_page_that_is_served_is_shown() {
-        let scope = |served: &str| Scope {
-            desktop: Some(Desktop {
-                page: NamedTempFile::new,
-                open: |_| Ok(()),
-                served: served.parse().ok(),
-            }),
-            ..Scope::default()
+    fn what_the_user_saves_has_a_fixed_name() {
+        let saves = |path: &str| {
+            let scope = Scope {
+                saves_in: Some(".".into()),
+                ..Scope::default()
+            };
+            let asked = scope.allows(&Request::Output(path.into(), Purpose::Result));
+            let read = Request::Input(path.into());
+            let checked = Request::CheckOutput(path.into(), Purpose::Result);
+            assert!(!scope.allows(&read) && !scope.allows(&checked), "{path}");
+            asked
         };
-        let shows = |served, url: &str| scope(served).allows(&Request::Show(Some(url.to_owned())));
-        assert!(shows("127.0.0.1:0", "http://127.0.0.1:4711/0123abc/"));
-        assert!(shows("[::1]:80", "http://[::1]:80/0123abc/"));
-        assert!(!shows("127.0.0.1:80", "http://127.0.0.1:81/0123abc/"));
-        assert!(!shows("127.0.0.1:0", "http://127.0.0.2:80/"));
-        assert!(!shows("127.0.0.1:0", "file:///etc/passwd"));
-        assert!(!shows("127.0.0.1:0", "http://127.0.0.1:80/ --version"));
-        assert!(!shows("", "http://127.0.0.1:80/"));
+        assert!(saves("./lagtrace-watch-1764170000123456789.ndjson"));
+        for path in [
+            "./lagtrace-evil.sh",
+            "./lagtrace-watch-.ndjson",
+            "./lagtrace-watch-123456789012345678901.ndjson",
+            "./lagtrace-watch-1.ndjson.sh",
+            "./lagtrace-watch-1.ndjson/",
+            "./lagtrace-watch-1/../../x-1.ndjson",
+            ".//lagtrace-watch-1.ndjson",
+            "lagtrace-watch-1.ndjson",
+            "/etc/lagtrace-watch-1.ndjson",
+        ] {
+            assert!(!saves(path), "{path}");
+        }
     }
 
     #[test]

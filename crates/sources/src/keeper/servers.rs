@@ -9,7 +9,7 @@ use rustix::net::getsockname;
 use crate::kernel::{CallsRequest, WatchRequest};
 use crate::privilege::message::Served;
 use crate::privilege::{HostError, NetworkNamespace, ProcessHandle};
-use crate::socket::foreign::{ServerProcess, proven_far_end, serving_here};
+use crate::socket::foreign::{ServerProcess, proven_far_end, serving_among, serving_here};
 use crate::socket::option::prove_owned;
 
 /// Maximum number of processes that are known at the same time.
@@ -51,16 +51,23 @@ impl Servers {
         if self.places.len() < MOST_PLACES {
             self.places.insert((namespace.id(), served.endpoint.port));
         }
-        let mut found = serving_here(namespace, served.endpoint, far)?;
+        let mut found = serving_here(namespace, served.endpoint, far.clone())?;
         // A worker that an attacker controls could listen there.
         found.retain(|process| process.pid != worker);
-        for process in &found {
+        let handles = found.iter().map(|process| ProcessHandle::open(process.pid));
+        let handles: Vec<ProcessHandle> = handles.flatten().collect();
+        // A process that had ended before its handle was opened may have left its number to another
+        // one. So the socket is looked for again, while the handles are open.
+        let serving = serving_among(namespace, served.endpoint, far, &handles)?;
+        for handle in handles {
             if self.processes.len() < MOST_PROCESSES
-                && let Ok(handle) = ProcessHandle::open(process.pid)
+                && serving.contains(&handle.pid())
+                && !handle.has_ended()
             {
-                self.processes.insert(process.pid, handle);
+                self.processes.insert(handle.pid(), handle);
             }
         }
+        found.retain(|process| serving.contains(&process.pid));
         Ok(Some(found))
     }
 

@@ -3,19 +3,22 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use lagtrace_core::observed::event::Note;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::Pid;
 use rustix::thread::{capabilities, set_capabilities};
-use tempfile::NamedTempFile;
 
+use super::answer::{Answer, done, gone, number};
+use super::named::Named;
+use super::page::ShownPage;
 use super::raw_sockets::Listener;
-use super::scope::{OF_FILES, Page, Processes, Scope};
+use super::scope::{OF_FILES, Processes, Scope};
 use super::servers::Servers;
+use super::undo::Undo;
+use super::worker::Worker;
 use crate::config;
 use crate::files::{self, Output, Purpose};
 use crate::kernel::{self, Programs};
@@ -33,49 +36,46 @@ const MOST_NAMESPACES: usize = 1024;
 const MOST_SWITCHED: usize = 16;
 /// Maximum number of outputs that are open at the same time.
 const MOST_OUTPUTS: usize = 64;
+/// Maximum number of files that the user saves while the command runs.
+const MOST_SAVED: usize = 100;
 /// Maximum number of bytes of a file below `/proc/PID`.
 const MOST_PROC_BYTES: u64 = 4 << 20;
-
-/// An answer with the descriptors that go with it.
-pub(super) type Answer = Result<(Reply, Vec<OwnedFd>), HostError>;
 
 /// The state of a keeper.
 pub(super) struct Service {
     scope: Scope,
     channel: Channel,
-    worker: u32,
+    worker: Worker,
+    named: Named,
     /// Answers the worker's requests for raw sockets, once the worker has asked for this.
     listener: Option<Listener>,
     /// The namespaces that the worker knows, by inode number.
     namespaces: BTreeMap<u64, NetworkNamespace>,
-    /// The outputs that the worker has opened. Those that are not whole are removed when they are
-    /// dropped.
-    outputs: BTreeMap<u32, Output>,
+    /// What must not remain: outputs that are not whole, the page, and switched options.
+    undo: Undo,
+    /// The number of files that the user has saved.
+    saved: usize,
     programs: Programs,
     servers: Servers,
-    /// The file of the page; it is removed when it is dropped.
-    page: Option<NamedTempFile>,
-    /// The path of a page that is whole.
-    kept_page: Option<PathBuf>,
-    /// The options that are switched at present. They are restored when they are dropped.
-    switched: BTreeMap<u32, ForeignOption>,
+    page: ShownPage,
     log: (Sender<Note>, Receiver<Note>),
 }
 
 impl Service {
-    pub(super) fn new(scope: Scope, channel: Channel, worker: Pid) -> Self {
+    /// Returns the state in which nothing was asked yet.
+    pub(super) fn new(scope: Scope, channel: Channel, worker: Worker, undo: Undo) -> Self {
         Self {
+            named: Named::of(&scope.processes),
             scope,
             channel,
-            worker: worker.as_raw_nonzero().get().unsigned_abs(),
+            worker,
             listener: None,
             namespaces: BTreeMap::new(),
-            outputs: BTreeMap::new(),
+            undo,
+            saved: 0,
             programs: Programs::default(),
             servers: Servers::default(),
-            page: None,
-            kept_page: None,
-            switched: BTreeMap::new(),
+            page: ShownPage::default(),
             log: self::channel(),
         }
     }
@@ -83,41 +83,55 @@ impl Service {
     /// Answers until the worker ends. Afterwards nothing is switched any more.
     pub(super) fn run(mut self) {
         loop {
-            let (is_asked, is_listening) = self.wait();
-            if is_listening && let Some(listener) = &self.listener {
+            let ready = self.wait();
+            if ready.has_ended {
+                break;
+            }
+            if ready.is_listening
+                && let Some(listener) = &self.listener
+            {
                 listener.answer(&self.scope);
             }
-            if is_asked && !self.answer() {
-                return;
+            if ready.is_asked && !self.answer() {
+                break;
             }
         }
+        self.undo.all();
     }
 
-    /// Waits for a request, and for a raw socket that the worker opens.
-    fn wait(&self) -> (bool, bool) {
-        let mut fds = vec![PollFd::new(&self.channel, PollFlags::IN)];
-        fds.extend(
-            self.listener
-                .as_ref()
-                .map(|it| PollFd::new(it, PollFlags::IN)),
-        );
+    /// Waits for the worker's end, for a request, and for a raw socket that the worker opens.
+    fn wait(&self) -> Ready {
+        let channel = Some(self.channel.as_fd());
+        let listener = self.listener.as_ref().map(|it| it.as_fd());
+        let all = [self.worker.end(), channel, listener];
+        let asked = all.iter().flatten();
+        let mut fds: Vec<PollFd<'_>> = asked.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         match poll(&mut fds, None) {
             Ok(_) => {
-                let is_ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
-                (is_ready(0), is_ready(1))
+                let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+                let mut next =
+                    |fd: Option<BorrowedFd<'_>>| fd.is_some() && ready.next() == Some(true);
+                Ready {
+                    has_ended: next(all[0]),
+                    is_asked: next(all[1]),
+                    is_listening: next(all[2]),
+                }
             }
-            Err(Errno::INTR) => (false, false),
+            Err(Errno::INTR) => Ready::default(),
             // Without poll, only the worker's requests can be waited for.
-            Err(_) => (true, false),
+            Err(_) => Ready {
+                is_asked: true,
+                ..Ready::default()
+            },
         }
     }
 
     /// Answers one request; false if there will be no more.
     fn answer(&mut self) -> bool {
-        let Ok(Some((request, descriptors))) = self.channel.receive::<Request>() else {
+        let Ok(Some((request, descriptor))) = self.channel.receive_request::<Request>() else {
             return false;
         };
-        let answer = self.decide(request, descriptors);
+        let answer = self.decide(request, descriptor);
         let (reply, descriptors) = answer.unwrap_or_else(|error| {
             let refusal = Refusal::from(error);
             (Reply::Refused(refusal), Vec::new())
@@ -126,27 +140,31 @@ impl Service {
         self.channel.send(&reply, &descriptors).is_ok()
     }
 
-    /// Performs a request if the command line allows it.
-    pub(super) fn decide(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> Answer {
-        if !self.scope.allows(&request) {
-            Err(outside_scope(&request))
-        } else if request.is_of_users_files() {
-            as_user(|| self.perform(request, descriptors))
-        } else {
-            self.perform(request, descriptors)
+    /// Performs a request if the command line allows it. A descriptor goes with `Answer` alone.
+    pub(super) fn decide(&mut self, request: Request, descriptor: Option<OwnedFd>) -> Answer {
+        if !request.is_within_limits() || !self.scope.allows(&request) {
+            return Err(outside_scope(&request));
+        }
+        match (&request, descriptor) {
+            (Request::Answer, Some(listener)) => self.listen_to(listener),
+            (Request::Answer, None) | (_, Some(_)) => Err(outside_scope(&request)),
+            _ if request.is_of_users_files() => as_user(|| self.perform(request)),
+            _ => self.perform(request),
         }
     }
 
-    fn perform(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> Answer {
+    /// Answers the calls of which a listener tells, from now on.
+    fn listen_to(&mut self, listener: OwnedFd) -> Answer {
+        if self.listener.is_some() || !Listener::is_one(&listener) {
+            return Err(outside_scope(&Request::Answer));
+        }
+        self.listener = Some(Listener::new(listener, self.worker.pid()));
+        done(None)
+    }
+
+    fn perform(&mut self, request: Request) -> Answer {
         match request {
-            Request::Answer => {
-                self.listener = descriptors
-                    .into_iter()
-                    .next()
-                    .map(|fd| Listener::new(fd, self.worker));
-                done(None)
-            }
-            Request::NamespaceOf(pid) => self.remember(NetworkNamespace::of(pid)?),
+            Request::NamespaceOf(pid) => self.remember(self.namespace_of(pid)?),
             Request::NamespaceAt(place) => self.remember(NetworkNamespace::at(&place)?),
             Request::NamespaceId(pid) => number(privilege::namespace_id(pid)?),
             Request::Netlink {
@@ -178,28 +196,26 @@ impl Service {
             Request::Serving(served) => self.serving(&served),
             Request::SwitchOn(far) => self.switch_on(*far),
             Request::IsOn(place) => {
-                let switched = self
-                    .switched
-                    .get(&place)
-                    .ok_or_else(|| gone("the switched option"))?;
-                number(u64::from(switched.is_on()?))
+                let switched = self.undo.switched();
+                let option = switched.get(&place);
+                let option = option.ok_or_else(|| gone("the switched option"))?;
+                number(u64::from(option.is_on()?))
             }
             Request::Restore(place) => {
-                drop(self.switched.remove(&place));
+                let switched = self.undo.switched().remove(&place);
+                drop(switched);
                 Ok((Reply::Notes(self.log.1.try_iter().collect()), Vec::new()))
             }
             Request::Kernel(bytes) => self.observe(bytes),
             Request::Output(path, purpose) => self.open_output(&path, purpose),
             Request::BeginOutput(place) => self.output(place, Output::begin),
             Request::CommitOutput(place) => {
-                let output = self
-                    .outputs
-                    .remove(&place)
-                    .ok_or_else(|| gone("the output"))?;
-                named(output.commit())
+                let output = self.undo.outputs().remove(&place);
+                named(output.ok_or_else(|| gone("the output"))?.commit())
             }
             Request::DropOutput(place) => {
-                drop(self.outputs.remove(&place));
+                let output = self.undo.outputs().remove(&place);
+                drop(output);
                 done(None)
             }
             Request::Input(_)
@@ -207,10 +223,11 @@ impl Service {
             | Request::AreSame(..)
             | Request::CheckOutput(..) => named_file(&request),
             Request::ConnectUnix => self.connect_unix(),
-            Request::Page => self.create_page(),
-            Request::KeepPage => self.keep_page(),
-            Request::Show(url) => self.show(url.as_deref()),
-            of_process => self.file_of(of_process),
+            Request::Page => self.page.create(&self.scope, &self.undo),
+            Request::KeepPage => self.page.keep(&self.undo),
+            Request::Listen => self.page.listen(&self.scope),
+            Request::Show(url) => self.page.show(&self.scope, url.as_deref()),
+            of_process => self.file_of_server(of_process),
         }
     }
 
@@ -240,38 +257,6 @@ impl Service {
         Ok((Reply::Bytes(reply), descriptors))
     }
 
-    fn create_page(&mut self) -> Answer {
-        let desktop = self.scope.desktop.ok_or_else(|| gone("a desktop"))?;
-        let created = (desktop.page)().and_then(|page| {
-            let copy = page.as_file().try_clone()?;
-            Ok((page, copy))
-        });
-        let (page, copy) = created.map_err(|error| HostError::failed("creating a page", error))?;
-        let path = page.path().as_os_str().to_owned().into_vec();
-        self.page = Some(page);
-        Ok((Reply::Bytes(path), vec![copy.into()]))
-    }
-
-    fn keep_page(&mut self) -> Answer {
-        let page = self.page.take().ok_or_else(|| gone("the page"))?;
-        let kept = page.into_temp_path().keep();
-        let kept = kept.map_err(|error| HostError::failed("keeping the page", error.error))?;
-        self.kept_page = Some(kept);
-        done(None)
-    }
-
-    /// Shows the page. The answer has the reason if it is not shown.
-    fn show(&self, url: Option<&str>) -> Answer {
-        let desktop = self.scope.desktop.ok_or_else(|| gone("a desktop"))?;
-        let page = match (url, &self.kept_page) {
-            (Some(url), _) => Page::Url(url),
-            (None, Some(path)) => Page::File(path),
-            (None, None) => return Err(gone("the page")),
-        };
-        let reason = (desktop.open)(page).err().unwrap_or_default();
-        Ok((Reply::Bytes(reason.into_bytes()), Vec::new()))
-    }
-
     /// Keeps a namespace for later requests and passes it to the worker.
     fn remember(&mut self, namespace: NetworkNamespace) -> Answer {
         let copy = namespace.as_file().try_clone();
@@ -280,6 +265,16 @@ impl Service {
             self.namespaces.insert(namespace.id(), namespace);
         }
         done(Some(copy))
+    }
+
+    /// Opens the namespace of a process. One that the command line names must still be the same.
+    fn namespace_of(&self, pid: u32) -> Result<NetworkNamespace, HostError> {
+        let namespace = NetworkNamespace::of(pid)?;
+        let is_named = matches!(self.scope.processes, Processes::NamespaceOf(_));
+        if is_named && !self.named.include(pid) {
+            return Err(gone("the process"));
+        }
+        Ok(namespace)
     }
 
     /// Returns a namespace that the worker has opened before, or the keeper's own.
@@ -294,26 +289,33 @@ impl Service {
     }
 
     fn open_output(&mut self, path: &Path, purpose: Purpose) -> Answer {
-        if self.outputs.len() >= MOST_OUTPUTS {
+        let is_saved = !self.scope.names_output(path);
+        let is_full = self.undo.outputs().len() >= MOST_OUTPUTS;
+        if is_full || is_saved && self.saved >= MOST_SAVED {
             return Err(gone("room for another output"));
         }
-        let opened = Output::create(path, purpose).and_then(|output| {
+        let opened = if is_saved {
+            self.saved += 1;
+            Output::create_new(path)
+        } else {
+            Output::create(path, purpose)
+        };
+        let opened = opened.and_then(|output| {
             let copy = output.as_fd().try_clone_to_owned()?;
             Ok((output, copy))
         });
         let (output, copy) = opened.map_err(|error| HostError::failed("opening a file", error))?;
-        let place = self.outputs.keys().next_back().map_or(0, |last| last + 1);
+        let mut outputs = self.undo.outputs();
+        let place = next_place(&outputs);
         let reply = Reply::Output(place, output.is_announced());
-        self.outputs.insert(place, output);
+        outputs.insert(place, output);
         Ok((reply, vec![copy]))
     }
 
     fn output(&mut self, place: u32, act: impl Fn(&mut Output) -> std::io::Result<()>) -> Answer {
-        let output = self
-            .outputs
-            .get_mut(&place)
-            .ok_or_else(|| gone("the output"))?;
-        named(act(output))
+        let mut outputs = self.undo.outputs();
+        let output = outputs.get_mut(&place);
+        named(act(output.ok_or_else(|| gone("the output"))?))
     }
 
     /// Reads the options of sockets. Where only servers may be examined, each socket must be on one
@@ -322,11 +324,35 @@ impl Service {
         let is_of_servers = matches!(self.scope.processes, Processes::Servers(_));
         let may_read = |socket: BorrowedFd<'_>| !is_of_servers || self.servers.have(&socket);
         let each = options::of_all_here(sockets, may_read);
-        Reply::Options(
-            each.into_iter()
-                .map(|each| each.map_err(Refusal::from))
-                .collect(),
-        )
+        let of_same = sockets.iter().zip(each).map(|(socket, each)| {
+            let is_same = self.named.include(socket.pid);
+            each.and_then(|options| {
+                is_same
+                    .then_some(options)
+                    .ok_or_else(|| gone("the process"))
+            })
+            .map_err(Refusal::from)
+        });
+        Reply::Options(of_same.collect())
+    }
+
+    /// Performs a request that concerns the files of a process, which must serve the target until
+    /// the end: if it had ended meanwhile, another one could have its number.
+    fn file_of_server(&self, request: Request) -> Answer {
+        let (Request::Link(pid, _)
+        | Request::ProcFile(pid, _)
+        | Request::Program(pid)
+        | Request::Root(pid)
+        | Request::File { pid, .. }) = request
+        else {
+            return Err(gone("the operation"));
+        };
+        let answer = self.file_of(request)?;
+        if self.servers.include(pid) {
+            Ok(answer)
+        } else {
+            Err(gone("the process"))
+        }
     }
 
     /// Performs a request that concerns the files of a process, if it serves the target.
@@ -374,17 +400,18 @@ impl Service {
         let namespace = namespace.map_err(|e| HostError::failed("opening a namespace", e))?;
         let namespace = NetworkNamespace::of_file(namespace)?;
         let ports = self.scope.processes.served_ports();
-        let found = self.servers.find(ports, self.worker, &namespace, served)?;
-        let found =
-            found.ok_or_else(|| outside_scope(&Request::Serving(Box::new(served.clone()))))?;
+        let found = self
+            .servers
+            .find(ports, self.worker.pid(), &namespace, served)?;
+        let found = found.ok_or_else(|| refused("Serving"))?;
         let named = |process: ServerProcess| (process.pid, process.name);
         let found = found.into_iter().map(named).collect();
         Ok((Reply::Processes(found), Vec::new()))
     }
 
     fn switch_on(&mut self, far: FarEnd) -> Answer {
-        if self.switched.len() >= MOST_SWITCHED {
-            return Err(outside_scope(&Request::IsOn(0)));
+        if self.undo.switched().len() >= MOST_SWITCHED {
+            return Err(refused("SwitchOn"));
         }
         let file = self.namespace(far.namespace)?.as_file().try_clone();
         let file = file.map_err(|e| HostError::failed("opening a namespace", e))?;
@@ -397,13 +424,31 @@ impl Service {
             far.endpoint,
             far.pids.into_iter().map(named).collect(),
         );
-        let option = ForeignOption::set_for(self.worker, &server, far.flow, self.log.0.clone())?;
-        let place = self.switched.keys().next_back().map_or(0, |last| last + 1);
+        let worker = self.worker.pid();
+        let option = ForeignOption::set_for(worker, &server, far.flow, self.log.0.clone())?;
         let was_on = option.was_on();
-        self.switched.insert(place, option);
+        let place = {
+            let mut switched = self.undo.switched();
+            let place = next_place(&switched);
+            switched.insert(place, option);
+            place
+        };
         let notes = self.log.1.try_iter().collect();
         Ok((Reply::Switched(place, was_on, notes), Vec::new()))
     }
+}
+
+/// What the keeper waits for.
+#[derive(Default)]
+struct Ready {
+    has_ended: bool,
+    is_asked: bool,
+    is_listening: bool,
+}
+
+/// Returns a number that no element has.
+fn next_place<T>(list: &BTreeMap<u32, T>) -> u32 {
+    list.keys().next_back().map_or(0, |last| last + 1)
 }
 
 /// Runs an operation on files that the user has named, with the user's own rights: whoever got
@@ -488,30 +533,18 @@ fn is_configuration(path: &Path) -> bool {
     )
 }
 
-fn done(descriptor: Option<OwnedFd>) -> Answer {
-    Ok((Reply::Done, descriptor.into_iter().collect()))
-}
-
-fn number(number: u64) -> Answer {
-    Ok((Reply::Number(number), Vec::new()))
-}
-
-fn gone(what: &str) -> HostError {
-    HostError::Gone {
-        what: what.to_owned(),
-    }
-}
-
 fn failed(operation: &str, error: config::Error) -> HostError {
     HostError::failed(operation, std::io::Error::other(error))
 }
 
 /// Returns the error for an operation that the command line does not allow.
 fn outside_scope(request: &Request) -> HostError {
-    let request = format!("{request:?}");
-    let kind = request.split([' ', '(', '{']).next().unwrap_or_default();
+    refused(request.name())
+}
+
+fn refused(operation: &str) -> HostError {
     HostError::failed(
-        format!("{kind}, which this command does not need"),
+        format!("{operation}, which this command does not need"),
         std::io::Error::from_raw_os_error(libc::EPERM),
     )
 }

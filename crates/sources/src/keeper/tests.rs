@@ -1,5 +1,8 @@
 //! A keeper in a thread, asked as a worker would, and as a worker that an attacker controls.
 
+mod ends;
+mod requests;
+
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -14,6 +17,8 @@ use rustix::process::getpid;
 
 use super::scope::{Processes, Scope};
 use super::service::Service;
+use super::undo::Undo;
+use super::worker::Worker;
 use crate::privilege::NetworkNamespace;
 use crate::privilege::channel::Channel;
 use crate::privilege::message::{
@@ -35,13 +40,16 @@ struct Asked {
 impl Asked {
     fn new(scope: Scope) -> Self {
         let (channel, theirs) = Channel::pair().expect("a pair");
-        let keeper = thread::spawn(move || Service::new(scope, theirs, getpid()).run());
+        let worker = Worker::new(getpid());
+        let service = Service::new(scope, theirs, worker, Undo::default());
+        let keeper = thread::spawn(move || service.run());
         Self { channel, keeper }
     }
 
     fn of_files(files: &[&Path]) -> Self {
         Self::new(Scope {
-            files: files.iter().map(PathBuf::from).collect(),
+            inputs: files.iter().map(PathBuf::from).collect(),
+            outputs: files.iter().map(PathBuf::from).collect(),
             ..Scope::default()
         })
     }

@@ -68,7 +68,7 @@ impl Client {
         let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
         let channel = channel.as_ref().ok_or_else(unexpected)?;
         let answer = channel
-            .send(request, descriptors)
+            .send_request(request, descriptors)
             .and_then(|()| channel.receive())
             .and_then(|answer| answer.ok_or_else(|| io::ErrorKind::BrokenPipe.into()));
         match answer {

@@ -113,6 +113,8 @@ pub(crate) enum Request {
     Page,
     /// Keep this file: the page is whole.
     KeepPage,
+    /// Listen at the address at which the command line has the page served; once.
+    Listen,
     /// Show the page in the user's browser: the file, or the URL of the worker's own server.
     Show(Option<String>),
     /// Perform an operation on eBPF programs, in the encoding of the module `kernel`.

@@ -61,10 +61,7 @@ pub(super) struct Prepared {
 /// Makes the rules. Paths that do not exist are left out.
 pub(super) fn prepare(rules: &Rules) -> io::Result<Prepared> {
     let files = files(rules).map_err(io::Error::other)?;
-    let ports = rules
-        .ports
-        .as_ref()
-        .map(|allowed| ports(allowed, rules.listens));
+    let ports = rules.ports.as_deref().map(ports);
     Ok(Prepared {
         files,
         ports: ports.transpose().map_err(io::Error::other)?,
@@ -103,11 +100,8 @@ fn files(rules: &Rules) -> Result<RulesetCreated, RulesetError> {
     Ok(created)
 }
 
-fn ports(allowed: &[u16], listens: bool) -> Result<RulesetCreated, RulesetError> {
-    let mut handled = landlock::BitFlags::from(AccessNet::ConnectTcp);
-    if !listens {
-        handled |= AccessNet::BindTcp;
-    }
+fn ports(allowed: &[u16]) -> Result<RulesetCreated, RulesetError> {
+    let handled = AccessNet::ConnectTcp | AccessNet::BindTcp;
     let mut created = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(handled)?
@@ -115,11 +109,8 @@ fn ports(allowed: &[u16], listens: bool) -> Result<RulesetCreated, RulesetError>
     for &port in allowed {
         created = created.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
     }
-    if !listens {
-        // A connection from a named source address binds to port 0, which the kernel replaces.
-        created = created.add_rule(NetPort::new(0, AccessNet::BindTcp))?;
-    }
-    Ok(created)
+    // A connection from a named source address binds to port 0, which the kernel replaces.
+    created.add_rule(NetPort::new(0, AccessNet::BindTcp))
 }
 
 /// Puts the rules in force; returns those that could not be set. An older kernel sets a part of them

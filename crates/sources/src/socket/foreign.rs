@@ -8,6 +8,7 @@ use lagtrace_core::observed::flow::Endpoint;
 
 use super::diag::{DiagSocket, Selection, States, listens_for};
 use super::record::SocketRecord;
+use crate::privilege::limits::MOST_SEARCHED_FIRST;
 use crate::privilege::message::FarEnd;
 pub use crate::privilege::message::OwnFlow;
 use crate::privilege::{HostError, NetworkNamespace};
@@ -18,7 +19,7 @@ mod serving;
 
 pub(crate) use proof::proven_far_end;
 pub use search::{find_server, find_server_in};
-pub(crate) use serving::serving_here;
+pub(crate) use serving::{serving_among, serving_here};
 
 /// Maximum number of listening sockets on one port that are examined.
 const MOST_LISTENERS: usize = 256;
@@ -105,11 +106,12 @@ impl Server {
 
     /// Describes the server's end of this connection for the keeper.
     pub(super) fn far_end_of(&self, flow: OwnFlow) -> FarEnd {
+        let searched = self.processes.iter().take(MOST_SEARCHED_FIRST);
         FarEnd {
             namespace: self.namespace.id(),
             endpoint: self.endpoint,
             flow,
-            pids: self.processes.iter().map(|process| process.pid).collect(),
+            pids: searched.map(|process| process.pid).collect(),
         }
     }
 

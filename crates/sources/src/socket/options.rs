@@ -7,6 +7,7 @@ use lagtrace_core::observed::sockets::LiveOptions;
 use rustix::net::sockopt;
 
 use crate::privilege::client::{Client, keeper, unexpected};
+use crate::privilege::limits::MOST_SOCKETS;
 use crate::privilege::message::{HeldSocket, Refusal, Reply, Request};
 use crate::privilege::{HostError, ProcessHandle};
 
@@ -16,9 +17,6 @@ const SOCK_SNDBUF_LOCK: u32 = 1;
 const SOCK_RCVBUF_LOCK: u32 = 2;
 /// `SO_BUF_LOCK` (`include/uapi/asm-generic/socket.h`), which libc does not define.
 const SO_BUF_LOCK: libc::c_int = 72;
-
-/// Maximum number of sockets in one request to the keeper.
-const MOST_AT_ONCE: usize = 256;
 
 /// Options of a socket; `None` if the descriptor now refers to another socket. It is an error if
 /// the process belongs to another user and `CAP_SYS_PTRACE` is missing, or if the process has closed
@@ -34,7 +32,7 @@ pub(crate) fn of_all(sockets: &[HeldSocket]) -> Vec<Outcome> {
     let is_own = |socket: &HeldSocket| socket.pid == std::process::id();
     let others: Vec<HeldSocket> = sockets.iter().copied().filter(|s| !is_own(s)).collect();
     let asked = |some: &[HeldSocket]| ask(keeper, some);
-    let mut others = others.chunks(MOST_AT_ONCE).flat_map(asked);
+    let mut others = others.chunks(MOST_SOCKETS).flat_map(asked);
     let unanswered = || Err(unexpected());
     let mut of = |socket: &HeldSocket| {
         if is_own(socket) {

@@ -3,12 +3,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 
+use crate::privilege::limits::MOST_DESCRIPTORS;
 use crate::privilege::{self, HostError};
 
 /// Maximum number of processes that are examined.
 const MOST_PROCESSES: usize = 32_768;
-/// Maximum number of descriptors that are examined in one search.
-const MOST_DESCRIPTORS: usize = 200_000;
 
 /// A holder of a socket: its PID and the descriptor's number.
 pub(super) type Holder = (u32, u32);

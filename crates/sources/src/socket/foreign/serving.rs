@@ -7,7 +7,7 @@ use lagtrace_core::observed::flow::Endpoint;
 use super::{OwnFlow, ServerProcess, far_end_in, listening};
 use crate::privilege::client::{keeper, unexpected};
 use crate::privilege::message::{Reply, Request, Served};
-use crate::privilege::{HostError, NetworkNamespace};
+use crate::privilege::{HostError, NetworkNamespace, ProcessHandle};
 use crate::socket::diag::DiagSocket;
 use crate::socket::process;
 use crate::socket::record::SocketRecord;
@@ -67,6 +67,20 @@ pub(crate) fn serving_here(
         name: process::name(pid),
     };
     Ok(pids.into_iter().take(MOST_PROCESSES).map(named).collect())
+}
+
+/// Returns those of the processes that hold such a socket now.
+pub(crate) fn serving_among(
+    namespace: &NetworkNamespace,
+    endpoint: Endpoint,
+    far: Option<SocketRecord>,
+    processes: &[ProcessHandle],
+) -> Result<BTreeSet<u32>, HostError> {
+    let inodes = inodes(namespace, endpoint, far)?;
+    let pids: Vec<u32> = processes.iter().map(ProcessHandle::pid).collect();
+    let found = process::holders(&pids, Some(&inodes));
+    let holders = found.by_inode.into_values().flatten();
+    Ok(holders.map(|(pid, _)| pid).collect())
 }
 
 /// Returns the inode numbers of the listeners and of the connection's remote end.
