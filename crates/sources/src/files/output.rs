@@ -340,7 +340,9 @@ fn created_apart(
 pub(super) fn open_old(place: &Place, about: &Stat) -> io::Result<OwnedFd> {
     let old = place.open(OFlags::empty(), Mode::empty())?;
     let opened = rustix::fs::fstat(&old)?;
-    let is_it = |about: &Stat| (opened.st_dev, opened.st_ino) == (about.st_dev, about.st_ino);
+    // A file that was removed may have left its number to one of another owner.
+    let of = |stat: &Stat| (stat.st_dev, stat.st_ino, stat.st_uid);
+    let is_it = |about: &Stat| of(&opened) == of(about);
     if is_it(about) || place.about()?.as_ref().is_some_and(is_it) {
         Ok(old)
     } else {
