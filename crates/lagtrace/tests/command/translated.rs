@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use lagtrace_trial::live;
+use lagtrace_trial::{free_port, live};
 
 use super::chain::Chain;
 use super::lab::until;
@@ -44,8 +44,8 @@ fn packets_behind_nat_belong_to_the_target() {
 }
 
 fn behind_nat() {
-    // The port behind NAT is another one; it is drawn.
-    let port = 8_000 + u16::try_from(std::process::id() % 1_000).unwrap();
+    // Behind NAT, the port is another one.
+    let port = free_port();
     let chain = Chain::new(1);
     let _server = Server::start(&chain, port);
     chain.within(0, "nft add table ip t");

@@ -107,7 +107,7 @@ impl Output {
     /// is replaced, and no symbolic link with that name is followed.
     ///
     /// # Errors
-    /// The same errors as [`create`](Self::create), and an error if something has the name.
+    /// Returns an error if something has the name, and the errors of [`create`](Self::create).
     pub fn create_new(path: &Path) -> io::Result<Self> {
         if let Some(keeper) = keeper() {
             return Self::create_by(keeper, path, Purpose::Result);

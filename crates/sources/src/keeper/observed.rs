@@ -1,17 +1,18 @@
-//! What eBPF programs may observe for the worker.
+//! The limits of eBPF programs: the connections and system calls that they may observe for the
+//! worker.
 
 use super::servers::Servers;
 use crate::kernel::{CallOptions, CallsRequest, Request, WatchOptions, WatchRequest};
 use crate::socket::cgroup::{Group, Groups};
 use crate::socket::survey::Choice;
 
-/// What eBPF programs may observe for the worker.
+/// The connections and system calls that eBPF programs may observe for the worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Observed {
     /// Nothing.
     #[default]
     Nothing,
-    /// What the command line names.
+    /// Connections and system calls that the command line names.
     Named {
         /// The connections that may be watched. Their network namespace is that of the scope.
         watch: Option<Box<WatchOptions>>,

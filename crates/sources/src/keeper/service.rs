@@ -51,7 +51,7 @@ pub(super) struct Service {
     listener: Option<Listener>,
     /// The namespaces that the worker knows, by inode number.
     namespaces: BTreeMap<u64, NetworkNamespace>,
-    /// What must not remain: outputs that are not whole, the page, and switched options.
+    /// Outputs that are not whole, the page, and switched options: they must not remain.
     undo: Undo,
     /// The number of files that the user has saved.
     saved: usize,
@@ -438,7 +438,7 @@ impl Service {
     }
 }
 
-/// What the keeper waits for.
+/// Events for which the keeper waits.
 #[derive(Default)]
 struct Ready {
     has_ended: bool,

@@ -1,6 +1,7 @@
-//! What a keeper has made for its worker and must not leave behind.
+//! Changes that a keeper has made for its worker and must undo: switched options, outputs that are
+//! not whole, and the page.
 //!
-//! It is shared with the thread that ends the keeper: a request may be stuck when the worker ends,
+//! They are shared with the thread that ends the keeper: a request may be stuck when the worker ends,
 //! and what was made before must be undone nevertheless. eBPF programs need no undoing, because the
 //! kernel detaches them with the process.
 
@@ -18,7 +19,7 @@ use crate::socket::option::ForeignOption;
 const ATTEMPTS: u32 = 50;
 const TURN: Duration = Duration::from_millis(10);
 
-/// A shared list of what must be undone.
+/// The changes that must be undone, shared between threads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Undo(Arc<Lists>);
 
