@@ -119,9 +119,13 @@ impl Session<'_> {
                 thread::sleep(left.min(PATIENCE));
             }
             if is_over() {
-                return Ok(());
+                break;
             }
         }
+        if let Some(sockets) = survey.look_at_last().map_err(Failure::from)? {
+            self.take(sockets)?;
+        }
+        Ok(())
     }
 
     fn take(&mut self, sockets: Vec<LiveSocket>) -> Result<()> {

@@ -35,6 +35,7 @@ mod ports;
 mod watcher;
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,12 @@ pub use ports::{RefusingPort, free_port, free_ports};
 
 use machine::Machine;
 use places::{Places, Share};
+use watcher::{RunQueue, Watched};
+
+thread_local! {
+    /// The threads that are watched for the live test that runs on this thread.
+    static WATCHED: RefCell<Option<Watched>> = const { RefCell::new(None) };
+}
 
 /// A live test that has not run yet.
 #[derive(Clone, Copy)]
@@ -133,8 +140,10 @@ impl<'a> Live<'a> {
     pub fn judge(self, body: impl FnOnce()) -> Outcome {
         let _place = Places::of_this_process().take(self.of_machine);
         let machine = Machine::watch();
+        WATCHED.set(Some(machine.watched()));
         let begun = Instant::now();
         let ended = catch_unwind(AssertUnwindSafe(body));
+        WATCHED.set(None);
         log::took(self.name, begun.elapsed());
         let standstill = machine.standstill();
         match ended {
@@ -159,6 +168,18 @@ impl<'a> Live<'a> {
             .or_else(|| share.map(|limit| format!("the limit is {:.0} % in all", limit * 100.0)))
             .or_else(|| self.own.and_then(|measure| measure()))
     }
+}
+
+/// Makes the waits of a process for a processor count like those of the thread of the live test that
+/// runs on the calling thread: the machine can keep a server from running although it lets the test
+/// run. Of a process with several threads, the main thread is watched. Outside live tests, and once
+/// the process has ended, this has no effect.
+pub fn watch_server(pid: u32) {
+    WATCHED.with_borrow(|watched| {
+        if let Some(watched) = watched {
+            watched.add(RunQueue::of_process(pid));
+        }
+    });
 }
 
 /// Returns the first line of a panic's message.

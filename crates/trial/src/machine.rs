@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::watcher::{self, RunQueue, Seen, Watcher, processors};
+use crate::watcher::{self, RunQueue, Seen, Watched, Watcher, processors};
 
 /// The duration of a tick of the times in `/proc/stat`: `USER_HZ` is 100 on every Linux.
 const TICK: Duration = Duration::from_millis(10);
@@ -14,6 +14,7 @@ const TICK: Duration = Duration::from_millis(10);
 pub(crate) struct Machine {
     begun: Instant,
     stolen: Duration,
+    watched: Watched,
     watchers: Vec<Watcher>,
 }
 
@@ -22,7 +23,8 @@ pub(crate) struct Machine {
 pub struct Standstill {
     /// The maximum time by which a due thread ran late on any processor.
     pub longest: Duration,
-    /// The maximum time for which the test's own thread was runnable and had no processor.
+    /// The maximum time for which the test's own thread, or a process that it measures, was
+    /// runnable and had no processor. It may be underestimated.
     pub waited: Duration,
     /// The sum of the stalls of at least [`Standstill::LEAST`] on the worst processor.
     pub in_all: Duration,
@@ -40,15 +42,23 @@ impl Machine {
     /// Starts watching each processor, and the calling thread.
     pub(crate) fn watch() -> Self {
         let processors = processors();
-        let mut own = RunQueue::of_this_thread();
+        let watched = Watched::default();
+        watched.add(RunQueue::of_this_thread());
+        let mut once = Some(watched.clone());
         let watchers = processors
             .into_iter()
-            .map(|processor| Watcher::start(processor, own.take()));
+            .map(|processor| Watcher::start(processor, once.take()));
         Self {
             begun: Instant::now(),
             stolen: stolen(),
             watchers: watchers.collect(),
+            watched,
         }
+    }
+
+    /// Returns the threads whose waits for a processor count, to which more may be added.
+    pub(crate) fn watched(&self) -> Watched {
+        self.watched.clone()
     }
 
     /// Ends the watch and returns the result.
@@ -97,7 +107,7 @@ impl fmt::Display for Standstill {
         write!(
             to,
             "the machine stood still for {:.0} ms at once and {:.0} ms in all of {:.1} s, \
-             {:.0} ms were stolen, the test waited {:.0} ms at once for a processor, \
+             {:.0} ms were stolen, the test or its server waited {:.0} ms at once for a processor, \
              {:.1} threads wanted each processor",
             ms(self.longest),
             ms(self.in_all),

@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ pub(crate) struct Seen {
     pub(crate) longest: Duration,
     /// The sum of all delays of at least [`LEAST`].
     pub(crate) in_all: Duration,
-    /// The maximum wait of the watched thread for a processor.
+    /// The maximum wait of a watched thread for a processor.
     pub(crate) waited: Duration,
     /// The number of runnable threads except the watcher, summed over all samples, and the number
     /// of samples.
@@ -44,9 +44,9 @@ pub(crate) fn processors() -> Vec<usize> {
 }
 
 impl Watcher {
-    /// Starts watching a processor. If given, the wait of the thread `watched` for any processor is
-    /// also measured.
-    pub(crate) fn start(processor: usize, mut watched: Option<RunQueue>) -> Self {
+    /// Starts watching a processor. If given, the waits of the threads `watched` for any processor
+    /// are also measured.
+    pub(crate) fn start(processor: usize, watched: Option<Watched>) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&is_over);
         // The time is taken before the thread starts, because its start may be late too.
@@ -62,8 +62,8 @@ impl Watcher {
                 let now = Instant::now();
                 seen.add((now - begun).saturating_sub(NAP));
                 begun = now;
-                if let Some(queue) = &mut watched {
-                    seen.waited = seen.waited.max(queue.waited_since());
+                if let Some(watched) = &watched {
+                    seen.waited = seen.waited.max(watched.waited_since());
                 }
                 seen.look();
                 if stopped.load(Ordering::Relaxed) {
@@ -113,11 +113,37 @@ fn runnable(loadavg: &str) -> Option<u64> {
     before.split_whitespace().last()?.parse().ok()
 }
 
+/// The threads whose waits for a processor are measured. More can be added at any time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watched(Arc<Mutex<Vec<RunQueue>>>);
+
+impl Watched {
+    /// Adds a thread; `None`, where the kernel does not provide its accounting, adds nothing.
+    pub(crate) fn add(&self, queue: Option<RunQueue>) {
+        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.extend(queue);
+    }
+
+    /// Returns the longest wait of any of the threads since the last call.
+    fn waited_since(&self) -> Duration {
+        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = queues.iter_mut().map(RunQueue::waited_since);
+        waits.max().unwrap_or_default()
+    }
+}
+
 /// The kernel's accounting of the time that a thread was runnable without a processor.
 #[derive(Debug)]
 pub(crate) struct RunQueue {
     path: PathBuf,
-    last: Duration,
+    last: Waits,
+}
+
+/// The waits of a thread for a processor since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Waits {
+    in_all: Duration,
+    count: u32,
 }
 
 impl RunQueue {
@@ -125,25 +151,46 @@ impl RunQueue {
     /// provide it.
     pub(crate) fn of_this_thread() -> Option<Self> {
         let thread = gettid().as_raw_nonzero();
-        let path = PathBuf::from(format!("/proc/self/task/{thread}/schedstat"));
-        let last = waited(&path)?;
+        Self::at(format!("/proc/self/task/{thread}/schedstat").into())
+    }
+
+    /// Returns the accounting of a process's main thread, starting now; `None` if the process has
+    /// ended.
+    pub(crate) fn of_process(pid: u32) -> Option<Self> {
+        Self::at(format!("/proc/{pid}/task/{pid}/schedstat").into())
+    }
+
+    fn at(path: PathBuf) -> Option<Self> {
+        let last = Waits::read(&path)?;
         Some(Self { path, last })
     }
 
-    /// Returns the time that the thread waited since the last call; zero once the thread has ended.
+    /// Returns the mean of the thread's waits since the last call, which is at most the longest
+    /// one; zero once the thread has ended.
     fn waited_since(&mut self) -> Duration {
-        let now = waited(&self.path).unwrap_or(self.last);
-        let since = now.saturating_sub(self.last);
-        self.last = now;
-        since
+        let now = Waits::read(&self.path).unwrap_or(self.last);
+        let last = std::mem::replace(&mut self.last, now);
+        let count = now.count.saturating_sub(last.count).max(1);
+        now.in_all.saturating_sub(last.in_all) / count
     }
 }
 
-/// Returns the second number in a thread's `schedstat`: the waiting time in nanoseconds.
-fn waited(path: &PathBuf) -> Option<Duration> {
-    let text = fs::read_to_string(path).ok()?;
-    let nanos = text.split_whitespace().nth(1)?.parse().ok()?;
-    Some(Duration::from_nanos(nanos))
+impl Waits {
+    fn read(path: &PathBuf) -> Option<Self> {
+        Self::parse(&fs::read_to_string(path).ok()?)
+    }
+
+    /// Parses a thread's `schedstat`: the time on a processor and the waiting time in nanoseconds,
+    /// and the number of times that it got a processor.
+    fn parse(schedstat: &str) -> Option<Self> {
+        let mut numbers = schedstat.split_whitespace().map(str::parse::<u64>);
+        let mut next = || numbers.next()?.ok();
+        let (_, waited, runs) = (next()?, next()?, next()?);
+        Some(Self {
+            in_all: Duration::from_nanos(waited),
+            count: u32::try_from(runs).unwrap_or(u32::MAX),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -181,6 +228,28 @@ mod tests {
             watched.join().expect("it only computes")
         });
         assert!(!waited.is_zero());
+    }
+
+    #[test]
+    fn the_longest_wait_is_not_overstated() {
+        let waits = |text| Waits::parse(text);
+        let of = |nanos, count| Waits {
+            in_all: Duration::from_nanos(nanos),
+            count,
+        };
+        assert_eq!(waits("7 90 4\n"), Some(of(90, 4)));
+        assert_eq!(waits("7 90\n"), None);
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let write = |text| fs::write(file.path(), text).expect("it is written");
+        write("0 100 5\n");
+        let mut queue = RunQueue::at(file.path().into()).expect("numbers");
+        write("0 160 8\n");
+        assert_eq!(queue.waited_since(), Duration::from_nanos(20));
+        assert_eq!(queue.waited_since(), Duration::ZERO);
+        write("0 190 9\n");
+        assert_eq!(queue.waited_since(), Duration::from_nanos(30));
+        drop(file);
+        assert_eq!(queue.waited_since(), Duration::ZERO);
     }
 
     #[test]

@@ -109,3 +109,51 @@ fn a_test_that_passes_passes_whatever_the_machine_did() {
     let outcome = live("passes").standstill(Duration::ZERO).judge(|| ());
     assert!(matches!(outcome, Outcome::Passed), "{outcome:?}");
 }
+
+/// A process that computes until this value is dropped, on the first processor.
+struct Computing(Child);
+
+impl Computing {
+    fn start(niceness: &str) -> Self {
+        let mut command = Command::new("nice");
+        command.args(["-n", niceness, "taskset", "-c", "0"]);
+        command.args(["sh", "-c", "while :; do :; done"]);
+        Self(command.spawn().expect("it starts"))
+    }
+}
+
+impl Drop for Computing {
+    fn drop(&mut self) {
+        // It runs until it is killed, so neither can fail.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_test_that_fails_while_its_server_waits_for_a_processor_is_void() {
+    const LONG: Duration = Duration::from_millis(50);
+    let waits_at_once = |is_watched: bool| {
+        let outcome = live("server").standstill(Duration::ZERO).judge(|| {
+            // The kernel gives the second one a processor for a few of some hundred milliseconds.
+            let _first = Computing::start("0");
+            let server = Computing::start("19");
+            if is_watched {
+                lagtrace_trial::watch_server(server.0.id());
+            }
+            thread::sleep(Duration::from_secs(2));
+            panic!("it was slow");
+        });
+        let Outcome::Void(reason) = outcome else {
+            panic!("{outcome:?}");
+        };
+        let (_, waited) = reason.split_once("its server waited ").expect("a figure");
+        let (waited, _) = waited.split_once(" ms").expect("a figure");
+        Duration::from_millis(waited.parse().expect("a number"))
+    };
+    let (unwatched, watched) = (waits_at_once(false), waits_at_once(true));
+    assert!(
+        watched >= LONG && watched > unwatched * 2,
+        "{watched:?} {unwatched:?}"
+    );
+}

@@ -4,9 +4,9 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use lagtrace_trial::{free_port, live};
+use lagtrace_trial::{free_port, live, watch_server};
 
-use super::lab::{SHARE, until};
+use super::lab::{SHARE, children, until};
 use super::program::{Run, findings, has_root, has_tool, lagtrace, notes};
 use super::server::{OK, Server};
 
@@ -70,6 +70,9 @@ http {{ access_log off; keepalive_requests 1000000; {}
         until("nginx listens", || {
             fs::read_to_string(folder.path().join("pid")).is_ok_and(|text| text.trim() == pid)
         });
+        for worker in children(&pid) {
+            watch_server(worker.parse().unwrap());
+        }
         Some(Self {
             child,
             port,

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use lagtrace_trial::free_port;
+use lagtrace_trial::{free_port, watch_server};
 use serde_json::Value;
 
 use super::lab::until;
@@ -61,6 +61,7 @@ impl Started {
         until("the server listens", || {
             TcpStream::connect(("127.0.0.1", port)).is_ok()
         });
+        watch_server(child.id());
         Self {
             child,
             port,

@@ -53,6 +53,8 @@ pub struct Survey {
     holders: HashMap<u32, Vec<Holder>>,
     /// End and duration of the last search for holders.
     searched: Option<(Instant, Duration)>,
+    /// True if the last survey found a socket that is newer than the last search for holders.
+    is_behind: bool,
     /// Options by socket cookie, with the time at which they were read.
     options: HashMap<u64, (Instant, LiveOptions)>,
 }
@@ -82,6 +84,7 @@ impl Survey {
             has_no_unix: false,
             holders: HashMap::new(),
             searched: None,
+            is_behind: false,
             options: HashMap::new(),
         })
     }
@@ -122,6 +125,19 @@ impl Survey {
         Ok(sockets)
     }
 
+    /// Returns the current sockets once more if some in the last survey had no holders, because
+    /// these had been searched for shortly before. To be called at the end.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel's reply is not complete.
+    pub fn look_at_last(&mut self) -> Result<Option<Vec<LiveSocket>>, HostError> {
+        if !self.is_behind {
+            return Ok(None);
+        }
+        self.searched = None;
+        self.look().map(Some)
+    }
+
     /// Marks the chosen sockets.
     fn choose(&self, found: &mut [Found]) {
         let at_paths: HashSet<u32> = found
@@ -150,6 +166,7 @@ impl Survey {
                     pause
                 }
         });
+        self.is_behind = is_settled && !is_known;
         if is_settled {
             return;
         }
@@ -305,5 +322,37 @@ impl Processes {
     fn group(&mut self, pid: u32) -> &Membership {
         let group = self.groups.entry(pid);
         group.or_insert_with(|| Membership::of(pid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn what_was_opened_after_the_last_search_gets_its_holders_at_last() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let choice = Choice {
+            ports: vec![address.port()],
+            ..Choice::default()
+        };
+        let mut survey = Survey::open(choice).expect("sock_diag");
+        survey.look().expect("an answer");
+        // As after a search on a host with many processes.
+        survey.searched = Some((Instant::now(), Duration::from_secs(60)));
+        let _client = TcpStream::connect(address).expect("connects");
+        let _server = listener.accept().expect("a connection");
+        let are_held = |sockets: &[LiveSocket]| {
+            let ends = sockets.iter().filter(|socket| socket.state == "ESTAB");
+            let ends: Vec<_> = ends.map(|end| !end.owner.holders.is_empty()).collect();
+            assert_eq!(ends.len(), 2, "{sockets:?}");
+            ends.into_iter().filter(|is_held| *is_held).count()
+        };
+        assert_eq!(are_held(&survey.look().expect("an answer")), 0);
+        let last = survey.look_at_last().expect("an answer");
+        assert_eq!(are_held(&last.expect("some had no holders")), 2);
+        assert_eq!(survey.look_at_last().expect("an answer"), None);
     }
 }
