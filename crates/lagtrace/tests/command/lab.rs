@@ -163,26 +163,20 @@ impl Lab {
         Some(lab)
     }
 
-    /// Makes stalls of the lab's servers count as stalls of the machine.
+    /// Makes stalls of nginx count as stalls of the machine.
     fn watch_servers(&self) {
-        for (_, pid) in self.processes() {
-            let workers = children(&pid);
-            for pid in workers.iter().chain([&pid]) {
-                watch_server(pid.parse().unwrap());
-            }
+        for worker in children(&self.nginx()) {
+            watch_server(worker.parse().unwrap());
         }
     }
 
-    /// Returns the roles and PIDs of the processes that the lab has started.
-    fn processes(&self) -> Vec<(String, String)> {
+    /// Returns the PID of the lab's nginx, whose children serve.
+    fn nginx(&self) -> String {
         let record = Path::new("/run/lagtrace-lab").join(format!("{}.json", self.id));
         let record: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
-        let members = record["processes"].as_array().unwrap().iter();
-        let of = |member: &Value| {
-            let role = member["role"].as_str().unwrap().to_owned();
-            (role, member["process"]["pid"].to_string())
-        };
-        members.map(of).collect()
+        let mut members = record["processes"].as_array().unwrap().iter();
+        let nginx = members.find(|member| member["role"] == "nginx").unwrap();
+        nginx["process"]["pid"].to_string()
     }
 
     /// Returns the namespace of the client or the server.
@@ -213,14 +207,13 @@ impl Lab {
         let text = fs::read_to_string(&file).unwrap();
         assert!(text.contains(from), "{text}");
         fs::write(&file, text.replace(from, to)).unwrap();
-        let members = self.processes();
-        let (_, pid) = members.iter().find(|(role, _)| role == "nginx").unwrap();
-        let old = children(pid);
-        let kill = Command::new("kill").args(["-HUP", pid]).status();
+        let pid = self.nginx();
+        let old = children(&pid);
+        let kill = Command::new("kill").args(["-HUP", &pid]).status();
         assert!(kill.unwrap().success());
         // The old workers end once their connections are closed; new ones serve.
         until("the old workers end", || {
-            let now = children(pid);
+            let now = children(&pid);
             !now.is_empty() && !old.iter().any(|worker| now.contains(worker))
         });
         self.watch_servers();
