@@ -8,6 +8,7 @@ use core::time::Duration;
 use super::Case;
 use super::evidence;
 use super::features::Features;
+use super::served;
 use crate::exchange::HoldPackets;
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::report::{Evidence, EvidenceKind, counted};
@@ -285,10 +286,10 @@ pub(crate) fn kernel_trace(case: &Case<'_>) -> Option<Evidence> {
     Some(evidence.count(turns.held.count()).median(&turns.held))
 }
 
-/// Returns true if the server's kernel was watched, and held nothing back.
-pub(crate) fn is_seen_not_to_hold(case: &Case<'_>) -> bool {
-    let turns = case.facts.turns.services.get(&case.endpoint);
-    turns.is_some_and(|turns| turns.staged >= evidence::REPEATS && turns.holds == 0)
+/// Returns true if the server's kernel timed the requests that waited for `held`, and held nothing
+/// back.
+pub(super) fn is_seen_not_to_hold(held: &Held, case: &Case<'_>) -> bool {
+    served::turns_that_waited(case, &held.tally).is_some_and(|turns| turns.holds == 0)
 }
 
 /// Returns true if the second segment left with the ACK or shortly after it.

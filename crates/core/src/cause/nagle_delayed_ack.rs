@@ -98,7 +98,7 @@ impl super::Rule for Rule {
         // experiment with immediate ACKs shows it more clearly.
         let is_seen =
             (held.is_by_acknowledgement() || follows_ack(case) == Some(true)) && held.is_delayed();
-        if !is_seen || !evidence::is_material(case, &held.tally) || is_retracted(case) {
+        if !is_seen || !evidence::is_material(case, &held.tally) || is_retracted(held, case) {
             return Conclusion::Nothing;
         }
         let mut finding = evidence::finding(Id::NagleDelayedAck, Owner::Server, case, &held.tally);
@@ -140,10 +140,10 @@ pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool>
 
 /// Returns true if other observations contradict the cause: the server's kernel held nothing back,
 /// Nagle's algorithm is off on the server's sockets, or immediate ACKs changed nothing.
-fn is_retracted(case: &Case<'_>) -> bool {
+fn is_retracted(held: &Held, case: &Case<'_>) -> bool {
     // If the experiment removes the stall, it is stronger evidence than a kernel without holds: on
     // older kernels, not all ways to write can be watched.
-    if held::is_seen_not_to_hold(case) && follows_ack(case) != Some(true) {
+    if held::is_seen_not_to_hold(held, case) && follows_ack(case) != Some(true) {
         return true;
     }
     let Some(target) = case.target else {

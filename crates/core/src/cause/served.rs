@@ -238,10 +238,28 @@ pub(super) fn finding(
     Some((finding, passed.place))
 }
 
+/// Returns the turns of the server's kernel if they include the requests that waited: if they took
+/// most of the time in `waits` on average, or if they are most of the requests. Otherwise the kernel
+/// saw other requests, and what it did not see says nothing. For instance, it cannot always tell
+/// that the last request of a connection has ended.
+pub(super) fn turns_that_waited<'a>(case: &Case<'a>, waits: &Tally) -> Option<&'a ServiceTurns> {
+    let turns = case.facts.turns.services.get(&case.endpoint)?;
+    let requests = case.ledger.counts.count;
+    let took = turns.latency.mean().unwrap_or_default().as_nanos() as f64;
+    let is_in_them = took >= mean_wait(case, waits) * MOST;
+    let are_most = turns.turns as f64 >= requests as f64 * MOST;
+    (turns.staged >= REPEATS && (is_in_them || are_most)).then_some(turns)
+}
+
+/// Returns the time in `waits` for each request of the service, in nanoseconds.
+fn mean_wait(case: &Case<'_>, waits: &Tally) -> f64 {
+    waits.cost.likely as f64 / case.ledger.counts.count.max(1) as f64
+}
+
 /// Returns true if the server's kernel was watched, and the program took less than half of the
 /// pauses in `tally`. For the rest of the time, the program had already written the data.
 pub(super) fn had_written(case: &Case<'_>, tally: &Tally) -> bool {
-    let Some(turns) = case.facts.turns.services.get(&case.endpoint) else {
+    let Some(turns) = turns_that_waited(case, tally) else {
         return false;
     };
     let inside = [
@@ -252,6 +270,5 @@ pub(super) fn had_written(case: &Case<'_>, tally: &Tally) -> bool {
     ];
     let mean = |stage| turns.stage(stage).mean().unwrap_or_default();
     let program: Duration = inside.map(mean).iter().sum();
-    let paused = tally.cost.likely as f64 / case.ledger.counts.count.max(1) as f64;
-    turns.staged >= REPEATS && (program.as_nanos() as f64) < paused * MOST
+    (program.as_nanos() as f64) < mean_wait(case, tally) * MOST
 }

@@ -7,15 +7,13 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::lab::{Lab, STANDSTILL, expect_the_case, expect_truth, lab_run, until, verdict};
+use super::lab::{Lab, expect_the_case, expect_truth, lab_run, until, verdict};
 use super::program::{findings, has_tool, lagtrace};
 
 /// Asserts that `diagnose` proves the case, and finds nothing in its healthy twin. The test runs
 /// alone, because the twin would be delayed by other tests on the same processors.
 fn is_solved(test: &str, scenario: &str, load: &[&str]) {
-    // At 200 requests a second, a stall of 50 ms delays ten requests and those that wait behind
-    // them: nearly a tenth of the time of the second in which the requests are observed.
-    verdict(test).alone().standstill(STANDSTILL / 2).run(|| {
+    verdict(test).alone().run(|| {
         let Some(run) = lab_run(test, &[&[scenario, "--", "-d", "2s"][..], load].concat()) else {
             return;
         };

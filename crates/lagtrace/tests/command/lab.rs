@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::program::{Run, findings, has_root, has_tool, lagtrace, lagtrace_lab, program, run};
 
-/// The longest standstill of the machine after which a wrong verdict still counts as a failure. The
-/// loads of these tests last one or two seconds. A longer standstill would be among the slowest 1 %
-/// of the requests, and a diagnosis that reports it would be right.
-pub(super) const STANDSTILL: Duration = Duration::from_millis(50);
+/// The longest standstill of the machine after which a wrong verdict still counts as a failure: one
+/// percent of a load of two seconds. The requests of a longer standstill would be among the slowest
+/// 1 %, and a diagnosis that reports it would be right.
+pub(super) const STANDSTILL: Duration = Duration::from_millis(20);
 /// The share of a test's time for which the machine may stand still in total. Beyond it, a verdict
 /// is about the machine.
 pub(super) const SHARE: f64 = 0.1;

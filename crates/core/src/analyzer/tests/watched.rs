@@ -171,6 +171,33 @@ fn what_the_sending_kernel_did_not_hold_is_not_blamed_on_it() {
     assert!(!causes.contains(&Id::NagleDelayedAck), "{causes:?}");
 }
 
+/// Turns of other requests, which the kernel answered at once.
+fn quick_turns() -> impl Iterator<Item = RequestSpan> {
+    // After the last packet of a request and before the next request.
+    const LATER: i64 = DELAYED + 5_000;
+    turns(0).zip(0..).take(8).map(|(turn, n)| {
+        let begin = n * APART + LATER;
+        RequestSpan {
+            arrived: at(begin),
+            delivered: at(begin),
+            delivered_last: at(begin),
+            read: Some(at(begin + 10)),
+            written: Some(at(begin + 90)),
+            written_last: Some(at(begin + 91)),
+            sent: at(begin + 90),
+            sent_last: at(begin + 92),
+            ..turn
+        }
+    })
+}
+
+/// The kernel saw only requests that did not wait, so it does not deny that others did.
+#[test]
+fn a_kernel_that_saw_only_quick_requests_denies_nothing() {
+    let found = findings(true, quick_turns());
+    assert_eq!(found[0].cause, Id::NagleDelayedAck, "{found:#?}");
+}
+
 /// No handshake shows the round trip to the server. The server's program takes longer than the time
 /// from the ACK to the second part.
 #[test]
