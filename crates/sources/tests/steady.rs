@@ -5,7 +5,7 @@
 mod fake;
 
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use lagtrace_core::observed::segment::TcpFlags;
 use lagtrace_sources::probe::{
     PacketPlan, ProbeError, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
 };
+use socket2::{Domain, Socket, Type};
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -52,6 +53,29 @@ fn probe(plan: &SteadyPlan) -> Option<Vec<ProbeSample>> {
         }
         Err(error) => panic!("{error}: {error:?}"),
     }
+}
+
+/// Returns the first of two adjacent ports that nothing uses, not even a connection that was closed
+/// a short time ago. They are above the ports of `lagtrace_trial::free_ports` and below those that
+/// the kernel gives to clients.
+fn two_source_ports() -> u16 {
+    const FIRST: u16 = 31_000;
+    const PAIRS: u16 = 800;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Unlike the listeners of the standard library, this socket does not ignore TIME-WAIT.
+    let is_free = |port: u16| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        let any = SocketAddr::from(([0, 0, 0, 0], port));
+        socket.bind(&any.into()).is_ok()
+    };
+    let start = (std::process::id() % u32::from(PAIRS)) as u16;
+    let pairs = std::iter::repeat_with(|| {
+        let pair = start + NEXT.fetch_add(1, Ordering::Relaxed) % PAIRS;
+        FIRST + pair % PAIRS * 2
+    });
+    let mut pairs = pairs.take(usize::from(PAIRS));
+    let free = pairs.find(|&first| is_free(first) && is_free(first + 1));
+    free.expect("two free ports")
 }
 
 fn loopbacks() -> [IpAddr; 2] {
@@ -123,12 +147,10 @@ fn probes_come_from_the_ports_that_were_asked_for() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let address = listener.local_addr().expect("an address");
     for method in [SteadyMethod::Syn, SteadyMethod::Connect] {
-        // These ports are below the ephemeral port range.
+        let first = two_source_ports();
+        let last = first + 1;
         let plan = SteadyPlan {
-            ports: SourcePorts::Range {
-                first: 21_730,
-                last: 21_731,
-            },
+            ports: SourcePorts::Range { first, last },
             ..plan(address, method)
         };
         let Some(samples) = probe(&plan) else {
@@ -136,7 +158,7 @@ fn probes_come_from_the_ports_that_were_asked_for() {
         };
         let port = |sample: &ProbeSample| sample.reply.as_ref().expect("a packet").source_port;
         let ports: Vec<u16> = samples.iter().map(port).collect();
-        assert_eq!(ports, [21_730, 21_731, 21_730, 21_731], "{method:?}");
+        assert_eq!(ports, [first, last, first, last], "{method:?}");
     }
 }
 
@@ -262,13 +284,14 @@ fn a_lost_datagram_does_not_shift_the_answers_to_later_ones() {
     // for each answer to arrive before the next probe, even on a busy machine.
     for (size, interval) in [(8, ms(30)), (0, ms(250))] {
         let (address, echo) = echo_but(&[1, 3], 6);
+        let port = two_source_ports();
         let plan = SteadyPlan {
             count: Some(6),
             interval,
             timeout: ms(500),
             ports: SourcePorts::Range {
-                first: 21_740,
-                last: 21_740,
+                first: port,
+                last: port,
             },
             packet: PacketPlan {
                 sizes: Sizes::one(size),
@@ -295,12 +318,13 @@ fn a_lost_datagram_does_not_shift_the_answers_to_later_ones() {
 #[test]
 fn a_port_is_used_again_after_a_probe_from_it_stayed_silent() {
     let full = FullBacklog::start();
+    let port = two_source_ports();
     let plan = SteadyPlan {
         interval: ms(20),
         timeout: ms(200),
         ports: SourcePorts::Range {
-            first: 21_750,
-            last: 21_750,
+            first: port,
+            last: port,
         },
         ..plan(full.address, SteadyMethod::Connect)
     };
@@ -314,7 +338,8 @@ fn a_port_is_used_again_after_a_probe_from_it_stayed_silent() {
 fn what_a_port_in_use_kept_from_being_sent_is_no_loss() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let address = listener.local_addr().expect("an address");
-    let _held = TcpListener::bind("0.0.0.0:21760").expect("a port");
+    let port = two_source_ports();
+    let _held = TcpListener::bind(("0.0.0.0", port)).expect("a port");
     let plan_from = |first, last| SteadyPlan {
         ports: SourcePorts::Range { first, last },
         ..plan(address, SteadyMethod::Connect)
@@ -322,7 +347,7 @@ fn what_a_port_in_use_kept_from_being_sent_is_no_loss() {
     let mut notes = Vec::new();
     let mut numbers = Vec::new();
     let outcome = steady(
-        &plan_from(21_760, 21_761),
+        &plan_from(port, port + 1),
         &AtomicBool::new(false),
         |event| match event.body {
             EventBody::Probe(sample) => numbers.push((sample.number, sample.answer)),
@@ -336,7 +361,7 @@ fn what_a_port_in_use_kept_from_being_sent_is_no_loss() {
     assert_eq!(notes, ["probe-port-in-use"]);
     // No probe could be sent.
     let stop = AtomicBool::new(false);
-    let outcome = steady(&plan_from(21_760, 21_760), &stop, |_| {});
+    let outcome = steady(&plan_from(port, port), &stop, |_| {});
     assert!(matches!(outcome, Err(ProbeError::Socket { .. })));
 }
 
