@@ -294,7 +294,11 @@ fn held_answers_are_seen_at_live_sockets() {
             return;
         };
         let (share, told, sockets) = looks(&lab, "8080");
-        assert!(share > 0.5 && told * 2 > sockets.len(), "{share} {told}");
+        // A machine under load looks less often than it was told to.
+        let looked = |socket: &&Value| socket["holding"]["of"].as_u64().unwrap() >= 10;
+        let known = sockets.iter().filter(looked).count();
+        assert!(known > 0, "{sockets:#?}");
+        assert!(share > 0.5 && told >= known, "{share} {told} {sockets:#?}");
         assert_eq!(sockets[0]["options"]["nodelay"], false);
         let (share, told, sockets) = looks(&lab, "80");
         assert!(share < 0.05 && told == 0, "{share} {told} {sockets:#?}");
@@ -310,7 +314,7 @@ fn looks(lab: &Lab, port: &str) -> (f64, usize, Vec<Value>) {
     // A connection that is opened during the only survey of a slow machine has an unknown far end.
     until("all are connected", || lab.connections(port) >= CONNECTIONS);
     let sockets = ["sockets", "--name", "nginx", "-p", port];
-    let follow = ["--format", "json", "-f", "-i", "10ms", "-d", "1500ms"];
+    let follow = ["--format", "json", "-f", "-i", "10ms", "-d", "3s"];
     let report = lagtrace(sockets.iter().chain(&follow)).expect(0).json();
     // Other labs on this host have the same addresses, so the namespace must match too.
     let server = lab.namespace_number("server");
