@@ -294,11 +294,16 @@ fn held_answers_are_seen_at_live_sockets() {
             return;
         };
         let (share, told, sockets) = looks(&lab, "8080");
-        // A machine under load looks less often than it was told to.
-        let looked = |socket: &&Value| socket["holding"]["of"].as_u64().unwrap() >= 10;
-        let known = sockets.iter().filter(looked).count();
-        assert!(known > 0, "{sockets:#?}");
-        assert!(share > 0.5 && told >= known, "{share} {told} {sockets:#?}");
+        // A busy machine looks less often, and a connection may have no request for a while.
+        let is_clear = |socket: &&Value| {
+            let [count, of] = ["count", "of"].map(|part| socket["holding"][part].as_u64().unwrap());
+            of >= 10 && count * 10 >= of
+        };
+        let clear = sockets.iter().filter(is_clear).count();
+        assert!(
+            clear > 0 && told >= clear && share > 0.5,
+            "{share} {told} {clear} {sockets:#?}"
+        );
         assert_eq!(sockets[0]["options"]["nodelay"], false);
         let (share, told, sockets) = looks(&lab, "80");
         assert!(share < 0.05 && told == 0, "{share} {told} {sockets:#?}");
