@@ -156,8 +156,10 @@ impl Lab {
         let told = lagtrace_lab(["up", scenario]).expect(0).stdout;
         let id = told.lines().next().unwrap().rsplit(' ').next().unwrap();
         let lab = Self { id: id.to_owned() };
-        // Some other scenarios keep their servers from running on purpose.
-        if scenario.starts_with("nagle-delayed-ack") {
+        // Other scenarios have no nginx, or one that is refused a processor on purpose. A process
+        // that was stopped does not wait for a processor.
+        let watched = ["nagle-delayed-ack", "stop-the-world-nginx"];
+        if watched.iter().any(|known| scenario.starts_with(known)) {
             lab.watch_servers();
         }
         Some(lab)
