@@ -238,14 +238,14 @@ pub(super) fn finding(
     Some((finding, passed.place))
 }
 
-/// Returns the turns of the server's kernel if they include the requests that waited: if they took
-/// most of the time in `waits` on average, or if they are most of the requests. Otherwise the kernel
-/// saw other requests, and what it did not see says nothing. For instance, it cannot always tell
-/// that the last request of a connection has ended.
+/// Returns the turns of the server's kernel if they include the responses that waited: if most of
+/// the time in `waits` passed between their first and last segments, or if they are most of the
+/// requests. Otherwise, a wait that the kernel did not see may have been in other requests. For
+/// instance, the kernel cannot always tell that the last request of a connection has ended.
 pub(super) fn turns_that_waited<'a>(case: &Case<'a>, waits: &Tally) -> Option<&'a ServiceTurns> {
     let turns = case.facts.turns.services.get(&case.endpoint)?;
     let requests = case.ledger.counts.count;
-    let took = turns.latency.mean().unwrap_or_default().as_nanos() as f64;
+    let took = turns.responding.mean().unwrap_or_default().as_nanos() as f64;
     let is_in_them = took >= mean_wait(case, waits) * MOST;
     let are_most = turns.turns as f64 >= requests as f64 * MOST;
     (turns.staged >= REPEATS && (is_in_them || are_most)).then_some(turns)

@@ -65,6 +65,8 @@ pub(crate) struct ServiceTurns {
     /// Number of turns whose stages are known.
     pub(crate) staged: u64,
     pub(crate) latency: Distribution,
+    /// The times from the first segment of the response to the last.
+    pub(crate) responding: Distribution,
     /// Number of turns for which the thread's times are known.
     pub(crate) threaded: u64,
     /// Times at each stage, in the order of [`RequestSpan::STAGES`].
@@ -138,6 +140,7 @@ impl ServiceTurns {
     fn add_turn(&mut self, turn: &RequestSpan) {
         self.turns += 1;
         self.latency.record(turn.duration());
+        self.responding.record(turn.left().since(turn.sent));
         if let Some(stages) = turn.stages() {
             self.staged += 1;
             for (all, took) in self.stages.iter_mut().zip(stages) {

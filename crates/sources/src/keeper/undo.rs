@@ -1,9 +1,8 @@
 //! Changes that a keeper has made for its worker and must undo: switched options, outputs that are
 //! not whole, and the page.
 //!
-//! They are shared with the thread that ends the keeper: a request may be stuck when the worker ends,
-//! and what was made before must be undone nevertheless. eBPF programs need no undoing, because the
-//! kernel detaches them with the process.
+//! The thread that ends the keeper shares the list, because a request may be stuck when the worker
+//! ends. eBPF programs need no undoing: the kernel detaches them with the process.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
