@@ -56,12 +56,14 @@ impl Asking<'_> {
             if open.is_none() && !self.client.fresh {
                 open = self.connect().ok();
             }
-            let due = self.wait_until_wanted();
-            let late = due.map_or(Duration::ZERO, |due| due.elapsed());
-            let begin_ns = realtime_ns().saturating_sub(nanoseconds(late));
-            let begun = Instant::now();
+            let begun = self.wait_until_wanted().unwrap_or_else(Instant::now);
+            // The elapsed time is read before the clock: if the thread loses its processor in
+            // between, the action seems to begin late, but still before its first packet, and not
+            // to end early.
+            let elapsed = begun.elapsed();
+            let begin_ns = realtime_ns().saturating_sub(nanoseconds(elapsed));
             let ok = self.act(&mut open).is_ok();
-            let latency = late + begun.elapsed();
+            let latency = begun.elapsed();
             if self.client.fresh || self.client.ending != Ending::Keep {
                 open = None;
             }
