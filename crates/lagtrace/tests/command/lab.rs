@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use lagtrace_trial::{Live, live, watch_server};
 use serde_json::Value;
 
-use super::program::{Run, findings, has_root, has_tool, lagtrace, lagtrace_lab, program, run};
+use super::program::{
+    Run, findings, has_root, has_tool, lab_program, lagtrace, lagtrace_lab, program, run,
+};
 
 /// The longest standstill of the machine after which a wrong verdict still counts as a failure: one
 /// percent of a load of two seconds. The requests of a longer standstill would be among the slowest
@@ -28,8 +30,47 @@ pub(super) fn lab_run(test: &str, arguments: &[&str]) -> Option<Run> {
     if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "ip") {
         return None;
     }
-    let all = ["run", "--format", "json"];
-    Some(lagtrace_lab(all.iter().chain(arguments)))
+    let mut command = Command::new(lab_program());
+    command.args(["run", "--format", "json"]).args(arguments);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let lab = command.spawn().unwrap();
+    let pid = lab.id().to_string();
+    let ended = std::thread::spawn(|| lab.wait_with_output().unwrap());
+    let mut watched = Vec::new();
+    while !ended.is_finished() {
+        if is_watched(arguments[0]) {
+            watch_workers_below(&pid, &mut watched);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Some(Run::new(ended.join().unwrap()))
+}
+
+/// Reports whether nginx's stalls count as stalls of the machine in this scenario. Other scenarios
+/// have no nginx, or one that is refused a processor on purpose. A process that was stopped does not
+/// wait for a processor.
+fn is_watched(scenario: &str) -> bool {
+    let watched = ["nagle-delayed-ack", "stop-the-world-nginx"];
+    watched.iter().any(|known| scenario.starts_with(known))
+}
+
+/// Makes stalls of nginx's workers among the descendants of a process count as stalls of the
+/// machine, and notes the workers.
+fn watch_workers_below(pid: &str, watched: &mut Vec<String>) {
+    let is_nginx = |pid: &str| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        name.trim_end() == "nginx"
+    };
+    for child in children(pid) {
+        watch_workers_below(&child, watched);
+        if is_nginx(pid) && is_nginx(&child) && !watched.contains(&child) {
+            watch_server(child.parse().unwrap());
+            watched.push(child);
+        }
+    }
 }
 
 /// Checks that the diagnosis of every service of the run is correct, and returns the services.
@@ -156,10 +197,7 @@ impl Lab {
         let told = lagtrace_lab(["up", scenario]).expect(0).stdout;
         let id = told.lines().next().unwrap().rsplit(' ').next().unwrap();
         let lab = Self { id: id.to_owned() };
-        // Other scenarios have no nginx, or one that is refused a processor on purpose. A process
-        // that was stopped does not wait for a processor.
-        let watched = ["nagle-delayed-ack", "stop-the-world-nginx"];
-        if watched.iter().any(|known| scenario.starts_with(known)) {
+        if is_watched(scenario) {
             lab.watch_servers();
         }
         Some(lab)
@@ -240,8 +278,16 @@ impl Lab {
 
 /// Returns the child processes of a process.
 pub(super) fn children(pid: &str) -> Vec<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    text.split_whitespace().map(str::to_owned).collect()
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten();
+    let lists = threads
+        .flatten()
+        .map(|thread| thread.path().join("children"));
+    let texts = lists.filter_map(|list| fs::read_to_string(list).ok());
+    let texts: Vec<String> = texts.collect();
+    let pids = texts.iter().flat_map(|text| text.split_whitespace());
+    pids.map(str::to_owned).collect()
 }
 
 /// Waits until `is_so` holds; panics after 20 s.

@@ -2,12 +2,12 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
 /// Returns the path of the program under test: the one that `LAGTRACE_PROGRAM` names, or else the
-/// one of this build. `./check` sets the variable to test the release build.
+/// one of this build. `./figures` sets the variable to test the release build.
 pub(crate) fn program() -> PathBuf {
     let named = std::env::var_os("LAGTRACE_PROGRAM").map(PathBuf::from);
     named.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_lagtrace")))
@@ -40,15 +40,18 @@ pub(crate) fn lagtrace_lab<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = 
 
 /// Runs a command to its end.
 pub(crate) fn run(command: &mut Command) -> Run {
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    Run {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    Run::new(command.stdin(Stdio::null()).output().unwrap())
 }
 
 impl Run {
+    pub(crate) fn new(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
     /// Parses standard output as JSON; panics if it is not JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
