@@ -35,6 +35,34 @@ fn without_rights_the_diagnosis_goes_on() {
     assert!(run.stdout.contains("setcap"), "{run:#?}");
 }
 
+/// The rights of the command for containers in `README.md`. The process that reads packets is then
+/// nobody, and the other one may not look into it.
+#[test]
+fn as_root_in_a_container_the_options_of_own_sockets_are_read() {
+    const TEST: &str = "as_root_in_a_container_the_options_of_own_sockets_are_read";
+    if !has_root(TEST) || !has_tool(TEST, "setpriv") {
+        return;
+    }
+    let server = Server::start(OK);
+    let mut command = Command::new("setpriv");
+    command.args([
+        "--inh-caps=-all",
+        "--bounding-set=-all,+net_raw,+setuid,+setgid",
+    ]);
+    command.arg(program());
+    command.args(["diagnose", &server.url(), "--format", "json"]);
+    command.args(["-c", "2", "-d", "1s", "--rate", "100"]);
+    let report = run(&mut command).expect(0).json();
+    assert!(
+        report["capture"]["packets"].as_u64() > Some(0),
+        "{report:#}"
+    );
+    let notes = notes(&report);
+    // The descriptors of other processes cannot be read.
+    assert!(notes.contains(&"not-measured-server-process"), "{notes:?}");
+    assert!(!notes.contains(&"not-measured-own-options"), "{notes:?}");
+}
+
 #[test]
 fn without_rights_a_host_is_asked_otherwise() {
     const TEST: &str = "without_rights_a_host_is_asked_otherwise";
