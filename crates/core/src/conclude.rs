@@ -214,7 +214,7 @@ pub(crate) fn conclude(
         route: facts.route.route(),
         hops: facts.route.hops(),
         sockets: tables::sockets(facts),
-        live: sockets::sockets(&facts.live),
+        live: sockets::sockets(facts),
         watch: watch::watch(&facts.turns, &evidence.services),
         limits: limits::limits(facts),
         counters: tables::counters(facts),

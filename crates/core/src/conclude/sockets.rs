@@ -1,21 +1,24 @@
 //! Live sockets, each with the socket at the other end, and remarks on states that cost time.
 
-mod lost;
 mod tcp;
 mod udp;
 mod unix;
 
 use std::collections::BTreeMap;
 
-use crate::facts::{LiveSockets, SeenSocket};
+use crate::facts::{Facts, LiveSockets, SeenSocket};
 use crate::observed::sockets::{Holder, LiveSocket, Place, Protocol};
 use crate::report::{self, Remark, counted};
 
 /// Returns the chosen sockets, sorted by network namespace (our own first) and protocol, with
 /// listeners before connections.
-pub(super) fn sockets(facts: &LiveSockets) -> Vec<report::LiveSocket> {
-    let ends = Ends::of(facts);
-    let chosen = facts.list.values().filter(|seen| seen.socket.is_chosen);
+pub(super) fn sockets(facts: &Facts) -> Vec<report::LiveSocket> {
+    let ends = Ends::of(&facts.live);
+    let chosen = facts
+        .live
+        .list
+        .values()
+        .filter(|seen| seen.socket.is_chosen);
     let mut list: Vec<&SeenSocket> = chosen.collect();
     list.sort_by_key(|SeenSocket { socket, .. }| {
         (
@@ -26,8 +29,19 @@ pub(super) fn sockets(facts: &LiveSockets) -> Vec<report::LiveSocket> {
             socket.cookie,
         )
     });
-    let row = |seen: &SeenSocket| row(seen, ends.peer(&seen.socket));
+    let row = |seen: &SeenSocket| {
+        let listen_drops = listen_drops(facts, seen.socket.namespace);
+        row(seen, ends.peer(&seen.socket), listen_drops)
+    };
     list.into_iter().map(row).collect()
+}
+
+/// Returns the number of attempts to connect that listeners of a network namespace dropped during
+/// the samples. The counters are of the namespace whose limits were read.
+fn listen_drops(facts: &Facts, namespace: Option<u64>) -> Option<u64> {
+    let limits = facts.kernel.limits.as_ref();
+    limits.filter(|limits| limits.namespace == namespace)?;
+    facts.counter("TcpExt:ListenDrops")
 }
 
 /// Returns the remark that further sockets were left out after the limit was reached.
@@ -67,7 +81,11 @@ impl<'a> Ends<'a> {
     }
 }
 
-fn row(seen: &SeenSocket, peer: Option<&LiveSocket>) -> report::LiveSocket {
+fn row(
+    seen: &SeenSocket,
+    peer: Option<&LiveSocket>,
+    listen_drops: Option<u64>,
+) -> report::LiveSocket {
     let socket = &seen.socket;
     report::LiveSocket {
         protocol: socket.protocol,
@@ -92,7 +110,7 @@ fn row(seen: &SeenSocket, peer: Option<&LiveSocket>) -> report::LiveSocket {
         full: seen.full,
         dropped: seen.dropped(),
         remarks: match socket.protocol {
-            Protocol::Tcp => tcp::remarks(seen, peer),
+            Protocol::Tcp => tcp::remarks(seen, peer, listen_drops),
             Protocol::Udp => udp::remarks(seen),
             _ => unix::remarks(socket, peer),
         },
@@ -137,8 +155,9 @@ fn names(socket: Option<&LiveSocket>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observed::event::{CounterChange, CounterScope};
     use crate::observed::sockets::{
-        self, Buffers, LiveOptions, Queues, Recovery, SocketOwner, TcpInfo,
+        self, Buffers, KernelLimits, LiveOptions, Queues, Recovery, SocketOwner, TcpInfo,
     };
 
     fn ends(local: &str, remote: &str) -> sockets::Ends {
@@ -198,9 +217,24 @@ mod tests {
     }
 
     fn rows(list: impl IntoIterator<Item = LiveSocket>) -> Vec<report::LiveSocket> {
-        let mut facts = LiveSockets::default();
-        list.into_iter().for_each(|socket| facts.add_socket(socket));
-        sockets(&facts)
+        sockets(&facts(list, None))
+    }
+
+    fn facts(list: impl IntoIterator<Item = LiveSocket>, listen_drops: Option<u64>) -> Facts {
+        let mut facts = Facts::default();
+        let live = &mut facts.live;
+        list.into_iter().for_each(|socket| live.add_socket(socket));
+        facts.kernel.limits = Some(KernelLimits {
+            namespace: None,
+            settings: Vec::new(),
+        });
+        facts.kernel.counters = Vec::from_iter(listen_drops.map(|rise| CounterChange {
+            name: "TcpExt:ListenDrops".to_owned(),
+            before: 7,
+            after: 7 + rise,
+            scope: CounterScope::Both,
+        }));
+        facts
     }
 
     fn with(change: impl FnOnce(&mut LiveSocket)) -> LiveSocket {
@@ -293,27 +327,74 @@ mod tests {
         assert!(told([lost]).concat()[0].contains("retransmitted 3 times"));
     }
 
+    /// Returns a listener with connections in its accept queue of 5, and drops.
+    fn listener(waiting: u32, drops: u32) -> LiveSocket {
+        with(|socket| {
+            socket.state = "LISTEN";
+            (socket.queues.receive, socket.queues.send, socket.tcp) = (waiting, 5, None);
+            socket.buffers = Some(Buffers {
+                drops,
+                ..Buffers::default()
+            });
+        })
+    }
+
+    fn deferring(waiting: u32, drops: u32) -> LiveSocket {
+        let mut socket = listener(waiting, drops);
+        let options = socket.options.get_or_insert_default();
+        options.defer_accept_ns = Some(31_000_000_000);
+        socket
+    }
+
+    fn said<const N: usize>(looks: [LiveSocket; N], listen_drops: Option<u64>) -> String {
+        let rows = sockets(&facts(looks, listen_drops)).into_iter();
+        rows.map(|row| row.remarks.concat()).collect()
+    }
+
     #[test]
     fn attempts_to_connect_that_found_no_room_are_told_at_the_listener() {
-        let listener = |waiting, drops| {
-            with(|socket| {
-                socket.state = "LISTEN";
-                (socket.queues.receive, socket.queues.send, socket.tcp) = (waiting, 5, None);
-                socket.buffers = Some(Buffers {
-                    drops,
-                    ..Buffers::default()
-                });
-            })
-        };
-        let two = |looks: [(u32, u32); 2]| {
-            let looks = looks.map(|(waiting, drops)| listener(waiting, drops));
-            told(looks).concat().concat()
-        };
-        assert_eq!(two([(0, 0), (0, 0)]), "");
-        assert!(two([(6, 2), (0, 9)]).contains("7 attempts to connect"));
-        assert!(two([(6, 2), (0, 9)]).contains("accepts more slowly"));
-        assert!(!two([(1, 2), (0, 9)]).contains("more slowly"));
-        assert!(two([(0, 9), (0, 9)]).contains("none of them"));
+        for counted in [None, Some(3)] {
+            let full = said([listener(6, 2), listener(0, 9)], counted);
+            assert!(full.contains("Attempts to connect were dropped"), "{full}");
+            assert!(full.contains("7 drops") && full.contains("full in 1 of 2"));
+            assert!(full.contains("accepts more slowly"));
+            let free = said([listener(1, 2), listener(0, 9)], counted);
+            assert!(free.contains("7 drops") && !free.contains("slowly"));
+            assert_eq!(free.contains("3 attempts to connect"), counted.is_some());
+            assert_eq!(free.contains("without harm"), counted.is_none(), "{free}");
+            assert_eq!(said([listener(0, 9), listener(0, 9)], counted), "");
+        }
+        let once = said([listener(0, 9)], None);
+        assert!(once.contains("9 drops since it was opened") && once.contains("without harm"));
+        assert!(said([deferring(6, 9)], None).contains("accepts more slowly"));
+    }
+
+    #[test]
+    fn segments_that_a_listener_drops_without_harm_are_no_lost_attempts() {
+        let none = Some(0);
+        assert_eq!(said([listener(1, 2), listener(0, 9)], none), "");
+        assert_eq!(said([deferring(1, 2), deferring(0, 9)], none), "");
+        // Without the count of attempts, the option explains all drops.
+        assert_eq!(said([deferring(0, 2), deferring(0, 9)], None), "");
+        assert_eq!(said([deferring(0, 9)], None), "");
+        // The count is of another network namespace.
+        let mut elsewhere = [listener(0, 2), listener(0, 9)];
+        for socket in &mut elsewhere {
+            socket.namespace = Some(4);
+        }
+        assert!(said(elsewhere, none).contains("7 drops"));
+    }
+
+    #[test]
+    fn what_a_connection_dropped_is_no_loss() {
+        let probed = with(|socket| {
+            socket.tcp = Some(TcpInfo::default());
+            socket.buffers = Some(Buffers {
+                drops: 5,
+                ..Buffers::default()
+            });
+        });
+        assert_eq!(said([probed], None), "");
     }
 
     /// Returns a UDP socket with `drops` drops, and `used` of 100,000 bytes of its receive buffer

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use rustix::net::sockopt;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
@@ -18,8 +19,8 @@ use super::streamed::Streamed;
 struct Namespace(String);
 
 impl Namespace {
-    fn new() -> Self {
-        let namespace = Self(format!("lagtrace-limits-{}", std::process::id()));
+    fn new(name: &str) -> Self {
+        let namespace = Self(format!("lagtrace-{name}-{}", std::process::id()));
         ip(&["netns", "add", &namespace.0]);
         ip(&["-n", &namespace.0, "link", "set", "lo", "up"]);
         namespace
@@ -123,13 +124,45 @@ fn a_socket() -> UdpSocket {
     UdpSocket::bind("127.0.0.1:0").unwrap()
 }
 
+/// Drops that the kernel counts at sockets although nothing was lost: resets of half-open
+/// connections at a listener, and keep-alive probes at a connection.
+#[test]
+fn what_is_dropped_without_harm_is_no_loss() {
+    let test = "what_is_dropped_without_harm_is_no_loss";
+    if !has_root(test) || !has_tool(test, "ip") {
+        return;
+    }
+    Namespace::new("harmless").visit(|| {
+        let (listening, address) = listener(100);
+        let client = TcpStream::connect(address).unwrap();
+        let _served = listening.accept().unwrap();
+        let lines = followed(&[], a_listener, |following| {
+            lagtrace(["probe", &address.to_string(), "-c", "5", "-i", "10ms"]).expect(0);
+            drops_are_seen(following);
+            let second = Duration::from_secs(1);
+            sockopt::set_socket_keepalive(&client, true).unwrap();
+            sockopt::set_tcp_keepintvl(&client, second).unwrap();
+            sockopt::set_tcp_keepidle(&client, second).unwrap();
+            drops_are_seen(following);
+        });
+        // Other tests may lose attempts in their namespaces.
+        let here: Vec<Value> = of(&lines, "socket")
+            .filter(|socket| socket["namespace"].is_null())
+            .cloned()
+            .collect();
+        let has_dropped = |socket: &&Value| socket["buffers"]["drops"].as_u64() > Some(0);
+        assert_eq!(here.iter().filter(has_dropped).count(), 2, "{here:#?}");
+        assert!(!remarks(&here).contains("drop"), "{here:#?}");
+    });
+}
+
 #[test]
 fn a_limit_is_accused_by_a_socket_that_is_as_large_as_it_allows() {
     let test = "a_limit_is_accused_by_a_socket_that_is_as_large_as_it_allows";
     if !has_root(test) || !has_tool(test, "ip") {
         return;
     }
-    let namespace = Namespace::new();
+    let namespace = Namespace::new("limits");
     namespace.visit(|| {
         fs::write("/proc/sys/net/core/somaxconn", "3").unwrap();
         let somaxconn = "net.core.somaxconn";
@@ -143,7 +176,7 @@ fn a_limit_is_accused_by_a_socket_that_is_as_large_as_it_allows() {
             drops_are_seen(following);
         });
         assert_eq!(limit(&own, somaxconn)["bearing"], "cleared", "{own:#?}");
-        assert!(remarks(&own).contains("attempts to connect were dropped"));
+        assert!(remarks(&own).contains("Attempts to connect were dropped"));
         assert!(remarks(&own).contains("accepts more slowly"), "{own:#?}");
 
         let (_long, address) = listener(100);

@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 
-use super::lost::{Loss, lost};
 use super::{backlog, names, unread};
 use crate::cause::evidence::human;
 use crate::facts::SeenSocket;
@@ -17,36 +16,86 @@ const LIMITED_LEAST: u64 = 100_000_000;
 /// Minimum number of samples that show how often a state occurs.
 const MANY_LOOKS: u64 = 10;
 
-/// Returns the remarks on states that cost time, or will soon.
-pub(super) fn remarks(seen: &SeenSocket, peer: Option<&LiveSocket>) -> Vec<String> {
+/// Returns the remarks on states that cost time, or will soon. `listen_drops` is the number of
+/// attempts to connect that the kernel dropped during the samples, at all listeners of the socket's
+/// network namespace (`ListenDrops`); `None` if it was not counted.
+pub(super) fn remarks(
+    seen: &SeenSocket,
+    peer: Option<&LiveSocket>,
+    listen_drops: Option<u64>,
+) -> Vec<String> {
     let (socket, holding) = (&seen.socket, seen.holding);
     let told = match socket.state {
         "LISTEN" => vec![
             backlog(socket, "further connections are dropped or have to wait"),
-            refused(seen),
+            refused(seen, listen_drops),
         ],
+        // The drops at a connection (`sk_drops`) show nothing: each keep-alive probe and each
+        // duplicate segment that arrives counts as one.
         _ => vec![
             held(socket, holding),
             unread(socket, peer),
             closed_window(socket, peer),
             repeating(socket),
             limited(socket),
-            dropped(socket),
         ],
     };
     told.into_iter().flatten().collect()
 }
 
-/// Returns the remark on connection attempts that did not fit into the listener's queue
-/// (`tcp_listendrop()`).
-fn refused(seen: &SeenSocket) -> Option<String> {
-    let loss = Loss {
-        names: ["attempt to connect", "attempts to connect"],
-        room: &format!("its accept queue of {}", seen.socket.queues.send),
-        slow: "the process accepts more slowly than they arrive",
-        otherwise: "bursts between the samples, or a full SYN queue",
+/// Returns the remark on attempts to connect that were dropped. The drops at a listener (`sk_drops`)
+/// do not show this by themselves: resets of half-open connections count as drops, and with
+/// `TCP_DEFER_ACCEPT` the last ACK of each handshake does (`tcp_check_req()`). `ListenDrops` counts
+/// attempts only.
+fn refused(seen: &SeenSocket, listen_drops: Option<u64>) -> Option<String> {
+    const HARMLESS: &str =
+        "or segments that are dropped without harm, such as resets before the handshake ends";
+    let socket = &seen.socket;
+    let (dropped, looks) = (seen.dropped(), seen.full);
+    let count = dropped.unwrap_or(socket.buffers?.drops);
+    if count == 0 || listen_drops == Some(0) {
+        return None;
+    }
+    let when = match dropped {
+        Some(_) => "during the samples",
+        None => "since it was opened",
     };
-    lost(seen, &loss)
+    let drops = format!("{} {when}", counted(u64::from(count), "drop", "drops"));
+    let room = format!("its accept queue of {}", socket.queues.send);
+    if looks.count > 0 {
+        return Some(format!(
+            "Attempts to connect were dropped: the kernel counted {drops}, and {room} was full in \
+             {} of {}: the process accepts more slowly than they arrive.",
+            looks.count,
+            counted(looks.of, "sample", "samples"),
+        ));
+    }
+    let deferred = socket.options.and_then(|options| options.defer_accept_ns);
+    if listen_drops.is_none() && deferred > Some(0) {
+        return None;
+    }
+    Some(match (dropped, listen_drops) {
+        (None, _) => format!(
+            "{drops}: attempts to connect that found no room, {HARMLESS}; -f shows whether \
+             attempts are dropped now."
+        ),
+        (_, None) => format!(
+            "{drops}, although {room} had free space in each of {} samples: attempts to connect in \
+             bursts between the samples or at a full SYN queue, {HARMLESS}.",
+            looks.of
+        ),
+        (_, Some(attempts)) => format!(
+            "{drops}, although {room} had free space in each of {} samples; {} dropped in this \
+             network namespace: in bursts between the samples, at a full SYN queue, or at another \
+             listener.",
+            looks.of,
+            counted(
+                attempts,
+                "attempt to connect was",
+                "attempts to connect were"
+            ),
+        ),
+    })
 }
 
 /// Returns the remark on bytes that the socket's own stack holds back.
@@ -146,14 +195,4 @@ fn limited(socket: &LiveSocket) -> Option<String> {
         human(Duration::from_nanos(time)),
         human(Duration::from_nanos(busy)),
     ))
-}
-
-fn dropped(socket: &LiveSocket) -> Option<String> {
-    let drops = socket.buffers?.drops;
-    (drops > 0).then(|| {
-        format!(
-            "{} dropped at this socket.",
-            counted(u64::from(drops), "packet was", "packets were"),
-        )
-    })
 }

@@ -1,8 +1,8 @@
 //! Remarks on UDP sockets that lose datagrams.
 
-use super::lost::{Loss, lost};
 use crate::facts::SeenSocket;
 use crate::observed::sockets::Buffers;
+use crate::report::counted;
 
 /// Returns the remarks on datagrams that were lost, or will be soon.
 pub(super) fn remarks(seen: &SeenSocket) -> Vec<String> {
@@ -14,16 +14,51 @@ pub(super) fn remarks(seen: &SeenSocket) -> Vec<String> {
 }
 
 /// Returns the remark on dropped datagrams. The kernel counts a full receive buffer and a wrong
-/// checksum with the same counter (`__udp_queue_rcv_skb()`).
+/// checksum with the same counter (`__udp_queue_rcv_skb()`), so the process is accused only if a
+/// sample found the buffer full.
 fn dropped(seen: &SeenSocket, buffers: &Buffers) -> Option<String> {
-    let limit = kibibytes(buffers.receive_limit);
-    let loss = Loss {
-        names: ["datagram", "datagrams"],
-        room: &format!("its receive buffer of {limit}{}", by_hand(seen)),
-        slow: "the process reads more slowly than they arrive",
-        otherwise: "bursts between the samples, or datagrams with errors",
+    let (all, looks) = (buffers.drops, seen.full);
+    let room = format!(
+        "its receive buffer of {}{}",
+        kibibytes(buffers.receive_limit),
+        by_hand(seen)
+    );
+    let slow = "the process reads more slowly than they arrive";
+    let dropped = |count: u32| {
+        let count = u64::from(count);
+        format!(
+            "{} dropped",
+            counted(count, "datagram was", "datagrams were")
+        )
     };
-    lost(seen, &loss)
+    Some(match seen.dropped() {
+        _ if all == 0 => return None,
+        Some(0) => format!(
+            "{} since it was opened, none of them during the {} samples.",
+            dropped(all),
+            looks.of
+        ),
+        Some(now) if looks.count > 0 => format!(
+            "{} during the samples; {room} was full in {} of {} samples: {slow}.",
+            dropped(now),
+            looks.count,
+            looks.of
+        ),
+        Some(now) => format!(
+            "{} during the samples, although {room} had free space in each of {} samples: bursts \
+             between the samples, or datagrams with errors.",
+            dropped(now),
+            looks.of
+        ),
+        None if looks.count > 0 => format!(
+            "{} since it was opened, and {room} is full: {slow}.",
+            dropped(all)
+        ),
+        None => format!(
+            "{} since it was opened; -f shows whether this continues.",
+            dropped(all)
+        ),
+    })
 }
 
 /// Returns the remark on a receive buffer that is full although no datagram was dropped yet.
