@@ -14,11 +14,11 @@ const KNOWN: [(&str, &str); 3] = [
     ("MaxKeepAliveRequests", "100"),
     ("KeepAliveTimeout", "5"),
 ];
-/// Paths of the main file in packaged builds.
-const USUAL: [&str; 3] = [
-    "/etc/apache2/apache2.conf",
-    "/etc/httpd/conf/httpd.conf",
-    "/usr/local/apache2/conf/httpd.conf",
+/// The `ServerRoot` and the main file in it of packaged builds.
+const USUAL: [(&str, &str); 3] = [
+    ("/etc/apache2", "apache2.conf"),
+    ("/etc/httpd", "conf/httpd.conf"),
+    ("/usr/local/apache2", "conf/httpd.conf"),
 ];
 
 /// Returns the settings of a process with these arguments.
@@ -26,35 +26,44 @@ pub(super) fn settings(
     reader: &mut Reader<'_>,
     arguments: &[&[u8]],
 ) -> Result<Vec<Setting>, Error> {
-    let root = option(arguments, "-d").unwrap_or(Path::new("/"));
-    let main = match option(arguments, "-f") {
-        Some(path) => root.join(path),
-        None => {
-            let of_root = root.join("conf/httpd.conf");
-            let usual = USUAL.map(PathBuf::from).into_iter();
-            let mut paths = usual.chain([of_root]);
-            let is_there = |path: &PathBuf| reader.files.read(path, 1).is_ok();
-            paths.find(is_there).unwrap_or(USUAL[0].into())
+    let main = main_file(reader, arguments);
+    let mut server_root = option(arguments, "-d").map(Path::to_owned);
+    let lines = reader.lines(&main, |line| {
+        if line.word(0) == "serverroot" {
+            server_root = line.words.get(1).map(PathBuf::from);
         }
-    };
-    let lines = reader.lines(&main, included)?;
+        included(line, server_root.as_deref())
+    })?;
     Ok(KNOWN
         .iter()
         .map(|(name, default)| effective(&lines, name, default))
         .collect())
 }
 
+/// Returns the main file. Its name is relative to the `ServerRoot` of the command line or of the
+/// build (`-d` and `-f` in httpd(8)).
+fn main_file(reader: &Reader<'_>, arguments: &[&[u8]]) -> PathBuf {
+    let (root, file) = (option(arguments, "-d"), option(arguments, "-f"));
+    let paths = USUAL.map(|(usual_root, usual_file)| {
+        let root = root.unwrap_or(Path::new(usual_root));
+        root.join(file.unwrap_or(Path::new(usual_file)))
+    });
+    let is_there = |path: &&PathBuf| reader.files.read(path, 1).is_ok();
+    paths.iter().find(is_there).unwrap_or(&paths[0]).clone()
+}
+
 /// Returns the pattern of an include directive. A relative pattern is resolved against the
-/// directory of the file. For the main file, this is the `ServerRoot` of packaged builds.
-fn included(line: &Line) -> Option<PathBuf> {
+/// `ServerRoot`; if that is unknown, against the directory of the file, which is the `ServerRoot` of
+/// packaged builds for the main file.
+fn included(line: &Line, server_root: Option<&Path>) -> Option<PathBuf> {
     let is_include = matches!(line.word(0).as_str(), "include" | "includeoptional");
     let pattern = line.words.get(1).filter(|_| is_include)?;
     let directory = Path::new(&line.at.file).parent()?;
-    let base = match directory.file_name() {
+    let of_file = match directory.file_name() {
         Some(name) if name == "conf" => directory.parent()?,
         _ => directory,
     };
-    Some(base.join(pattern))
+    Some(server_root.unwrap_or(of_file).join(pattern))
 }
 
 /// Returns the value for the main server: the last value set outside of sections.
@@ -146,6 +155,35 @@ mod tests {
                 "MaxKeepAliveRequests 100",
                 "KeepAliveTimeout 5"
             ]
+        );
+    }
+
+    #[test]
+    fn relative_names_are_resolved_against_the_server_root() {
+        let text = "ServerRoot \"/opt/www\"\nInclude extra/*.conf\n";
+        let files = HashMap::from([
+            ("/srv/a.conf", text),
+            ("/opt/www/extra/b.conf", "KeepAlive Off\n"),
+            ("/srv/extra/c.conf", "KeepAliveTimeout 1\n"),
+            ("/etc/httpd/own.conf", "Include x/d.conf\n"),
+            ("/etc/httpd/x/d.conf", "MaxKeepAliveRequests 2\n"),
+            ("/home/web/own.conf", "Include x/d.conf\n"),
+            ("/home/web/x/d.conf", "MaxKeepAliveRequests 3\n"),
+        ]);
+        let of = |arguments: &[&[u8]]| resolved(files.clone(), arguments).join(", ");
+        assert_eq!(
+            of(&[b"httpd", b"-f", b"/srv/a.conf"]),
+            "KeepAlive Off /opt/www/extra/b.conf:1, MaxKeepAliveRequests 100, KeepAliveTimeout 5"
+        );
+        let own = of(&[b"httpd", b"-f", b"own.conf"]);
+        assert!(
+            own.contains("MaxKeepAliveRequests 2 /etc/httpd/x/d.conf:1"),
+            "{own}"
+        );
+        let other = of(&[b"httpd", b"-d", b"/home/web", b"-f", b"own.conf"]);
+        assert!(
+            other.contains("MaxKeepAliveRequests 3 /home/web/x/d.conf:1"),
+            "{other}"
         );
     }
 }

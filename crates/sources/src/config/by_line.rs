@@ -77,14 +77,14 @@ impl<'f> Reader<'f> {
     }
 
     /// Returns the lines of a main file and of the files that it includes. `included` returns the
-    /// pattern of a directive that includes files.
+    /// pattern of a directive that includes files. It gets each line in the order of reading.
     pub(super) fn lines(
         &mut self,
         path: &Path,
-        included: fn(&Line) -> Option<PathBuf>,
+        mut included: impl FnMut(&Line) -> Option<PathBuf>,
     ) -> Result<Vec<Line>, Error> {
         let mut lines = Vec::new();
-        self.append(path, included, MAX_DEPTH, &mut lines)
+        self.append(path, &mut included, MAX_DEPTH, &mut lines)
             .map_err(|source| Error::Unreadable {
                 path: path.to_owned(),
                 source,
@@ -95,7 +95,7 @@ impl<'f> Reader<'f> {
     fn append(
         &mut self,
         path: &Path,
-        included: fn(&Line) -> Option<PathBuf>,
+        included: &mut dyn FnMut(&Line) -> Option<PathBuf>,
         depth: usize,
         lines: &mut Vec<Line>,
     ) -> std::io::Result<()> {
@@ -180,17 +180,21 @@ fn words(line: &str) -> Vec<String> {
 
 /// Returns the value of a command-line option, which is the next word or joined to the option.
 pub(super) fn option<'a>(arguments: &[&'a [u8]], name: &str) -> Option<&'a Path> {
+    options(arguments, name).first().copied()
+}
+
+/// Returns the values of an option that may be given several times.
+pub(super) fn options<'a>(arguments: &[&'a [u8]], name: &str) -> Vec<&'a Path> {
+    let mut values = Vec::new();
     let mut rest = arguments.iter().skip(1);
     while let Some(argument) = rest.next() {
         let value = match argument.strip_prefix(name.as_bytes()) {
             Some([]) => rest.next().copied(),
             joined => joined,
         };
-        if let Some(value) = value {
-            return Some(Path::new(OsStr::from_bytes(value)));
-        }
+        values.extend(value.map(|value| Path::new(OsStr::from_bytes(value))));
     }
-    None
+    values
 }
 
 #[cfg(test)]
@@ -221,6 +225,9 @@ pub(super) mod tests {
         }
 
         fn list(&self, directory: &Path) -> io::Result<(Vec<Vec<u8>>, Stamps)> {
+            if self.0.keys().any(|file| Path::new(file) == directory) {
+                return Err(io::ErrorKind::NotADirectory.into());
+            }
             let paths = self.0.keys().map(Path::new);
             let inside = paths.filter_map(|path| path.strip_prefix(directory).ok()?.iter().next());
             Ok((
@@ -256,6 +263,8 @@ pub(super) mod tests {
         assert_eq!(of(&[b"x", b"-f", b"/a"]), Some("/a".into()));
         assert_eq!(of(&[b"x", b"-D", b"-f/a"]), Some("/a".into()));
         assert_eq!(of(&[b"-f", b"-k", b"start"]), None);
+        let all = options(&[b"x", b"-f", b"/a", b"-D", b"-f/b", b"-f"], "-f");
+        assert_eq!(all, [Path::new("/a"), Path::new("/b")]);
     }
 
     #[test]

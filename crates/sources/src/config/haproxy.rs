@@ -1,21 +1,27 @@
 //! haproxy: the settings of kept connections, for the proxy that listens on a port.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use super::Error;
-use super::by_line::{Line, Reader, Setting, option};
+use super::by_line::{Line, Reader, Setting, option, options};
 
 /// Path of the main file in packaged builds.
 const USUAL: &str = "/etc/haproxy/haproxy.cfg";
 
-/// Returns the settings for connections to `port` of a process with these arguments.
+/// Returns the settings for connections to `port` of a process with these arguments and this working
+/// directory.
 pub(super) fn settings(
     reader: &mut Reader<'_>,
     arguments: &[&[u8]],
+    directory: &Path,
     port: u16,
 ) -> Result<Vec<Setting>, Error> {
-    let main = option(arguments, "-f").unwrap_or(Path::new(USUAL));
-    let lines = reader.lines(main, |_| None)?;
+    let mut lines = Vec::new();
+    for file in files(reader, arguments, directory) {
+        lines.extend(reader.lines(&file, |_| None)?);
+    }
     let sections = sections(&lines);
     let own = sections.iter().position(|section| section.has_port(port));
     let Some(own) = own else {
@@ -32,7 +38,30 @@ pub(super) fn settings(
     Ok(found)
 }
 
-/// A section of the file.
+/// Returns the files in the order in which haproxy reads them, as one text. Of a folder, it reads the
+/// `*.cfg` files that are not hidden, sorted by name (management guide, `-f`).
+fn files(reader: &Reader<'_>, arguments: &[&[u8]], directory: &Path) -> Vec<PathBuf> {
+    let mut named = options(arguments, "-f");
+    if named.is_empty() {
+        named.push(Path::new(USUAL));
+    }
+    // haproxy changes to the folder of `-C` before it reads files, and stays there.
+    let base = directory.join(option(arguments, "-C").unwrap_or(Path::new("")));
+    let read = |named: &Path| {
+        // Without the `.` of `./haproxy.cfg`.
+        let path: PathBuf = base.join(named).components().collect();
+        let Ok((mut names, _)) = reader.files.list(&path) else {
+            return vec![path];
+        };
+        names.retain(|name| name.ends_with(b".cfg") && !name.starts_with(b"."));
+        names.sort();
+        let inside = names.iter().map(|name| path.join(OsStr::from_bytes(name)));
+        inside.collect()
+    };
+    named.into_iter().flat_map(read).collect()
+}
+
+/// A section of the configuration.
 struct Section<'l> {
     kind: String,
     name: String,
@@ -114,8 +143,6 @@ fn timeout(chain: &[&Section<'_>]) -> Option<Setting> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use super::super::by_line::tests::{Memory, reader};
     use super::*;
 
@@ -124,8 +151,17 @@ mod tests {
         listen b\n  bind 127.0.0.1:90 ssl\n  timeout http-keep-alive 5s\n";
 
     fn resolved(port: u16) -> Vec<String> {
-        let files = Memory(HashMap::from([(USUAL, TEXT)]));
-        let settings = settings(&mut reader(&files), &[b"haproxy"], port).expect("a file");
+        resolved_of(&[(USUAL, TEXT)], &[b"haproxy"], port)
+    }
+
+    fn resolved_of(
+        files: &[(&'static str, &'static str)],
+        arguments: &[&[u8]],
+        port: u16,
+    ) -> Vec<String> {
+        let files = Memory(files.iter().copied().collect());
+        let here = Path::new("/srv");
+        let settings = settings(&mut reader(&files), arguments, here, port).expect("a file");
         let shown = settings.iter().map(|setting| {
             let line = setting.at.as_ref().map_or(0, |at| at.line);
             format!(
@@ -153,5 +189,37 @@ mod tests {
             ]
         );
         assert!(resolved(70).is_empty());
+    }
+
+    #[test]
+    fn several_files_and_folders_are_one_configuration() {
+        let files = [
+            ("/srv/a.cfg", "defaults\n timeout http-keep-alive 1s\n"),
+            ("/etc/h/2.cfg", "frontend b\n bind :90\n option httpclose\n"),
+            ("/etc/h/1.cfg", "frontend a\n bind :80\n"),
+            ("/etc/h/.0.cfg", "defaults\n timeout http-keep-alive 9s\n"),
+            ("/etc/h/3.txt", "frontend c\n bind :70\n"),
+        ];
+        for arguments in [
+            &[&b"haproxy"[..], b"-D", b"-f", b"./a.cfg", b"-f", b"/etc/h"][..],
+            &[
+                b"haproxy",
+                b"-C",
+                b"/etc",
+                b"-f",
+                b"/srv/a.cfg",
+                b"-f",
+                b"h",
+            ],
+        ] {
+            let resolved = |port| resolved_of(&files, arguments, port).join(", ");
+            let kept = "timeout http-keep-alive 1s 2 defaults";
+            assert_eq!(resolved(80), format!("option httpclose off 0 , {kept}"));
+            assert_eq!(
+                resolved(90),
+                format!("option httpclose on 3 frontend b, {kept}")
+            );
+            assert_eq!(resolved(70), "");
+        }
     }
 }

@@ -50,7 +50,10 @@ pub fn settings(
     let mut reader = Reader::new(&root, process::stat(pid)?.started());
     let found = match program {
         Program::Apache => apache::settings(&mut reader, &arguments),
-        Program::Haproxy => haproxy::settings(&mut reader, &arguments, port),
+        Program::Haproxy => {
+            let directory = process::working_directory(pid);
+            haproxy::settings(&mut reader, &arguments, &directory, port)
+        }
     }?;
     let line = |setting: Setting| ConfigurationLine {
         target,
