@@ -143,8 +143,11 @@ fn dropped(watch: &Watch) -> String {
     let list: Vec<String> = each
         .map(|drop| format!("{} ({})", quantity::count(drop.packets), drop.reason))
         .collect();
+    // A healthy host drops some: NOT_SPECIFIED has the last ACKs of handshakes under
+    // TCP_DEFER_ACCEPT, QUEUE_PURGE what a closed socket had not read.
     format!(
-        "Packets of these ports that this host dropped: {}.",
+        "Packets of these ports that this host dropped, by the kernel's reason: {}. Not each is a \
+         loss: duplicates and what a closed socket leaves unread count too.",
         list.join(", ")
     )
 }
