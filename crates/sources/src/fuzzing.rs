@@ -1,6 +1,11 @@
 //! The parsers of bytes that others can choose, for the fuzz targets. Each function parses such
 //! bytes and discards the result. This module exists only when it is compiled for fuzzing.
 
+#![allow(
+    clippy::duplicate_mod,
+    reason = "with eBPF, some parsers are compiled twice"
+)]
+
 use std::io::Cursor;
 
 use lagtrace_core::observed::event::PointId;

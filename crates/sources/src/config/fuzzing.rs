@@ -1,5 +1,6 @@
 //! Configuration files and command lines from anyone.
 
+use std::path::Path;
 use std::time::SystemTime;
 
 use super::by_line::Reader;
@@ -20,5 +21,6 @@ pub fn apache(bytes: &[u8]) {
 pub fn haproxy(bytes: &[u8]) {
     let files = Parts::of(bytes);
     let mut reader = Reader::new(&files, SystemTime::UNIX_EPOCH);
-    let _ = haproxy_files::settings(&mut reader, &[b"haproxy"], 80);
+    let here = Path::new("/etc/haproxy");
+    let _ = haproxy_files::settings(&mut reader, &[b"haproxy"], here, 80);
 }
