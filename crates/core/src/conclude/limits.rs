@@ -32,6 +32,7 @@ const ACCEPT: &str = "net.core.somaxconn";
 const RECEIVE_DEFAULT: &str = "net.core.rmem_default";
 const RECEIVE_MOST: &str = "net.core.rmem_max";
 const TRACKED: &str = "net.netfilter.nf_conntrack_max";
+const DROPPED: &str = "Conntrack:Drop";
 const TRACKED_NOW: &str = "net.netfilter.nf_conntrack_count";
 
 const RULES: [Rule; 9] = [
@@ -102,7 +103,7 @@ const RULES: [Rule; 9] = [
     Rule {
         setting: TRACKED,
         counted: &[
-            ("Conntrack:Drop", "packets dropped because of a full table"),
+            (DROPPED, "packets dropped because of a full table"),
             (
                 "Conntrack:EarlyDrop",
                 "connections evicted from a full table",
@@ -150,7 +151,7 @@ fn bearing(
     let differences: Option<Vec<(u64, &str)>> = rule
         .counted
         .iter()
-        .map(|(counter, what)| Some((facts.counter(counter)?, *what)))
+        .map(|(counter, what)| Some((rise(facts, counter)?, *what)))
         .collect();
     let Some(differences) = differences else {
         return (Bearing::Shown, None);
@@ -168,6 +169,19 @@ fn bearing(
         Proof::Socket => at_sockets(facts, (setting, namespace), &told),
         Proof::None => (Bearing::Shown, Some(told)),
     }
+}
+
+/// Returns the rise of a counter; `None` if it was not read. A packet that loses a race for the same
+/// entry counts as a drop of the connection table and as a failed insertion
+/// (`nf_ct_resolve_clash()`), also with an empty table. It is subtracted.
+fn rise(facts: &Facts, counter: &str) -> Option<u64> {
+    let rise = facts.counter(counter)?;
+    if counter != DROPPED {
+        return Some(rise);
+    }
+    // It is reported only if it rose.
+    let raced = facts.counter("Conntrack:InsertFailed");
+    Some(rise.saturating_sub(raced.unwrap_or_default()))
 }
 
 fn words((count, what): &(u64, &str)) -> String {
@@ -278,6 +292,32 @@ mod tests {
         assert_eq!(list.len(), 3);
         assert_eq!(list[1].bearing, Bearing::Shown);
         assert_eq!(list[1].text.as_deref(), Some("262143 in use"));
+    }
+
+    #[test]
+    fn packets_that_lost_a_race_for_an_entry_do_not_accuse_the_tables_size() {
+        for (drops, raced, bearing) in [
+            (5, 5, Bearing::Cleared),
+            (5, 0, Bearing::Evidence),
+            (7, 4, Bearing::Evidence),
+            // Older kernels also count races that were settled.
+            (2, 4, Bearing::Cleared),
+        ] {
+            let mut facts = facts(None);
+            for (name, rise) in [
+                (DROPPED, drops),
+                ("Conntrack:EarlyDrop", 0),
+                ("Conntrack:InsertFailed", raced),
+            ] {
+                facts.kernel.counters.push(CounterChange {
+                    name: name.to_owned(),
+                    before: 3,
+                    after: 3 + rise,
+                    scope: CounterScope::Both,
+                });
+            }
+            assert_eq!(limits(&facts)[1].bearing, bearing, "{drops} {raced}");
+        }
     }
 
     /// Returns a listener that drops connections, and whose queue is as long as the setting allows.
