@@ -28,7 +28,9 @@ fn owner_to_be_ended() {
 /// Starts an owner and waits for its lab; `None` if this machine cannot run a lab.
 fn start_owner() -> Option<(Child, Run)> {
     let this = std::env::current_exe().expect("this program's path");
-    let mut command = Command::new(this);
+    // A shell's background jobs ignore SIGINT, and so would the owner.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT").arg(this);
     command.args(["--exact", "crash::owner_to_be_ended", "--nocapture"]);
     let mut owner = command
         .env(IS_OWNER, "1")
