@@ -76,8 +76,8 @@ impl<'f> Reader<'f> {
         }
     }
 
-    /// Returns the lines of a main file and of the files that it includes. `included` returns the
-    /// pattern of a directive that includes files. It gets each line in the order of reading.
+    /// Returns the lines of a main file and of the files that it includes. `included` is called with
+    /// each line, in order, and returns the pattern if the line includes files.
     pub(super) fn lines(
         &mut self,
         path: &Path,

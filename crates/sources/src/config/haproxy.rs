@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::Error;
-use super::by_line::{Line, Reader, Setting, option, options};
+use super::by_line::{Line, Reader, Setting, options};
 
 /// Path of the main file in packaged builds.
 const USUAL: &str = "/etc/haproxy/haproxy.cfg";
@@ -38,18 +38,17 @@ pub(super) fn settings(
     Ok(found)
 }
 
-/// Returns the files in the order in which haproxy reads them, as one text. Of a folder, it reads the
-/// `*.cfg` files that are not hidden, sorted by name (management guide, `-f`).
+/// Returns the configuration files in the order in which haproxy reads them, as one text. Of a
+/// folder, it reads the `*.cfg` files that are not hidden, sorted by name (management guide, `-f`).
+/// Names are relative to the working directory, which is already the one of `-C`.
 fn files(reader: &Reader<'_>, arguments: &[&[u8]], directory: &Path) -> Vec<PathBuf> {
     let mut named = options(arguments, "-f");
     if named.is_empty() {
         named.push(Path::new(USUAL));
     }
-    // haproxy changes to the folder of `-C` before it reads files, and stays there.
-    let base = directory.join(option(arguments, "-C").unwrap_or(Path::new("")));
     let read = |named: &Path| {
         // Without the `.` of `./haproxy.cfg`.
-        let path: PathBuf = base.join(named).components().collect();
+        let path: PathBuf = directory.join(named).components().collect();
         let Ok((mut names, _)) = reader.files.list(&path) else {
             return vec![path];
         };
@@ -202,15 +201,7 @@ mod tests {
         ];
         for arguments in [
             &[&b"haproxy"[..], b"-D", b"-f", b"./a.cfg", b"-f", b"/etc/h"][..],
-            &[
-                b"haproxy",
-                b"-C",
-                b"/etc",
-                b"-f",
-                b"/srv/a.cfg",
-                b"-f",
-                b"h",
-            ],
+            &[b"haproxy", b"-C", b"srv", b"-fa.cfg", b"-f", b"/etc/h/"],
         ] {
             let resolved = |port| resolved_of(&files, arguments, port).join(", ");
             let kept = "timeout http-keep-alive 1s 2 defaults";

@@ -113,7 +113,7 @@ fn duplicate_own(fd: i32) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Returns the open sockets of process `pid`, as `(inode, descriptor)`. At most `most` descriptors
-/// are read. A process needs no privilege to read its own ones.
+/// are read. lagtrace needs no privilege for its own sockets.
 ///
 /// # Errors
 /// Returns an error if the process belongs to another user and `CAP_SYS_PTRACE` is missing, or if

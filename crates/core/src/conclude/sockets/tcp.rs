@@ -62,16 +62,16 @@ fn refused(seen: &SeenSocket, listen_drops: Option<u64>) -> Option<String> {
     };
     let drops = format!("{} {when}", counted(u64::from(count), "drop", "drops"));
     let room = format!("its accept queue of {}", socket.queues.send);
-    if looks.count > 0 {
+    let deferred = socket.options.and_then(|options| options.defer_accept_ns);
+    let is_explained = listen_drops.is_none() && deferred > Some(0);
+    if dropped.is_some() && looks.count > 0 && !is_explained {
         return Some(format!(
             "Attempts to connect were dropped: the kernel counted {drops}, and {room} was full in \
-             {} of {}: the process accepts more slowly than they arrive.",
-            looks.count,
-            counted(looks.of, "sample", "samples"),
+             {} of {} samples: the process accepts more slowly than they arrive.",
+            looks.count, looks.of,
         ));
     }
-    let deferred = socket.options.and_then(|options| options.defer_accept_ns);
-    if listen_drops.is_none() && deferred > Some(0) {
+    if is_explained {
         return None;
     }
     Some(match (dropped, listen_drops) {
