@@ -7,9 +7,10 @@
 //! time.
 //!
 //! nginx has a module of its own; [`program`] covers the programs whose files have one directive on
-//! each line, and [`launch`] those that are configured when they are started. Files are read through `/proc/PID/root`, as the program sees them. Their contents are
-//! treated as hostile: sizes, counts and nesting are bounded. If a file cannot be understood
-//! completely, the part before the problem is used.
+//! each line, and [`launch`] those that are configured when they are started. Files are read through
+//! `/proc/PID/root`, as the program sees them. Their contents are treated as hostile: sizes, counts
+//! and nesting are bounded. If a file cannot be understood completely, the part before the problem is
+//! used.
 
 pub mod launch;
 pub mod nginx;
@@ -24,7 +25,7 @@ mod glob;
 mod haproxy;
 #[cfg(fuzzing)]
 mod parts;
-mod process;
+pub(crate) mod process;
 
 use std::io;
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! Diagnoses of real servers whose options and calls name the line to change: Python's own server
-//! with and without TCP_NODELAY, and gunicorn with its workers on the command line.
+//! with and without TCP_NODELAY, gunicorn with its workers on the command line, and haproxy with
+//! another root directory than that of its configuration.
 
 use std::fs;
 use std::net::TcpStream;
@@ -87,6 +88,26 @@ impl Started {
             command.current_dir(folder).args(arguments);
             command.arg("-b").arg(format!("127.0.0.1:{port}"));
             command.arg("slow:app");
+            command
+        })
+    }
+
+    /// A haproxy as Debian's service starts it: a master, and a worker that has changed its root
+    /// directory and its user.
+    fn haproxy() -> Self {
+        Self::new(|folder, port| {
+            let inside = folder.join("inside");
+            fs::create_dir(&inside).unwrap();
+            let text = format!(
+                "global\n  chroot {}\n  user nobody\ndefaults\n  mode http\n  option httpclose\n  \
+                 timeout connect 5s\n  timeout client 5s\n  timeout server 5s\nfrontend all\n  \
+                 bind 127.0.0.1:{port}\n  http-request return status 200\n",
+                inside.display()
+            );
+            fs::write(folder.join("haproxy.cfg"), text).unwrap();
+            let mut command = Command::new("haproxy");
+            command.current_dir(folder).stdout(Stdio::null());
+            command.args(["-W", "-f", "haproxy.cfg"]);
             command
         })
     }
@@ -196,4 +217,21 @@ fn workers_that_are_not_the_limit_are_not_accused() {
     for finding in all {
         assert!(evidence(finding, "configuration").is_empty(), "{finding:#}");
     }
+}
+
+#[test]
+fn a_configuration_outside_the_root_of_its_server_is_read() {
+    const TEST: &str = "a_configuration_outside_the_root_of_its_server_is_read";
+    if !has_root(TEST) || !has_tool(TEST, "haproxy") {
+        return;
+    }
+    let server = Started::haproxy();
+    let report = server.diagnose(&["-c", "2", "-d", "1s"]);
+    let all = report["configuration"].as_array().unwrap();
+    let closes = |line: &&Value| line["directive"] == "option httpclose";
+    let line = all.iter().find(closes);
+    let line = line.unwrap_or_else(|| panic!("{report:#}"));
+    let file = server.folder.path().join("haproxy.cfg");
+    assert_eq!(line["set_at"], format!("{}:6", file.display()), "{line:#}");
+    assert_eq!(line["value"], "on", "{line:#}");
 }

@@ -145,6 +145,24 @@ mod tests {
     }
 
     #[test]
+    fn all_files_of_an_included_folder_count_in_the_order_of_their_names() {
+        let files = HashMap::from([
+            ("/srv/a.conf", "Include x\nInclude nowhere\n"),
+            ("/srv/x/2", "KeepAlive On\n"),
+            ("/srv/x/1/b", "KeepAlive Off\nKeepAliveTimeout 9\n"),
+            ("/srv/x/1/a.bak", "KeepAliveTimeout 8\n"),
+        ]);
+        assert_eq!(
+            resolved(files, &[b"httpd", b"-f", b"/srv/a.conf"]),
+            [
+                "KeepAlive On /srv/x/2:1",
+                "MaxKeepAliveRequests 100",
+                "KeepAliveTimeout 9 /srv/x/1/b:2"
+            ]
+        );
+    }
+
+    #[test]
     fn a_value_of_a_section_is_a_doubt() {
         let text = "<VirtualHost *:80>\nKeepAlive Off\n</VirtualHost>\n";
         let files = HashMap::from([("/srv/a.conf", text)]);

@@ -13,7 +13,7 @@ use super::process::START_RESOLUTION;
 
 /// Maximum number of bytes read from one file.
 const MAX_BYTES: usize = 1 << 20;
-/// Maximum number of files read.
+/// Maximum number of files and folders read.
 const MAX_FILES: usize = 256;
 /// Maximum depth of includes.
 const MAX_DEPTH: usize = 16;
@@ -58,7 +58,7 @@ impl Line {
     }
 }
 
-/// A reader of configuration files, limited to [`MAX_FILES`] files.
+/// A reader of configuration files, limited to [`MAX_FILES`] files and folders.
 pub(super) struct Reader<'f> {
     pub(super) files: &'f dyn Files,
     /// Start time of the program. Later changes of files may not be in effect.
@@ -119,13 +119,36 @@ impl<'f> Reader<'f> {
             };
             let (paths, _) = super::files::expand(self.files, &pattern);
             for path in paths {
-                if depth > 0 && self.read < MAX_FILES {
-                    // An included file that cannot be read is left out.
-                    self.append(&path, included, depth - 1, lines).ok();
-                }
+                self.append_included(&path, included, depth, lines);
             }
         }
         Ok(())
+    }
+
+    /// Appends the lines of an included file, or of all files in a folder, sorted by name
+    /// (`process_resource_config_nofnmatch()` in httpd's `server/config.c`). What cannot be read is
+    /// left out.
+    fn append_included(
+        &mut self,
+        path: &Path,
+        included: &mut dyn FnMut(&Line) -> Option<PathBuf>,
+        depth: usize,
+        lines: &mut Vec<Line>,
+    ) {
+        let has_room = depth > 0 && self.read < MAX_FILES;
+        if !has_room || self.append(path, included, depth - 1, lines).is_ok() {
+            return;
+        }
+        let Ok((mut names, _)) = self.files.list(path) else {
+            return;
+        };
+        // A folder can contain itself by a link.
+        self.read += 1;
+        names.sort();
+        for name in names.iter().take(MAX_FILES) {
+            let inside = path.join(OsStr::from_bytes(name));
+            self.append_included(&inside, included, depth - 1, lines);
+        }
     }
 }
 
@@ -274,6 +297,24 @@ pub(super) mod tests {
         let lines = reader(&files).lines(Path::new("/a"), included);
         let lines = lines.expect("a main file");
         assert!(!lines.is_empty() && lines.len() <= MAX_FILES);
+    }
+
+    #[test]
+    fn folders_that_never_end_are_cut() {
+        struct Endless;
+        impl Files for Endless {
+            fn read(&self, path: &Path, _: usize) -> io::Result<Contents> {
+                Memory(HashMap::from([("/a", "include /b")])).read(path, 1)
+            }
+            fn list(&self, _: &Path) -> io::Result<(Vec<Vec<u8>>, Stamps)> {
+                Ok(((0..99).map(|name| vec![name]).collect(), STAMPS))
+            }
+        }
+        let mut reader = Reader::new(&Endless, UNIX_EPOCH);
+        let included = |line: &Line| Some(line.word(1).into());
+        let lines = reader.lines(Path::new("/a"), included);
+        assert!(lines.expect("a main file").is_empty());
+        assert!(reader.read <= MAX_FILES);
     }
 
     proptest::proptest! {

@@ -132,6 +132,20 @@ pub(crate) fn working_directory(pid: u32) -> PathBuf {
     }
 }
 
+/// Returns the parent of a process if it runs the same program with the same mounts. `None` if not,
+/// or if this is unknown.
+///
+/// Such a parent has started the process with its own configuration. The process may have changed
+/// its root directory since, so that the configuration is not below it (`chroot` of haproxy).
+pub(crate) fn starter(pid: u32) -> Option<u32> {
+    let parent = stat(pid).ok()?.parent;
+    let are_same = |link| {
+        let own = privilege::link(pid, link).ok();
+        own.is_some() && own == privilege::link(parent, link).ok()
+    };
+    (are_same(ProcessLink::Exe) && are_same(ProcessLink::Mnt)).then_some(parent)
+}
+
 /// Returns the real user id; `None` if it cannot be read.
 pub(crate) fn real_user(pid: u32) -> Option<u32> {
     let status = read(pid, "status").ok()?;

@@ -46,12 +46,13 @@ pub fn settings(
 ) -> Result<Vec<ConfigurationLine>, Error> {
     let arguments = process::arguments(pid)?;
     let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-    let root = Root::of(pid)?;
+    let starter = process::starter(pid).unwrap_or(pid);
+    let root = Root::of(starter)?;
     let mut reader = Reader::new(&root, process::stat(pid)?.started());
     let found = match program {
         Program::Apache => apache::settings(&mut reader, &arguments),
         Program::Haproxy => {
-            let directory = process::working_directory(pid);
+            let directory = process::working_directory(starter);
             haproxy::settings(&mut reader, &arguments, &directory, port)
         }
     }?;

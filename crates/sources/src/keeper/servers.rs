@@ -1,4 +1,5 @@
-//! The processes that serve the target. The worker may examine these alone.
+//! The processes that serve the target, and those that have started them with the same program. The
+//! worker may examine these alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -6,6 +7,7 @@ use std::os::fd::AsFd;
 
 use rustix::net::getsockname;
 
+use crate::config::process;
 use crate::kernel::{CallsRequest, WatchRequest};
 use crate::privilege::message::Served;
 use crate::privilege::{HostError, NetworkNamespace, ProcessHandle};
@@ -60,18 +62,25 @@ impl Servers {
         // one. So the socket is looked for again, while the handles are open.
         let serving = serving_among(namespace, served.endpoint, far, &handles)?;
         for handle in handles {
-            if self.processes.len() < MOST_PROCESSES
-                && serving.contains(&handle.pid())
-                && !handle.has_ended()
-            {
-                self.processes.insert(handle.pid(), handle);
+            if serving.contains(&handle.pid()) && !handle.has_ended() {
+                self.remember(starter(&handle).filter(|starter| starter.pid() != worker));
+                self.remember(Some(handle));
             }
         }
         found.retain(|process| serving.contains(&process.pid));
         Ok(Some(found))
     }
 
-    /// Returns true if the process serves the target.
+    fn remember(&mut self, handle: Option<ProcessHandle>) {
+        if let Some(handle) = handle
+            && self.processes.len() < MOST_PROCESSES
+        {
+            self.processes.insert(handle.pid(), handle);
+        }
+    }
+
+    /// Returns true if the process serves the target, or has started such a process with the same
+    /// program.
     pub(super) fn include(&self, pid: u32) -> bool {
         let handle = self.processes.get(&pid);
         handle.is_some_and(|handle| !handle.has_ended())
@@ -116,4 +125,12 @@ impl Servers {
         let are_known = asked.ports.iter().all(|&port| self.are_at(port));
         !asked.ports.is_empty() && are_known && *asked == meant
     }
+}
+
+/// Returns the process that has started a server with its configuration.
+fn starter(server: &ProcessHandle) -> Option<ProcessHandle> {
+    let handle = ProcessHandle::open(process::starter(server.pid())?).ok()?;
+    // The parent may have ended before its handle was opened, and its number may be another's now.
+    let is_still = process::starter(server.pid()) == Some(handle.pid());
+    (is_still && !server.has_ended()).then_some(handle)
 }

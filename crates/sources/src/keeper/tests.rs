@@ -4,7 +4,7 @@ mod ends;
 mod requests;
 
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -29,6 +29,7 @@ use crate::socket::foreign::OwnFlow;
 mod files;
 mod impostor;
 mod programs;
+mod starters;
 mod unix_socket;
 
 /// A keeper, and the worker's end of its channel.
@@ -74,6 +75,17 @@ impl Asked {
         drop(self.channel);
         self.keeper.join().expect("the keeper ends without a panic");
     }
+}
+
+/// Returns true for root. Otherwise prints that a test needs it, or fails if no test may be skipped.
+fn has_root() -> bool {
+    if rustix::process::geteuid().is_root() {
+        return true;
+    }
+    writeln!(io::stderr(), "skipped: needs root").expect("stderr takes a line");
+    let may_skip = std::env::var_os("LAGTRACE_REQUIRE_ALL").is_none_or(|all| all != "1");
+    assert!(may_skip, "nothing may be skipped");
+    false
 }
 
 fn names(folder: &Path) -> Vec<String> {

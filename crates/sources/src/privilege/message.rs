@@ -212,6 +212,8 @@ pub(crate) enum ProcessLink {
     Net,
     /// The namespace of the host name.
     Uts,
+    /// The namespace of the mounts.
+    Mnt,
 }
 
 impl ProcessLink {
@@ -223,6 +225,7 @@ impl ProcessLink {
             Self::Root => "root",
             Self::Net => "ns/net",
             Self::Uts => "ns/uts",
+            Self::Mnt => "ns/mnt",
         }
     }
 }

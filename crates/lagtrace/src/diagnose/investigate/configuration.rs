@@ -82,7 +82,7 @@ fn written(line: &ConfigurationLine) -> Option<String> {
     let at = line.set_at.as_ref()?;
     let place = match at.line {
         0 => at.file.clone(),
-        number => format!("line {number}"),
+        number => format!("{}:{number}", at.file),
     };
     Some(format!("{} {} ({place})", line.directive, line.value))
 }
