@@ -269,7 +269,8 @@ pub(super) fn recovery(
     // floor); a probe's is two round trips.
     let least = (LEAST_TIMEOUT + trip).min(LEAST_TIMEOUT.max(trip * 3));
     let is_by_word = is_revealed && follows_word(trace, packet);
-    let mechanism = if since_copy >= least && !is_by_word {
+    let is_by_timer = since_copy >= least && !is_by_word && (is_oldest(packet) || !is_revealed);
+    let mechanism = if is_by_timer || is_after_timeout(trace, packet, least) {
         RecoveryMechanism::Timeout
     } else if is_revealed {
         RecoveryMechanism::Fast
@@ -306,6 +307,37 @@ fn follows_word(trace: &Trace<'_>, packet: &PacketRecord) -> bool {
         .filter(|word| word.at < packet.at);
     let mut words = before.take_while(|word| packet.at.since(word.at) <= latest);
     words.any(|word| word.by == packet.by.peer() && (word.reports_hole || !word.is_news))
+}
+
+/// Returns true if `packet` begins with the oldest unacknowledged byte, as what a retransmission
+/// timer sends does (RFC 6298 §5.4).
+fn is_oldest(packet: &PacketRecord) -> bool {
+    packet
+        .data
+        .is_some_and(|data| data.span.start <= data.acked)
+}
+
+/// Returns true if the bytes of `packet` had been sent before a retransmission timer expired, and
+/// come after what the timer retransmitted: after a timeout, all that was in flight counts as lost,
+/// and is retransmitted as ACKs arrive (RFC 5681 §3.1, RFC 6675 §5.1).
+fn is_after_timeout(trace: &Trace<'_>, packet: &PacketRecord, least: Duration) -> bool {
+    let Some(data) = packet.data else {
+        return false;
+    };
+    let own = |m: &&PacketRecord| m.by == packet.by && m.at < packet.at && m.data.is_some();
+    let (mut furthest, mut last) = (0, None::<Timestamp>);
+    let mut timed = None;
+    for m in trace.packets.iter().filter(own) {
+        let Some(sent) = m.data else { continue };
+        let is_again = matches!(sent.arrival, Arrival::Repeat | Arrival::Fill);
+        let is_late = last.is_some_and(|last| m.at.since(last) >= least);
+        if is_again && is_late && is_oldest(m) {
+            timed = Some((m, furthest));
+        }
+        furthest = sent.span.end.max(furthest);
+        last = Some(m.at);
+    }
+    timed.is_some_and(|(m, until)| data.span.end <= until && !follows_word(trace, m))
 }
 
 /// Returns true if the bytes of `packet` had been retransmitted before. At their sender each copy is

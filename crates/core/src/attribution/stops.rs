@@ -60,6 +60,8 @@ pub(super) fn delivery(
     let rested = trace.before.ended.map(|ended| trace.begin.since(ended));
     let own = || stops.iter().filter(|stop| stop.limit == limit);
     let window = |stop: Option<&Stop>| stop.map_or(0, |stop| stop.window);
+    let mut open = own().filter(|stop| !stop.is_zero_window);
+    let (first_open, last_open) = (open.clone().next(), open.next_back());
     let longest = own().max_by_key(|stop| stop.took)?;
     Some(Delivery {
         sender,
@@ -67,6 +69,11 @@ pub(super) fn delivery(
         stops: u32::try_from(own().count()).unwrap_or(u32::MAX),
         stalled: StallTimes {
             stopped,
+            shut: stops
+                .iter()
+                .filter(|stop| stop.is_zero_window)
+                .map(|stop| stop.took)
+                .sum(),
             held,
             drain,
             // A queue that drains may look like an idle period. It also lengthens the round trip,
@@ -92,8 +99,8 @@ pub(super) fn delivery(
             },
         },
         windows: ReceiverWindows {
-            first: window(own().next()),
-            last: window(own().next_back()),
+            first: window(first_open),
+            last: window(last_open),
             zero: stops.iter().filter(|stop| stop.is_zero_window).count() as u32,
         },
         rate: flow.even.map(|even| even.rate),

@@ -71,6 +71,9 @@ const NEEDLESS_OF_ALL: u64 = 3;
 /// Maximum share of connections with fewer requests than usual, among those that the server closed.
 /// The capture or the load began or ended while they were open.
 const USUAL: f64 = 0.25;
+/// The statuses after which a server has to close the connection, or may: where the request ends is
+/// not known, or the rest of it is not wanted (RFC 9110 §15.5, RFC 9112 §2.2 and §6.3).
+const FORCING: [u16; 9] = [400, 408, 411, 413, 414, 417, 431, 501, 505];
 /// Minimum share of the exchanges that counts as all of them.
 const EACH: f64 = 0.9;
 
@@ -85,6 +88,8 @@ pub(crate) struct Rule {
     /// Number of TLS connections that the server closed first. TLS hides which end asked for the
     /// close.
     veiled: u64,
+    /// Number of connections that the server closed because of a request.
+    forced: u64,
     /// Numbers of requests on connections that the server closed. One nanosecond means one request.
     carried: Distribution,
 }
@@ -102,6 +107,8 @@ impl super::Rule for Rule {
             let carried = u64::from(exchange.id.ordinal) + 1;
             self.carried.record(Duration::from_nanos(carried));
         }
+        let is_forced = matches!(exchange.outcome, Outcome::Complete(Some(status)) if FORCING.contains(&status));
+        self.forced += u64::from(is_forced && exchange.particulars.closing.server_asked);
         let is_veiled =
             exchange.particulars.closing.server_asked && exchange.connecting.handshake.is_some();
         self.veiled += u64::from(is_veiled);
@@ -117,6 +124,7 @@ impl super::Rule for Rule {
         self.client_asked += other.client_asked;
         self.server_asked += other.server_asked;
         self.veiled += other.veiled;
+        self.forced += other.forced;
         self.carried.absorb(other.carried);
     }
 
@@ -124,8 +132,10 @@ impl super::Rule for Rule {
         let spared = self.spared(case);
         let is_common = self.tally.affected as f64 >= case.ledger.whole() as f64 * SHARE;
         let is_repeated = spared > 0 && self.tally.affected >= evidence::REPEATS;
-        // A client whose reused connections are stale must not be told to reuse more.
-        let is_forced = case.ledger.counts.stale * 2 >= self.tally.affected;
+        // A client whose reused connections are stale must not be told to reuse more. A server that
+        // closes after requests which it cannot read has no other choice.
+        let is_forced = case.ledger.counts.stale * 2 >= self.tally.affected
+            || (self.forced > 0 && self.forced * 2 >= self.tally.affected);
         if let Some(note) = self.hidden_by_spares(case) {
             return Conclusion::Note(note);
         }

@@ -44,6 +44,18 @@ const REJECTED: Wording = Wording {
     ..TOLD
 };
 
+/// The wording for packets that the host itself rejected.
+const REJECTED_BY_HOST: Wording = Wording {
+    summary: "A packet filter of {host} itself, or a device in its name, rejects packets with ICMP \
+              errors.",
+    overturned_by: "an answer from the host to the same packets",
+    fix: &[(
+        "server",
+        "look at its packet filter, and at devices that answer in its name",
+    )],
+    ..WORDING
+};
+
 /// Watches connection attempts that the network rejected. The evidence is ICMP errors about SYNs,
 /// except those of packet filters.
 #[derive(Clone, Debug, Default)]
@@ -93,7 +105,13 @@ impl super::Rule for Rule {
 /// Returns the finding that a router or host rejected packets other than SYNs, under the cause
 /// `id`. `said` quotes the ICMP error, and `asked` is the number of such packets sent.
 pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64) -> Finding {
-    let mut finding = evidence::bare_finding(id, Owner::Path, case);
+    let is_by_host = id == Id::FirewallDrop && word.reporters.iter().eq([&word.target]);
+    let culprit = if is_by_host {
+        Owner::Server
+    } else {
+        Owner::Path
+    };
+    let mut finding = evidence::bare_finding(id, culprit, case);
     finding.service = word.target.to_string();
     finding.affected = Affected {
         exchanges: word.count,
@@ -107,6 +125,7 @@ pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64)
     );
     finding.verdict = evidence::judge(&finding.evidence, word.count, false);
     let wording = match id {
+        Id::FirewallDrop if is_by_host => &REJECTED_BY_HOST,
         Id::FirewallDrop => &REJECTED,
         _ => &TOLD,
     };

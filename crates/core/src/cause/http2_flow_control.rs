@@ -1,9 +1,10 @@
 //! The rule of the cause `http2-flow-control`.
 
+use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::evidence::{self, median};
+use super::evidence::{self, human, median};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
@@ -51,6 +52,41 @@ const OF_THE_SERVER: Wording = Wording {
     )],
     ..WORDING
 };
+
+/// The summary if the receiver is slow to give its window back.
+const LATE: &str = "The {receiver} gives HTTP/2's flow-control window back late: a full window lasts \
+    {each} (mean), on a path with a round trip of {trip}; {held} (median) per exchange, {share} of \
+    all request time.";
+
+/// The wording if the client is slow to give its window back.
+const READ_LATE: Wording = Wording {
+    summary: LATE,
+    fix: &[
+        WORDING.fix[1],
+        (
+            "client",
+            "a larger window only helps with responses that fit into it",
+        ),
+    ],
+    ..WORDING
+};
+
+/// The wording if the server is slow to give its window back.
+const READ_LATE_BY_SERVER: Wording = Wording {
+    summary: LATE,
+    fix: &[
+        (
+            "server",
+            "read request bodies as they come: updates are sent as data is read",
+        ),
+        OF_THE_SERVER.fix[0],
+    ],
+    ..WORDING
+};
+
+/// A window that is too small for the path lasts about a round trip when it is full. One that lasts
+/// longer than this many round trips waits for the receiver's program.
+const LATE_TRIPS: u32 = 4;
 
 /// Minimum wait for a window that counts. Shorter waits are ordinary.
 const NOTABLE: Duration = Duration::from_millis(2);
@@ -140,11 +176,22 @@ impl Rule {
                 ),
         );
         finding.verdict = evidence::judge(&finding.evidence, self.stalls, false);
+        let each = Duration::from_nanos(self.tally.cost.likely / self.stalls.max(1));
+        let trip = case.round_trip();
+        let is_late = trip.is_some_and(|trip| each >= trip * LATE_TRIPS + NOTABLE);
         let wording = match culprit {
+            Owner::Server if is_late => &READ_LATE_BY_SERVER,
             Owner::Server => &OF_THE_SERVER,
+            _ if is_late => &READ_LATE,
             _ => &WORDING,
         };
-        wording.tell(&mut finding, &[("held", &median(&self.tally.saved))]);
+        let values: [(&str, &dyn fmt::Display); 4] = [
+            ("held", &median(&self.tally.saved)),
+            ("receiver", &receiver),
+            ("each", &human(each)),
+            ("trip", &human(trip.unwrap_or_default())),
+        ];
+        wording.tell(&mut finding, &values);
         finding
     }
 }

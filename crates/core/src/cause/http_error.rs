@@ -91,7 +91,7 @@ impl super::Rule for Rule {
 
 /// Returns the number of error responses, and the number of all responses with a status. A
 /// challenge (401, 407) only asks the client to authenticate (RFC 9110 §11.1). It is no error if at
-/// least as many successful responses follow.
+/// least as many other responses follow.
 fn seen(case: &Case<'_>) -> (u64, u64) {
     let count_of = |is: fn(u16) -> bool| -> u64 {
         let outcomes = case.ledger.counts.outcomes.iter();
@@ -102,8 +102,8 @@ fn seen(case: &Case<'_>) -> (u64, u64) {
         of.map(|(_, count)| count).sum()
     };
     let (errors, challenges) = (count_of(is_error), count_of(is_challenge));
-    let good = count_of(|status| !is_error(status));
-    let is_met = challenges <= good;
+    let others = count_of(|status| !is_challenge(status));
+    let is_met = challenges <= others;
     let errors = if is_met { errors - challenges } else { errors };
     (errors, count_of(|_| true))
 }

@@ -173,13 +173,24 @@ pub(super) fn read_late(delivery: &Delivery) -> Option<Duration> {
 /// Returns the time until a full window was acknowledged, if it is far longer than the round trip.
 fn passed_late(delivery: &Delivery) -> Option<Duration> {
     let window = delivery.windows.first;
-    let is_full = delivery.limit == Limit::ReceiveWindow && delivery.windows.zero == 0;
+    let is_full = delivery.limit == Limit::ReceiveWindow && !is_closed(delivery);
     if !is_full || window == 0 || delivery.size.bytes < window {
         return None;
     }
     let whole = delivery.stalled.stopped.as_secs_f64() * window as f64 / delivery.size.bytes as f64;
     let whole = Duration::try_from_secs_f64(whole).ok()?;
     (whole >= delivery.round_trip * QUEUED_TRIPS + QUEUED_FOR).then_some(whole)
+}
+
+/// The window was closed for at least the time that it was full divided by this number. If it was
+/// open but small for longer, its size is the reason.
+const SHUT_PART: u32 = 3;
+
+/// Returns true if the window was closed completely for much of the time that it was full.
+pub(super) fn is_closed(delivery: &Delivery) -> bool {
+    let stalled = delivery.stalled;
+    let is_shut = stalled.shut > Duration::ZERO && stalled.shut * SHUT_PART >= stalled.stopped;
+    delivery.limit == Limit::ReceiveWindow && is_shut
 }
 
 /// A cause that limits the rate of messages.

@@ -3,8 +3,9 @@
 use super::failures::{Failures, Kind};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::exchange::{Exchange, Foreign};
+use crate::exchange::{Exchange, Foreign, Outcome};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
+use crate::report::Verdict;
 
 const WORDING: Wording = Wording {
     summary: "The answer of {service} is not HTTP/1.x but {what}.",
@@ -15,6 +16,9 @@ const WORDING: Wording = Wording {
         "check scheme and port of the URL; for a TLS port the scheme is https",
     )],
 };
+
+/// The summary if other responses of the service are HTTP.
+const AT_TIMES: &str = "Some answers of {service} do not begin like HTTP/1.x, and others do.";
 
 /// The wording if most responses are TLS records.
 const TLS: &str = "TLS: the URL must begin with https";
@@ -57,8 +61,17 @@ impl super::Rule for Rule {
         } else {
             OTHER
         };
+        let mut outcomes = case.ledger.counts.outcomes.iter();
+        let has_http = outcomes.any(|(outcome, _)| matches!(outcome, Outcome::Complete(Some(_))));
+        let wording = Wording {
+            summary: if has_http { AT_TIMES } else { WORDING.summary },
+            ..WORDING
+        };
         self.failures.conclude(case, &KIND, |finding| {
-            WORDING.tell(finding, &[("what", &what)]);
+            if has_http {
+                finding.verdict = finding.verdict.min(Verdict::Possible);
+            }
+            wording.tell(finding, &[("what", &what)]);
         })
     }
 }

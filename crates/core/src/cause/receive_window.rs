@@ -7,7 +7,7 @@
 
 use core::time::Duration;
 
-use super::limited::{Kind, Limited, beyond_slow_start, owner, read_late, standing};
+use super::limited::{Kind, Limited, beyond_slow_start, is_closed, owner, read_late, standing};
 use super::wording::Wording;
 use super::{Case, Id};
 use crate::exchange::Side;
@@ -45,7 +45,7 @@ const WORDING: Wording = Wording {
         ),
         (
             "path",
-            "look for a middlebox that removes the window scale option from SYNs",
+            "if SYN and SYN/ACK carry no window scale, look for a middlebox that removes it",
         ),
     ],
 };
@@ -54,6 +54,16 @@ const WORDING: Wording = Wording {
 const UNREAD: Wording = Wording {
     summary: "The {to} reads slowly: it buffers at most {window} and has room for as much again \
               only {queued} later, on a path with a round trip of {trip}: {cost}.",
+    fix: &[
+        (
+            "{to}",
+            "read sooner: find out what the program or the device does between two reads",
+        ),
+        (
+            "{to}",
+            "a larger buffer spares the {from} the wait, but the {to} is done no sooner",
+        ),
+    ],
     ..WORDING
 };
 
@@ -94,9 +104,9 @@ impl Kind for SmallWindow {
 }
 
 fn is_window(delivery: &Delivery) -> bool {
-    let ReceiverWindows { first, last, zero } = delivery.windows;
+    let ReceiverWindows { first, last, .. } = delivery.windows;
     delivery.limit == Limit::ReceiveWindow
-        && zero == 0
+        && !is_closed(delivery)
         && delivery.stops >= LEAST_STOPS
         && last as f64 <= first as f64 * GROWING
         && standing(delivery).is_none()

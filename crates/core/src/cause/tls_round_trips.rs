@@ -92,6 +92,8 @@ pub(crate) struct Rule {
     by_client: u64,
     /// Number of handshakes in which the server chose a lower version than offered.
     lowered: u64,
+    /// Number of handshakes in which the client offered TLS 1.3.
+    offered: u64,
     /// Number of handshakes with TLS 1.3. They show that the server supports it.
     newer: u64,
     /// Number of handshakes in which the client offered a session that was not resumed.
@@ -132,6 +134,7 @@ impl super::Rule for Rule {
         let is_other = is_lowered || handshake.is_retried || handshake.offers_session;
         self.by_client += u64::from(!offers_better && !is_other);
         self.lowered += u64::from(is_lowered);
+        self.offered += u64::from(offers_better);
         self.version = self.version.max(handshake.version);
         let packets = first.0.packets;
         self.packets = Some(self.packets.map_or(packets, |p| p.min(packets)));
@@ -143,6 +146,7 @@ impl super::Rule for Rule {
         self.retried += other.retried;
         self.by_client += other.by_client;
         self.lowered += other.lowered;
+        self.offered += other.offered;
         self.newer += other.newer;
         self.refused += other.refused;
         self.version = self.version.max(other.version);
@@ -224,6 +228,11 @@ impl Rule {
         self.culprit() == Owner::Client && self.newer == 0
     }
 
+    /// Returns true if the server is a limit, but each client is one too: none offered TLS 1.3.
+    fn is_limited_twice(&self) -> bool {
+        self.is_servers_limit() && self.offered == 0 && self.refused == 0
+    }
+
     fn finding(&self, case: &Case<'_>) -> Finding {
         let tally = &self.secured.tally;
         let mut finding = self
@@ -247,7 +256,8 @@ impl Rule {
                 .median(&tally.saved)
                 .packets(&self.packets.map(LegPackets::numbers).unwrap_or_default()),
         );
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, self.is_untold());
+        let is_apart = self.is_untold() || self.is_limited_twice();
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, is_apart);
         for change in self.changes() {
             change.tell(&mut finding, &[]);
         }
@@ -275,7 +285,7 @@ impl Rule {
         let is_client = self.culprit() == Owner::Client;
         let is_full = self.full > 0;
         let changes: [(bool, &'static Wording); 4] = [
-            (is_full && is_client, &OFFER),
+            (is_full && (is_client || self.is_limited_twice()), &OFFER),
             (is_full && is_client && self.is_untold(), &ASK),
             (is_full && !is_client, &ALLOW),
             (self.retried > 0, &GROUPS),

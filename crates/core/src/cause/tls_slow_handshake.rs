@@ -46,6 +46,22 @@ const WORDING: Wording = Wording {
     ],
 };
 
+/// The wording if most of the slow handshakes resume a session: these need no signature.
+const RESUMED: Wording = Wording {
+    summary: "The server takes {think} (median) before it answers within a TLS handshake, {share} \
+        of the request time including connection setup. Most of these handshakes resume a session \
+        and need no signature, so handshakes wait for the server's program or its processors.",
+    fix: &[
+        (
+            "server",
+            "find out what the program does before it answers: starting a process, looking up the \
+             session elsewhere",
+        ),
+        WORDING.fix[2],
+    ],
+    ..WORDING
+};
+
 /// Minimum time of the server that counts. An RSA signature with 2048 bits takes a millisecond or
 /// two on any processor. A longer time is queueing or a slow key.
 const NOTABLE: Duration = Duration::from_millis(8);
@@ -63,6 +79,8 @@ pub(crate) struct Rule {
     secured: Secured,
     /// The server's think times for the requests after the handshakes.
     thinks: Distribution,
+    /// Number of slow handshakes that resumed a session.
+    resumed: u64,
     packets: Option<LegPackets>,
 }
 
@@ -88,6 +106,7 @@ impl super::Rule for Rule {
         if cost.likely == 0 {
             return;
         }
+        self.resumed += u64::from(handshake.is_some_and(|handshake| handshake.is_resumed));
         self.thinks.record(exchange.waited(WaitKind::ServerThink));
         if let Some(leg) = legs.iter().max_by_key(|leg| leg.server_think) {
             self.packets = Some(self.packets.map_or(leg.packets, |p| p.min(leg.packets)));
@@ -97,6 +116,7 @@ impl super::Rule for Rule {
     fn merge(&mut self, other: Self) {
         self.secured.merge(other.secured);
         self.thinks.absorb(other.thinks);
+        self.resumed += other.resumed;
         self.packets = self.packets.into_iter().chain(other.packets).min();
     }
 
@@ -139,7 +159,12 @@ impl Rule {
         // the relay to the server.
         let is_apart = is_unsteady(case) || case.ledger.is_relayed();
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, is_apart);
-        WORDING.tell(&mut finding, &[("think", &think)]);
+        let wording = if self.resumed * 2 > tally.affected {
+            &RESUMED
+        } else {
+            &WORDING
+        };
+        wording.tell(&mut finding, &[("think", &think)]);
         finding
     }
 }

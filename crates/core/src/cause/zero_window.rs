@@ -7,10 +7,10 @@
 use core::time::Duration;
 
 use super::Id;
-use super::limited::{Kind, Limited, beyond_slow_start, owner};
+use super::limited::{Kind, Limited, beyond_slow_start, is_closed, owner};
 use super::wording::Wording;
 use crate::exchange::Side;
-use crate::exchange::delivery::{Delivery, Limit};
+use crate::exchange::delivery::Delivery;
 use crate::exchange::wait::Owner;
 
 /// The evidence in the packets.
@@ -53,7 +53,7 @@ impl Kind for ClosedWindow {
     const ID: Id = Id::ZeroWindow;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {
-        is_closed(delivery).then(|| beyond_slow_start(delivery))
+        is_closed(delivery).then(|| beyond_slow_start(delivery).min(delivery.stalled.stopped))
     }
 
     fn culprit(sender: Side) -> Owner {
@@ -67,8 +67,4 @@ impl Kind for ClosedWindow {
         };
         (SEEN, wording)
     }
-}
-
-fn is_closed(delivery: &Delivery) -> bool {
-    delivery.limit == Limit::ReceiveWindow && delivery.windows.zero > 0
 }

@@ -47,6 +47,8 @@ pub struct Delivery {
 pub struct StallTimes {
     /// Time for which the limit that accounts for most of the stalls stopped the message.
     pub stopped: Duration,
+    /// Time of the stops during which the receiver's window was closed completely.
+    pub shut: Duration,
     /// Total time for which the message stalled.
     pub held: Duration,
     /// The part of `held` for which the last byte was in transit beyond the path's own time: it
@@ -86,9 +88,9 @@ pub struct InFlight {
 /// The receiver's windows during a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverWindows {
-    /// The window at the first stop caused by it, in bytes.
+    /// The window at the first stop caused by it while it was open, in bytes.
     pub first: u64,
-    /// The window at the last stop caused by it, in bytes.
+    /// The window at the last stop caused by it while it was open, in bytes.
     pub last: u64,
     /// Number of times that the receiver closed its window completely.
     pub zero: u32,

@@ -57,14 +57,10 @@ pub(crate) fn parse(words: &[&str], connection: u16) -> Option<Result<Aside, Str
         ["arp", "tell"] => Ok(Aside::Arp { is_answer: true }),
         ["ping", seq] => ping(seq, EchoStep::Request),
         ["pong", seq] => ping(seq, EchoStep::Reply),
-        ["icmp", "unreachable", code, "ping", seq] => code
-            .parse()
-            .map_err(|_| format!("`{code}` is no code"))
-            .and_then(|code| {
-                let kind = IcmpKind::Unreachable(code);
-                let reporter = ROUTER;
-                ping(seq, EchoStep::Rejected { reporter, kind })
-            }),
+        ["icmp", "unreachable", code, "ping", seq] => rejected(code, seq, ROUTER),
+        ["icmp", "unreachable", code, "ping", seq, "itself"] => {
+            rejected(code, seq, wire::server().addr)
+        }
         ["icmp", "unreachable", code] => code
             .parse()
             .map(|code| Aside::Unreachable { code, connection })
@@ -238,6 +234,12 @@ impl Aside {
             }
         }
     }
+}
+
+fn rejected(code: &str, seq: &str, reporter: IpAddr) -> Result<Aside, String> {
+    let code = code.parse().map_err(|_| format!("`{code}` is no code"))?;
+    let kind = IcmpKind::Unreachable(code);
+    ping(seq, EchoStep::Rejected { reporter, kind })
 }
 
 /// Returns the IPv6 address of the same host.
