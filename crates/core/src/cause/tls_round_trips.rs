@@ -228,9 +228,11 @@ impl Rule {
         self.culprit() == Owner::Client && self.newer == 0
     }
 
-    /// Returns true if the server is a limit, but each client is one too: none offered TLS 1.3.
+    /// Returns true if the server is a limit, but each client is one too: none offered TLS 1.3, and
+    /// most had no session to resume.
     fn is_limited_twice(&self) -> bool {
-        self.is_servers_limit() && self.offered == 0 && self.refused == 0
+        let is_refused = self.refused * 2 > self.secured.tally.affected;
+        self.is_servers_limit() && self.offered == 0 && !is_refused
     }
 
     fn finding(&self, case: &Case<'_>) -> Finding {
