@@ -341,8 +341,10 @@ fn held_answers_are_seen_at_live_sockets() {
         let Some(lab) = Lab::up(TEST, "nagle-delayed-ack") else {
             return;
         };
-        let (share, told, sockets) = looks(&lab, "8080");
-        // A busy machine looks less often, and a connection may have no request for a while.
+        // Following takes a tenth of a processor at most. Beside other tests, with the sockets of
+        // their labs, a look takes 50 ms, and a connection needs ten of them.
+        let (share, told, sockets) = looks(&lab, "8080", "12s");
+        // A connection may have no request for a while.
         let is_clear = |socket: &&Value| {
             let [count, of] = ["count", "of"].map(|part| socket["holding"][part].as_u64().unwrap());
             of >= 10 && count * 10 >= of
@@ -353,21 +355,21 @@ fn held_answers_are_seen_at_live_sockets() {
             "{share} {told} {clear} {sockets:#?}"
         );
         assert_eq!(sockets[0]["options"]["nodelay"], false);
-        let (share, told, sockets) = looks(&lab, "80");
+        let (share, told, sockets) = looks(&lab, "80", "3s");
         assert!(share < 0.05 && told == 0, "{share} {told} {sockets:#?}");
     });
 }
 
-/// Returns three results for a port: the share of samples in which a connection held something
-/// back, the number of remarks about this, and the connections.
-fn looks(lab: &Lab, port: &str) -> (f64, usize, Vec<Value>) {
+/// Follows the sockets of a port for `duration`. Returns three results: the share of samples in which
+/// a connection held something back, the number of remarks about this, and the connections.
+fn looks(lab: &Lab, port: &str, duration: &str) -> (f64, usize, Vec<Value>) {
     const CONNECTIONS: usize = 20;
     let connections = CONNECTIONS.to_string();
     let _load = Load::begin(lab, port, &["-c", &connections, "--rate", "400"]);
     // A connection that is opened during the only survey of a slow machine has an unknown far end.
     until("all are connected", || lab.connections(port) >= CONNECTIONS);
     let sockets = ["sockets", "--name", "nginx", "-p", port];
-    let follow = ["--format", "json", "-f", "-i", "10ms", "-d", "3s"];
+    let follow = ["--format", "json", "-f", "-i", "10ms", "-d", duration];
     let report = lagtrace(sockets.iter().chain(&follow)).expect(0).json();
     // Other labs on this host have the same addresses, so the namespace must match too.
     let server = lab.namespace_number("server");
