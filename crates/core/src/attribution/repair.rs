@@ -269,8 +269,10 @@ pub(super) fn recovery(
     // floor); a probe's is two round trips.
     let least = (LEAST_TIMEOUT + trip).min(LEAST_TIMEOUT.max(trip * 3));
     let is_by_word = is_revealed && follows_word(trace, packet);
-    let is_by_timer = since_copy >= least && !is_by_word && (is_oldest(packet) || !is_revealed);
-    let mechanism = if is_by_timer || is_after_timeout(trace, packet, least) {
+    let has_acks = trace.packets.iter().any(|m| m.by == packet.by.peer());
+    let is_by_timer =
+        since_copy >= least && !is_by_word && (!is_revealed || may_be_oldest(packet, has_acks));
+    let mechanism = if is_by_timer || is_after_timeout(trace, packet, least, has_acks) {
         RecoveryMechanism::Timeout
     } else if is_revealed {
         RecoveryMechanism::Fast
@@ -310,17 +312,21 @@ fn follows_word(trace: &Trace<'_>, packet: &PacketRecord) -> bool {
 }
 
 /// Returns true if `packet` begins with the oldest unacknowledged byte, as what a retransmission
-/// timer sends does (RFC 6298 §5.4).
-fn is_oldest(packet: &PacketRecord) -> bool {
-    packet
-        .data
-        .is_some_and(|data| data.span.start <= data.acked)
+/// timer sends does (RFC 6298 §5.4). Without the receiver's ACKs, any byte may be the oldest.
+fn may_be_oldest(packet: &PacketRecord, has_acks: bool) -> bool {
+    let data = packet.data;
+    data.is_some_and(|data| !has_acks || data.span.start <= data.acked)
 }
 
 /// Returns true if the bytes of `packet` had been sent before a retransmission timer expired, and
 /// come after what the timer retransmitted: after a timeout, all that was in flight counts as lost,
 /// and is retransmitted as ACKs arrive (RFC 5681 §3.1, RFC 6675 §5.1).
-fn is_after_timeout(trace: &Trace<'_>, packet: &PacketRecord, least: Duration) -> bool {
+fn is_after_timeout(
+    trace: &Trace<'_>,
+    packet: &PacketRecord,
+    least: Duration,
+    has_acks: bool,
+) -> bool {
     let Some(data) = packet.data else {
         return false;
     };
@@ -331,7 +337,7 @@ fn is_after_timeout(trace: &Trace<'_>, packet: &PacketRecord, least: Duration) -
         let Some(sent) = m.data else { continue };
         let is_again = matches!(sent.arrival, Arrival::Repeat | Arrival::Fill);
         let is_late = last.is_some_and(|last| m.at.since(last) >= least);
-        if is_again && is_late && is_oldest(m) {
+        if is_again && is_late && may_be_oldest(m, has_acks) {
             timed = Some((m, furthest));
         }
         furthest = sent.span.end.max(furthest);

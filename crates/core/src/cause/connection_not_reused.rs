@@ -107,8 +107,11 @@ impl super::Rule for Rule {
             let carried = u64::from(exchange.id.ordinal) + 1;
             self.carried.record(Duration::from_nanos(carried));
         }
-        let is_forced = matches!(exchange.outcome, Outcome::Complete(Some(status)) if FORCING.contains(&status));
-        self.forced += u64::from(is_forced && exchange.particulars.closing.server_asked);
+        if let Outcome::Complete(Some(status)) = exchange.outcome
+            && FORCING.contains(&status)
+        {
+            self.forced += u64::from(exchange.particulars.closing.server_asked);
+        }
         let is_veiled =
             exchange.particulars.closing.server_asked && exchange.connecting.handshake.is_some();
         self.veiled += u64::from(is_veiled);
@@ -134,8 +137,7 @@ impl super::Rule for Rule {
         let is_repeated = spared > 0 && self.tally.affected >= evidence::REPEATS;
         // A client whose reused connections are stale must not be told to reuse more. A server that
         // closes after requests which it cannot read has no other choice.
-        let is_forced = case.ledger.counts.stale * 2 >= self.tally.affected
-            || (self.forced > 0 && self.forced * 2 >= self.tally.affected);
+        let is_forced = case.ledger.counts.stale.max(self.forced) * 2 >= self.tally.affected;
         if let Some(note) = self.hidden_by_spares(case) {
             return Conclusion::Note(note);
         }

@@ -61,26 +61,22 @@ const LATE: &str = "The {receiver} gives HTTP/2's flow-control window back late:
 /// The wording if the client is slow to give its window back.
 const READ_LATE: Wording = Wording {
     summary: LATE,
-    fix: &[
-        WORDING.fix[1],
-        (
-            "client",
-            "a larger window only helps with responses that fit into it",
-        ),
-    ],
+    fix: &[(
+        "client",
+        "read responses as they come: updates are sent as data is read; a larger window helps only \
+         with responses that fit into it",
+    )],
     ..WORDING
 };
 
 /// The wording if the server is slow to give its window back.
 const READ_LATE_BY_SERVER: Wording = Wording {
     summary: LATE,
-    fix: &[
-        (
-            "server",
-            "read request bodies as they come: updates are sent as data is read",
-        ),
-        OF_THE_SERVER.fix[0],
-    ],
+    fix: &[(
+        "server",
+        "read request bodies as they come: updates are sent as data is read; a larger window helps \
+         only with bodies that fit into it",
+    )],
     ..WORDING
 };
 

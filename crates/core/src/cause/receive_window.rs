@@ -54,16 +54,11 @@ const WORDING: Wording = Wording {
 const UNREAD: Wording = Wording {
     summary: "The {to} reads slowly: it buffers at most {window} and has room for as much again \
               only {queued} later, on a path with a round trip of {trip}: {cost}.",
-    fix: &[
-        (
-            "{to}",
-            "read sooner: find out what the program or the device does between two reads",
-        ),
-        (
-            "{to}",
-            "a larger buffer spares the {from} the wait, but the {to} is done no sooner",
-        ),
-    ],
+    fix: &[(
+        "{to}",
+        "read sooner: find out what the program or the device does between two reads; with a larger \
+         buffer, the {to} is done no sooner",
+    )],
     ..WORDING
 };
 
