@@ -115,6 +115,7 @@ impl Tiling {
 pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     let mut tiler = Tiler {
         trace,
+        awaits_response: true,
         cursor: trace.begin,
         tiling: spare.tiling(),
         flow: Flow::default(),
@@ -156,6 +157,7 @@ pub(crate) fn tile_message(
     let trace = &Trace { end, ..trace };
     let mut tiler = Tiler {
         trace,
+        awaits_response: false,
         cursor: trace.begin,
         tiling: spare.tiling(),
         flow: Flow::default(),
@@ -176,6 +178,8 @@ pub(crate) fn tile_message(
 
 struct Tiler<'a> {
     trace: &'a Trace<'a>,
+    /// True if the client's message is a request, for whose response it waits.
+    awaits_response: bool,
     cursor: Timestamp,
     tiling: Tiling,
     /// The rate of the message whose packets are being walked.
@@ -234,7 +238,7 @@ impl Tiler<'_> {
             }
             // A segment that repeats a whole request belongs to the wait for the response.
             let is_whole = self.is_whole(last, span) && data.arrival != Arrival::Fill;
-            if sender == Side::Client && is_whole {
+            if sender == Side::Client && is_whole && self.awaits_response {
                 break;
             }
             if let Some(before) = last {

@@ -136,6 +136,8 @@ pub(crate) struct SetupLedger {
     pub(crate) count: u64,
     /// Number of attempts whose SYN was retransmitted and never answered.
     pub(crate) unheard: u64,
+    /// The times for which established connections repeated their SYN or its answer.
+    pub(crate) repeated: Distribution,
     pub(crate) outcomes: Counts<SetupOutcome>,
     pub(crate) latency: Distribution,
     pub(crate) waits: Shares,
@@ -216,6 +218,9 @@ impl Ledger {
         }
         if setup.outcome == Some(SetupOutcome::Established) {
             self.setups.latency.record(setup.duration());
+            if let Some(took) = setup.took_again() {
+                self.setups.repeated.record(took);
+            }
             let clean = (setup.syns.retransmissions == 0).then(|| setup.duration());
             self.trips.handshake = self.trips.handshake.into_iter().chain(clean).min();
         }
@@ -350,6 +355,7 @@ impl SetupLedger {
     fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.unheard += other.unheard;
+        self.repeated.absorb(other.repeated);
         self.outcomes.merge(&other.outcomes);
         self.latency.absorb(other.latency);
         self.waits.merge(&other.waits);

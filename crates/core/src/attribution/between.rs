@@ -94,7 +94,7 @@ impl Tiler<'_> {
         if !trace.pipe(Side::Client).has_repeats {
             return Some(request_end);
         }
-        if !trace.is_near(Side::Client) {
+        if !trace.is_near(Side::Client) && trace.is_beside(Side::Server) {
             return Some(self.ignored_request(request_end, first));
         }
         let repeat = trace.packets.iter().rev().find(|packet| {
@@ -231,6 +231,10 @@ impl Tiler<'_> {
             return;
         }
         if whole >= propagation + LEAST_TIMEOUT && self.misses_request() {
+            self.unexplained(first);
+            return;
+        }
+        if self.trace.is_unasked {
             self.unexplained(first);
             return;
         }

@@ -138,9 +138,9 @@ fn closes(trace: &Trace<'_>, sender: Side) -> bool {
         .packets
         .iter()
         .filter(|packet| packet.by == sender.peer() && packet.edge > 0);
-    words
-        .into_iter()
-        .any(|packet| packet.edge == packet.ack && packet.ack > span.start && packet.ack < span.end)
+    words.into_iter().any(|packet| {
+        packet.edge == packet.ack && packet.ack >= span.start && packet.ack < span.end
+    })
 }
 
 fn is_released(trace: &Trace<'_>, piece: &Piece) -> bool {

@@ -20,6 +20,10 @@ const LEAST_MISSING: u64 = 3;
 const LINUX_TTL: u8 = 64;
 /// Maximum delay of an acknowledgement on Windows: 200 ms, plus or minus a tick.
 const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(220);
+/// Maximum time from the receiver's report of a loss to its repair without a timer, if the round
+/// trip to the sender is not known: the timer of a sender that does not know it either (RFC 6298
+/// §2.1).
+const LONGEST_TRIP: Duration = Duration::from_secs(1);
 
 /// Attributes the gap before a retransmission, seen at its sender.
 pub(super) fn repeated(
@@ -115,7 +119,9 @@ pub(super) fn filled(
         // report it missing too.
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
-    recovered(trace, packet, late, late, noticed.is_some())
+    // Holes that are open at the same time do not cost the same time more than once.
+    let took = late.min(packet.at.since(before.at));
+    recovered(trace, packet, late, took, noticed.is_some())
 }
 
 /// Returns true if the bytes that `first` overtook were merely late: they had been sent, and not
@@ -263,13 +269,9 @@ pub(super) fn recovery(
     took: Duration,
     is_revealed: bool,
 ) -> Recovery {
-    let floor = |side| trace.round_trip(side).floor().unwrap_or_default();
-    let trip = floor(Side::Client) + floor(Side::Server);
-    // The timer is the smoothed round trip plus at least 200 ms (RFC 6298 §2.3 with Linux's
-    // floor); a probe's is two round trips.
-    let least = (LEAST_TIMEOUT + trip).min(LEAST_TIMEOUT.max(trip * 3));
-    let is_by_word = is_revealed && follows_word(trace, packet);
     let has_acks = trace.packets.iter().any(|m| m.by == packet.by.peer());
+    let least = least_timeout(trace, packet.by, is_revealed && has_acks);
+    let is_by_word = is_revealed && follows_word(trace, packet);
     let is_by_timer =
         since_copy >= least && !is_by_word && (!is_revealed || may_be_oldest(packet, has_acks));
     let mechanism = if is_by_timer || is_after_timeout(trace, packet, least, has_acks) {
@@ -283,6 +285,7 @@ pub(super) fn recovery(
         sender: packet.by,
         mechanism,
         again: is_sent_thrice(trace, packet),
+        is_revealed,
         is_doubtful: packet.skipped > 0
             && packet
                 .data
@@ -295,13 +298,25 @@ pub(super) fn recovery(
     }
 }
 
+/// Returns the minimum time after which `sender`'s timer repairs a loss: the smoothed round trip
+/// plus at least 200 ms (RFC 6298 §2.3 with Linux's floor), or two round trips for a probe. If the
+/// round trip to the sender is not known, the report of a loss may have repaired it as late.
+fn least_timeout(trace: &Trace<'_>, sender: Side, is_reported: bool) -> Duration {
+    if is_reported && trace.round_trip(sender).floor().is_none() {
+        return LONGEST_TRIP;
+    }
+    let trip = trace.whole_trip();
+    (LEAST_TIMEOUT + trip).min(LEAST_TIMEOUT.max(trip * 3))
+}
+
 /// Returns true if the receiver's report of missing data reached its sender just before `packet`. A
 /// timer expires in silence, and a segment retransmitted long after its copy may have waited for
 /// its turn. After a timeout, lost data is retransmitted as earlier data is acknowledged: this
 /// still counts as the timer's.
 fn follows_word(trace: &Trace<'_>, packet: &PacketRecord) -> bool {
-    let floor = trace.round_trip(packet.by).floor().unwrap_or_default();
-    let latest = reaction(trace, packet.by) + floor + floor / 4;
+    let reaction = reaction(trace, packet.by);
+    let floor = trace.round_trip(packet.by).floor();
+    let latest = floor.map_or(LONGEST_TRIP, |floor| reaction + floor + floor / 4);
     let before = trace
         .packets
         .iter()

@@ -9,6 +9,7 @@ use crate::attribution::rtt::{LEAST_ERROR, RoundTrip};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{PerSide, Side};
 use crate::observed::packet::PacketTime;
+use crate::observed::segment::hops;
 use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::time::Timestamp;
 
@@ -41,6 +42,8 @@ pub(crate) struct Trace<'a> {
     pub(crate) is_answer_repeated: bool,
     /// True if the bytes belong to no protocol that is parsed: both sides may send at any time.
     pub(crate) is_unread: bool,
+    /// True if the response may be one that nobody asked for.
+    pub(crate) is_unasked: bool,
 }
 
 /// The permission that a client waits for before it sends the body (`Expect: 100-continue`).
@@ -126,6 +129,13 @@ impl Trace<'_> {
             self.round_trip(side.peer()).floor(),
         );
         matches!((own, peer), (Some(own), Some(peer)) if own <= peer)
+    }
+
+    /// Returns true if no router is between the observation point and `side`: its packets have an
+    /// initial time to live. What passes the point then arrives at that host.
+    pub(super) fn is_beside(&self, side: Side) -> bool {
+        let mut packets = self.packets.iter().filter(|packet| packet.by == side);
+        packets.all(|packet| hops(packet.ttl) == 0)
     }
 
     /// Returns true if the client's request, as seen at the client, is overdue: the client

@@ -100,7 +100,7 @@ impl super::Rule for Rule {
 impl Rule {
     /// Sets the finding's cost: the time until SYNs were retransmitted, plus the waits in the
     /// accept queue. A wait is the time by which a connection's first exchange is slower than the
-    /// quickest one.
+    /// quickest one; for a single one, the time until its request was taken.
     fn charge(&self, finding: &mut Finding, case: &Case<'_>) {
         let syns = case.ledger.setups.waits.of(WaitKind::Recovery);
         let quickest = self.first.min().unwrap_or_default().as_nanos();
@@ -108,7 +108,11 @@ impl Rule {
             .first
             .sum_ns()
             .saturating_sub(quickest * u128::from(self.first.count()));
-        let waits = u64::try_from(waits).unwrap_or(u64::MAX);
+        let waits = match self.first.count() {
+            // There is nothing to compare a single exchange with.
+            0 | 1 => self.delays.sum().saturating_sub(syns),
+            _ => u64::try_from(waits).unwrap_or(u64::MAX),
+        };
         finding.cost_low_ns = self.delays.sum().min(syns.saturating_add(waits));
         finding.cost_ns = syns.saturating_add(waits).max(finding.cost_low_ns);
         finding.cost_high_ns = finding.cost_ns;

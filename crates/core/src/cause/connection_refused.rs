@@ -34,6 +34,18 @@ const UNCOMPARED: Wording = Wording {
     ..WORDING
 };
 
+/// The wording if the host accepted some attempts: then a program listens at least at times.
+const AT_TIMES: Wording = Wording {
+    summary: "{service} answers {part} of the connection attempts with a reset, and accepts \
+              others: its program listens only part of the time, or refuses some clients.",
+    ruled_out: &[],
+    overturned_by: "`ss -ltn` on the server listing port {port} at the time of these attempts",
+    fix: &[(
+        "server",
+        "find in the log of the service when it started and stopped, and which clients it refuses",
+    )],
+};
+
 /// Counts SYNs that the host answered with a RST. A RST whose TTL shows another distance than the
 /// host's SYN/ACKs comes from a packet filter (`firewall-drop`).
 #[derive(Clone, Debug, Default)]
@@ -73,10 +85,12 @@ impl super::Rule for Rule {
             exchanges: refused,
             of: refused + others,
         };
-        let has_look_alike = others > refused;
+        let accepted = self.refusals.accepted;
+        let has_look_alike = others > refused || accepted > 0;
         finding.verdict = evidence::judge(&found, repeats(&found), has_look_alike);
         finding.evidence = found;
         let wording = match case.facts.hosts.ttl(case.endpoint.addr) {
+            _ if accepted > 0 => &AT_TIMES,
             Some(_) => &WORDING,
             None => &UNCOMPARED,
         };

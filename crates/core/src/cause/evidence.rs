@@ -49,6 +49,12 @@ pub(crate) fn recurs(case: &Case<'_>, tally: &Tally) -> bool {
     is_common(case, tally) || (is_repeated(case, tally) && has_occasions())
 }
 
+/// Returns true if the delays fall on so few occasions that the path may only have stalled a few
+/// times. Packets that are under way at one time are not independent of each other.
+pub(super) fn is_stall(late: &Tally) -> bool {
+    late.occasions() < OCCASIONS
+}
+
 fn is_common(case: &Case<'_>, tally: &Tally) -> bool {
     tally.affected * 2 >= case.ledger.counts.count
 }

@@ -1,15 +1,19 @@
 //! The rule of the cause `http-error`.
 
+use core::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use super::attempts::Attempts;
 use super::evidence;
-use super::settings::Measured;
+use super::settings::{self, Measured};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::Outcome;
 use crate::exchange::wait::Owner;
 use crate::report::{Affected, Evidence, EvidenceKind, counted};
 
-const WORDING: Wording = Wording {
+/// The server failed, or its configuration has it answer so.
+const FAILS: Wording = Wording {
     summary: "{service} answers with errors: {part} of its responses have a status of 400 or more. \
         Their latency says nothing about requests that succeed.",
     ruled_out: &[],
@@ -22,9 +26,26 @@ const WORDING: Wording = Wording {
         ("server", "read its error log"),
     ],
 };
+/// Only statuses that say that the request was wrong.
+const REJECTS: Wording = Wording {
+    summary: "{service} rejects requests: {part} of its responses have a status of 4xx. Either \
+        these requests are wrong, or the server lacks what they ask for. Their latency says \
+        nothing about requests that succeed.",
+    ruled_out: &[],
+    overturned_by: "the same request succeeding from elsewhere",
+    fix: &[
+        ("client", "check path, Host and credentials of the requests"),
+        (
+            "server",
+            "if the requests are right, find in its error log why it rejects them",
+        ),
+    ],
+};
 
 /// Minimum share of error responses for a finding.
 const SHARE: f64 = 0.01;
+/// Maximum number of statuses in the evidence of a capture.
+const MOST_TOLD: usize = 4;
 
 /// Counts error responses.
 #[derive(Clone, Debug, Default)]
@@ -34,99 +55,138 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let attempts = Attempts::of(case).unwrap_or_default();
-        let own: u64 = attempts.statuses.values().sum();
-        let own_errors: u64 = attempts
-            .statuses
-            .iter()
-            .filter(|(status, _)| is_error(**status))
-            .map(|(_, n)| n)
-            .sum();
-        let (seen_errors, seen) = seen(case);
-        let is_frequent = |errors: u64, all: u64| errors > 0 && errors as f64 >= all as f64 * SHARE;
+        let own = Attempts::of(case).unwrap_or_default().statuses;
+        let seen = if case.has_packets {
+            statuses(case)
+        } else {
+            Statuses::new()
+        };
+        let unmet = unmet(&seen);
         let mut found = Vec::new();
-        if is_frequent(seen_errors, seen) && case.has_packets {
+        if is_frequent(&unmet, &seen, is_error) {
+            let errors = count(&unmet, is_error);
             let text = format!(
-                "{seen_errors} of {} were errors",
-                counted(seen, "response", "responses"),
+                "{errors} of {} were errors ({})",
+                counted(count(&seen, |_| true), "response", "responses"),
+                list(&most_frequent(&unmet)),
             );
-            found.push(Evidence::mechanism(EvidenceKind::Wire, text).count(seen_errors));
+            found.push(Evidence::mechanism(EvidenceKind::Wire, text).count(errors));
         }
-        if is_frequent(own_errors, own) {
-            let list: Vec<String> = attempts
-                .statuses
-                .iter()
-                .map(|(status, n)| format!("{status} ×{n}"))
-                .collect();
-            let text = format!("our own requests were answered by {}", list.join(", "));
-            found.push(Evidence::mechanism(EvidenceKind::OwnSocket, text).count(own_errors));
+        if is_frequent(&own, &own, is_error) {
+            let all: Vec<(u16, u64)> = own.iter().map(|(&status, &n)| (status, n)).collect();
+            let text = format!("our own requests were answered by {}", list(&all));
+            let errors = count(&own, is_error);
+            found.push(Evidence::mechanism(EvidenceKind::OwnSocket, text).count(errors));
         }
         if found.is_empty() {
             return Conclusion::Nothing;
         }
-        let (errors, all) = if own > 0 {
-            (own_errors, own)
+        let has_failed =
+            is_frequent(&own, &own, is_failure) || is_frequent(&seen, &seen, is_failure);
+        let culprit = if has_failed || self.is_configured(case) {
+            Owner::Server
         } else {
-            (seen_errors, seen)
+            Owner::Unknown
         };
-        let mut finding = evidence::bare_finding(Id::HttpError, Owner::Server, case);
+        let (errors, all) = if own.is_empty() {
+            (&unmet, &seen)
+        } else {
+            (&own, &own)
+        };
+        let mut finding = evidence::bare_finding(Id::HttpError, culprit, case);
         finding.affected = Affected {
-            exchanges: errors,
-            of: all,
+            exchanges: count(errors, is_error),
+            of: count(all, |_| true),
         };
-        finding.verdict = evidence::judge(&found, errors, false);
+        finding.verdict = evidence::judge(&found, finding.affected.exchanges, false);
         finding.evidence = found;
-        WORDING.tell(&mut finding, &[]);
+        let wording = if culprit == Owner::Server {
+            &FAILS
+        } else {
+            &REJECTS
+        };
+        wording.tell(&mut finding, &[]);
         Conclusion::Finding(Box::new(finding))
     }
 
     fn measured(&self, case: &Case<'_>) -> Measured {
+        let own = Attempts::of(case).unwrap_or_default().statuses;
+        let own = most_frequent(&own);
+        let seen = || most_frequent(&statuses(case));
+        let most = own.first().copied().or_else(|| seen().first().copied());
         Measured {
-            status: most_frequent(case),
+            status: most.map(|(status, _)| status),
             connections: case.facts.loads.connections(case.target),
             ..Measured::default()
         }
     }
 }
 
-/// Returns the number of error responses, and the number of all responses with a status. A
-/// challenge (401, 407) only asks the client to authenticate (RFC 9110 §11.1). It is no error if at
-/// least as many other responses follow.
-fn seen(case: &Case<'_>) -> (u64, u64) {
-    let count_of = |is: fn(u16) -> bool| -> u64 {
-        let outcomes = case.ledger.counts.outcomes.iter();
-        let of = outcomes.filter(|(outcome, _)| match outcome {
-            Outcome::Complete(Some(status)) => is(*status),
-            _ => false,
-        });
-        of.map(|(_, count)| count).sum()
-    };
-    let (errors, challenges) = (count_of(is_error), count_of(is_challenge));
-    let others = count_of(|status| !is_challenge(status));
-    let is_met = challenges <= others;
-    let errors = if is_met { errors - challenges } else { errors };
-    (errors, count_of(|_| true))
+impl Rule {
+    /// Returns true if the server's configuration has it answer with this error.
+    fn is_configured(&self, case: &Case<'_>) -> bool {
+        let measured = super::Rule::measured(self, case);
+        settings::supporting(case, Id::HttpError, Owner::Server, &measured).is_some()
+    }
 }
 
-/// Returns the most frequent status of error responses: to our own requests if there are any,
-/// otherwise in the capture.
-fn most_frequent(case: &Case<'_>) -> Option<u16> {
-    let own = Attempts::of(case).unwrap_or_default().statuses;
-    let seen = case.ledger.counts.outcomes.iter();
-    let seen = seen.filter_map(|(outcome, count)| match outcome {
-        Outcome::Complete(Some(status)) => Some((status, count)),
-        _ => None,
-    });
-    let most = |counts: &mut dyn Iterator<Item = (u16, u64)>| {
-        let errors = counts.filter(|&(status, _)| is_error(status));
-        errors.max_by_key(|&(status, count)| (count, status))
-    };
-    let found = most(&mut own.into_iter()).or_else(|| most(&mut seen.into_iter()));
-    found.map(|(status, _)| status)
+/// Number of responses by status.
+type Statuses = BTreeMap<u16, u64>;
+
+/// Returns the responses in the capture.
+fn statuses(case: &Case<'_>) -> Statuses {
+    let mut statuses = Statuses::new();
+    for (outcome, n) in case.ledger.counts.outcomes.iter() {
+        if let Outcome::Complete(Some(status)) = outcome {
+            *statuses.entry(status).or_default() += n;
+        }
+    }
+    statuses
+}
+
+/// Returns the responses without those challenges that other responses followed: a challenge (401,
+/// 407) only asks the client to authenticate (RFC 9110 §11.1). It is no error if there are at least
+/// as many other responses.
+fn unmet(seen: &Statuses) -> Statuses {
+    let mut unmet = seen.clone();
+    if count(seen, is_challenge) * 2 <= count(seen, |_| true) {
+        unmet.retain(|&status, _| !is_challenge(status));
+    }
+    unmet
+}
+
+fn count(statuses: &Statuses, is_meant: fn(u16) -> bool) -> u64 {
+    let meant = statuses.iter().filter(|(status, _)| is_meant(**status));
+    meant.map(|(_, n)| n).sum()
+}
+
+fn is_frequent(of: &Statuses, all: &Statuses, is_meant: fn(u16) -> bool) -> bool {
+    let (errors, all) = (count(of, is_meant), count(all, |_| true));
+    errors > 0 && errors as f64 >= all as f64 * SHARE
+}
+
+/// Returns the most frequent statuses of errors, with their counts, the most frequent first.
+fn most_frequent(statuses: &Statuses) -> Vec<(u16, u64)> {
+    let errors = statuses.iter().filter(|(status, _)| is_error(**status));
+    let mut errors: Vec<(u16, u64)> = errors.map(|(&status, &n)| (status, n)).collect();
+    errors.sort_by_key(|&(status, n)| Reverse((n, status)));
+    errors.truncate(MOST_TOLD);
+    errors
+}
+
+fn list(statuses: &[(u16, u64)]) -> String {
+    let list: Vec<String> = statuses.iter().map(|(s, n)| format!("{s} ×{n}")).collect();
+    list.join(", ")
 }
 
 fn is_error(status: u16) -> bool {
     status >= 400
+}
+
+/// Returns true if the server says that it failed (RFC 9110 §15.6); the other errors say that the
+/// request was wrong.
+fn is_failure(status: u16) -> bool {
+    status >= 500
 }
 
 fn is_challenge(status: u16) -> bool {

@@ -62,6 +62,8 @@ pub(crate) struct Losses {
     pub(crate) tally: Tally,
     /// The number and total time of repairs, by [`Kind`].
     repairs: [(u64, Duration); 4],
+    /// The part of the time of timers and probes in which the receiver already knew of the loss.
+    revealed: Duration,
     clients: BTreeSet<Endpoint>,
     packets: Vec<u64>,
     /// Requests that were lost before the capture point. They are in no exchange.
@@ -121,9 +123,13 @@ impl Losses {
 
     fn note(&mut self, exchange: &Exchange) {
         for recovery in &exchange.loss.recoveries {
-            if let Some((count, took)) = self.repairs.get_mut(Kind::of(recovery) as usize) {
+            let kind = Kind::of(recovery);
+            if let Some((count, took)) = self.repairs.get_mut(kind as usize) {
                 *count += 1;
                 *took += recovery.took;
+            }
+            if recovery.is_revealed && matches!(kind, Kind::Timeout | Kind::Probe) {
+                self.revealed += recovery.took;
             }
             self.packets.push(recovery.packet);
             self.doubtful += u64::from(recovery.is_doubtful);
@@ -138,6 +144,7 @@ impl Losses {
         self.slowed.absorb(other.slowed);
         self.taken_back += other.taken_back;
         self.doubtful += other.doubtful;
+        self.revealed += other.revealed;
         for (own, other) in self.repairs.iter_mut().zip(other.repairs) {
             own.0 += other.0;
             own.1 += other.1;
@@ -184,6 +191,13 @@ impl Losses {
     fn share_of(&self, kind: Kind) -> f64 {
         let all: Duration = self.repairs.iter().map(|(_, took)| took).sum();
         self.repaired_by(kind).1.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// Returns true if timers and probes mostly repaired losses that no later data had revealed.
+    pub(super) fn are_at_the_end(&self) -> bool {
+        let (_, timers) = self.repaired_by(Kind::Timeout);
+        let (_, probes) = self.repaired_by(Kind::Probe);
+        self.revealed * 2 <= timers + probes
     }
 
     pub(crate) fn events(&self) -> u64 {
@@ -336,6 +350,19 @@ fn slowed(exchange: &Exchange) -> Cost {
 pub(super) const IN_TIME: &str =
     "a capture at the other end that shows these segments arriving in time";
 
+/// Where a timer repaired a loss, and what makes the repair faster: after the last data, or before
+/// data that arrived.
+const AT_THE_END: (&str, &str) = (
+    "at the end of a message, where no later data follows to reveal the loss",
+    "tail-loss probes on (net.ipv4.tcp_early_retrans=3); in a data centre a lower rto_min on the \
+     route",
+);
+const AMID: (&str, &str) = (
+    "although later data had already revealed the loss to the receiver",
+    "SACK and RACK on (net.ipv4.tcp_sack=1, net.ipv4.tcp_recovery=1): they repair what later data \
+     reveals without a timer; in a data centre a lower rto_min on the route",
+);
+
 /// Returns the conclusion on a few losses, if `kind` of repair took most of their time.
 pub(super) fn conclude_few(case: &Case<'_>, id: Id, kind: Kind, wording: &Wording) -> Conclusion {
     let losses = case.gathered.losses.whole();
@@ -354,9 +381,16 @@ pub(super) fn conclude_few(case: &Case<'_>, id: Id, kind: Kind, wording: &Wordin
         whole if whole == percent(1.0) => "all".to_owned(),
         part => part,
     };
+    let (place, change) = if losses.are_at_the_end() {
+        AT_THE_END
+    } else {
+        AMID
+    };
     wording.tell(
         &mut finding,
         &[
+            ("place", &place),
+            ("change", &change),
             ("exchanges", &exchanges),
             ("saved", &typical(&losses.tally.saved)),
             ("most", &most),

@@ -32,15 +32,18 @@ const WORDING: Wording = Wording {
             "shape below the policer's rate, or raise the allowance",
         ),
         (
-            "server",
-            "pace large responses (fq), keep RACK-TLP on (net.ipv4.tcp_recovery=1)",
+            "sender",
+            "pace large messages (fq), keep RACK-TLP on (net.ipv4.tcp_recovery=1)",
         ),
     ],
 };
 
 /// The sentence on losses that no later data reveals.
-const AT_THE_END: &str = " After the last segments of a response, no later data reveals a loss, so \
+const AT_THE_END: &str = " After the last segments of a message, no later data reveals a loss, so \
                           the sender waits for a timer.";
+/// The sentence on losses that timers repaired although they were known.
+const AMID: &str = " The senders waited for timers although later data had already revealed the \
+                    losses to the receivers.";
 
 /// Counts losses that affect several connections.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +60,8 @@ impl super::Rule for Rule {
         };
         let typical = human(losses.tally.saved.quantile(0.5).unwrap_or_default());
         let tail = match losses.kind() {
-            Kind::Timeout | Kind::Probe => AT_THE_END,
+            Kind::Timeout | Kind::Probe if losses.are_at_the_end() => AT_THE_END,
+            Kind::Timeout | Kind::Probe => AMID,
             Kind::Again | Kind::Fast => "",
         };
         WORDING.tell(&mut finding, &[("typical", &typical), ("tail", &tail)]);

@@ -104,7 +104,7 @@ impl super::Rule for Rule {
         finding.verdict = evidence::judge(
             &finding.evidence,
             trips.tally.affected,
-            case.ledger.is_unowed() || !is_by_clock,
+            case.ledger.is_unowed() || !is_by_clock || evidence::is_stall(&trips.tally),
         );
         let wording = if is_by_clock { &BY_CLOCK } else { &WORDING };
         wording.tell(

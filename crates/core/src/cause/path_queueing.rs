@@ -141,11 +141,12 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
             .count(trips.tally.affected)
             .median(&trips.tally.saved),
     );
+    let is_stall = probed.is_none() && evidence::is_stall(&trips.tally);
     finding.evidence.extend(probed);
     finding.verdict = evidence::judge(
         &finding.evidence,
         trips.tally.affected,
-        case.ledger.is_unowed(),
+        case.ledger.is_unowed() || is_stall,
     );
     let wording = if trips.is_outside() {
         &OUTSIDE

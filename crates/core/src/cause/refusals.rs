@@ -23,6 +23,8 @@ pub(super) struct Refusals {
     unreachable: Seen,
     /// Number of attempts that ended in another way.
     pub(super) others: u64,
+    /// Number of these that the host accepted.
+    pub(super) accepted: u64,
 }
 
 /// The number of refusals of one kind, and some of the packets.
@@ -48,7 +50,10 @@ impl Refusals {
                 };
                 seen.add(&[setup.syns.packets.first, number]);
             }
-            _ => self.others += 1,
+            (outcome, _) => {
+                self.others += 1;
+                self.accepted += u64::from(outcome == Some(SetupOutcome::Established));
+            }
         }
     }
 
@@ -59,6 +64,7 @@ impl Refusals {
         self.prohibited.merge(other.prohibited);
         self.unreachable.merge(other.unreachable);
         self.others += other.others;
+        self.accepted += other.accepted;
     }
 
     /// Returns the RSTs from the host itself, and the RSTs from devices on the path. The TTL of the

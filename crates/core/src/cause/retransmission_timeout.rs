@@ -7,15 +7,11 @@ use super::{Case, Conclusion, Id};
 
 const WORDING: Wording = Wording {
     summary: "{exchanges} lost segments and waited {saved} until these were \
-        retransmitted; {most} of that time was spent waiting for timers, at the end of a message, \
-        where no later data follows to reveal the loss.",
+        retransmitted; {most} of that time was spent waiting for timers, {place}.",
     overturned_by: IN_TIME,
     fix: &[
         ("path", "find where the segments are lost"),
-        (
-            "sender",
-            "tail-loss probes on (net.ipv4.tcp_early_retrans=3); in a data centre a lower rto_min on the route",
-        ),
+        ("sender", "{change}"),
     ],
     ..Wording::NONE
 };

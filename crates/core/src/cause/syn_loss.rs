@@ -55,7 +55,8 @@ const PROBED: Wording = Wording {
     ..WORDING
 };
 
-/// Minimum share of connections with a lost SYN for a finding.
+/// Minimum share of connections with a lost SYN for a finding, unless they are a large part of the
+/// time.
 const SHARE: f64 = 0.01;
 
 /// Watches SYNs that were answered only after a retransmission.
@@ -114,7 +115,11 @@ impl super::Rule for Rule {
         let odd = self.repeated + self.given_up.count();
         // If no attempt is answered, another rule reports that.
         let is_answered = self.established > 0;
-        let is_frequent = is_answered && odd > 0 && odd as f64 >= self.attempts() as f64 * SHARE;
+        let is_large = odd >= evidence::REPEATS
+            && self.lost_ns() as f64
+                >= case.ledger.total_with_setup().max(1) as f64 * evidence::MATERIAL_SHARE;
+        let is_frequent = is_large || odd as f64 >= self.attempts() as f64 * SHARE;
+        let is_frequent = is_answered && odd > 0 && is_frequent;
         let is_lost = || case.ledger.setups.handshakes.why(case.ledger) == Why::Loss;
         if (!is_frequent && probed.is_none()) || !is_lost() {
             return Conclusion::Nothing;
@@ -127,6 +132,12 @@ impl Rule {
     /// Returns the number of attempts that were established or given up.
     fn attempts(&self) -> u64 {
         self.established + self.given_up.count()
+    }
+
+    /// Returns the time that attempts lost, in nanoseconds.
+    fn lost_ns(&self) -> u64 {
+        let lost = self.lost.sum_ns() + self.given_up.sum_ns();
+        u64::try_from(lost).unwrap_or(u64::MAX)
     }
 
     fn show(&mut self, setup: &Setup) {
@@ -181,8 +192,7 @@ impl Rule {
             Owner::Path
         };
         let mut finding = evidence::bare_finding(Id::SynLoss, culprit, case);
-        let lost = self.lost.sum_ns() + self.given_up.sum_ns();
-        let cost = u64::try_from(lost).unwrap_or(u64::MAX);
+        let cost = self.lost_ns();
         finding.unit = Unit::Connections;
         finding.cost_ns = cost;
         finding.cost_low_ns = cost;

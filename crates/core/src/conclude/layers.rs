@@ -10,7 +10,7 @@ use crate::cause::evidence::{human, median, percent};
 use crate::cause::settings;
 use crate::connection::SetupOutcome;
 use crate::connection::table::Tallied;
-use crate::exchange::wait::WaitKind;
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::facts::Facts;
 use crate::observed::event::{ConfigurationLine, ListenerSample, ProbeMethod, TargetId};
 use crate::observed::time::Timestamp;
@@ -120,9 +120,12 @@ fn accuse(layer: &mut Layer, findings: &[Finding]) {
         .iter()
         .filter(|finding| !finding.locates && is_accused_by(layer, finding))
         .collect();
+    // The server's layer is not accused of what may be the requests' fault.
+    let is_open =
+        |of: &Finding| of.culprit == Owner::Unknown && layer.layer == LayerId::Server.as_str();
     let is_accused = accusers
         .iter()
-        .any(|finding| !finding.cause.cause().says_only_where);
+        .any(|finding| !finding.cause.cause().says_only_where && !is_open(finding));
     if let Some(worst) = accusers.first() {
         layer.state = if is_accused {
             LayerState::Accused
@@ -366,6 +369,19 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
         let line = format!("long handshakes: {} (median)", human(typical));
         return layer("connection", LayerState::Suspected, line, SEEN);
     }
+    if let Some(longest) = setups.repeated.max() {
+        let line = format!(
+            "the SYN or its answer was repeated on {}, for {} at most",
+            part_of(
+                setups.repeated.count(),
+                setups.count,
+                "connection",
+                "connections"
+            ),
+            human(longest)
+        );
+        return layer("connection", LayerState::Suspected, line, SEEN);
+    }
     let line = match setups.count {
         0 => format!(
             "{} made",
@@ -452,6 +468,10 @@ fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
         let line = "no data was seen".to_owned();
         return layer("transport", LayerState::NotMeasured, line, SEEN);
     }
+    let outside = super::outside::doubt(evidence, ledger);
+    if let Some((LayerState::Suspected, line)) = outside {
+        return layer("transport", LayerState::Suspected, line, SEEN);
+    }
     let is_lossy = is_more_than(tallied.repaired, tallied.data_segments);
     if is_lossy || is_more_than(tallied.stopped, tallied.connections) {
         let irregular = [
@@ -484,7 +504,7 @@ fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
         );
         return layer("transport", LayerState::NotMeasured, line, SEEN);
     }
-    if let Some((state, line)) = super::outside::doubt(evidence, ledger) {
+    if let Some((state, line)) = outside {
         return layer("transport", state, line, SEEN);
     }
     if ledger.counts.count == 0 {

@@ -130,6 +130,8 @@ struct TurnState {
     /// True if the server sent data since the client's last bytes without having received the
     /// request.
     has_crossed: bool,
+    /// True if the server once continued after a long pause: it also sends what nobody asked for.
+    has_pushed: bool,
     /// Number of segments in this turn that continued after a pause, under TLS and for bytes that
     /// are not parsed.
     apart: u32,

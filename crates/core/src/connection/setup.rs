@@ -175,6 +175,11 @@ impl Setup {
         self.answer.retransmissions > 0 || self.aftermath.is_answered_again
     }
 
+    /// Returns true if the server retransmitted its SYN/ACK after the client's ACK.
+    pub(crate) fn is_still_answered(&self) -> bool {
+        self.aftermath.answer_repeats > 0
+    }
+
     /// Returns the lookup before the connection.
     pub(crate) fn lookup(&self) -> Option<&Lookup> {
         self.approach.as_ref()?.lookup.as_ref()
@@ -419,6 +424,15 @@ impl Setup {
     pub(crate) fn repeated_for(&self) -> Duration {
         self.begin
             .map_or(Duration::ZERO, |begin| self.syns.last.since(begin))
+    }
+
+    /// Returns the time from the first SYN to the last SYN or SYN/ACK, if one of them had to be
+    /// retransmitted.
+    pub(crate) fn took_again(&self) -> Option<Duration> {
+        let is_again = self.syns.retransmissions > 0 || self.aftermath.last_answer.is_some();
+        let last = self.aftermath.last_answer.unwrap_or(self.syns.last);
+        let begin = self.begin.filter(|_| is_again)?;
+        Some(last.max(self.syns.last).since(begin))
     }
 
     /// Returns true if a SYN is a retransmission and not a duplicate of the previous one.

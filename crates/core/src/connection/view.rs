@@ -72,11 +72,6 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns true if the server's FIN was seen but none of the client.
-    pub(crate) fn is_left_by_server(&self) -> bool {
-        self.response.sequence.fin.is_some() && self.request.sequence.fin.is_none()
-    }
-
     /// Returns true if any of one side's data was retransmitted so far.
     pub(crate) fn has_repeats(&self, sender: Side) -> bool {
         match sender {

@@ -27,6 +27,9 @@ pub struct Recovery {
     pub mechanism: RecoveryMechanism,
     /// True if a retransmission of the same bytes was lost before.
     pub again: bool,
+    /// True if data that was sent later had revealed the loss to the receiver before it was
+    /// repaired.
+    pub(crate) is_revealed: bool,
     /// True if this may not have been a loss: only the sender's IP identifications indicate it, and
     /// no byte came twice or was missing; or the bytes were retransmitted before the receiver had
     /// to acknowledge them.

@@ -48,6 +48,9 @@ pub(crate) struct PairingDoubts {
     /// True if the server sent something after the request without acknowledging it, or continued
     /// after a long pause: both sides may send at any time.
     pub(crate) is_crossed: bool,
+    /// True if the server, which also sends what nobody asks for, sent the response after a long
+    /// pause: it may be no response.
+    pub(crate) is_unasked: bool,
 }
 
 impl Signs {

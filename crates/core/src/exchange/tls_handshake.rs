@@ -31,6 +31,8 @@ pub struct Handshake {
     pub is_retried: bool,
     /// The server name in the client's request (SNI).
     pub server_name: Option<String>,
+    /// Fingerprint of the cipher suites that the client offers; 0 if its hello could not be read.
+    pub suites: u64,
     /// Minimum round trip between the ends, if it is known.
     pub round_trip: Option<Duration>,
     /// Flights of the handshake: each flight of the client with the server's answer.

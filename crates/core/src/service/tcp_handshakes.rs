@@ -27,6 +27,8 @@ const LOSS_RATIO: u64 = 4;
 /// MTU cannot be the reason that it is not acknowledged.
 const SMALL: u32 = 1200;
 
+/// Minimum number of copies of a first request that are not lost in a row by chance.
+const MANY_REPEATS: u32 = 3;
 /// Maximum delay of an acknowledgement.
 const LONGEST_DELAYED_ACK: Duration = Duration::from_millis(500);
 /// Initial TTL of Linux (`ip_default_ttl`). Systems with a higher initial TTL also delay first
@@ -47,6 +49,8 @@ pub(crate) struct Handshakes {
     late: Vec<(Timestamp, Timestamp)>,
     /// Number of connections whose small first request was retransmitted and not acknowledged.
     unread: u64,
+    /// Number of these on which the server also still waited for the handshake's end.
+    waited_for: u64,
     /// Times of SYNs that were neither answered nor retransmitted.
     silent: Vec<Timestamp>,
     /// Number of attempts that consist of one SYN and, at most, its answer.
@@ -100,6 +104,7 @@ impl Handshakes {
             _ => {}
         }
         self.unread += u64::from(is_unread(setup));
+        self.waited_for += u64::from(is_waited_for(setup));
         if setup.opening.was_challenged || setup.opening.has_data {
             return;
         }
@@ -135,6 +140,7 @@ impl Handshakes {
         self.silent.extend(other.silent);
         self.silent.truncate(MAX_TRIES);
         self.unread += other.unread;
+        self.waited_for += other.waited_for;
         self.unfinished += other.unfinished;
         self.established += other.established;
         let spans = self.span.into_iter().chain(other.span);
@@ -184,7 +190,8 @@ impl Handshakes {
         if unfinished >= FLOOD && unfinished >= self.established * FLOOD_RATIO && rate >= FLOOD_RATE
         {
             Why::Flood
-        } else if self.unread >= UNREAD && losses * LOSS_RATIO <= self.unread
+        } else if (self.unread >= UNREAD || self.waited_for > 0)
+            && losses * LOSS_RATIO <= self.unread
             || self.follows_standstill(&tries, ledger)
         {
             Why::AcceptQueue
@@ -267,6 +274,13 @@ pub(crate) fn is_unread(setup: &Setup) -> bool {
         && after.request_len <= SMALL
         && !is_late_ack(setup)
         && !is_unheard(setup)
+}
+
+/// Returns true if the server ignored the client's ACK and several copies of its first data, and
+/// repeated its SYN/ACK instead. On the path, all of these would have to be lost in a row.
+fn is_waited_for(setup: &Setup) -> bool {
+    let after = &setup.aftermath;
+    is_unread(setup) && after.answer_repeats > 0 && after.request_repeats >= MANY_REPEATS
 }
 
 /// Returns true if the first data may have arrived the first time: it was retransmitted once,

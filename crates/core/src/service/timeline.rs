@@ -10,6 +10,7 @@ use core::time::Duration;
 
 pub(crate) use late::{LEAST_LATE, Late};
 
+use crate::exchange::tls_handshake::Handshake;
 use crate::exchange::wait::{Wait, WaitKind};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::PointId;
@@ -147,13 +148,17 @@ impl Moment {
     }
 }
 
-/// Returns the fingerprint of the server name in the exchange, or in the handshake before it.
+/// Returns the fingerprint of the server name in the exchange, or in the handshake before it. Under
+/// TLS the offered cipher suites are part of it: a program does not take over a connection that was
+/// negotiated with other ones, and programs that share an address differ in them.
 fn origin(exchange: &Exchange) -> u64 {
-    let handshake = exchange.connecting.handshake.as_ref();
-    let named = handshake.and_then(|handshake| handshake.server_name.as_ref());
-    match exchange.particulars.origin {
-        0 => named.map_or(0, |name| http::origin(name.as_bytes())),
-        origin => origin,
+    let of_handshake = |handshake: &Handshake| {
+        let name = handshake.server_name.as_deref().unwrap_or_default();
+        http::origin(name.as_bytes()) ^ handshake.suites
+    };
+    match (exchange.particulars.origin, &exchange.connecting.handshake) {
+        (0, Some(handshake)) => of_handshake(handshake),
+        (origin, _) => origin,
     }
 }
 

@@ -198,9 +198,12 @@ fn misplaced(run: &Run, observed: &Observation) -> Option<String> {
 }
 
 /// Returns the fault if the finding accuses the server's layer although another owner has to change
-/// something.
+/// something. A finding whose owner is not known only makes the layer suspect.
 fn unjust(finding: &Finding) -> Option<String> {
-    let is_servers = matches!(finding.culprit, Owner::Server | Owner::Proxy);
+    let is_servers = matches!(
+        finding.culprit,
+        Owner::Server | Owner::Proxy | Owner::Unknown
+    );
     let (cause, culprit) = (finding.cause, word(&finding.culprit));
     (!is_servers && cause.cause().layer == LayerId::Server)
         .then(|| format!("`{cause}`, of the {culprit}, accuses the server's layer"))

@@ -20,6 +20,8 @@ pub(super) struct Around<'a> {
     pub(super) request_acked: u64,
     /// True if it is unknown which side owes an answer.
     pub(super) is_unread: bool,
+    /// Time of the server's FIN, if the server closed first.
+    pub(super) left_by_server: Option<Timestamp>,
 }
 
 impl<'a> Around<'a> {

@@ -26,6 +26,7 @@ impl Pairing {
 
     /// Tiles and hands out the exchanges that are closed.
     pub(crate) fn collect(&mut self, view: &View<'_>, setup: &mut Setup, closed: &mut Closed) {
+        let left_by_server = self.left_by_server();
         while let Some(at) = self.first_closed() {
             let Some(draft) = self.open.get_mut(at) else {
                 return;
@@ -38,6 +39,7 @@ impl Pairing {
                 before: self.before,
                 request_acked: self.acked.requests,
                 is_unread: self.protocol.is_unread,
+                left_by_server,
             };
             let spare = &mut closed.scratch.spare;
             let mut exchange = draft.close(around, setup, self.tls.handshake.take(), spare);
@@ -284,7 +286,10 @@ impl Draft {
                 is_stream: self.response_head.fields.is_stream,
                 is_revocation: self.response_head.is_revocation,
                 closing: Closing {
-                    server_asked: self.closing.server_asked || view.is_left_by_server(),
+                    server_asked: self.closing.server_asked
+                        || around
+                            .left_by_server
+                            .is_some_and(|at| self.closes_at_once(at)),
                     ..self.closing
                 },
             },
@@ -313,6 +318,7 @@ impl Draft {
             before: around.before,
             is_answer_repeated,
             is_unread: around.is_unread,
+            is_unasked: self.signs.doubts.is_unasked,
         }
     }
 }

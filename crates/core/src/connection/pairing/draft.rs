@@ -1,5 +1,7 @@
 //! An exchange in progress.
 
+use core::time::Duration;
+
 use super::Ending;
 use super::http2::Multiplexed;
 use crate::attribution::Permission;
@@ -9,6 +11,10 @@ use crate::exchange::{Closing, Outcome, Side, Signs};
 use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
 use crate::protocol::http::{Fields, RequestLine};
+
+/// Minimum time after which servers close idle connections: a second, the unit in which they are
+/// configured.
+const SOONEST_IDLE_CLOSE: Duration = Duration::from_millis(900);
 
 /// A request that was seen, and its response so far.
 #[derive(Debug)]
@@ -182,6 +188,12 @@ impl Draft {
         self.response.end = self.response.end.max(span.end);
         self.torn.until = self.torn.until.filter(|&until| span.end <= until);
         self.last = packet;
+    }
+
+    /// Returns true if a FIN at `fin` belongs to the exchange, because it follows soon. After a
+    /// longer time the server closes an idle connection, which it had kept for more requests.
+    pub(super) fn closes_at_once(&self, fin: Timestamp) -> bool {
+        fin.since(self.last.at) < SOONEST_IDLE_CLOSE
     }
 
     /// Completes the response at the end of its turn, when pairing by turns.

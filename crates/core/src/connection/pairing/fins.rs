@@ -19,6 +19,8 @@ pub(super) struct Fins {
     is_half_closed: bool,
     /// The end of the server's bytes.
     end: Option<u64>,
+    /// Time of the server's FIN, if the server closed first.
+    left_by_server: Option<Timestamp>,
     /// Time of the server's FIN or of its last byte, until it is known what they end.
     last_word: Option<Timestamp>,
     /// The end of the connection, while some bytes still have to be acknowledged.
@@ -44,11 +46,14 @@ impl Pairing {
             }
             return;
         }
+        if fins.end.is_none() && fins.left.is_none() {
+            fins.left_by_server = Some(at);
+        }
         fins.end.get_or_insert(end);
         fins.last_word = Some(at).filter(|_| self.protocol.mode == Mode::Http);
         let (request_acked, left) = (self.acked.requests, fins.left);
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
-            draft.closing.server_asked |= left.is_none();
+            draft.closing.server_asked |= left.is_none() && draft.closes_at_once(at);
             // The FIN was sent before the request arrived.
             draft.signs.was_closing |= request_acked < draft.request.end;
         }
@@ -66,6 +71,12 @@ impl Pairing {
     pub(crate) fn awaits_last_acks(&self) -> bool {
         let fins = self.fins.as_ref();
         fins.is_some_and(|fins| fins.ending.is_some())
+    }
+
+    /// Returns the time at which the server closed the connection; `None` if it did not, or if the
+    /// client had closed before.
+    pub(super) fn left_by_server(&self) -> Option<Timestamp> {
+        self.fins.as_ref()?.left_by_server
     }
 
     /// Returns true if the server's FIN was seen.

@@ -190,6 +190,7 @@ impl Flights {
             },
             is_retried: legs.iter().any(|leg| leg.is_retry),
             server_name: self.server_name().map(str::to_owned),
+            suites: self.client.as_ref().map_or(0, |hello| hello.suites),
             round_trip: view
                 .to_server()
                 .floor()
@@ -283,6 +284,7 @@ impl Tiled<'_> {
             before: Before::default(),
             is_answer_repeated: false,
             is_unread: false,
+            is_unasked: false,
         };
         tile(&trace, &mut Spare::default())
     }

@@ -22,7 +22,7 @@ use crate::observed::time::Timestamp;
 /// Maximum number of segments of one transfer; what follows is another transfer, so that old packets
 /// need not be kept. A window of a megabyte fits.
 const MOST_SEGMENTS: u32 = 1024;
-/// Maximum number of transfers kept for a request that may still be answered; the first ones are
+/// Maximum number of transfers kept for a request that may still be answered; the longest ones are
 /// kept.
 const MAX_WAITING: usize = 64;
 
@@ -94,6 +94,20 @@ impl Loose {
     /// Records that the other side answers: what `asked` sent was a request.
     fn answered(&mut self, asked: Side) {
         *self.ways.get_mut(asked) = Way::default();
+    }
+}
+
+impl Loose {
+    /// Keeps a transfer until it is known whether it was answered; of too many, the longest ones.
+    fn wait(&mut self, transfer: Exchange) {
+        if self.waiting.len() < MAX_WAITING {
+            self.waiting.push(transfer);
+            return;
+        }
+        let shortest = self.waiting.iter_mut().min_by_key(|kept| kept.latency());
+        if let Some(shortest) = shortest.filter(|kept| kept.latency() < transfer.latency()) {
+            *shortest = transfer;
+        }
     }
 }
 
@@ -194,15 +208,12 @@ impl Pairing {
             before: Before::default(),
             request_acked: self.acked.requests,
             is_unread: true,
+            left_by_server: None,
         };
         let transfer = draft.close_loose(around, by, spare);
         let may_be_answered = self.open.back().is_some_and(Draft::is_awaited);
         match by {
-            Side::Client if may_be_answered => {
-                if loose.waiting.len() < MAX_WAITING {
-                    loose.waiting.push(transfer);
-                }
-            }
+            Side::Client if may_be_answered => loose.wait(transfer),
             _ => loose.done.push(transfer),
         }
     }

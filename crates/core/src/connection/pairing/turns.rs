@@ -151,9 +151,15 @@ impl Pairing {
                 }
             }
             Side::Server if self.crosses(packet) => {}
-            Side::Server if is_apart && has_response => self.finish_turn(),
+            Side::Server if is_apart && has_response => {
+                self.turn.has_pushed |= packet.idle > PUSHED;
+                self.finish_turn();
+            }
             Side::Server => {
+                let has_pushed = self.turn.has_pushed;
                 if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
+                    draft.signs.doubts.is_unasked |=
+                        has_pushed && !has_response && packet.idle > PUSHED;
                     draft.extend_turn(data.span, packet.time());
                 }
             }

@@ -2,6 +2,7 @@
 
 use super::{CLIENT_HELLO, SERVER_HELLO};
 use crate::observed::side::Side;
+use crate::protocol::http::fingerprint;
 
 /// The random value that marks a ServerHello as a HelloRetryRequest: the SHA-256 of
 /// "HelloRetryRequest" (RFC 8446 §4.1.3).
@@ -38,6 +39,8 @@ pub(crate) struct Hello {
     /// True if HTTP/2 is offered or chosen (ALPN).
     pub(crate) has_http2: bool,
     pub(crate) has_early_data: bool,
+    /// Fingerprint of the cipher suites that the client offers; 0 for a ServerHello.
+    pub(crate) suites: u64,
 }
 
 impl Hello {
@@ -78,7 +81,7 @@ fn client(body: &mut Reader<'_>) -> Option<Hello> {
     };
     body.take(32)?;
     let has_session = !body.vector(1)?.is_empty();
-    body.vector(2)?;
+    hello.suites = fingerprint(&suites(Reader(body.vector(2)?)));
     body.vector(1)?;
     if !body.0.is_empty() {
         hello.extend(Reader(body.vector(2)?), Side::Client)?;
@@ -121,6 +124,15 @@ fn offers_http2(mut body: Reader<'_>) -> bool {
     core::iter::from_fn(|| list.vector(1)).any(|name| name == b"h2")
 }
 
+/// Returns the cipher suites without GREASE values (both bytes alike, low halves `a`), which a
+/// client draws for each connection (RFC 8701 §2).
+fn suites(mut list: Reader<'_>) -> Vec<u8> {
+    let suites = core::iter::from_fn(|| list.u16());
+    let is_grease = |suite: u16| suite & 0x0f0f == 0x0a0a && suite >> 8 == suite & 0xff;
+    let offered = suites.filter(|&suite| !is_grease(suite));
+    offered.flat_map(u16::to_be_bytes).collect()
+}
+
 /// Returns the highest version in a list. GREASE values are ignored: their high bytes differ (RFC
 /// 8701).
 fn highest(mut list: Reader<'_>) -> Option<u16> {
@@ -152,5 +164,29 @@ impl<'a> Reader<'a> {
             .iter()
             .fold(0, |sum, &byte| sum << 8 | usize::from(byte));
         self.take(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offered(suites: &[u8]) -> u64 {
+        let mut body = vec![3, 3];
+        body.extend([7; 32]);
+        body.push(0);
+        body.extend([0, u8::try_from(suites.len()).expect("a short list")]);
+        body.extend(suites);
+        body.extend([1, 0]);
+        Hello::parse(CLIENT_HELLO, &body).expect("a hello").suites
+    }
+
+    #[test]
+    fn suites_are_told_apart_without_what_a_client_draws() {
+        let plain = offered(&[0x13, 1, 0x13, 2]);
+        assert_eq!(offered(&[0x3a, 0x3a, 0x13, 1, 0x13, 2]), plain);
+        assert_eq!(offered(&[0xfa, 0xfa, 0x13, 1, 0x13, 2]), plain);
+        assert_ne!(offered(&[0x13, 1]), plain);
+        assert_ne!(offered(&[0x3a, 0x4a, 0x13, 1, 0x13, 2]), plain);
     }
 }
