@@ -11,6 +11,10 @@ pub(crate) const LEAST_ERROR: Duration = Duration::from_micros(50);
 /// path.
 const QUICK_FACTOR: u32 = 2;
 
+/// Maximum round trip of a path that only the replies of programs show. Paths over satellites take
+/// less.
+const LONGEST_PATH: Duration = Duration::from_secs(1);
+
 /// Minimum time worth attributing to a program.
 const NOTABLE: Duration = Duration::from_millis(5);
 
@@ -111,9 +115,11 @@ impl RoundTrip {
         }
     }
 
-    /// Returns the path's round trip; `None` before any reply was timed.
+    /// Returns the path's round trip; `None` before any reply was timed, or if all replies took
+    /// longer than a path and no kernel sent them immediately.
     pub(crate) fn floor(&self) -> Option<Duration> {
         self.least
+            .filter(|&least| least < LONGEST_PATH || self.is_told())
     }
 
     /// Returns the maximum error when a reply time is split into propagation and the peer's share:
@@ -138,6 +144,18 @@ mod tests {
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
+    }
+
+    #[test]
+    fn a_second_is_no_path_unless_a_kernel_answered() {
+        let mut trip = RoundTrip::default();
+        trip.sample(ms(1370));
+        assert_eq!(trip.floor(), None);
+        trip.sample(ms(165));
+        assert_eq!(trip.floor(), Some(ms(165)));
+        let mut far = RoundTrip::default();
+        far.sample_handshake(ms(1370));
+        assert_eq!(far.floor(), Some(ms(1370)));
     }
 
     #[test]

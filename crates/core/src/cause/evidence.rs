@@ -134,7 +134,7 @@ pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) ->
         share: (tally.cost.likely as f64 / total as f64).min(1.0),
         affected: Affected {
             exchanges: case.weigh(tally.affected),
-            of: case.weigh(case.ledger.counts.count),
+            of: case.weigh(case.ledger.counts.count.max(tally.affected)),
         },
         unit: case.ledger.unit,
         predicted: prediction(case, id, &case.ledger.latency.all, &predicted),

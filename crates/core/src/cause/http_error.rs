@@ -14,8 +14,8 @@ use crate::report::{Affected, Evidence, EvidenceKind, counted};
 
 /// The server failed, or its configuration has it answer so.
 const FAILS: Wording = Wording {
-    summary: "{service} answers with errors: {part} of its responses have a status of 400 or more. \
-        Their latency says nothing about requests that succeed.",
+    summary: "{service} answers {part} of the requests with an error (status 400 or more). The \
+        latency of errors says nothing about requests that succeed.",
     ruled_out: &[],
     overturned_by: "the same request succeeding from elsewhere",
     fix: &[
@@ -28,9 +28,9 @@ const FAILS: Wording = Wording {
 };
 /// Only statuses that say that the request was wrong.
 const REJECTS: Wording = Wording {
-    summary: "{service} rejects requests: {part} of its responses have a status of 4xx. Either \
-        these requests are wrong, or the server lacks what they ask for. Their latency says \
-        nothing about requests that succeed.",
+    summary: "{service} rejects {part} of the requests with a status of 4xx. Either these requests \
+        are wrong, or the server lacks what they ask for. The latency of errors says nothing about \
+        requests that succeed.",
     ruled_out: &[],
     overturned_by: "the same request succeeding from elsewhere",
     fix: &[
@@ -65,8 +65,15 @@ impl super::Rule for Rule {
         let mut found = Vec::new();
         if is_frequent(&unmet, &seen, is_error) {
             let errors = count(&unmet, is_error);
+            let met = match count(&seen, is_challenge) - count(&unmet, is_challenge) {
+                0 => String::new(),
+                met => format!(
+                    "; {} to authenticate (401, 407) not counted",
+                    counted(met, "request", "requests")
+                ),
+            };
             let text = format!(
-                "{errors} of {} were errors ({})",
+                "{errors} of {} were errors ({}){met}",
                 counted(count(&seen, |_| true), "response", "responses"),
                 list(&most_frequent(&unmet)),
             );
@@ -88,10 +95,10 @@ impl super::Rule for Rule {
         } else {
             Owner::Unknown
         };
-        let (errors, all) = if own.is_empty() {
-            (&unmet, &seen)
-        } else {
+        let (errors, all) = if is_frequent(&own, &own, is_error) {
             (&own, &own)
+        } else {
+            (&unmet, &seen)
         };
         let mut finding = evidence::bare_finding(Id::HttpError, culprit, case);
         finding.affected = Affected {

@@ -274,11 +274,14 @@ fn summary(resolver: IpAddr, resolved: &Resolved) -> Remark {
         )
     });
     let total = human(Duration::from_nanos(resolved.total()));
+    let outcome = match answered {
+        0 => "and answered none".to_owned(),
+        _ => format!("which took {total} in total: {answered} answered{times}"),
+    };
     Remark {
         id: "lookups".to_owned(),
         text: format!(
-            "{resolver} was queried for {} without a connection after it, which took {total} in \
-             total: {answered} answered{times}.",
+            "{resolver} was queried for {} without a connection after it, {outcome}.",
             counted(resolved.lookups, "name", "names"),
         ),
     }

@@ -80,6 +80,8 @@ pub enum Culprit {
     Resolver,
     /// A proxy on the way.
     Proxy,
+    /// Nobody is named, because packets and sockets look the same whoever it is.
+    Unknown,
 }
 
 impl Hidden {

@@ -123,6 +123,7 @@ fn owner(culprit: Culprit) -> Owner {
         Culprit::Path => Owner::Path,
         Culprit::Resolver => Owner::Resolver,
         Culprit::Proxy => Owner::Proxy,
+        Culprit::Unknown => Owner::Unknown,
     }
 }
 
@@ -133,6 +134,7 @@ fn name(culprit: Culprit) -> &'static str {
         Culprit::Path => "path",
         Culprit::Resolver => "resolver",
         Culprit::Proxy => "proxy",
+        Culprit::Unknown => "unknown",
     }
 }
 
