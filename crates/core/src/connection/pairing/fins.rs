@@ -52,8 +52,11 @@ impl Pairing {
         fins.end.get_or_insert(end);
         fins.last_word = Some(at).filter(|_| self.protocol.mode == Mode::Http);
         let (request_acked, left) = (self.acked.requests, fins.left);
+        // The end of a response that is paired by turns is not known until the next turn.
+        let is_by_turns = matches!(self.protocol.mode, Mode::Turns | Mode::Tls);
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
-            draft.closing.server_asked |= left.is_none() && draft.closes_at_once(at);
+            let was_over = is_by_turns && draft.has_response() && !draft.closes_at_once(at);
+            draft.closing.server_asked |= left.is_none() && !was_over;
             // The FIN was sent before the request arrived.
             draft.signs.was_closing |= request_acked < draft.request.end;
         }

@@ -95,9 +95,7 @@ impl Loose {
     fn answered(&mut self, asked: Side) {
         *self.ways.get_mut(asked) = Way::default();
     }
-}
 
-impl Loose {
     /// Keeps a transfer until it is known whether it was answered; of too many, the longest ones.
     fn wait(&mut self, transfer: Exchange) {
         if self.waiting.len() < MAX_WAITING {
