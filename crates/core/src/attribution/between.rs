@@ -234,7 +234,7 @@ impl Tiler<'_> {
             self.unexplained(first);
             return;
         }
-        if self.trace.is_unasked {
+        if self.trace.doubts.is_unasked {
             self.unexplained(first);
             return;
         }

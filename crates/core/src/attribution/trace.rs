@@ -7,7 +7,7 @@ use crate::attribution::packet::{Arrival, Pipe, Span};
 use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::attribution::rtt::{LEAST_ERROR, RoundTrip};
 use crate::exchange::wait::{Owner, WaitKind};
-use crate::exchange::{PerSide, Side};
+use crate::exchange::{PairingDoubts, PerSide, Side};
 use crate::observed::packet::PacketTime;
 use crate::observed::segment::hops;
 use crate::observed::tcp::TCP_INIT_CWND;
@@ -40,10 +40,8 @@ pub(crate) struct Trace<'a> {
     pub(crate) before: Before,
     /// True if the SYN/ACK was retransmitted before the handshake was done.
     pub(crate) is_answer_repeated: bool,
-    /// True if the bytes belong to no protocol that is parsed: both sides may send at any time.
-    pub(crate) is_unread: bool,
-    /// True if the response may be one that nobody asked for.
-    pub(crate) is_unasked: bool,
+    /// Reasons why the response may not answer the request.
+    pub(crate) doubts: PairingDoubts,
 }
 
 /// The permission that a client waits for before it sends the body (`Expect: 100-continue`).
@@ -113,7 +111,7 @@ impl Trace<'_> {
     pub(super) fn pause_of(&self, sender: Side) -> (WaitKind, Owner) {
         match sender {
             // It is unknown whether the server owed a response.
-            _ if self.is_unread => (WaitKind::Unknown, Owner::Unknown),
+            _ if self.doubts.is_unread => (WaitKind::Unknown, Owner::Unknown),
             Side::Client => (WaitKind::RequestPause, Owner::Client),
             // The path delayed the request, and may have delayed the response too.
             Side::Server if self.is_request_overdue() => (WaitKind::Unknown, Owner::Unknown),

@@ -209,7 +209,10 @@ impl Draft {
         let trace = Trace {
             begin,
             end,
-            is_unread: true,
+            doubts: PairingDoubts {
+                is_unread: true,
+                ..trace.doubts
+            },
             ..trace
         };
         let (tiling, end) = tile_message(trace, sender, self.beginning.is_shut_out, spare);
@@ -256,10 +259,7 @@ impl Draft {
             signs: Signs {
                 idle: around.before.ended.map(|ended| begin.since(ended)),
                 is_request_acked: around.request_acked >= self.request.end,
-                doubts: PairingDoubts {
-                    is_unread: around.is_unread,
-                    ..self.signs.doubts
-                },
+                doubts: self.doubts(around),
                 is_relayed: view.to_server().is_relayed(),
                 ..self.signs
             },
@@ -296,6 +296,13 @@ impl Draft {
         }
     }
 
+    fn doubts(&self, around: &Around<'_>) -> PairingDoubts {
+        PairingDoubts {
+            is_unread: around.is_unread,
+            ..self.signs.doubts
+        }
+    }
+
     fn trace<'a>(
         &self,
         around: &Around<'a>,
@@ -317,8 +324,7 @@ impl Draft {
             serialization: PerSide::of(|by| serialization(packets, by)),
             before: around.before,
             is_answer_repeated,
-            is_unread: around.is_unread,
-            is_unasked: self.signs.doubts.is_unasked,
+            doubts: self.doubts(around),
         }
     }
 }

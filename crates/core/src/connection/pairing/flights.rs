@@ -8,7 +8,7 @@ use crate::attribution::{Before, Permission, Spare, Tiling, Trace, tile};
 use crate::connection::View;
 use crate::exchange::tls_handshake::{Handshake, Leg, LegPackets};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
-use crate::exchange::{PerSide, Recovery, Side};
+use crate::exchange::{PairingDoubts, PerSide, Recovery, Side};
 use crate::observed::packet::{PacketNumber, PacketTime};
 use crate::observed::time::Timestamp;
 use crate::protocol::tls::{
@@ -283,8 +283,7 @@ impl Tiled<'_> {
             serialization: PerSide::of(|by| serialization(packets, by)),
             before: Before::default(),
             is_answer_repeated: false,
-            is_unread: false,
-            is_unasked: false,
+            doubts: PairingDoubts::default(),
         };
         tile(&trace, &mut Spare::default())
     }
