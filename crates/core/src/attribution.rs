@@ -344,6 +344,9 @@ fn path_times(
         to_server: trace.trips.server.floor(),
         ttl: first.map_or(0, |first| first.ttl),
         skipped: request.map_or(0, |packet| packet.skipped),
+        is_announced: request
+            .and_then(|packet| packet.data)
+            .is_some_and(|data| data.arrival == Arrival::Fill),
         is_numbered: trace.pipes.client.is_numbered,
     }
 }

@@ -309,6 +309,9 @@ pub struct PathTimes {
     pub ttl: u8,
     /// Number of the client's segments missing just before the request, by its IP identifications.
     pub skipped: u16,
+    /// True if the client had sent the request before: a later segment of it, which may be a bare
+    /// ACK, arrived earlier.
+    pub(crate) is_announced: bool,
     /// True if the client's IP identifications show which segments are missing.
     pub is_numbered: bool,
 }

@@ -263,7 +263,8 @@ impl Losses {
         let count = self.requests.count();
         let text = format!(
             "{} arrived late by a retransmission timeout, after a gap in the client's IP \
-             identifications: they had been sent before and were lost on the path to the server",
+             identifications or sequence numbers: they had been sent before and were lost on the \
+             path to the server",
             counted(count, "request", "requests"),
         );
         let circumstance = Evidence::circumstance(EvidenceKind::Wire, text).count(count);

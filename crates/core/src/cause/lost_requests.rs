@@ -1,7 +1,7 @@
 //! Requests that were lost before they reached a capture point at the server. The capture contains
-//! only the retransmission. Two signs show the loss: a gap in the client's IP identifications, and
-//! a silence as long as a retransmission timeout. A lost ACK leaves only the gap, and a pause of
-//! the client only the silence.
+//! only the retransmission. Two signs show the loss: a silence as long as a retransmission timeout,
+//! and a gap, in the client's IP identifications or in the sequence numbers of its ACKs. A lost ACK
+//! leaves only a gap in the identifications, and a pause of the client only the silence.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -47,14 +47,14 @@ pub(super) struct LostRequests {
 
 impl LostRequests {
     pub(super) fn observe(&mut self, exchange: &Exchange) {
-        let Some(idle) = exchange.path.idle.filter(|_| is_far(exchange)) else {
+        let Some(idle) = silence(exchange).filter(|_| is_far(exchange)) else {
             return;
         };
         self.silences.record(idle);
         if idle < TCP_RTO_MIN {
             return;
         }
-        if !is_repetition(exchange, idle) {
+        if !exchange.path.is_announced && !is_repetition(exchange, idle) {
             self.pauses += 1;
             return;
         }
@@ -117,6 +117,14 @@ impl LostRequests {
         };
         tally
     }
+}
+
+/// Returns the client's silence before the request. If the client had sent the request before, it
+/// lasts from the previous exchange on: the server may have retransmitted data whose ACK was lost
+/// with the request, and the client acknowledged it once more.
+fn silence(exchange: &Exchange) -> Option<Duration> {
+    let since_exchange = exchange.signs.idle.filter(|_| exchange.path.is_announced);
+    since_exchange.or(exchange.path.idle)
 }
 
 /// Returns true if the request after this silence may be a retransmission. The number of missing
