@@ -14,7 +14,8 @@ use crate::registry::Id;
 use crate::report::{Evidence as Shown, EvidenceKind, Finding, Unit, Verdict, counted};
 
 /// Causes whose findings describe a dead peer in more detail.
-const TOLD: [Id; 4] = [
+const TOLD: [Id; 5] = [
+    Id::AcceptQueueOverflow,
     Id::StaleKeepAlive,
     Id::MtuBlackHole,
     Id::FirewallDrop,

@@ -42,10 +42,6 @@ impl Connection {
             let Some(sender) = self.side(direction) else {
                 continue;
             };
-            // A server that repeats its SYN/ACK is not silent: it has not taken the connection.
-            if sender == Side::Client && self.setup.is_still_answered() {
-                continue;
-            }
             let Some(run) = half.repeats.longest_unanswered(half.sequence.acked) else {
                 continue;
             };

@@ -25,7 +25,8 @@ const BESIDE: Duration = Duration::from_millis(1);
 /// The observation point counts as being at the server if the round trip to the client is at least
 /// this many times the round trip to the server.
 const NEARER: u32 = 8;
-/// Maximum number of SYN times kept: Linux sends seven SYNs (`tcp_syn_retries`).
+/// Maximum number of SYN times kept. Linux 6.5 and later sends up to eleven (`tcp_syn_retries`,
+/// `tcp_syn_linear_timeouts`).
 const MAX_SYNS: usize = 8;
 
 /// A TCP handshake, whose time is divided into waits like that of an exchange, and the segments
@@ -61,7 +62,7 @@ pub(crate) struct Setup {
 /// The SYNs of a handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Syns {
-    /// Times of the first SYNs.
+    /// Times of the first SYNs, and of the last one.
     at: [Timestamp; MAX_SYNS],
     /// Number of valid entries in `at`.
     count: u8,
@@ -137,9 +138,12 @@ pub(crate) enum SetupOutcome {
 
 impl Syns {
     fn push(&mut self, at: Timestamp) {
-        if let Some(slot) = self.at.get_mut(usize::from(self.count)) {
-            *slot = at;
+        if usize::from(self.count) < MAX_SYNS {
             self.count += 1;
+        }
+        // Only the last one may be answered.
+        if let Some(slot) = self.at.get_mut(usize::from(self.count) - 1) {
+            *slot = at;
         }
     }
 
@@ -173,11 +177,6 @@ impl Setup {
     /// may then be one segment.
     pub(crate) fn is_answer_repeated(&self) -> bool {
         self.answer.retransmissions > 0 || self.aftermath.is_answered_again
-    }
-
-    /// Returns true if the server retransmitted its SYN/ACK after the client's ACK.
-    pub(crate) fn is_still_answered(&self) -> bool {
-        self.aftermath.answer_repeats > 0
     }
 
     /// Returns the lookup before the connection.
