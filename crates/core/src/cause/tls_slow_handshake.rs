@@ -9,6 +9,7 @@ use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::LegPackets;
 use crate::exchange::wait::{Owner, WaitKind};
+use crate::observed::event::ProbeMethod;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Cost;
 use crate::stats::histogram::Distribution;
@@ -69,6 +70,19 @@ const NOTABLE: Duration = Duration::from_millis(8);
 /// slow in general.
 const SHARE_OF_REQUESTS: f64 = 0.5;
 
+/// Returns true if our own probes of the server without load show that handshakes are slow and
+/// requests are not: under load, requests wait for the handshakes before them.
+fn is_apart_when_idle(case: &Case<'_>) -> bool {
+    let median = |method| {
+        let probed = case.facts.probes_of(case.target?, method, false)?;
+        probed.rtt.quantile(0.5)
+    };
+    let both = median(ProbeMethod::TlsFull).zip(median(ProbeMethod::HttpFresh));
+    both.is_some_and(|(handshake, request)| {
+        handshake >= NOTABLE && request.as_secs_f64() <= handshake.as_secs_f64() * SHARE_OF_REQUESTS
+    })
+}
+
 /// If there is at least one loss for this many exchanges, the path may have delayed handshakes too.
 const UNSTEADY: u64 = 5;
 
@@ -124,7 +138,7 @@ impl super::Rule for Rule {
         let median = |of: &Distribution| of.quantile(0.5).unwrap_or_default().as_secs_f64();
         let is_slow_at_large =
             median(&self.thinks) > median(&self.secured.tally.saved) * SHARE_OF_REQUESTS;
-        (self.secured.is_material(case) && !is_slow_at_large)
+        (self.secured.is_material(case) && (!is_slow_at_large || is_apart_when_idle(case)))
             .then(|| self.finding(case))
             .into()
     }

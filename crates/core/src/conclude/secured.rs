@@ -1,5 +1,7 @@
 //! The layers of TLS: the duration of handshakes, and session resumption.
 
+use core::time::Duration;
+
 use super::layer::layer;
 use crate::cause::evidence::{human, median};
 use crate::cause::secured::version_name;
@@ -9,6 +11,13 @@ use crate::registry::LayerId;
 use crate::report::{Finding, Layer, LayerState, counted};
 use crate::stats::histogram::Distribution;
 
+/// Maximum number of round trips of a full handshake: two up to TLS 1.2 (RFC 5246 §7.3), and one
+/// more for a certificate that does not fit into the initial window.
+const ROUND_TRIPS: u32 = 3;
+/// Time of the server beyond the round trips from which a handshake is suspect. A signature takes at
+/// most a tenth of it, with keys up to RSA of 4096 bits.
+const LONG: Duration = Duration::from_millis(50);
+
 /// Returns the layers `tls` and `resumption`, if TLS was used or if a finding accuses it.
 pub(super) fn layers(facts: &Facts, findings: &[Finding]) -> Vec<Layer> {
     let transport = facts.loads.transports.get(&TargetId::Subject);
@@ -17,6 +26,7 @@ pub(super) fn layers(facts: &Facts, findings: &[Finding]) -> Vec<Layer> {
         tls,
         full: gathered(facts, ProbeMethod::TlsFull, tls.map(|tls| &tls.full)),
         resumed: gathered(facts, ProbeMethod::TlsResumed, tls.map(|tls| &tls.resumed)),
+        round_trip: facts.round_trip(TargetId::Subject),
     };
     if seen.full.is_empty() && seen.resumed.is_empty() {
         let is_accused = findings
@@ -42,9 +52,17 @@ struct Seen<'a> {
     tls: Option<&'a LoadTls>,
     full: Distribution,
     resumed: Distribution,
+    round_trip: Option<Duration>,
 }
 
 impl Seen<'_> {
+    /// Returns true if a full handshake takes much longer than its round trips.
+    fn is_long(&self) -> bool {
+        let full = self.full.quantile(0.5);
+        full.zip(self.round_trip)
+            .is_some_and(|(full, trip)| full >= trip * ROUND_TRIPS + LONG)
+    }
+
     fn handshake(&self) -> Layer {
         let version = version_name(self.tls.map(|tls| tls.version));
         let cipher = self.tls.map_or("", |tls| tls.cipher.as_str());
@@ -67,7 +85,12 @@ impl Seen<'_> {
             None => format!("{version}{cipher}"),
         };
         let because = "own handshakes, from ClientHello to request";
-        layer("tls", LayerState::Cleared, line, because)
+        let state = if self.is_long() {
+            LayerState::Suspected
+        } else {
+            LayerState::Cleared
+        };
+        layer("tls", state, line, because)
     }
 
     fn resumption(&self) -> Layer {
@@ -90,5 +113,30 @@ impl Seen<'_> {
         // Without resumption, only clients that connect often lose time, and a separate finding
         // reports this.
         layer("resumption", LayerState::Cleared, line, because)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handshake_that_takes_much_longer_than_its_round_trips_is_suspect() {
+        let ms = Duration::from_millis;
+        let state = |full, round_trip| {
+            let mut distribution = Distribution::default();
+            distribution.record(full);
+            let seen = Seen {
+                tls: None,
+                full: distribution,
+                resumed: Distribution::default(),
+                round_trip,
+            };
+            seen.handshake().state
+        };
+        assert_eq!(state(ms(126), Some(ms(1))), LayerState::Suspected);
+        assert_eq!(state(ms(126), Some(ms(40))), LayerState::Cleared);
+        assert_eq!(state(ms(12), Some(ms(1))), LayerState::Cleared);
+        assert_eq!(state(ms(126), None), LayerState::Cleared);
     }
 }

@@ -95,6 +95,7 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         "tcp-syn" => ProbeMethod::TcpSyn,
         "tcp-connect" => ProbeMethod::TcpConnect,
         "http-fresh" => ProbeMethod::HttpFresh,
+        "tls-full" => ProbeMethod::TlsFull,
         "http-kept-alive" => ProbeMethod::HttpKeptAlive,
         other => return Err(format!("no probe is called `{other}`")),
     };
@@ -108,6 +109,7 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         "not-trusted" => ProbeAnswer::NotTrusted,
         "not-tls" => ProbeAnswer::NotTls,
         "tls-timeout" => ProbeAnswer::TlsTimeout,
+        "secured" => ProbeAnswer::Secured,
         "status" => ProbeAnswer::Status(words.count("status")? as u16),
         "unreachable" => {
             let word = words.operand("unreachable")?;
