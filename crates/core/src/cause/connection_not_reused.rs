@@ -159,8 +159,7 @@ impl super::Rule for Rule {
 /// Returns the number of exchanges that opened a connection needlessly: another connection of the
 /// same client to the same origin was idle, for at most `kept`.
 fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
-    // A client opens a connection before the SYN is seen, which is at least this long before the
-    // request.
+    // The setup begins with the SYN, when the client has decided to open a connection.
     let opened = |moment: &Moment| moment.begin - moment.setup.unwrap_or_default();
     let origins = origins(moments);
     let origin_of = |moment: &Moment| origins.get(&moment.client).copied().unwrap_or_default();

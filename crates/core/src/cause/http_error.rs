@@ -68,8 +68,8 @@ impl super::Rule for Rule {
             let met = match count(&seen, is_challenge) - count(&unmet, is_challenge) {
                 0 => String::new(),
                 met => format!(
-                    "; {} to authenticate (401, 407) not counted",
-                    counted(met, "request", "requests")
+                    ", not counting {} (401, 407)",
+                    counted(met, "challenge", "challenges")
                 ),
             };
             let text = format!(

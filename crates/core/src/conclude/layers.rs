@@ -121,11 +121,11 @@ fn accuse(layer: &mut Layer, findings: &[Finding]) {
         .filter(|finding| !finding.locates && is_accused_by(layer, finding))
         .collect();
     // The server's layer is not accused of what may be the requests' fault.
-    let is_open =
+    let is_unowned =
         |of: &Finding| of.culprit == Owner::Unknown && layer.layer == LayerId::Server.as_str();
     let is_accused = accusers
         .iter()
-        .any(|finding| !finding.cause.cause().says_only_where && !is_open(finding));
+        .any(|finding| !finding.cause.cause().says_only_where && !is_unowned(finding));
     if let Some(worst) = accusers.first() {
         layer.state = if is_accused {
             LayerState::Accused
