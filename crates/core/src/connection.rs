@@ -272,7 +272,7 @@ impl Connection {
         };
         let (skipped, order) = own.place_in_order(segment, mss);
         let queued = own.transit.queued(segment, reply);
-        let sacks = self.apply_answer(segment, ack, skipped);
+        let reports = self.apply_answer(segment, ack, skipped);
         let data = self.take_data(segment, mss, order, skipped);
         if data.is_none() {
             self.half_mut(segment.direction)
@@ -302,7 +302,7 @@ impl Connection {
                 edge,
                 is_closed,
                 is_news: is_new_ack || is_wider,
-                reports_hole: sacks,
+                reports,
                 skipped,
             };
             self.pairing.add_packet(packet, &mut closed.scratch);

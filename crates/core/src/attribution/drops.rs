@@ -187,7 +187,7 @@ fn spacing(trace: &Trace<'_>, sender: Side) -> (u64, u64) {
             .iter()
             .filter(|packet| packet.by == sender.peer() && packet.data.is_none());
         let mut acked = trace.span(sender).start;
-        for packet in acks.filter(|packet| packet.is_news || packet.reports_hole) {
+        for packet in acks.filter(|packet| packet.is_news || packet.reports.hole) {
             arrive(
                 packet.at,
                 packet.ack.saturating_sub(acked).clamp(mss, 2 * mss),

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::Trace;
 use crate::attribution::packet::Arrival;
+use crate::attribution::packet::Need;
 use crate::attribution::packet_record::PacketRecord;
 use crate::exchange::Side;
 use crate::observed::tcp::TCP_DELACK_MAX;
@@ -51,14 +52,14 @@ fn apart(trace: &Trace<'_>, before: &PacketRecord, last: &PacketRecord) -> Optio
 /// data. `None` if the ACK came within the longest delay of a delayed ACK.
 fn outlasted(trace: &Trace<'_>, last: &PacketRecord, floor: Duration) -> Option<Duration> {
     let own = after(trace, last).find(|ack| ack.ack >= trace.response.end)?;
-    // An ACK that comes later answers the retransmission, and the one before it may have been lost.
+    // An ACK that comes later may answer the retransmission: the one before it was lost.
     let is_needless = |packet: &&PacketRecord| {
-        let is_repeat = packet
-            .data
-            .is_some_and(|data| data.arrival == Arrival::Repeat);
-        let is_of_first = own.at.since(packet.at) * 8 < floor * 7;
+        let repeat = packet.data.filter(|data| data.arrival == Arrival::Repeat);
+        let is_told = repeat.is_some_and(|data| data.need == Need::Spurious);
+        let is_of_first =
+            own.at.since(packet.at) * 8 < floor * 7 || (is_told && !own.reports.answers_copy);
         let is_between = packet.at > last.at && packet.at < own.at;
-        packet.by == Side::Server && is_between && is_repeat && is_of_first
+        packet.by == Side::Server && is_between && repeat.is_some() && is_of_first
     };
     let took = own.at.since(last.at).saturating_sub(own.queued.known());
     let is_repeated = trace.packets.iter().any(|packet| is_needless(&packet));

@@ -43,6 +43,15 @@ pub(crate) enum Order {
     Older,
 }
 
+/// What a segment reports of its peer's data beside its acknowledgement (SACK, RFC 2018).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reports {
+    /// True if data is missing before data that arrived.
+    pub(crate) hole: bool,
+    /// True if data arrived twice (D-SACK, RFC 2883), and the segment answers the second copy.
+    pub(crate) answers_copy: bool,
+}
+
 /// The need for a transmission of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Need {

@@ -5,6 +5,7 @@ use core::time::Duration;
 use crate::attribution::packet::Need;
 use crate::attribution::packet::Order;
 use crate::attribution::packet::Queued;
+use crate::attribution::packet::Reports;
 use crate::attribution::packet::{Arrival, Span};
 use crate::exchange::Side;
 use crate::observed::packet::PacketTime;
@@ -47,8 +48,8 @@ pub(crate) struct PacketRecord {
     pub(crate) is_closed: bool,
     /// True if the segment acknowledges new data or widens the window.
     pub(crate) is_news: bool,
-    /// True if the segment reports data beyond missing data (SACK, RFC 2018).
-    pub(crate) reports_hole: bool,
+    /// What the segment reports of the peer's data.
+    pub(crate) reports: Reports,
     /// Number of segments of the same sender that were lost before the observation point, just
     /// before this one.
     pub(crate) skipped: u16,

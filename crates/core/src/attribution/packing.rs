@@ -88,7 +88,7 @@ fn gathered(trace: &Trace<'_>) -> Option<Gathered> {
 /// its receiver acknowledges it as one.
 fn stride(trace: &Trace<'_>, strides: &mut Vec<u32>) -> Option<u32> {
     let acks = trace.packets.iter().filter(|packet| {
-        packet.by == Side::Client && packet.data.is_none() && packet.is_news && !packet.reports_hole
+        packet.by == Side::Client && packet.data.is_none() && packet.is_news && !packet.reports.hole
     });
     let mut segments = new(trace).peekable();
     strides.clear();

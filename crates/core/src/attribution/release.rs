@@ -61,7 +61,7 @@ pub(super) fn release<'a>(
 /// acknowledgement does too (each takes a segment out of the pipe: RFC 6675 §4, RFC 5681 §3.2).
 fn lets_go(trace: &Trace<'_>, sender: Side, other: &PacketRecord) -> bool {
     let is_duplicate = other.data.is_none() && trace.pipe(sender).has_losses;
-    other.is_news || other.reports_hole || is_duplicate
+    other.is_news || other.reports.hole || is_duplicate
 }
 
 /// Returns true if `packet`, sent after a full segment, left about a round trip after an

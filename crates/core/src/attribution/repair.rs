@@ -90,7 +90,7 @@ fn is_hole_reported(
         let is_between = answer.at > since && answer.at < until.at;
         let is_alike = answer.data.is_none() && !answer.is_news;
         let is_release = until.at.since(answer.at) <= reaction;
-        let tells = answer.reports_hole || is_alike || is_release;
+        let tells = answer.reports.hole || is_alike || is_release;
         is_between && answer.by == sender.peer() && tells
     })
 }
@@ -323,7 +323,7 @@ fn follows_word(trace: &Trace<'_>, packet: &PacketRecord) -> bool {
         .rev()
         .filter(|word| word.at < packet.at);
     let mut words = before.take_while(|word| packet.at.since(word.at) <= latest);
-    words.any(|word| word.by == packet.by.peer() && (word.reports_hole || !word.is_news))
+    words.any(|word| word.by == packet.by.peer() && (word.reports.hole || !word.is_news))
 }
 
 /// Returns true if `packet` begins with the oldest unacknowledged byte, as what a retransmission

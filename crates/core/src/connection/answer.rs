@@ -3,6 +3,7 @@
 use super::repeats::Answer;
 use super::{Connection, empty_span};
 use crate::attribution::packet::Need;
+use crate::attribution::packet::Reports;
 use crate::attribution::packet::Span;
 use crate::observed::flow::Direction;
 use crate::observed::segment::{Segment, TcpFlags};
@@ -32,14 +33,14 @@ impl Connection {
         before.is_some_and(|before| edge > before)
     }
 
-    /// Takes in what the segment reports about the peer's bytes beyond its acknowledgement; returns
-    /// true if the sender of the segment lacks some of them.
+    /// Takes in what the segment reports about the peer's bytes beside its acknowledgement, and
+    /// returns it.
     #[inline]
-    pub(super) fn apply_answer(&mut self, segment: &Segment, ack: u64, skipped: u16) -> bool {
+    pub(super) fn apply_answer(&mut self, segment: &Segment, ack: u64, skipped: u16) -> Reports {
         let blocks = segment.options.sack_blocks();
         let has_repeats = !self.half(segment.direction.reverse()).repeats.is_empty();
         if blocks.is_empty() && (!has_repeats || ack == 0) {
-            return false;
+            return Reports::default();
         }
         self.weigh_answer(segment, blocks, ack, skipped)
     }
@@ -50,7 +51,7 @@ impl Connection {
         blocks: &[(u32, u32)],
         ack: u64,
         skipped: u16,
-    ) -> bool {
+    ) -> Reports {
         let half = self.half_mut(segment.direction.reverse());
         let mut spans = [empty_span(0); 4];
         for (slot, &(left, right)) in spans.iter_mut().zip(blocks) {
@@ -73,13 +74,17 @@ impl Connection {
         let pairing = &mut self.pairing;
         let half = self.halves.get_mut(segment.direction.reverse());
         let facts = &mut self.facts;
+        let answers_copy = duplicate.is_some() && !half.repeats.echoes_original(answer.tsecr);
         half.repeats.resolve(&answer, |number, need| {
             pairing.resolve(number, need);
             if let (Some(facts), Need::Spurious) = (facts.as_mut(), need) {
                 facts.was_spurious(segment.direction.reverse());
             }
         });
-        !sacked.is_empty()
+        Reports {
+            hole: !sacked.is_empty(),
+            answers_copy,
+        }
     }
 }
 

@@ -130,19 +130,22 @@ impl Repeats {
         self.has_gap &= self.list.iter().any(|repeat| repeat.need == Need::Pending);
     }
 
-    /// Decides which copies arrived, for bytes that the receiver had not reported before.
-    fn weigh(&mut self, answer: &Answer<'_>, tell: &mut impl FnMut(u64, Need)) {
-        let first_timestamp = self
+    /// Returns true if an echoed timestamp is older than the first retransmission of this recovery,
+    /// so that the answer is to the originals (RFC 3522 §3.2).
+    pub(crate) fn echoes_original(&self, tsecr: Option<u32>) -> bool {
+        let mut pending = self
             .list
             .iter()
-            .find(|repeat| repeat.need == Need::Pending)
-            .and_then(|repeat| repeat.tsval);
-        // The echoed timestamp is older than the first retransmission of this recovery (RFC 3522
-        // §3.2).
-        let is_for_originals = match (answer.tsecr, first_timestamp) {
-            (Some(echoed), Some(first)) => (echoed.wrapping_sub(first) as i32) < 0,
-            _ => false,
-        };
+            .filter(|repeat| repeat.need == Need::Pending);
+        let first = pending.next().and_then(|repeat| repeat.tsval);
+        tsecr
+            .zip(first)
+            .is_some_and(|(echoed, first)| (echoed.wrapping_sub(first) as i32) < 0)
+    }
+
+    /// Decides which copies arrived, for bytes that the receiver had not reported before.
+    fn weigh(&mut self, answer: &Answer<'_>, tell: &mut impl FnMut(u64, Need)) {
+        let is_for_originals = self.echoes_original(answer.tsecr);
         for index in 0..self.list.len() {
             let Some(&repeat) = self.list.get(index) else {
                 break;
