@@ -9,6 +9,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
+use crate::observed::event::RequestSample;
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::report::{Evidence, EvidenceKind, Finding, Remark, counted};
@@ -156,6 +157,16 @@ impl super::Rule for Rule {
     }
 }
 
+/// Returns true if most requests of our own load needed a connection of their own. They ask to keep
+/// the connection open, so the server closes it.
+fn is_closed_to_us(case: &Case<'_>) -> bool {
+    let of_target = |sample: &&RequestSample| Some(sample.target) == case.target;
+    let own = case.facts.loads.samples.iter().filter(of_target);
+    let own: Vec<bool> = own.map(|sample| sample.setup.is_some()).collect();
+    let paid = own.iter().filter(|paid| **paid).count();
+    paid as u64 >= evidence::REPEATS && paid as f64 >= own.len() as f64 * SHARE
+}
+
 /// Returns the number of exchanges that opened a connection needlessly: another connection of the
 /// same client to the same origin was idle, for at most `kept`.
 fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
@@ -235,8 +246,10 @@ impl Rule {
         evidence::betters(whole, &whole.with_replaced(&self.paid, &self.tally.before))
     }
 
-    fn culprit(&self) -> Owner {
-        if self.client_asked * 2 >= self.tally.affected {
+    fn culprit(&self, case: &Case<'_>) -> Owner {
+        if is_closed_to_us(case) && self.client_asked == 0 {
+            Owner::Server
+        } else if self.client_asked * 2 >= self.tally.affected {
             Owner::Client
         } else if self.server_asked * 2 >= self.tally.affected {
             if self.veiled * 2 >= self.server_asked {
@@ -320,7 +333,7 @@ impl Rule {
     }
 
     fn finding(&self, case: &Case<'_>, spared: u64) -> Finding {
-        let culprit = self.culprit();
+        let culprit = self.culprit(case);
         let mut finding = evidence::finding(Id::ConnectionNotReused, culprit, case, &self.tally);
         self.leave_pool(spared, &mut finding);
         let total = case.weigh(case.ledger.total_with_setup()).max(1);
@@ -331,10 +344,15 @@ impl Rule {
             self.tally.affected,
             counted(case.ledger.whole(), "exchange", "exchanges"),
             avoidable(spared, self.tally.affected),
-            self.who_asked(),
+            self.who_asked(case),
         );
+        let kind = if case.has_packets {
+            EvidenceKind::Wire
+        } else {
+            EvidenceKind::OwnSocket
+        };
         finding.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Evidence::mechanism(kind, text)
                 .count(self.tally.affected)
                 .median(&self.tally.saved),
         );
@@ -370,7 +388,12 @@ impl Rule {
     }
 
     /// Returns a clause that says which end asked to close the connections, and how often.
-    fn who_asked(&self) -> String {
+    fn who_asked(&self, case: &Case<'_>) -> String {
+        if is_closed_to_us(case) && self.client_asked == 0 {
+            return "lagtrace's own requests asked to keep the connection open, and the server \
+                    closed it"
+                .to_owned();
+        }
         let said = self.server_asked - self.veiled.min(self.server_asked);
         let clear = match (self.client_asked, said) {
             (0, 0) => "neither end asked for a close".to_owned(),

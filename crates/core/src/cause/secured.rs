@@ -13,6 +13,10 @@ use crate::report::Finding;
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
+/// Maximum number of round trips of a full handshake: two up to TLS 1.2 (RFC 5246 §7.3), and one
+/// more for a certificate that does not fit into the initial window.
+pub(crate) const ROUND_TRIPS: u32 = 3;
+
 /// The latencies of exchanges including connection setup.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bearing {

@@ -3,14 +3,14 @@
 use core::time::Duration;
 
 use super::evidence::{self, human};
-use super::secured::Secured;
+use super::secured::{ROUND_TRIPS, Secured};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::tls_handshake::LegPackets;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::ProbeMethod;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Cost;
 use crate::stats::histogram::Distribution;
 
@@ -70,17 +70,32 @@ const NOTABLE: Duration = Duration::from_millis(8);
 /// slow in general.
 const SHARE_OF_REQUESTS: f64 = 0.5;
 
-/// Returns true if our own probes of the server without load show that handshakes are slow and
-/// requests are not: under load, requests wait for the handshakes before them.
-fn is_apart_when_idle(case: &Case<'_>) -> bool {
-    let median = |method| {
-        let probed = case.facts.probes_of(case.target?, method, false)?;
-        probed.rtt.quantile(0.5)
-    };
-    let both = median(ProbeMethod::TlsFull).zip(median(ProbeMethod::HttpFresh));
-    both.is_some_and(|(handshake, request)| {
-        handshake >= NOTABLE && request.as_secs_f64() <= handshake.as_secs_f64() * SHARE_OF_REQUESTS
-    })
+/// The server's time without load, from our own probes, minus the round trips.
+#[derive(Clone, Copy, Debug)]
+struct Idle {
+    /// The quickest full handshake.
+    handshake: Duration,
+    /// The median of the requests on new connections.
+    request: Duration,
+}
+
+impl Idle {
+    /// Returns the times if handshakes are slow and requests are not. Under load, requests then
+    /// wait for the handshakes before them.
+    fn of(case: &Case<'_>) -> Option<Self> {
+        let target = case.target?;
+        let probed = |method| Some(&case.facts.probes_of(target, method, false)?.rtt);
+        let trip = case.facts.round_trip(target).or(case.round_trip())?;
+        let handshake = probed(ProbeMethod::TlsFull)?.min()?;
+        let request = probed(ProbeMethod::HttpFresh)?.quantile(0.5)?;
+        let idle = Self {
+            handshake: handshake.saturating_sub(trip * ROUND_TRIPS),
+            request: request.saturating_sub(trip),
+        };
+        let share = idle.handshake.as_secs_f64() * SHARE_OF_REQUESTS;
+        let is_apart = idle.handshake >= NOTABLE && idle.request.as_secs_f64() <= share;
+        is_apart.then_some(idle)
+    }
 }
 
 /// If there is at least one loss for this many exchanges, the path may have delayed handshakes too.
@@ -96,12 +111,17 @@ pub(crate) struct Rule {
     /// Number of slow handshakes that resumed a session.
     resumed: u64,
     packets: Option<LegPackets>,
+    /// The setups of our own connections without packets, as far as they exceed the round trips.
+    own: Secured,
 }
 
 impl super::Rule for Rule {
-    const CONCERNS: Features = Features::HANDSHAKE;
+    const CONCERNS: Features = Features::HANDSHAKE.or(Features::SETUP);
 
     fn observe(&mut self, exchange: &Exchange) {
+        if let Some(beyond) = beyond_round_trips(exchange) {
+            self.own.add(exchange, Cost::exactly(beyond));
+        }
         let handshake = exchange
             .connecting
             .handshake
@@ -132,16 +152,29 @@ impl super::Rule for Rule {
         self.thinks.absorb(other.thinks);
         self.resumed += other.resumed;
         self.packets = self.packets.into_iter().chain(other.packets).min();
+        self.own.merge(other.own);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        if !case.has_packets {
+            return self.own_finding(case).into();
+        }
         let median = |of: &Distribution| of.quantile(0.5).unwrap_or_default().as_secs_f64();
         let is_slow_at_large =
             median(&self.thinks) > median(&self.secured.tally.saved) * SHARE_OF_REQUESTS;
-        (self.secured.is_material(case) && (!is_slow_at_large || is_apart_when_idle(case)))
+        (self.secured.is_material(case) && (!is_slow_at_large || Idle::of(case).is_some()))
             .then(|| self.finding(case))
             .into()
     }
+}
+
+/// Returns the time by which the setup of a connection of our own, whose packets were not captured,
+/// exceeds the round trips of TCP and TLS, if it is notable.
+fn beyond_round_trips(exchange: &Exchange) -> Option<Duration> {
+    let is_seen = exchange.packets.first.is_some() || exchange.connecting.handshake.is_some();
+    let setup = exchange.connecting.setup.filter(|_| !is_seen)?;
+    let trips = exchange.path.to_server? * (1 + ROUND_TRIPS);
+    setup.checked_sub(trips).filter(|beyond| *beyond >= NOTABLE)
 }
 
 /// Returns true if the path loses so many segments that it may have delayed a handshake.
@@ -150,6 +183,34 @@ fn is_unsteady(case: &Case<'_>) -> bool {
 }
 
 impl Rule {
+    /// Returns the finding from the timestamps of our own load, if packets were not captured.
+    fn own_finding(&self, case: &Case<'_>) -> Option<Finding> {
+        let idle = Idle::of(case).filter(|_| self.own.is_material(case))?;
+        let tally = &self.own.tally;
+        let mut finding = self.own.finding(Id::TlsSlowHandshake, Owner::Server, case);
+        let think = human(tally.saved.quantile(0.5).unwrap_or_default());
+        let text = format!(
+            "{} of lagtrace's own load took {think} (median) longer than their round trips; with \
+             the idle server a full handshake took at least {} longer, and a request on the new \
+             connection then {} (median)",
+            counted(tally.affected, "TLS handshake", "TLS handshakes"),
+            human(idle.handshake),
+            human(idle.request),
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::OwnSocket, text)
+                .count(tally.affected)
+                .median(&tally.saved),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        let transport = case.facts.loads.transports.get(&case.target?);
+        let tls = transport.and_then(|transport| transport.tls.as_ref());
+        let is_resumed = tls.is_some_and(|tls| tls.resumed.count() > tls.full.count());
+        let wording = if is_resumed { &RESUMED } else { &WORDING };
+        wording.tell(&mut finding, &[("think", &think)]);
+        Some(finding)
+    }
+
     fn finding(&self, case: &Case<'_>) -> Finding {
         let tally = &self.secured.tally;
         let mut finding = self

@@ -4,16 +4,13 @@ use core::time::Duration;
 
 use super::layer::layer;
 use crate::cause::evidence::{human, median};
-use crate::cause::secured::version_name;
+use crate::cause::secured::{ROUND_TRIPS, version_name};
 use crate::facts::Facts;
 use crate::observed::event::{LoadTls, ProbeMethod, TargetId};
 use crate::registry::LayerId;
 use crate::report::{Finding, Layer, LayerState, counted};
 use crate::stats::histogram::Distribution;
 
-/// Maximum number of round trips of a full handshake: two up to TLS 1.2 (RFC 5246 §7.3), and one
-/// more for a certificate that does not fit into the initial window.
-const ROUND_TRIPS: u32 = 3;
 /// Time of the server beyond the round trips from which a handshake is suspect. A signature takes at
 /// most a tenth of it, with keys up to RSA of 4096 bits.
 const LONG: Duration = Duration::from_millis(50);

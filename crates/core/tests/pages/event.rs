@@ -8,7 +8,7 @@ use lagtrace_core::observed::event::{
     SocketOwner, SocketSample, SourceLocation, Stamp, TargetId, TcpSample,
 };
 use lagtrace_core::observed::experiment::Experiment;
-use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
 use lagtrace_core::observed::kernel_span::{
     Asked, Departure, Held, RequestSpan, ThreadTimes, Throttling, WatchTally,
 };
@@ -258,26 +258,36 @@ fn failure(word: &str) -> Result<RequestFailure, String> {
 
 fn request(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let (mut count, mut first, mut gap, mut end) = (1, None, Duration::ZERO, Duration::ZERO);
+    let mut setup = None;
     while let Some(word) = words.next() {
         match word {
             "x" => count = words.count(word)?,
             "first-byte" => first = Some(words.duration(word)?),
             "gap" => gap = words.duration(word)?,
             "end" => end = words.duration(word)?,
+            "setup" => setup = Some(words.duration(word)?),
             other => return Err(format!("a request has no `{other}`")),
         }
     }
-    let one = |ordinal: u32| {
-        let sent = at + end * ordinal;
+    // With a setup, each request has a connection of its own.
+    let own_flow = |number: u32| {
+        let client = Endpoint::new(
+            core::net::IpAddr::from([10, 77, 0, 1]),
+            50_000 + number as u16,
+        );
+        FlowKey::new(Transport::Tcp, client, server()).0
+    };
+    let one = |number: u32| {
+        let sent = at + (setup.unwrap_or_default() + end) * number;
         let sample = RequestSample {
             target: TargetId::Subject,
-            flow: None,
-            ordinal,
+            flow: setup.map(|_| own_flow(number)),
+            ordinal: if setup.is_some() { 0 } else { number },
             sent,
             first_byte: first.map(|first| sent + first),
             ended: sent + end,
             longest_gap: gap,
-            setup: None,
+            setup,
             outcome: Ok(200),
             received_bytes: 800,
         };
