@@ -157,14 +157,20 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if most requests of our own load needed a connection of their own. They ask to keep
-/// the connection open, so the server closes it.
+/// Returns true if most requests of our own load needed a connection of their own after the first
+/// response. They ask to keep the connection open, so the server closes it.
 fn is_closed_to_us(case: &Case<'_>) -> bool {
     let of_target = |sample: &&RequestSample| Some(sample.target) == case.target;
-    let own = case.facts.loads.samples.iter().filter(of_target);
-    let own: Vec<bool> = own.map(|sample| sample.setup.is_some()).collect();
-    let paid = own.iter().filter(|paid| **paid).count();
-    paid as u64 >= evidence::REPEATS && paid as f64 >= own.len() as f64 * SHARE
+    let own = || case.facts.loads.samples.iter().filter(of_target);
+    let Some(first_end) = own().map(|sample| sample.ended).min() else {
+        return false;
+    };
+    let is_later = |sample: &&RequestSample| {
+        let opened = sample.setup.map(|setup| sample.sent - setup);
+        opened.is_some_and(|at| at >= first_end)
+    };
+    let paid = own().filter(is_later).count();
+    paid as u64 >= evidence::REPEATS && paid as f64 >= own().count() as f64 * SHARE
 }
 
 /// Returns the number of exchanges that opened a connection needlessly: another connection of the
