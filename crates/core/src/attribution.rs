@@ -31,6 +31,7 @@ use core::mem::take;
 use core::time::Duration;
 
 use crate::attribution::packet::Need;
+use crate::attribution::packet::Order;
 use crate::attribution::packet::{Arrival, Span};
 use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
@@ -346,7 +347,7 @@ fn path_times(
         skipped: request.map_or(0, |packet| packet.skipped),
         is_announced: request
             .and_then(|packet| packet.data)
-            .is_some_and(|data| data.arrival == Arrival::Fill),
+            .is_some_and(|data| data.arrival == Arrival::Fill && data.order == Order::Newer),
         is_numbered: trace.pipes.client.is_numbered,
     }
 }

@@ -309,8 +309,8 @@ pub struct PathTimes {
     pub ttl: u8,
     /// Number of the client's segments missing just before the request, by its IP identifications.
     pub skipped: u16,
-    /// True if the client had sent the request before: a later segment of it, which may be a bare
-    /// ACK, arrived earlier.
+    /// True if the client had sent the request before: a segment with later sequence numbers, which
+    /// may be a bare ACK, arrived first, and by its IP identification it was also sent first.
     pub(crate) is_announced: bool,
     /// True if the client's IP identifications show which segments are missing.
     pub is_numbered: bool,

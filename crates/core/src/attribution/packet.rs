@@ -43,7 +43,7 @@ pub(crate) enum Order {
     Older,
 }
 
-/// What a segment reports of its peer's data beside its acknowledgement (SACK, RFC 2018).
+/// A segment's selective acknowledgement (SACK, RFC 2018).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reports {
     /// True if data is missing before data that arrived.

@@ -48,7 +48,7 @@ pub(crate) struct PacketRecord {
     pub(crate) is_closed: bool,
     /// True if the segment acknowledges new data or widens the window.
     pub(crate) is_news: bool,
-    /// What the segment reports of the peer's data.
+    /// The segment's selective acknowledgement.
     pub(crate) reports: Reports,
     /// Number of segments of the same sender that were lost before the observation point, just
     /// before this one.

@@ -9,7 +9,6 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
-use crate::observed::event::RequestSample;
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::report::{Evidence, EvidenceKind, Finding, Remark, counted};
@@ -157,22 +156,6 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if most requests of our own load needed a connection of their own after the first
-/// response. They ask to keep the connection open, so the server closes it.
-fn is_closed_to_us(case: &Case<'_>) -> bool {
-    let of_target = |sample: &&RequestSample| Some(sample.target) == case.target;
-    let own = || case.facts.loads.samples.iter().filter(of_target);
-    let Some(first_end) = own().map(|sample| sample.ended).min() else {
-        return false;
-    };
-    let is_later = |sample: &&RequestSample| {
-        let opened = sample.setup.map(|setup| sample.sent - setup);
-        opened.is_some_and(|at| at >= first_end)
-    };
-    let paid = own().filter(is_later).count();
-    paid as u64 >= evidence::REPEATS && paid as f64 >= own().count() as f64 * SHARE
-}
-
 /// Returns the number of exchanges that opened a connection needlessly: another connection of the
 /// same client to the same origin was idle, for at most `kept`.
 fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
@@ -253,7 +236,7 @@ impl Rule {
     }
 
     fn culprit(&self, case: &Case<'_>) -> Owner {
-        if is_closed_to_us(case) && self.client_asked == 0 {
+        if self.is_closed_to_us(case) {
             Owner::Server
         } else if self.client_asked * 2 >= self.tally.affected {
             Owner::Client
@@ -393,9 +376,24 @@ impl Rule {
         finding
     }
 
+    /// Returns true if the server closed the connection after most requests of our own load, and no
+    /// client asked for that.
+    fn is_closed_to_us(&self, case: &Case<'_>) -> bool {
+        let loads = &case.facts.loads;
+        let own = case.target.map(|target| loads.samples_of(target));
+        let own: Vec<bool> = own
+            .into_iter()
+            .flatten()
+            .map(|(_, closed)| closed)
+            .collect();
+        let closed = own.iter().filter(|closed| **closed).count();
+        let is_most = closed as f64 >= own.len() as f64 * SHARE;
+        self.client_asked == 0 && closed as u64 >= evidence::REPEATS && is_most
+    }
+
     /// Returns a clause that says which end asked to close the connections, and how often.
     fn who_asked(&self, case: &Case<'_>) -> String {
-        if is_closed_to_us(case) && self.client_asked == 0 {
+        if self.is_closed_to_us(case) {
             return "lagtrace's own requests asked to keep the connection open, and the server \
                     closed it"
                 .to_owned();

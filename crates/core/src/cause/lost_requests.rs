@@ -54,14 +54,15 @@ impl LostRequests {
         if idle < TCP_RTO_MIN {
             return;
         }
-        if !exchange.path.is_announced && !is_repetition(exchange, idle) {
+        let Some(cost) = cost(exchange, idle) else {
             self.pauses += 1;
             return;
-        }
+        };
         // The exchange as captured begins after the silence.
-        self.tally.add(exchange, Cost::exactly(idle), idle);
-        self.tally.add_wall(exchange.begin - idle, exchange.begin);
-        self.took += idle;
+        let waited = Duration::from_nanos(cost.likely);
+        self.tally.add(exchange, cost, waited);
+        self.tally.add_wall(exchange.begin - waited, exchange.begin);
+        self.took += waited;
         self.clients.insert(exchange.id.client);
         self.packets
             .extend(exchange.packets.first.map(PacketNumber::get));
@@ -127,11 +128,22 @@ fn silence(exchange: &Exchange) -> Option<Duration> {
     since_exchange.or(exchange.path.idle)
 }
 
-/// Returns true if the request after this silence may be a retransmission. The number of missing
-/// packets must be possible, and their timeouts must be at least as long as the silence.
-fn is_repetition(exchange: &Exchange, idle: Duration) -> bool {
-    let missing = exchange.path.skipped;
+/// Returns the time that the loss of a request cost, if the request after this silence may be a
+/// retransmission. The number of missing packets must be possible, and their timeouts must be at
+/// least as long as the silence, unless the client had sent the request before: then a longer
+/// silence contains a pause of the client before it first sent the request.
+fn cost(exchange: &Exchange, idle: Duration) -> Option<Cost> {
+    let is_announced = exchange.path.is_announced;
+    let missing = exchange.path.skipped.max(u16::from(is_announced));
     let trip = exchange.path.to_client + exchange.path.to_server.unwrap_or_default();
-    let timeout = TCP_RTO_MIN + trip * ROUNDS + STRAY;
-    (1..=MOST_COPIES).contains(&missing) && idle <= timeout * ((1 << missing) - 1)
+    let first = TCP_RTO_MIN + trip * ROUNDS + STRAY;
+    let longest = first * ((1 << missing.min(MOST_COPIES)) - 1);
+    if (1..=MOST_COPIES).contains(&missing) && idle <= longest {
+        return Some(Cost::exactly(idle));
+    }
+    is_announced.then(|| Cost {
+        low: nanos(TCP_RTO_MIN),
+        likely: nanos(TCP_RTO_MIN + trip),
+        high: nanos(longest),
+    })
 }

@@ -5,7 +5,6 @@
 //! between its first and last byte; an experiment can find out.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
 
 use crate::cause::stall_follows_ack;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
@@ -15,7 +14,7 @@ use crate::exchange::{
 };
 use crate::facts::Facts;
 use crate::observed::event::{PointId, RequestFailure, RequestSample, TargetId};
-use crate::observed::flow::{Endpoint, FlowKey};
+use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 
 /// Maximum gap between two reads that is not a stall.
@@ -29,39 +28,12 @@ pub(crate) fn exchanges(facts: &Facts, target: TargetId, server: Endpoint) -> Ve
         Some(false) => (WaitKind::ServerPause, Owner::Server),
         None => (WaitKind::Unknown, Owner::Unknown),
     };
-    let samples: Vec<&RequestSample> = facts
-        .loads
-        .samples
-        .iter()
-        .filter(|sample| sample.target == target)
-        .collect();
-    let closed = closed_by_server(&samples);
-    let made = samples.iter().zip(closed).map(|(sample, server_asked)| {
+    let made = facts.loads.samples_of(target).map(|(sample, is_closed)| {
         let mut exchange = exchange(sample, server, travel, stall);
-        exchange.particulars.closing.server_asked = server_asked;
+        exchange.particulars.closing.server_asked = is_closed;
         exchange
     });
     made.collect()
-}
-
-/// Returns for each request whether the server closed the connection after it. Our requests ask to
-/// keep the connection open, so the server closed a connection that was not used any more although
-/// another one was opened later.
-fn closed_by_server(samples: &[&RequestSample]) -> Vec<bool> {
-    let opened = |sample: &&RequestSample| Some(sample.sent - sample.setup?);
-    let latest_opened = samples.iter().filter_map(opened).max();
-    let mut last: BTreeMap<FlowKey, u32> = BTreeMap::new();
-    for sample in samples {
-        if let Some(flow) = sample.flow {
-            let ordinal = last.entry(flow).or_default();
-            *ordinal = (*ordinal).max(sample.ordinal);
-        }
-    }
-    let is_closed = |sample: &&RequestSample| {
-        let is_last = sample.flow.and_then(|flow| last.get(&flow)) == Some(&sample.ordinal);
-        is_last && sample.outcome.is_ok() && latest_opened.is_some_and(|at| sample.ended <= at)
-    };
-    samples.iter().map(is_closed).collect()
 }
 
 fn exchange(

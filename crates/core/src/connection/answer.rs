@@ -33,8 +33,8 @@ impl Connection {
         before.is_some_and(|before| edge > before)
     }
 
-    /// Takes in what the segment reports about the peer's bytes beside its acknowledgement, and
-    /// returns it.
+    /// Applies the segment's acknowledgement and SACK blocks to the peer's retransmissions, and
+    /// returns what the SACK blocks report.
     #[inline]
     pub(super) fn apply_answer(&mut self, segment: &Segment, ack: u64, skipped: u16) -> Reports {
         let blocks = segment.options.sack_blocks();

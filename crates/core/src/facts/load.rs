@@ -8,6 +8,7 @@ use crate::observed::event::{
     RequestFailure, RequestSample, Silence, TargetId,
 };
 use crate::observed::experiment::Experiment;
+use crate::observed::flow::FlowKey;
 use crate::observed::time::Timestamp;
 use crate::report::{Cluster, StatusCount};
 use crate::stats::histogram::Distribution;
@@ -218,6 +219,28 @@ impl Loads {
             .map_or((0, false), |(index, (_, _, start))| {
                 (index, start.is_observed)
             })
+    }
+
+    /// Iterates over the target's single requests. The flag is true if the server closed the
+    /// connection after the request: our requests ask to keep it open, and it was not used any more
+    /// although another one was opened later.
+    pub(crate) fn samples_of(
+        &self,
+        target: TargetId,
+    ) -> impl Iterator<Item = (&RequestSample, bool)> {
+        let samples = || self.samples.iter().filter(move |s| s.target == target);
+        let latest_opened = samples().filter_map(|s| Some(s.sent - s.setup?)).max();
+        let mut last: BTreeMap<FlowKey, u32> = BTreeMap::new();
+        for (flow, ordinal) in samples().filter_map(|s| Some((s.flow?, s.ordinal))) {
+            let known = last.entry(flow).or_default();
+            *known = (*known).max(ordinal);
+        }
+        samples().map(move |sample| {
+            let is_last = sample.flow.and_then(|flow| last.get(&flow)) == Some(&sample.ordinal);
+            let is_before_another = latest_opened.is_some_and(|at| sample.ended <= at);
+            let is_closed = is_last && sample.outcome.is_ok() && is_before_another;
+            (sample, is_closed)
+        })
     }
 
     /// Returns the target's baseline without packet capture or, if there is none, the one with
@@ -526,6 +549,7 @@ fn signed(duration: Duration) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observed::flow::{Endpoint, Transport};
 
     #[test]
     fn seconds_without_any_request_widen_the_rates_interval() {
@@ -565,5 +589,41 @@ mod tests {
             "{frozen:?}"
         );
         assert_eq!(margin(|second| second == 8), margin(|second| second == 1));
+    }
+
+    /// Returns for each request whether the server closed its connection afterwards. A request is
+    /// the port of its connection, its number there, and when it begins and ends in milliseconds.
+    fn closed(requests: &[(u16, u32, i64, i64)]) -> Vec<bool> {
+        let at = |ms: i64| Timestamp::from_nanos(ms * 1_000_000);
+        let host = |port| Endpoint::new(core::net::Ipv4Addr::LOCALHOST.into(), port);
+        let sample = |&(port, ordinal, begin, end): &(u16, u32, i64, i64)| RequestSample {
+            target: TargetId::Subject,
+            flow: Some(FlowKey::new(Transport::Tcp, host(port), host(80)).0),
+            ordinal,
+            sent: at(begin),
+            first_byte: Some(at(end)),
+            ended: at(end),
+            longest_gap: Duration::ZERO,
+            setup: (ordinal == 0).then_some(Duration::from_millis(1)),
+            outcome: Ok(200),
+            received_bytes: 1,
+        };
+        let mut loads = Loads::default();
+        let samples = requests.iter().map(sample);
+        samples.for_each(|sample| loads.sample(Phase::Baseline, sample));
+        let closed = loads.samples_of(TargetId::Subject);
+        closed.map(|(_, is_closed)| is_closed).collect()
+    }
+
+    #[test]
+    fn a_connection_was_closed_if_it_is_not_used_and_another_is_opened() {
+        let of_two_each = [(1, 0, 1, 9), (1, 1, 10, 19), (2, 0, 21, 29), (2, 1, 30, 39)];
+        assert_eq!(closed(&of_two_each), [false, true, false, false]);
+    }
+
+    #[test]
+    fn connections_that_were_opened_together_are_kept() {
+        let slow = [(1, 0, 1, 2_000), (2, 0, 1, 2_100), (3, 0, 1, 2_200)];
+        assert_eq!(closed(&slow), [false; 3]);
     }
 }
