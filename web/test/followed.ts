@@ -60,6 +60,9 @@ async function watch(): Promise<Watch> {
     throw new Error("the watch has ended");
 }
 
+/** Rows that fill the list several times, also the half of them that is selected. */
+const LEAST_ROWS = 200;
+
 const version = (page: Page) => page.evaluate(() => Number(document.body.dataset.live));
 
 /** Waits until the page shows a later version than `than`. */
@@ -101,6 +104,21 @@ function place(page: Page) {
     });
 }
 
+/** Scrolls the list of exchanges as far as a list that is not scrolled cannot be by chance. */
+async function scroll(page: Page) {
+    const top = await page.locator(".waterfall").evaluate((list) => {
+        list.scrollTo(0, 340);
+        return list.scrollTop;
+    });
+    assert.equal(top, 340);
+    await page.waitForTimeout(200);
+}
+
+/** Number of rows that the list has, in sight or not. */
+function rows(page: Page) {
+    return page.evaluate(() => Number(document.querySelector(".waterfall .row")?.ariaSetSize));
+}
+
 /** Each has a watch of its own. */
 describe("the page of a running watch", { concurrency: 2 }, () => {
     test("follows, can be paused, and says that the watch has ended", follows);
@@ -110,7 +128,11 @@ describe("the page of a running watch", { concurrency: 2 }, () => {
 async function follows() {
     const watched = await watch();
     const { page, complaints } = await opened(watched.url);
-    await page.waitForSelector(".waterfall .row");
+    // The first version has few exchanges, so that nothing would scroll.
+    await page.waitForFunction(
+        (least) => Number(document.querySelector(".waterfall .row")?.ariaSetSize) >= least,
+        LEAST_ROWS,
+    );
     await says(page, "Live. Figures of");
 
     await page.locator("#top button", { hasText: "dark" }).click();
@@ -122,13 +144,22 @@ async function follows() {
     await page.locator(".waterfall").focus();
     await page.keyboard.press("Enter");
     await page.waitForSelector("#exchange-detail");
-    await page.locator(".waterfall").evaluate((list) => list.scrollTo(0, 340));
-    await page.waitForTimeout(200);
+    await scroll(page);
     const [before, at] = [await place(page), await version(page)];
     assert.ok(before.selected && before.opened && before.row && before.tables.includes(true));
-    const shown = await later(page, at);
+    await later(page, at);
     assert.deepEqual(await place(page), before);
     assert.equal(await page.locator("#top").count(), 1);
+
+    // Without the selection, later versions have other rows above.
+    await page.locator(".raster").focus();
+    await page.keyboard.press("Escape");
+    await page.locator("#waterfall .controls select").last().selectOption("latency");
+    await scroll(page);
+    const [{ row }, few, seen] = [await place(page), await rows(page), await version(page)];
+    const shown = await later(page, seen);
+    assert.ok((await rows(page)) > few);
+    assert.equal((await place(page)).row, row);
 
     await page.getByRole("button", { name: "Pause" }).click();
     await says(page, "Paused.");

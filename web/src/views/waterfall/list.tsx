@@ -95,7 +95,8 @@ function usePlace(
         const first = Math.floor((list?.scrollTop ?? 0) / rowPx);
         const now = indexOf(shown, before.current.shown[first] ?? null);
         // A filter or an order of the reader's moves rows as it should.
-        if (list && first > 0 && now >= 0 && before.current.all !== all) {
+        // At its top the list shows whatever comes first.
+        if (list && list.scrollTop > 0 && now >= 0 && before.current.all !== all) {
             list.scrollTop += (now - first) * rowPx;
         }
         before.current = { all, shown };
