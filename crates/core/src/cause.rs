@@ -137,7 +137,7 @@ use crate::facts::Facts;
 use crate::observed::event::TargetId;
 use crate::observed::flow::Endpoint;
 use crate::registry::{Cause, Id};
-use crate::report::{Finding, Remark};
+use crate::report::{EvidenceKind, Finding, Remark};
 use crate::service::{Ledger, Stretches, Uploads};
 use evidence::Measures;
 pub(crate) use features::Features;
@@ -194,6 +194,22 @@ impl Case<'_> {
     /// Scales a sum over the ledger's exchanges to all requests that they represent.
     pub(crate) fn weigh(&self, sum: u64) -> u64 {
         (sum as f64 * self.weight).round() as u64
+    }
+
+    /// Returns the kind of evidence that the times of the exchanges are.
+    pub(crate) fn timed_by(&self) -> EvidenceKind {
+        if self.has_packets {
+            EvidenceKind::Wire
+        } else {
+            EvidenceKind::OwnSocket
+        }
+    }
+
+    /// Returns true if the exchanges are all that a capture contains, or all of our own requests.
+    /// What holds for successive requests does not show in a sample.
+    pub(crate) fn has_all(&self) -> bool {
+        let is_whole = |target| self.facts.loads.has_all_samples(target);
+        self.has_packets || self.target.is_some_and(is_whole)
     }
 
     /// Returns the minimum round-trip time between the ends. It comes from handshakes or, if the

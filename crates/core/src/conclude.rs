@@ -339,13 +339,21 @@ impl<'a> Scene<'a> {
             way.merge(service.ledger.uploads.clone());
         }
         let services = evidence.services.iter();
+        // Between two loads of our own, the server has nothing to do, and the next one uses other
+        // connections.
+        let period = |endpoint: Endpoint| {
+            let mut targets = evidence.targets.iter();
+            let (target, _) = targets.find(|(_, at)| *at == endpoint)?;
+            let is_own = !from_packets.contains(&endpoint);
+            is_own.then(|| evidence.facts.loads.first_baseline(*target))?
+        };
         Self {
             evidence,
             from_packets,
             fetches,
             uploads,
             rhythms: services
-                .map(|(&endpoint, service)| (endpoint, Rhythm::of(service)))
+                .map(|(&endpoint, service)| (endpoint, Rhythm::of(service, period(endpoint))))
                 .collect(),
         }
     }

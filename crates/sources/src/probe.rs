@@ -197,7 +197,7 @@ fn series(
         let (mut sample, at) = probe()?;
         sample.number = number;
         // If the stop flag ended the wait, the silence says nothing about the target.
-        if stop.load(Ordering::Relaxed) && sample.answer == ProbeAnswer::Silence {
+        if stop.load(Ordering::Relaxed) && is_cut(sample.answer) {
             break;
         }
         sink(Event::here(
@@ -213,16 +213,24 @@ fn series(
     Ok(samples)
 }
 
+/// Returns true if the end of the time allowed ended the probe.
+fn is_cut(answer: ProbeAnswer) -> bool {
+    matches!(answer, ProbeAnswer::Silence | ProbeAnswer::Unfinished)
+}
+
 /// Returns true if further probes are useless.
 fn is_hopeless(samples: &[ProbeSample], silences: u32) -> bool {
     !samples.iter().any(is_answered) && samples.len() >= silences.max(1) as usize
 }
 
-/// Returns true if the target itself answered.
+/// Returns true if the target itself answered in time.
 fn is_answered(sample: &ProbeSample) -> bool {
     !matches!(
         sample.answer,
-        ProbeAnswer::Silence | ProbeAnswer::TlsTimeout | ProbeAnswer::Unreachable(..)
+        ProbeAnswer::Silence
+            | ProbeAnswer::Unfinished
+            | ProbeAnswer::TlsTimeout
+            | ProbeAnswer::Unreachable(..)
     )
 }
 

@@ -4,6 +4,7 @@ mod fins;
 mod guessed;
 mod marked;
 mod proxied;
+mod queued;
 mod served;
 mod silent;
 mod so_far;

@@ -15,6 +15,8 @@ pub(crate) struct Attempts {
     connects: BTreeMap<ProbeAnswer, u64>,
     requests: BTreeMap<ProbeAnswer, u64>,
     failures: BTreeMap<RequestFailure, u64>,
+    /// True if a response began that was not complete in the time allowed.
+    has_begun: bool,
     /// Number of SYNs retransmitted during the probes and the load.
     pub(crate) repeated_syns: u64,
     /// Number of complete responses by status.
@@ -46,6 +48,9 @@ impl Attempts {
                 *answers.entry(answer).or_default() += count;
             }
         }
+        let mut overdue = case.facts.loads.samples_of(target);
+        attempts.has_begun = attempts.requests.contains_key(&ProbeAnswer::Unfinished)
+            || overdue.any(|(sample, _)| sample.is_unfinished());
         let load = case.facts.loads.all(target);
         attempts.failures = load.failures;
         attempts.statuses = load.statuses;
@@ -68,6 +73,11 @@ impl Attempts {
     pub(crate) fn has_met(&self, answer: ProbeAnswer, failure: Option<RequestFailure>) -> bool {
         let has_failed = failure.is_some_and(|failure| self.failures.contains_key(&failure));
         self.requests.contains_key(&answer) || has_failed
+    }
+
+    /// Returns true if any response was complete, or began and was not complete in time.
+    pub(crate) fn has_answer(&self) -> bool {
+        self.has_response() || self.has_begun
     }
 
     /// Returns true if any response was complete.
@@ -110,6 +120,10 @@ impl Attempts {
             .map(|(_, n)| n)
             .sum();
         let count = failed + sum(&self.requests, &is_answer);
+        let what = match (count, what.strip_prefix("were ")) {
+            (1, Some(rest)) => format!("was {rest}"),
+            _ => what.to_owned(),
+        };
         let text = format!("{count} of our own requests {what}");
         let evidence =
             (count > 0).then(|| Evidence::mechanism(EvidenceKind::OwnSocket, text).count(count));

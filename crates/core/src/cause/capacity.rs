@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use super::rhythm::{quantile, sorted};
 use super::served::{self, Place};
-use super::thinking::idle_think;
+use super::thinking::{idle_think, quickest_idle_think};
 use super::{Case, evidence};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
@@ -18,6 +18,9 @@ use crate::service::timeline::Moment;
 /// Minimum time of a single request. A shorter time cannot be distinguished from the kernel's or
 /// the load generator's own time.
 const LEAST_WORK: Duration = Duration::from_millis(2);
+/// Minimum ratio of the median to the quickest time of single requests that a limit on their rate
+/// causes, and no work.
+const LIMITED: u32 = 2;
 /// Minimum number of responses for a measurement.
 const LEAST_ANSWERS: usize = 60;
 /// Number of equal time slices of the load. The server must answer about the same number of
@@ -73,7 +76,10 @@ pub(super) fn of(case: &Case<'_>) -> Option<Capacity> {
 
 /// Returns the limit that the traffic shows, wherever the server's kernel saw the time pass.
 pub(super) fn at_limit(case: &Case<'_>) -> Option<Capacity> {
-    let alone = idle_think(case).filter(|&alone| alone >= LEAST_WORK && case.has_packets)?;
+    let alone = idle_think(case).filter(|&alone| alone >= LEAST_WORK && case.has_all())?;
+    if quickest_idle_think(case).is_some_and(|quickest| quickest * LIMITED < alone) {
+        return None;
+    }
     let clear = case.rhythm.moments.iter().filter(|m| m.is_clear);
     let mut answered: Vec<Moment> = clear.copied().collect();
     answered.sort_unstable_by_key(|moment| moment.answered);

@@ -1,5 +1,6 @@
 //! The rule of the cause `connection-closed`.
 
+use super::attempts::Attempts;
 use super::failures::{Failures, Kind};
 use super::settings::Measured;
 use super::wording::Wording;
@@ -24,6 +25,7 @@ const KIND: Kind = Kind {
     id: Id::ConnectionClosed,
     is_answer: |answer| answer == ProbeAnswer::Closed,
     is_failure: |failure| matches!(failure, RequestFailure::Closed | RequestFailure::Reset),
+    is_refuted: Attempts::has_response,
     what: "were closed or reset before a complete response",
 };
 

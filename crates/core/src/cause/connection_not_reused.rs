@@ -11,7 +11,7 @@ use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
-use crate::report::{Evidence, EvidenceKind, Finding, Remark, counted};
+use crate::report::{Evidence, Finding, Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::service::timeline::{Moment, by_host};
 use crate::stats::histogram::Distribution;
@@ -335,13 +335,8 @@ impl Rule {
             avoidable(spared, self.tally.affected),
             self.who_asked(case),
         );
-        let kind = if case.has_packets {
-            EvidenceKind::Wire
-        } else {
-            EvidenceKind::OwnSocket
-        };
         finding.evidence.push(
-            Evidence::mechanism(kind, text)
+            Evidence::mechanism(case.timed_by(), text)
                 .count(self.tally.affected)
                 .median(&self.tally.saved),
         );

@@ -96,7 +96,7 @@ pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
 /// only microseconds of work, so the upstream takes the rest.
 fn configured(case: &Case<'_>) -> Option<Finding> {
     let line = passes_on(case)?;
-    if rate_limit::is_configured(case) {
+    if rate_limit::is_shown(case) {
         return None;
     }
     let Claim::Thinks(tally) = case.gathered.thinking.claim(case)? else {

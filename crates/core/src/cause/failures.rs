@@ -33,6 +33,8 @@ pub(super) struct Kind {
     /// Predicates that select our own requests by their outcome.
     pub(super) is_answer: fn(ProbeAnswer) -> bool,
     pub(super) is_failure: fn(RequestFailure) -> bool,
+    /// Returns true if our own requests show that not all requests fail in this way.
+    pub(super) is_refuted: fn(&Attempts) -> bool,
     /// The end of a sentence that begins with the number of requests, such as "were closed or reset
     /// before a complete response".
     pub(super) what: &'static str,
@@ -121,10 +123,10 @@ impl Failures {
     }
 }
 
-/// Returns the evidence from our own requests; empty if any of them got a response.
+/// Returns the evidence from our own requests; empty if any of them did better.
 fn probed(case: &Case<'_>, kind: &Kind) -> Vec<Evidence> {
     let attempts = Attempts::of(case).unwrap_or_default();
-    if attempts.has_response() {
+    if (kind.is_refuted)(&attempts) {
         return Vec::new();
     }
     let has_connected = attempts.has_connected();

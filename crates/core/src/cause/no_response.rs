@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::attempts::Attempts;
 use super::failures::{Failures, Kind};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
@@ -30,6 +31,7 @@ const KIND: Kind = Kind {
     id: Id::NoResponse,
     is_answer: |answer| answer == ProbeAnswer::Silence,
     is_failure: |failure| failure == RequestFailure::Timeout,
+    is_refuted: Attempts::has_answer,
     what: "were accepted and not answered in the time allowed",
 };
 

@@ -1,5 +1,6 @@
 //! The rule of the cause `not-http`.
 
+use super::attempts::Attempts;
 use super::failures::{Failures, Kind};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
@@ -30,6 +31,7 @@ const KIND: Kind = Kind {
     id: Id::NotHttp,
     is_answer: |answer| answer == ProbeAnswer::NotHttp,
     is_failure: |failure| failure == RequestFailure::NotHttp,
+    is_refuted: Attempts::has_response,
     what: "got bytes that are not an HTTP response",
 };
 

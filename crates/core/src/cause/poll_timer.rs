@@ -5,7 +5,7 @@ use super::rhythm::{Nature, Ticks};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Evidence, Finding, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -64,7 +64,7 @@ fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Finding {
         human(ticks.period),
     );
     finding.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Evidence::mechanism(case.timed_by(), text)
             .count(fitting as u64)
             .packets(&evidence::answers(&finding.exemplars)),
     );
@@ -75,7 +75,7 @@ fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Finding {
     );
     finding
         .evidence
-        .push(Evidence::mechanism(EvidenceKind::Wire, text));
+        .push(Evidence::mechanism(case.timed_by(), text));
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
     WORDING.tell(
         &mut finding,

@@ -1,17 +1,25 @@
 //! `rate-limit`: a limit on requests per second. [`byte_rate`](super::byte_rate) finds limits on
 //! bytes per second.
 
+use core::time::Duration;
+
 use super::byte_rate::ByteRate;
 use super::evidence::{self, human, median};
 use super::rhythm::{Gate, Nature};
 use super::settings::{self, Measured};
+use super::thinking::quickest_idle_think;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::exchange::wait::Owner;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, Verdict};
 use crate::service::tally::Tally;
 use crate::service::timeline::Moment;
+
+/// Minimum ratio of the interval to the time of a request to the idle server that shows a limit. A
+/// server's first request may take less work than the others: a proxy then has a connection to its
+/// upstream.
+const QUICK: u32 = 5;
 
 const WORDING: Wording = Wording {
     summary: "The server answers one request every {turn}, {rate} per second, whatever the \
@@ -44,13 +52,22 @@ const CONFIGURED: Wording = Wording {
     ..WORDING
 };
 
+/// The wording if only our own requests to the idle server show that it can answer sooner.
+const IDLE_QUICK: Wording = Wording {
+    summary: "The server answers one request every {turn}, {rate} per second. The others wait for \
+              their turn, {saved} (median), {share} of all request time. The idle server answered \
+              in {quickest}, so the interval is not work.",
+    ..WORDING
+};
+
 /// Watches responses that leave one at a time, at a fixed interval, although the server answers
 /// immediately if a request meets no other. So the interval is a limit, and not work.
 ///
 /// Two signs show a limit. A single request is quick: a worker that needs an interval for each
 /// request would need it for the first one too. And the rate is a round number, like configured
 /// limits. A server that accepts connections at its own pace also has constant intervals, but their
-/// rate is round only by chance.
+/// rate is round only by chance. Instead of the round number, our own requests to the idle server
+/// can show a limit, which is then only *possible*.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     bytes: ByteRate,
@@ -73,10 +90,12 @@ impl super::Rule for Rule {
                 Conclusion::Finding(Box::new(finding(case, gate, tally)))
             }
             Some((Nature::Queues(gate), _)) if gate.has_met_idle => self.bytes.conclude(case),
-            Some((Nature::Queues(_), _)) | None => match configured(case) {
-                Some(found) => Conclusion::Finding(Box::new(found)),
-                None => self.bytes.conclude(case),
-            },
+            Some((Nature::Queues(_), _)) | None => {
+                match configured(case).or_else(|| idle_quick(case)) {
+                    Some(found) => Conclusion::Finding(Box::new(found)),
+                    None => self.bytes.conclude(case),
+                }
+            }
             Some(_) => self.bytes.conclude(case),
         }
     }
@@ -96,9 +115,44 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true if a limit in the server's configuration makes requests wait.
-pub(super) fn is_configured(case: &Case<'_>) -> bool {
-    limited(case).is_some()
+/// Returns true if a limit makes requests wait, by the server's configuration or by our own requests
+/// to the idle server.
+pub(super) fn is_shown(case: &Case<'_>) -> bool {
+    limited(case).is_some() || admitted(case).is_some()
+}
+
+/// Returns the intervals of a busy server that answers one request at a time, with the time of the
+/// quickest request to the idle server, if that time is too short for work.
+fn admitted(case: &Case<'_>) -> Option<(Gate, Duration)> {
+    let is_work = match case.rhythm.claim(case) {
+        Some((Nature::Queues(gate), _)) => gate.has_met_idle,
+        claimed => claimed.is_some(),
+    };
+    let quickest = quickest_idle_think(case).filter(|_| !is_work && case.has_all())?;
+    let gate = case.rhythm.paced()?;
+    (quickest * QUICK <= gate.turn).then_some((gate, quickest))
+}
+
+/// Returns the finding on a limit that our own requests to the idle server show. A server that is
+/// slow for another reason as soon as it has several requests may look the same.
+fn idle_quick(case: &Case<'_>) -> Option<Finding> {
+    let (gate, quickest) = admitted(case)?;
+    let waited = |moment: &Moment| moment.think().saturating_sub(quickest);
+    let tally = case.rhythm.tally(waited);
+    if !evidence::is_material(case, &tally) {
+        return None;
+    }
+    let mut finding = of_gate(case, &gate, &tally);
+    let text = format!(
+        "one of our own requests to the idle server was answered in {}",
+        human(quickest)
+    );
+    finding
+        .evidence
+        .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
+    finding.verdict = Verdict::Possible;
+    tell(&IDLE_QUICK, &mut finding, &gate, &tally, quickest);
+    Some(finding)
 }
 
 /// Returns the intervals that a limit in the server's configuration causes, with their cost.
@@ -136,7 +190,9 @@ fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     let answers = evidence::answers(&finding.exemplars);
-    finding.evidence.push(gate.evidence(&answers));
+    finding
+        .evidence
+        .push(gate.evidence(case.timed_by(), &answers));
     finding
 }
 
@@ -148,16 +204,21 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     );
     finding
         .evidence
-        .push(Evidence::mechanism(EvidenceKind::Wire, text));
+        .push(Evidence::mechanism(case.timed_by(), text));
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-    WORDING.tell(
-        &mut finding,
+    tell(&WORDING, &mut finding, gate, tally, gate.quickest);
+    finding
+}
+
+/// Adds a wording to the finding on a limit that the configuration does not show.
+fn tell(wording: &Wording, finding: &mut Finding, gate: &Gate, tally: &Tally, quickest: Duration) {
+    wording.tell(
+        finding,
         &[
             ("turn", &human(gate.turn)),
-            ("rate", &format!("{:.3}", 1.0 / gate.turn.as_secs_f64())),
+            ("rate", &format!("{:.3}", gate.rate())),
             ("saved", &median(&tally.saved)),
-            ("quickest", &human(gate.quickest)),
+            ("quickest", &human(quickest)),
         ],
     );
-    finding
 }

@@ -20,7 +20,7 @@ use core::time::Duration;
 
 use super::{Case, evidence};
 use crate::cause::service::Service;
-use crate::observed::time::nanos;
+use crate::observed::time::{Timestamp, nanos};
 use crate::report::Candidate;
 use crate::service::tally::Tally;
 use crate::service::timeline::{self, Late, Moment};
@@ -66,9 +66,13 @@ pub(super) enum Nature {
 }
 
 impl Rhythm {
-    /// Returns the rhythm of `service`.
-    pub(crate) fn of(service: &Service) -> Self {
-        let moments = service.timeline.sorted();
+    /// Returns the rhythm of `service`, from the exchanges that began in `period`; from all if that
+    /// is `None`.
+    pub(crate) fn of(service: &Service, period: Option<(Timestamp, Timestamp)>) -> Self {
+        let mut moments = service.timeline.sorted();
+        if let Some((from, until)) = period {
+            moments.retain(|moment| (from..=until).contains(&moment.begin));
+        }
         let weight = service.timeline.weight(moments.len());
         let clear = clear(&moments);
         let thinks = thinks(&clear);
@@ -114,6 +118,17 @@ impl Rhythm {
     /// reason, for which the caller needs other evidence.
     pub(super) fn turns(&self) -> Option<Gate> {
         gate::even(&self.clear_answers(), gate::LOOSE)
+    }
+
+    /// Returns the even intervals of a server that sets the pace of its clients, on connections that
+    /// exist: each client sends again as soon as it is answered, and a round of all takes one
+    /// interval for each.
+    pub(super) fn paced(&self) -> Option<Gate> {
+        let answers = self.clear_answers();
+        let gate = gate::even(&answers, gate::LOOSE)?;
+        let moments = &answers.moments;
+        let is_paced = gate::is_round_of_turns(moments, gate.turn) && are_kept_alive(moments);
+        is_paced.then_some(gate)
     }
 
     /// Returns the candidates that `find` derives from the clear exchanges. `find` is called only
@@ -180,7 +195,12 @@ impl Rhythm {
     /// Returns the server's nature and its cost; `None` if the cost does not matter, or if the
     /// server's kernel contradicts it.
     pub(super) fn claim(&self, case: &Case<'_>) -> Option<(&Nature, &Tally)> {
-        let nature = self.nature.as_ref().filter(|_| case.has_packets)?;
+        let nature = self.nature.as_ref().filter(|_| case.has_all())?;
+        // Without packets, a path that stands still looks like a server that does.
+        let is_stall = |nature: &Nature| matches!(nature, Nature::Stops(_) | Nature::Starts(_));
+        if !case.has_packets && is_stall(nature) {
+            return None;
+        }
         if let Nature::Stops(stalls) = nature
             && self.stood_elsewhere(stalls, case)
         {
@@ -322,6 +342,13 @@ fn nature(answers: &Answers, late: Option<LateOnes<'_>>) -> Option<(Nature, Opti
     }
     let stalls = stall::common(stalls, &course, &answers.moments)?;
     Some((Nature::Stops(stalls), Some(course.ordinary)))
+}
+
+/// Returns true if most requests needed no connection of their own. Otherwise the intervals of a
+/// server that answers one request at a time may be those of its handshakes, or of `accept`.
+fn are_kept_alive(moments: &[Moment]) -> bool {
+    let connected = moments.iter().filter(|moment| moment.setup.is_some());
+    connected.count() * 2 < moments.len()
 }
 
 /// Returns the clear exchanges: their times depend only on the server and the path. Memory is

@@ -209,13 +209,8 @@ impl Rule {
                  and only the server's kernel saw when the program had written it"
             ),
         };
-        let kind = if case.has_packets {
-            EvidenceKind::Wire
-        } else {
-            EvidenceKind::OwnSocket
-        };
         finding.evidence.push(
-            Evidence::mechanism(kind, text)
+            Evidence::mechanism(case.timed_by(), text)
                 .count(tally.affected)
                 .median(&tally.saved),
         );

@@ -77,7 +77,7 @@ impl super::Rule for Rule {
 impl Rule {
     /// Returns the conclusion from exchanges, without greetings.
     fn thinks(&self, case: &Case<'_>) -> Conclusion {
-        let has_reason = || worker_saturation::has_limit(case) || rate_limit::is_configured(case);
+        let has_reason = || worker_saturation::has_limit(case) || rate_limit::is_shown(case);
         match case.gathered.thinking.claim(case) {
             Some(_) if has_reason() => Conclusion::Nothing,
             // Packets do not show that the server owed a response. The account reports the time

@@ -76,10 +76,15 @@ impl Silences {
     }
 
     /// Returns the evidence from our own requests.
-    pub(super) fn evidence(&self) -> Evidence {
+    pub(super) fn evidence(&self, case: &Case<'_>) -> Evidence {
+        let when = if case.has_packets {
+            "while nothing was captured, "
+        } else {
+            ""
+        };
         let text = format!(
-            "while nothing was captured, all {} waited together {} for {}; none was answered in \
-             that time, and then all were; lagtrace's own watchdog thread kept running",
+            "{when}all {} waited together {} for {}; none was answered in that time, and then all \
+             were; lagtrace's own watchdog thread kept running",
             counted(u64::from(self.connections), "connection", "connections"),
             times(self.count),
             typical(&self.lengths),
@@ -110,12 +115,17 @@ impl Silences {
             of: load.whole(),
         };
         finding.predicted = None;
-        finding.evidence.push(self.evidence());
+        finding.evidence.push(self.evidence(case));
         finding.summary = format!(
-            "The whole server stalls at times, for {}, {} before packets were captured; {} of {} \
-             affected, {} of all their time. All connections wait together and resume together.",
+            "The whole server stalls at times, for {}, {} {}; {} of {} affected, {} of all their \
+             time. All connections wait together and resume together.",
             typical(&self.lengths),
             times(self.count),
+            if case.has_packets {
+                "before packets were captured"
+            } else {
+                "during the load"
+            },
             self.requests,
             counted(load.whole(), "request was", "requests were"),
             percent(finding.share),
@@ -127,7 +137,10 @@ impl Silences {
 /// Returns true if the server is on this host, with no path in between. An emulated path would have
 /// a delay or losses.
 fn is_near(case: &Case<'_>) -> bool {
-    let is_short = case.ledger.trips.handshake.is_some_and(|trip| trip <= NEAR);
+    // Without packets, probes show the round trip.
+    let probed = || case.facts.round_trip(case.target?);
+    let trip = case.ledger.trips.handshake.or_else(probed);
+    let is_short = trip.is_some_and(|trip| trip <= NEAR);
     is_short && !case.facts.kernel.listeners.is_empty() && case.ledger.losses.repaired.sum() == 0
 }
 

@@ -122,7 +122,7 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     let before = silences.as_ref().map_or(0, |silences| silences.count);
     finding
         .evidence
-        .extend(silences.as_ref().map(Silences::evidence));
+        .extend(silences.as_ref().map(|silences| silences.evidence(case)));
     // Any host may stall once or twice.
     let is_rare = stalls.len() + before < OCCASIONS;
     finding.verdict = if is_rare {

@@ -8,7 +8,7 @@ use super::{Case, beside, path_queueing};
 use crate::exchange::Exchange;
 use crate::exchange::wait::WaitKind;
 use crate::observed::event::{ProbeMethod, TargetId};
-use crate::report::{Evidence, EvidenceKind, Remark, counted};
+use crate::report::{Evidence, Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
@@ -169,22 +169,39 @@ pub(super) fn with_the_server(case: &Case<'_>, tally: &Tally) -> Evidence {
         counted(tally.affected, "request", "requests"),
         median(&tally.saved)
     );
-    let kind = if case.has_packets {
-        EvidenceKind::Wire
-    } else {
-        EvidenceKind::OwnSocket
-    };
-    Evidence::mechanism(kind, text)
+    Evidence::mechanism(case.timed_by(), text)
         .count(tally.affected)
         .median(&tally.saved)
 }
 
 /// Returns the think time of the idle server for a single request.
 pub(super) fn idle_think(case: &Case<'_>) -> Option<Duration> {
-    let target = case.target.unwrap_or(TargetId::Subject);
-    let alone = |method| case.facts.probes_of(target, method, false);
     // If the server closes each connection, there is no probe on a kept-alive one.
-    let alone = alone(ProbeMethod::HttpKeptAlive).or_else(|| alone(ProbeMethod::HttpFresh))?;
-    let travel = case.facts.round_trip(target).unwrap_or_default();
-    Some(alone.rtt.quantile(0.5)?.saturating_sub(travel))
+    let kept_alive = alone(case, ProbeMethod::HttpKeptAlive);
+    let alone = kept_alive.or_else(|| alone(case, ProbeMethod::HttpFresh))?;
+    Some(alone.quantile(0.5)?.saturating_sub(travel(case)))
+}
+
+/// Returns the shortest think time of the idle server. A limit on the rate of requests lets the
+/// first one through at once.
+pub(super) fn quickest_idle_think(case: &Case<'_>) -> Option<Duration> {
+    let methods = [ProbeMethod::HttpKeptAlive, ProbeMethod::HttpFresh];
+    let quickest = methods.map(|method| alone(case, method)?.min());
+    let quickest = quickest.into_iter().flatten().min()?;
+    Some(quickest.saturating_sub(travel(case)))
+}
+
+/// Returns the times of our own requests to the idle server.
+fn alone<'a>(case: &Case<'a>, method: ProbeMethod) -> Option<&'a Distribution> {
+    let probes = case.facts.probes_of(subject(case), method, false)?;
+    Some(&probes.rtt)
+}
+
+/// Returns the round trip to the server, by probes.
+fn travel(case: &Case<'_>) -> Duration {
+    case.facts.round_trip(subject(case)).unwrap_or_default()
+}
+
+fn subject(case: &Case<'_>) -> TargetId {
+    case.target.unwrap_or(TargetId::Subject)
 }

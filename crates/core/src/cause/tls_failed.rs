@@ -65,6 +65,7 @@ const KIND: Kind = Kind {
             RequestFailure::Certificate | RequestFailure::Tls | RequestFailure::TlsTimeout
         )
     },
+    is_refuted: Attempts::has_response,
     what: "got no TLS connection",
 };
 

@@ -116,7 +116,7 @@ pub(super) fn has_limit(case: &Case<'_>) -> bool {
 
 /// Returns true if a rate limit or the upstream of a proxy makes requests wait.
 fn is_of_others(case: &Case<'_>) -> bool {
-    rate_limit::is_configured(case) || downstream_wait::passes_on(case).is_some()
+    rate_limit::is_shown(case) || downstream_wait::passes_on(case).is_some()
 }
 
 /// Returns the finding on a server that handles several requests in parallel. Even intervals are
@@ -135,7 +135,7 @@ fn several(case: &Case<'_>) -> Option<Finding> {
         human(capacity.loaded),
     );
     finding.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Evidence::mechanism(case.timed_by(), text)
             .count(capacity.answers as u64)
             .packets(&evidence::answers(&finding.exemplars)),
     );
@@ -184,7 +184,7 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     );
     finding
         .evidence
-        .push(Evidence::mechanism(EvidenceKind::Wire, text));
+        .push(Evidence::mechanism(case.timed_by(), text));
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
     tell(&WORDING, &mut finding, case, gate, tally);
     finding
@@ -195,7 +195,9 @@ fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, tally);
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     let answers = evidence::answers(&finding.exemplars);
-    finding.evidence.push(gate.evidence(&answers));
+    finding
+        .evidence
+        .push(gate.evidence(case.timed_by(), &answers));
     finding
 }
 

@@ -243,6 +243,28 @@ impl Loads {
         })
     }
 
+    /// Returns the begin and the end of the first run of the target's baseline.
+    pub(crate) fn first_baseline(&self, target: TargetId) -> Option<(Timestamp, Timestamp)> {
+        let is_baseline = |(_, phase, start): &&(Timestamp, Phase, PhaseStart)| {
+            *phase == Phase::Baseline && start.target == target
+        };
+        let first = self.phases.iter().find(is_baseline);
+        first.map(|(begin, _, start)| (*begin, start.end))
+    }
+
+    /// Returns true if every complete response of the target's baseline is among the single
+    /// requests.
+    pub(crate) fn has_all_samples(&self, target: TargetId) -> bool {
+        let sums = [false, true].map(|observed| (target, Phase::Baseline, observed));
+        let whole: u64 = sums
+            .iter()
+            .filter_map(|key| self.sums.get(key))
+            .map(LoadSum::whole)
+            .sum();
+        let is_whole = |s: &&RequestSample| s.target == target && s.outcome.is_ok();
+        self.samples.iter().filter(is_whole).count() as u64 >= whole
+    }
+
     /// Returns the target's baseline without packet capture or, if there is none, the one with
     /// packet capture.
     pub(crate) fn baseline(&self, target: TargetId) -> Option<&LoadSum> {

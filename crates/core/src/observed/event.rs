@@ -232,6 +232,8 @@ pub enum ProbeAnswer {
     Silence,
     /// An HTTP response with this status.
     Status(u16),
+    /// An HTTP response that began, and was not complete within the time allowed.
+    Unfinished,
     /// The connection was closed or reset before a full response.
     Closed,
     /// The bytes were not an HTTP response.
@@ -261,6 +263,7 @@ impl ProbeAnswer {
             Self::Unreachable(kind, code) => format!("unreachable {kind}/{code}"),
             Self::Silence => "silence".to_owned(),
             Self::Status(status) => status.to_string(),
+            Self::Unfinished => "unfinished".to_owned(),
             Self::Closed => "closed".to_owned(),
             Self::NotHttp => "not HTTP".to_owned(),
             Self::Secured => "secured".to_owned(),
@@ -293,7 +296,8 @@ pub struct ProbeSample {
     pub method: ProbeMethod,
     /// The answer to the probe.
     pub answer: ProbeAnswer,
-    /// Time from the sending of the probe to the answer's arrival; `None` for silence.
+    /// Time from the sending of the probe to the answer's arrival; `None` for silence and for a
+    /// response that was not complete in time.
     pub rtt: Option<Duration>,
     /// The origin of the timestamps from which `rtt` was computed.
     pub stamp: Stamp,
@@ -728,6 +732,13 @@ pub struct RequestSample {
     pub outcome: Result<u16, RequestFailure>,
     /// Bytes of the response read.
     pub received_bytes: u64,
+}
+
+impl RequestSample {
+    /// Returns true if the response began, and was not complete in the time allowed.
+    pub fn is_unfinished(&self) -> bool {
+        self.first_byte.is_some() && self.outcome == Err(RequestFailure::Timeout)
+    }
 }
 
 /// The owner of a socket.

@@ -103,6 +103,7 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         "open" => ProbeAnswer::Open,
         "refused" => ProbeAnswer::Refused,
         "silence" => ProbeAnswer::Silence,
+        "unfinished" => ProbeAnswer::Unfinished,
         "closed" => ProbeAnswer::Closed,
         "not-http" => ProbeAnswer::NotHttp,
         "tls-failed" => ProbeAnswer::TlsFailed,
@@ -258,9 +259,10 @@ fn failure(word: &str) -> Result<RequestFailure, String> {
 
 fn request(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let (mut count, mut first, mut gap, mut end) = (1, None, Duration::ZERO, Duration::ZERO);
-    let mut setup = None;
+    let (mut setup, mut outcome) = (None, Ok(200));
     while let Some(word) = words.next() {
         match word {
+            "failed" => outcome = Err(failure(words.operand(word)?)?),
             "x" => count = words.count(word)?,
             "first-byte" => first = Some(words.duration(word)?),
             "gap" => gap = words.duration(word)?,
@@ -288,7 +290,7 @@ fn request(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
             ended: sent + end,
             longest_gap: gap,
             setup,
-            outcome: Ok(200),
+            outcome,
             received_bytes: 800,
         };
         Event::here(at, Phase::Baseline, EventBody::Request(sample))

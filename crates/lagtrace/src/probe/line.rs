@@ -144,6 +144,7 @@ pub(super) fn answer(answer: ProbeAnswer) -> String {
         ProbeAnswer::Unreachable(kind, code) => format!("icmp {kind}/{code}"),
         ProbeAnswer::Silence => "no answer".to_owned(),
         ProbeAnswer::Status(status) => format!("status {status}"),
+        ProbeAnswer::Unfinished => "not complete in time".to_owned(),
         ProbeAnswer::Closed => "closed".to_owned(),
         ProbeAnswer::NotHttp => "no HTTP".to_owned(),
         ProbeAnswer::Secured => "secured".to_owned(),

@@ -295,8 +295,15 @@ fn caveats(report: &Report, wanted: impl Fn(Caveat) -> bool) -> impl Iterator<It
                 quantity::counted(dropped.unwrap_or_default(), "packet", "packets")
             ),
             Caveat::RequestsCut => format!(
-                "{} left out, because the capture does not show a complete request and response.",
-                quantity::counted(exchanges.cut, "request was", "requests were")
+                "{} left out, because {}.",
+                quantity::counted(exchanges.cut, "request was", "requests were"),
+                match report.capture {
+                    Some(_) => "the capture does not show a complete request and response",
+                    None => {
+                        "the load ended before their responses were complete (a longer \
+                         `--duration` shows them)"
+                    }
+                }
             ),
             Caveat::CapturedPartDiffers => captured_part(report),
         })

@@ -82,8 +82,11 @@ pub(super) fn by_owner(page: &mut Page, report: &Report) {
 pub(super) fn title(report: &Report) -> String {
     let exchanges = &report.exchanges;
     let of = exchanges_of(exchanges);
-    let seen = (of != exchanges.count.saturating_add(exchanges.timeouts))
-        .then(|| format!("{} requests whose packets were seen", quantity::count(of)));
+    let seen =
+        (of != exchanges.count.saturating_add(exchanges.timeouts)).then(|| match report.capture {
+            Some(_) => format!("{} requests whose packets were seen", quantity::count(of)),
+            None => format!("a sample of {} requests", quantity::count(of)),
+        });
     let setup = report
         .causes()
         .any(verdict::includes_setup)

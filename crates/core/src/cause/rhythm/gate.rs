@@ -60,15 +60,16 @@ impl Gate {
         1.0 / self.turn.as_secs_f64()
     }
 
-    /// Returns the even intervals as evidence. `packets` are the last packets of some responses.
-    pub(in crate::cause) fn evidence(&self, packets: &[u64]) -> Evidence {
+    /// Returns the even intervals as evidence of the kind `by`. `packets` are the last packets of
+    /// some responses.
+    pub(in crate::cause) fn evidence(&self, by: EvidenceKind, packets: &[u64]) -> Evidence {
         let (even, of) = self.even;
         let text = format!(
             "{even} of {} to requests that waited in parallel came {} after the previous one",
             counted(of as u64, "answer", "answers"),
             human(self.turn),
         );
-        Evidence::mechanism(EvidenceKind::Wire, text)
+        Evidence::mechanism(by, text)
             .count(even as u64)
             .packets(packets)
     }
@@ -115,7 +116,7 @@ pub(super) fn open(all: &Answers, stray: f64) -> Option<Gate> {
 
 /// Returns true if clients send immediately after each response, and if a round of all clients
 /// takes one interval per client.
-fn is_round_of_turns(moments: &[Moment], turn: Duration) -> bool {
+pub(super) fn is_round_of_turns(moments: &[Moment], turn: Duration) -> bool {
     let by_client = timeline::by_client(moments);
     let clients = by_client.chunk_by(|a, b| a.client == b.client).count();
     let rounds = by_client.iter().zip(by_client.iter().skip(1));

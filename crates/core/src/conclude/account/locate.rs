@@ -212,13 +212,8 @@ fn within(spot: &Spot, case: &Case<'_>, bookings: &[&Booking], count: u64) -> Ev
             )
         })
         .collect();
-    let kind = if case.has_packets {
-        EvidenceKind::Wire
-    } else {
-        EvidenceKind::OwnSocket
-    };
     let text = format!("its parts, on average: {}", parts.join(", "));
-    Evidence::circumstance(kind, text).count(count)
+    Evidence::circumstance(case.timed_by(), text).count(count)
 }
 
 /// Returns the name of a wait. During connection setup, a program waits within a TLS handshake.
@@ -270,13 +265,8 @@ fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Eviden
     if parts.is_empty() {
         return None;
     }
-    let kind = if case.has_packets {
-        EvidenceKind::Wire
-    } else {
-        EvidenceKind::OwnSocket
-    };
     let text = format!("other time, on average per request: {}", parts.join(", "));
-    Some(Evidence::circumstance(kind, text))
+    Some(Evidence::circumstance(case.timed_by(), text))
 }
 
 /// Returns the next measurement that narrows the place or the cause down.

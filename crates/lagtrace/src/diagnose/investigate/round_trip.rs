@@ -129,6 +129,7 @@ pub(super) fn answer(answer: ProbeAnswer) -> String {
         }
         ProbeAnswer::Silence => "no answer".to_owned(),
         ProbeAnswer::Status(status) => format!("status {status}"),
+        ProbeAnswer::Unfinished => "a response that was not complete in time".to_owned(),
         ProbeAnswer::Closed => "closed before a complete response".to_owned(),
         ProbeAnswer::NotHttp => "an answer that is not HTTP".to_owned(),
         ProbeAnswer::Secured => "a TLS handshake".to_owned(),

@@ -15,7 +15,7 @@ use super::{Ask, STOP_INTERVAL};
 use crate::clock::Clock;
 use crate::http::{Progress, ResponseReader};
 use crate::probe::connect::open;
-use crate::probe::{ProbeError, ProbePlan, Probed};
+use crate::probe::{ProbeError, ProbePlan, Probed, is_cut};
 use crate::tls::{TlsFault, TlsPeer};
 use crate::url::Url;
 
@@ -151,11 +151,11 @@ impl<'a> Client<'a> {
         let ended = self.clock.now();
         let mut sample = self.plan.sample(method, answered.answer);
         sample.syn_retransmissions = syn_retransmissions;
-        if answered.answer != ProbeAnswer::Silence {
-            sample.rtt = Some(ended.since(sent));
-        }
+        let is_over = !is_cut(answered.answer);
+        sample.rtt = is_over.then(|| ended.since(sent));
         self.phases.first_byte = answered.first.map(|first| first.since(sent));
-        self.phases.transfer = answered.first.map(|first| ended.since(first));
+        let first = answered.first.filter(|_| is_over);
+        self.phases.transfer = first.map(|first| ended.since(first));
         let is_strange = matches!(
             answered.answer,
             ProbeAnswer::NotHttp | ProbeAnswer::Status(400)
@@ -266,7 +266,10 @@ impl<'a> Client<'a> {
             let len = match self.read(wire, &mut buffer, deadline) {
                 Ok(Some(len)) => len,
                 Ok(None) => {
-                    answered.answer = ProbeAnswer::Silence;
+                    answered.answer = match answered.first {
+                        Some(_) => ProbeAnswer::Unfinished,
+                        None => ProbeAnswer::Silence,
+                    };
                     return answered;
                 }
                 Err(_) => return answered,
@@ -301,7 +304,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Reads bytes; 0 at the end of the connection. Returns `None` if nothing arrived in time.
+    /// Reads bytes; 0 at the end of the connection. Returns `None` at the deadline.
     fn read(
         &self,
         wire: &mut Wire,
