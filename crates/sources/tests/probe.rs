@@ -248,6 +248,21 @@ fn a_server_that_never_answers_is_silent_and_nobody_refuses() {
     assert!(samples.iter().all(|s| s.answer == ProbeAnswer::Refused));
 }
 
+#[test]
+fn a_response_that_does_not_end_in_time_is_unfinished() {
+    let drips = Server::start(|mut stream| {
+        fake::read_request(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
+        while stream.write_all(b"x").is_ok() {
+            std::thread::sleep(ms(20));
+        }
+    });
+    let (samples, _) = by_http(drips.address);
+    let answers: Vec<_> = samples.iter().map(|s| (s.answer, s.rtt)).collect();
+    let unfinished = (ProbeAnswer::Unfinished, None);
+    assert_eq!(answers, [unfinished], "given up after one");
+}
+
 /// Runs `test` in a thread with its own network namespace, in which `lo` is up.
 fn in_own_namespace(test: impl FnOnce() + Send) {
     if !rustix::process::geteuid().is_root() {

@@ -33,7 +33,7 @@ struct Server {
     /// Time of a single request to the idle server.
     alone: Duration,
     /// Of this many requests, one is recorded.
-    sampled: usize,
+    sampled: u32,
     /// True if each request needs a connection.
     is_connected_anew: bool,
 }
@@ -93,7 +93,7 @@ impl Server {
             let mut latency = Distribution::default();
             for &(client, ordinal, sent, ended) in &served {
                 latency.record(ended.since(sent));
-                if ordinal as usize % self.sampled == 0 {
+                if ordinal.is_multiple_of(self.sampled) {
                     let sample = self.sample(client + 1_000 * run, ordinal, sent, ended);
                     events.push(here(ended, EventBody::Request(sample)));
                 }
