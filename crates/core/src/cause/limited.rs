@@ -9,7 +9,7 @@ use super::wording::{Wording, filled};
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
-use crate::exchange::{Exchange, Side};
+use crate::exchange::{Exchange, Outcome, Side};
 use crate::observed::tcp::TCP_INIT_CWND;
 use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::nanos;
@@ -248,7 +248,12 @@ impl<K: Kind> super::Rule for Limited<K> {
     const CONCERNS: Features = Features::DELIVERIES;
 
     fn observe(&mut self, exchange: &Exchange) {
-        for delivery in &exchange.sending.deliveries {
+        // What a limit costs follows from the size of the message, which a response that did not end
+        // does not show.
+        let has_size = |delivery: &&Delivery| {
+            delivery.sender == Side::Client || matches!(exchange.outcome, Outcome::Complete(_))
+        };
+        for delivery in exchange.sending.deliveries.iter().filter(has_size) {
             // A message that lost no more time than slow start takes anyway costs nothing.
             let Some(cost) = K::cost(delivery).filter(|cost| !cost.is_zero()) else {
                 continue;

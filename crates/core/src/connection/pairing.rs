@@ -384,12 +384,24 @@ impl Pairing {
         };
         self.drop_last_word(ending);
         let is_reset = ending.is_some_and(|(_, _, is_reset)| is_reset);
+        self.end_at_last_byte();
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
             draft.signs.is_reset_on_way = self.is_reset_on_way;
             // It is unknown whether the client expected an answer.
             draft.give_up(ending.filter(|_| is_reset || !self.protocol.is_unread));
         }
         self.acked.responses = u64::MAX;
+    }
+
+    /// Ends the response in progress, which its connection does not let end, with the last byte that
+    /// was seen: what passed before that byte is known.
+    fn end_at_last_byte(&mut self) {
+        let position = self.streams.responses.position();
+        let draft = self.open.iter_mut().find(|draft| draft.is_awaited());
+        let is_message = self.protocol.mode == Mode::Http;
+        if let Some(draft) = draft.filter(|draft| is_message && draft.signs.has_response) {
+            draft.response.end = position.max(draft.response.start);
+        }
     }
 
     /// Records that a device on the path resets the connection.
