@@ -213,6 +213,7 @@ pub(super) fn owners(waits: &[WaitShare]) -> Vec<(Owner, Vec<&WaitShare>)> {
 #[cfg(test)]
 mod tests {
     use lagtrace_core::exchange::wait::WaitKind;
+    use lagtrace_core::report::Capture;
 
     use super::*;
     use crate::render::{Length, Style};
@@ -230,17 +231,21 @@ mod tests {
             total_ns: 3_000 * 43_000_000,
             share: 1.0,
         }];
-        let mut page = Page::new(&Style {
-            width: 100,
-            color: false,
-            length: Length::Screen,
-        });
-        write(&mut page, &report);
-        let text = page.finish();
-        assert!(
-            text.contains("3,000 requests whose packets were seen"),
-            "{text}"
-        );
-        assert!(text.contains("43.0 ms"), "{text}");
+        let captured = Some(Capture::default());
+        for (capture, of) in [
+            (captured, "3,000 requests whose packets were seen"),
+            (None, "a sample of 3,000 requests"),
+        ] {
+            report.capture = capture;
+            let mut page = Page::new(&Style {
+                width: 100,
+                color: false,
+                length: Length::Screen,
+            });
+            write(&mut page, &report);
+            let text = page.finish();
+            assert!(text.contains(of), "{text}");
+            assert!(text.contains("43.0 ms"), "{text}");
+        }
     }
 }

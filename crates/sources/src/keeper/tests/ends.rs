@@ -2,7 +2,7 @@
 //! worker of its own: this program, started again.
 
 use std::env;
-use std::io::{BufRead as _, BufReader, IoSlice, Read as _, Write as _, stderr};
+use std::io::{BufRead as _, BufReader, IoSlice, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
@@ -68,19 +68,18 @@ fn ends(does: &str) {
         .env(PORT, server.local_addr().expect("bound").port().to_string())
         .env(TEST, id().to_string())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .expect("it starts");
     let (mut accepted, _) = server.accept().expect("it connects");
     // Before, nobody holds the server's socket.
     accepted.write_all(b"0").expect("connected");
-    let mut said = BufReader::new(worker.stderr.take().expect("a pipe")).lines();
-    // A keeper that panics says so between.
+    // The standard error output is shared with the keeper, which may panic in the midst of a line.
+    let heard = accepted.try_clone().expect("a descriptor");
+    let mut said = BufReader::new(heard).lines();
     let mut number = || -> u32 {
-        let mut numbers = said
-            .by_ref()
-            .filter_map(|line| line.expect("text").parse().ok());
-        numbers.next().expect("a number")
+        let line = said.next().expect("it says a number").expect("text");
+        line.parse().expect("a number")
     };
     let (keeper, channel) = (number(), number());
     let keeper = ProcessHandle::open(keeper).expect("it lives");
@@ -123,7 +122,8 @@ fn as_a_worker() {
     let (channel, keeper) = separate(&scope(&folder, port)).expect("a keeper");
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
     stream.read_exact(&mut [0]).expect("accepted");
-    let say = |number: i32| writeln!(stderr(), "{number}").expect("it is read");
+    let mut said = stream.try_clone().expect("a descriptor");
+    let mut say = |number: i32| writeln!(said, "{number}").expect("it is read");
     say(keeper.as_raw_pid());
     say(channel.as_fd().as_raw_fd());
     let ask = |request: &Request| -> Reply {
