@@ -205,8 +205,8 @@ impl Case<'_> {
         }
     }
 
-    /// Returns true if the exchanges are all that a capture contains, or all of our own requests.
-    /// What holds for successive requests does not show in a sample.
+    /// Returns true if the exchanges are all that a capture contains, or all of our own requests,
+    /// and not a sample, in which successive requests are not neighbours.
     pub(crate) fn has_all(&self) -> bool {
         let is_whole = |target| self.facts.loads.has_all_samples(target);
         self.has_packets || self.target.is_some_and(is_whole)

@@ -398,7 +398,7 @@ impl Pairing {
     fn end_at_last_byte(&mut self) {
         let position = self.streams.responses.position();
         let draft = self.open.iter_mut().find(|draft| draft.is_awaited());
-        // In other protocols, a server may have asked something back.
+        // In other protocols, whose messages have no status, a server may have asked something back.
         let is_http = self.protocol.mode == Mode::Http;
         let has_status = |draft: &&mut Draft| draft.response_head.status.is_some();
         if let Some(draft) = draft.filter(has_status).filter(|_| is_http) {
