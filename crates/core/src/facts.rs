@@ -272,6 +272,15 @@ impl Facts {
         all
     }
 
+    /// Returns the maximum number of retransmissions on one of our own sockets to the target; `None`
+    /// if none was sampled.
+    pub(crate) fn own_retransmissions(&self, target: TargetId) -> Option<u64> {
+        let own = self
+            .sockets
+            .get(&(target, socket_samples::OWN.to_owned()))?;
+        Some(own.retransmissions)
+    }
+
     /// Returns the name of the program that owns the server's sockets, if known.
     pub(crate) fn server_program(&self, target: TargetId) -> Option<&str> {
         let owners = self.sockets.keys().filter(|(t, _)| *t == target);

@@ -8,6 +8,7 @@ mod nginx;
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write};
 use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -223,6 +224,29 @@ fn a_slow_server_is_as_slow_as_it_is() {
     assert!(lane.latency.min() >= Some(ms(10)));
     assert_eq!(lane.failed(), 0);
     assert_eq!(lane.latency, lane.service);
+}
+
+#[test]
+fn connections_that_wait_from_the_warm_up_to_the_end_count() {
+    let worker = Mutex::new(());
+    let answer = fake::answer_after(ms(5));
+    let server = Server::start(move |stream| {
+        let _one_connection_at_a_time = worker.lock();
+        answer(stream);
+    });
+    let plan = plan(vec![lane(server.address, 4)], 600);
+    let (summary, events) = measure(&plan);
+    let lane = &summary.lanes[0];
+    let waiting = lane.latency.share_above(plan.duration) * lane.latency.count() as f64;
+    assert_eq!(waiting.round(), 3.0, "{lane:?}");
+    assert_eq!(clusters(&events, Phase::Baseline).0, lane.latency);
+    let is_waiting = |event: &&Event| match &event.body {
+        EventBody::Request(sample) => sample.ended.since(sample.sent) > plan.duration,
+        _ => false,
+    };
+    let samples: Vec<_> = events.iter().filter(is_waiting).collect();
+    assert_eq!(samples.len(), 3);
+    assert!(samples.iter().all(|event| event.phase == Phase::Baseline));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::served::{self, Place};
 use super::thinking::{idle_think, quickest_idle_think};
 use super::{Case, evidence};
 use crate::service::tally::Tally;
-use crate::service::timeline::Moment;
+use crate::service::timeline::{self, Moment};
 
 /// Minimum time of a single request. A shorter time cannot be distinguished from the kernel's or
 /// the load generator's own time.
@@ -33,6 +33,21 @@ const UNEVEN: f64 = 0.25;
 const GROWN: f64 = 1.5;
 /// Maximum share of the requests below the ratio [`GROWN`].
 const QUICK: f64 = 0.1;
+/// Length of the periods in which responses are counted if requests are served in an uneven order,
+/// as a multiple of a single request's time.
+const PERIOD: u32 = 5;
+/// Minimum number of these periods.
+const LEAST_PERIODS: usize = 12;
+/// Maximum ratio of the variance to the mean of the numbers of responses in these periods. A server
+/// that always works on the same number of requests answers as many in each. If it worked on any
+/// number of requests, and some of them just took longer, the ratio would be about 1 or more.
+const STEADY: f64 = 0.4;
+/// Minimum share of requests that are sent as soon as the previous one on their connection was
+/// answered. With another pace, it is the clients who make the rate even.
+const EAGER: f64 = 0.9;
+/// Minimum share of connections with quick requests. If requests are quick on some connections and
+/// slow on others, the connections' servers differ.
+const ALIKE: f64 = 0.9;
 /// Minimum ratio of the number of requests at the server to the number of requests in service.
 /// Above this ratio, some requests must wait.
 const WAITING: f64 = 1.8;
@@ -42,7 +57,7 @@ const WAITING: f64 = 1.8;
 pub(super) struct Capacity {
     /// The time of a request that meets no other.
     pub(super) alone: Duration,
-    /// The median time of requests under load.
+    /// The mean time of requests under load.
     pub(super) loaded: Duration,
     /// The mean number of concurrent requests at the server.
     pub(super) side_by_side: f64,
@@ -80,14 +95,59 @@ pub(super) fn at_limit(case: &Case<'_>) -> Option<Capacity> {
     if quickest_idle_think(case).is_some_and(|quickest| quickest * LIMITED < alone) {
         return None;
     }
-    let clear = case.rhythm.moments.iter().filter(|m| m.is_clear);
-    let mut answered: Vec<Moment> = clear.copied().collect();
+    let clear = || case.rhythm.moments.iter().filter(|m| m.is_clear);
+    // Once no more requests come, the server only answers those that still wait.
+    let last = clear().map(|moment| moment.begin).max()?;
+    let mut answered: Vec<Moment> = clear().filter(|m| m.answered <= last).copied().collect();
     answered.sort_unstable_by_key(|moment| moment.answered);
     let capacity = measure(&answered, alone)?;
     let thinks = sorted(answered.iter().map(Moment::think));
     let is_waiting = quantile(&thinks, QUICK).as_secs_f64() >= alone.as_secs_f64() * GROWN;
     let has_others = capacity.side_by_side >= capacity.served() * WAITING;
-    (is_waiting && has_others).then_some(capacity)
+    let is_full = || is_waiting || serves_unevenly(&answered, alone);
+    (has_others && is_full()).then_some(capacity)
+}
+
+/// Returns true if the server always works on the same number of requests, but does not serve them
+/// in the order of their arrival: some are quick although others wait. `answered` is sorted by the
+/// time of the response.
+fn serves_unevenly(answered: &[Moment], alone: Duration) -> bool {
+    let by_client = timeline::by_client(answered);
+    let of_client = || by_client.chunk_by(|a, b| a.client == b.client);
+    let quick = alone.mul_f64(GROWN);
+    let has_quick = |of: &&[Moment]| of.iter().any(|moment| moment.think() <= quick);
+    let are_alike =
+        of_client().filter(has_quick).count() as f64 >= of_client().count() as f64 * ALIKE;
+    let next = || of_client().flat_map(|of| of.iter().zip(of.iter().skip(1)));
+    let at_once = |(last, next): &(&Moment, &Moment)| {
+        next.ordinal > last.ordinal + 1 || next.begin.since(last.end) <= alone / 2
+    };
+    let are_eager = next().filter(at_once).count() as f64 >= next().count() as f64 * EAGER;
+    are_alike && are_eager && dispersion(answered, alone * PERIOD).is_some_and(|d| d <= STEADY)
+}
+
+/// Returns the ratio of the variance to the mean of the numbers of responses in periods of this
+/// length; `None` if there are too few. `answered` is sorted by the time of the response.
+fn dispersion(answered: &[Moment], period: Duration) -> Option<f64> {
+    let (first, last) = (answered.first()?.answered, answered.last()?.answered);
+    let span = last.since(first);
+    let periods = (span.as_nanos() / period.as_nanos().max(1)) as usize;
+    if periods < LEAST_PERIODS || periods > answered.len() {
+        return None;
+    }
+    let mut counts = vec![0_u32; periods];
+    for moment in answered {
+        let number = moment.answered.since(first).as_nanos() / period.as_nanos().max(1);
+        if let Some(count) = counts.get_mut(number as usize) {
+            *count += 1;
+        }
+    }
+    let of = periods as f64;
+    let mean = counts.iter().map(|&count| f64::from(count)).sum::<f64>() / of;
+    let squares = counts
+        .iter()
+        .map(|&count| (f64::from(count) - mean).powi(2));
+    (mean >= 1.0).then(|| squares.sum::<f64>() / of / mean)
 }
 
 /// Returns true if the server's kernel shows that the time passed elsewhere, or that processors are
@@ -124,7 +184,7 @@ fn measure(answered: &[Moment], alone: Duration) -> Option<Capacity> {
     let total: Duration = thinks.iter().sum();
     counts.iter().all(is_even).then(|| Capacity {
         alone,
-        loaded: quantile(&thinks, 0.5),
+        loaded: total / answered.len() as u32,
         side_by_side: total.as_secs_f64() / span.as_secs_f64(),
         rate: answered.len() as f64 / span.as_secs_f64(),
         answers: answered.len(),

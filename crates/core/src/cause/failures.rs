@@ -101,8 +101,12 @@ impl Failures {
         Conclusion::Finding(Box::new(finding))
     }
 
-    /// Returns the evidence from packets; empty if too few requests failed.
+    /// Returns the evidence from packets; empty if there are none, or if too few requests failed.
     fn wire(&self, case: &Case<'_>, kind: &Kind, failed: u64) -> Vec<Evidence> {
+        // Without packets, the requests are our own, which `probed` counts.
+        if self.packets.is_empty() {
+            return Vec::new();
+        }
         let all = self.all(case);
         let is_many = failed >= REPEATS && failed as f64 >= all as f64 * SHARE;
         let is_half = failed >= FEW && failed * 2 >= all;

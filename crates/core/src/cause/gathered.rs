@@ -48,7 +48,7 @@ impl Gathered {
         }
         self.bearing.observe(exchange);
         self.thinking.observe(exchange);
-        self.starved.observe(exchange);
+        self.starved.observe(exchange, true);
     }
 
     pub(super) fn merge(&mut self, other: Self) {

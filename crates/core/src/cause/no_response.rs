@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::attempts::Attempts;
 use super::failures::{Failures, Kind};
 use super::wording::Wording;
-use super::{Case, Conclusion, Features, Id};
+use super::{Case, Conclusion, Features, Id, worker_saturation};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::stats::histogram::Distribution;
@@ -72,6 +72,10 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        // The server answers, but only on other connections.
+        if worker_saturation::passed_over(case).is_some() {
+            return Conclusion::Nothing;
+        }
         let overdue = self.overdue(case);
         self.failures.conclude_of(case, &KIND, overdue, |finding| {
             WORDING.tell(finding, &[]);

@@ -104,7 +104,7 @@ impl Service {
     /// Records an exchange that was open when the counting of figures began. No figure includes it,
     /// because its time before that is unknown.
     pub(crate) fn take_early(&mut self, exchange: &Exchange) {
-        self.rules.gathered.starved.observe(exchange);
+        self.rules.gathered.starved.observe(exchange, false);
     }
 
     /// Records data outside exchanges.

@@ -16,7 +16,7 @@ use crate::service::tally::Tally;
 const LEAST_CONNECTIONS: u32 = 3;
 /// Minimum ratio of a silence to the median time of requests.
 const OUTSTANDING: u32 = 4;
-/// Maximum share of the time that is silent. Above it, the server is always slow.
+/// Maximum share of the requests that waited in silences. Above it, the server is always slow.
 const RARE: f64 = 0.75;
 /// Maximum round trip to a server with nothing in between that could stall: a loopback or a pair of
 /// virtual devices.
@@ -62,12 +62,14 @@ impl Silences {
         lengths.sort_unstable();
         let all: Duration = lengths.iter().sum();
         let part = all.as_secs_f64() / loads.baseline_seconds(target).max(1e-9);
-        let is_material = (evidence::MATERIAL_SHARE..=RARE).contains(&part);
-        (is_near(case) && is_material && !told.is_empty()).then(|| Self {
+        let requests = told.iter().map(|s| u64::from(s.connections)).sum::<u64>();
+        let is_rare = requests as f64 <= loads.all(target).whole() as f64 * RARE;
+        let counts = part >= evidence::MATERIAL_SHARE && is_rare;
+        (is_near(case) && counts && !told.is_empty()).then(|| Self {
             count: told.len(),
             connections: told.iter().map(|s| s.connections).max().unwrap_or_default(),
             lengths,
-            requests: told.iter().map(|s| u64::from(s.connections)).sum(),
+            requests,
             waited: told
                 .iter()
                 .map(|s| s.end.since(s.begin) * s.connections)

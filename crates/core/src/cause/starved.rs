@@ -13,12 +13,12 @@ use crate::exchange::{Exchange, Outcome};
 use crate::observed::packet::PacketNumber;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding, counted};
+use crate::report::{Affected, Evidence, Finding, counted};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
-    summary: "{left} connections are never served, while others are served again and again: each \
-              worker serves one connection for as long as it is kept alive, and takes no other.",
+    summary: "{left} connections {fate}, while others were served again and again: each worker \
+              serves one connection for as long as it is kept alive, and takes no other.",
     ruled_out: &[(
         Id::NoResponse,
         "the same server answered requests on other connections all the time",
@@ -65,16 +65,36 @@ const MOST: usize = 1024;
 /// time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Starved {
-    /// The arrival of each waiting request, and the end of its wait. The end is `None` if the
-    /// request still waited at the end of the capture.
-    waiting: Vec<(Timestamp, Option<Timestamp>)>,
+    waiting: Vec<Waiting>,
     packets: Vec<u64>,
     /// The time slices in which requests other than the first on a connection were answered.
     served: BTreeSet<i64>,
 }
 
+/// The wait of a connection's first request.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// The arrival of the request.
+    begin: Timestamp,
+    /// The end of the wait; `None` if the request still waited when it was last seen.
+    end: Option<Timestamp>,
+    is_answered: bool,
+    /// True if the service's figures include the wait.
+    is_counted: bool,
+}
+
+/// The waits of the connections that were passed over.
+struct PassedOver {
+    /// The waits in ascending order.
+    waits: Vec<Duration>,
+    answered: usize,
+    /// Number of waiting requests that the service's figures do not include, and their waits.
+    uncounted: (u64, Duration),
+}
+
 impl Starved {
-    pub(crate) fn observe(&mut self, exchange: &Exchange) {
+    /// Records an exchange. `is_counted` is true if the service's figures include it.
+    pub(crate) fn observe(&mut self, exchange: &Exchange, is_counted: bool) {
         if exchange.id.ordinal > 0 {
             if matches!(exchange.outcome, Outcome::Complete(_)) {
                 self.served.insert(stretch(exchange.end));
@@ -82,8 +102,12 @@ impl Starved {
             }
         } else if is_left(exchange) && self.waiting.len() < MOST {
             let is_cut = exchange.outcome == Outcome::Cut;
-            self.waiting
-                .push((exchange.begin, (!is_cut).then_some(exchange.end)));
+            self.waiting.push(Waiting {
+                begin: exchange.begin,
+                end: (!is_cut).then_some(exchange.end),
+                is_answered: matches!(exchange.outcome, Outcome::Complete(_)),
+                is_counted: is_counted && exchange.outcome.has_latency(),
+            });
             self.packets
                 .extend(exchange.packets.first.map(PacketNumber::get));
         }
@@ -111,69 +135,98 @@ impl Starved {
         self.forget();
     }
 
-    /// Returns the finding, if other requests were answered during the waits.
-    pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
-        let served = case.ledger.whole();
+    /// Returns true if there is a [`Starved::finding`].
+    pub(super) fn is_shown(&self, case: &Case<'_>) -> bool {
+        self.passed_over(case).is_some()
+    }
+
+    /// Returns the waits of the connections that were passed over; `None` if there are too few, or
+    /// if no other requests were answered in the meantime.
+    fn passed_over(&self, case: &Case<'_>) -> Option<PassedOver> {
         let usual = case.gathered.thinking.quantile(NEARLY_ALL)?;
+        // After the end of the load, no other requests are answered, so a later wait shows nothing.
         let last = Timestamp::from_nanos(
             self.served
                 .last()?
                 .saturating_add(1)
                 .saturating_mul(STRETCH_NS),
         );
-        // After the end of the load, no other requests are answered, so a later wait shows nothing.
-        let ended = |&(begin, end): &(Timestamp, Option<Timestamp>)| {
-            (begin, end.map_or(last, |end| end.min(last)))
+        let mut found = PassedOver {
+            waits: Vec::new(),
+            answered: 0,
+            uncounted: (0, Duration::ZERO),
         };
-        let is_passed_over = |&(begin, end): &(Timestamp, Timestamp)| {
-            end.since(begin) >= PATIENCE.max(usual * OUTSTANDING) && self.has_served(begin, end)
-        };
-        let waits = self.waiting.iter().map(ended).filter(is_passed_over);
-        let mut passed_over: Vec<Duration> = waits.map(|(begin, end)| end.since(begin)).collect();
-        passed_over.sort_unstable();
-        let left = passed_over.len();
-        if left < LEAST || left * 2 < self.waiting.len() || served < LEAST_SERVED {
-            return None;
+        for waiting in &self.waiting {
+            let end = waiting.end.map_or(last, |end| end.min(last));
+            let wait = end.since(waiting.begin);
+            if wait < PATIENCE.max(usual * OUTSTANDING) || !self.has_served(waiting.begin, end) {
+                continue;
+            }
+            found.waits.push(wait);
+            found.answered += usize::from(waiting.is_answered);
+            if !waiting.is_counted {
+                found.uncounted.0 += 1;
+                found.uncounted.1 += wait;
+            }
         }
-        let mut finding = self.charged(case, &passed_over, served);
+        found.waits.sort_unstable();
+        let left = found.waits.len();
+        let is_most = left >= LEAST && left * 2 >= self.waiting.len();
+        (is_most && case.ledger.whole() >= LEAST_SERVED).then_some(found)
+    }
+
+    /// Returns the finding, if other requests were answered during the waits.
+    pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
+        let passed_over = self.passed_over(case)?;
+        let mut finding = charged(case, &passed_over);
         let mut packets = self.packets.clone();
         packets.sort_unstable();
         packets.truncate(5);
+        let left = passed_over.waits.len();
+        let wait = human(quantile(&passed_over.waits, 0.5));
+        let usual = case.gathered.thinking.quantile(NEARLY_ALL)?;
         let text = format!(
-            "the first requests of {} got no answer for {} (median); in that time {} on others \
+            "the first requests of {} got no answer for {wait} (median); in that time {} on others \
              were answered, nearly all within {}",
             counted(left as u64, "connection", "connections"),
-            human(quantile(&passed_over, 0.5)),
-            counted(served, "request", "requests"),
+            counted(case.ledger.whole(), "request", "requests"),
             human(usual),
         );
         finding.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Evidence::mechanism(case.timed_by(), text)
                 .count(left as u64)
                 .packets(&packets),
         );
         finding.verdict = evidence::judge(&finding.evidence, left as u64, false);
-        WORDING.tell(&mut finding, &[("left", &left)]);
+        let fate = if passed_over.answered * 2 > left {
+            format!("waited {wait} (median) for their first answer")
+        } else {
+            "were not served at all".to_owned()
+        };
+        WORDING.tell(&mut finding, &[("left", &left), ("fate", &fate)]);
         Some(finding)
     }
+}
 
-    /// Returns a finding whose cost is the sum of `waits`.
-    fn charged(&self, case: &Case<'_>, waits: &[Duration], served: u64) -> Finding {
-        let none = Tally::default();
-        let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &none);
-        let cost = nanos(waits.iter().sum());
-        finding.cost_low_ns = cost;
-        finding.cost_ns = cost;
-        finding.cost_high_ns = cost;
-        finding.wall_ns = waits.last().copied().map_or(0, nanos);
-        finding.share = cost as f64 / case.ledger.total().saturating_add(cost).max(1) as f64;
-        finding.predicted = None;
-        finding.affected = Affected {
-            exchanges: waits.len() as u64,
-            of: served + self.waiting.iter().filter(|(_, end)| end.is_none()).count() as u64,
-        };
-        finding
-    }
+/// Returns a finding whose cost is the sum of the waits.
+fn charged(case: &Case<'_>, passed_over: &PassedOver) -> Finding {
+    let none = Tally::default();
+    let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &none);
+    let waits = &passed_over.waits;
+    let cost = nanos(waits.iter().sum());
+    let (uncounted, beyond) = passed_over.uncounted;
+    finding.cost_low_ns = cost;
+    finding.cost_ns = cost;
+    finding.cost_high_ns = cost;
+    finding.wall_ns = waits.last().copied().map_or(0, nanos);
+    let all = case.ledger.total().saturating_add(nanos(beyond));
+    finding.share = (cost as f64 / all.max(1) as f64).min(1.0);
+    finding.predicted = None;
+    finding.affected = Affected {
+        exchanges: waits.len() as u64,
+        of: case.ledger.latency.all.count() + uncounted,
+    };
+    finding
 }
 
 /// Returns the number of the time slice that contains `at`.
@@ -181,11 +234,17 @@ fn stretch(at: Timestamp) -> i64 {
     at.as_nanos() / STRETCH_NS
 }
 
-/// Returns true if the server's kernel received the request, and the program did not answer it for
-/// a long time.
-fn is_left(exchange: &Exchange) -> bool {
+/// Returns true for a connection's first request that the server's kernel received and the program
+/// did not answer for a long time.
+pub(super) fn is_left(exchange: &Exchange) -> bool {
+    if exchange.id.ordinal > 0 {
+        return false;
+    }
+    let has_thought = || exchange.waited(WaitKind::ServerThink) >= PATIENCE;
     match exchange.outcome {
-        Outcome::Complete(_) => exchange.waited(WaitKind::ServerThink) >= PATIENCE,
+        Outcome::Complete(_) => has_thought(),
+        // The response came after the client had left.
+        Outcome::TimedOut if exchange.signs.has_response => has_thought(),
         // The response may be missing in the capture.
         Outcome::Cut if !exchange.signs.is_left_waiting => false,
         Outcome::Cut | Outcome::TimedOut => {

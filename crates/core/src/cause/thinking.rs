@@ -4,9 +4,9 @@ use core::time::Duration;
 
 use super::evidence::{self, human, median};
 use super::rhythm::NOTABLE;
-use super::{Case, beside, path_queueing};
-use crate::exchange::Exchange;
+use super::{Case, beside, path_queueing, starved, worker_saturation};
 use crate::exchange::wait::WaitKind;
+use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::{ProbeMethod, TargetId};
 use crate::report::{Evidence, Remark, counted};
 use crate::service::tally::{Cost, Tally};
@@ -34,7 +34,14 @@ const OWN_SHARE: f64 = 0.5;
 /// Watches the time from a complete request to the first byte of the response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Thinking {
+    /// The exchanges whose think time is at least [`NOTABLE`], without those of the other tallies.
     tally: Tally,
+    /// Requests whose connection ended before any response. How long the server would have taken is
+    /// unknown.
+    unanswered: Tally,
+    /// The first requests of connections that waited for as long as connections that are passed
+    /// over ([`starved`]).
+    passed_over: Tally,
     think: Distribution,
 }
 
@@ -54,19 +61,46 @@ impl Thinking {
         let think = exchange.waited(WaitKind::ServerThink);
         self.think.record(think);
         if think >= NOTABLE {
-            self.tally
-                .add(exchange, Cost::exactly(think), Duration::ZERO);
+            let is_answered = exchange.signs.has_response
+                || matches!(exchange.outcome, Outcome::Complete(_) | Outcome::Failed);
+            let tally = if !is_answered {
+                &mut self.unanswered
+            } else if starved::is_left(exchange) {
+                &mut self.passed_over
+            } else {
+                &mut self.tally
+            };
+            tally.add(exchange, Cost::exactly(think), Duration::ZERO);
         }
     }
 
     pub(super) fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
+        self.unanswered.merge(other.unanswered);
+        self.passed_over.merge(other.passed_over);
         self.think.absorb(other.think);
     }
 
     /// Returns all exchanges whose think time is at least [`NOTABLE`].
-    pub(super) fn tally(&self) -> &Tally {
-        &self.tally
+    pub(super) fn tally(&self) -> Tally {
+        let mut all = self.tally.clone();
+        all.merge(self.passed_over.clone());
+        all.merge(self.unanswered.clone());
+        all
+    }
+
+    /// Returns the exchanges whose think time may be the server's own: without connections that are
+    /// passed over and, if most requests have no response at all, without these.
+    fn own(&self, case: &Case<'_>) -> Tally {
+        if worker_saturation::passed_over(case).is_some() {
+            return self.tally.clone();
+        }
+        let mut own = self.tally.clone();
+        own.merge(self.passed_over.clone());
+        if own.affected >= self.unanswered.affected {
+            own.merge(self.unanswered.clone());
+        }
+        own
     }
 
     /// Returns the conclusion on the think time; `None` if it does not matter, or if another rule
@@ -93,7 +127,7 @@ impl Thinking {
             .map(|(nature, _)| case.rhythm.rest(nature));
         let behind = case.upstream.filter(|_| case.has_packets);
         let behind = behind.and_then(|upstream| Some(upstream.rest(upstream.claim(case)?.0)));
-        let tally = rest.or(behind).unwrap_or_else(|| self.tally.clone());
+        let tally = rest.or(behind).unwrap_or_else(|| self.own(case));
         let matters = evidence::is_material(case, &tally) && evidence::recurs(case, &tally);
         let is_queued = self.is_path_queue(case) || beside::late(case).is_some();
         (matters && !is_queued).then_some(tally)
@@ -131,10 +165,12 @@ impl Thinking {
             && !self.has_long_tail()
     }
 
-    /// Returns true if some requests take long although most do not.
+    /// Returns true if some requests take long although most do not: a tenth of them, or fewer that
+    /// take most of the time.
     fn has_long_tail(&self) -> bool {
+        let least = LONG.max(self.median() * OUTSTANDING);
         let tail = self.think.quantile(TAIL).unwrap_or_default();
-        tail >= LONG && tail >= self.median() * OUTSTANDING
+        tail >= least || self.think.sum_above(least) * 2 >= self.think.sum_ns()
     }
 
     /// Returns true if the idle server takes about as long, so that the load is not the reason.

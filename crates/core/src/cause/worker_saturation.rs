@@ -3,6 +3,7 @@
 use super::evidence::{self, human, median};
 use super::rhythm::{Gate, Nature};
 use super::settings::Measured;
+use super::starved::Starved;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, downstream_wait, one_thread, rate_limit};
 use crate::exchange::wait::Owner;
@@ -89,8 +90,9 @@ impl super::Rule for Rule {
                 .or_else(|| Some(in_turns(case, gate, tally)))
                 .into(),
             Some(_) => Conclusion::Nothing,
-            None => several(case)
-                .or_else(|| case.gathered.starved.finding(case))
+            None => passed_over(case)
+                .and_then(|starved| starved.finding(case))
+                .or_else(|| several(case))
                 .into(),
         }
     }
@@ -105,6 +107,13 @@ impl super::Rule for Rule {
             ..Measured::default()
         }
     }
+}
+
+/// Returns the connections that are passed over; `None` if there are none, or if requests wait for
+/// another reason too.
+pub(super) fn passed_over<'a>(case: &Case<'a>) -> Option<&'a Starved> {
+    let starved = &case.gathered.starved;
+    (case.rhythm.claim(case).is_none() && starved.is_shown(case)).then_some(starved)
 }
 
 /// Returns true if the server's own limit of parallel requests makes requests wait. If the server
@@ -128,7 +137,7 @@ fn several(case: &Case<'_>) -> Option<Finding> {
     finding.exemplars = case.ledger.latency.slowest.exemplars();
     let text = format!(
         "{} came at an even {:.0} per second while {:.0} requests were open at the server: each \
-         took {} (median)",
+         took {} (mean)",
         counted(capacity.answers as u64, "answer", "answers"),
         capacity.rate,
         capacity.side_by_side,

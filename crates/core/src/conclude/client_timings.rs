@@ -28,9 +28,14 @@ pub(crate) fn exchanges(facts: &Facts, target: TargetId, server: Endpoint) -> Ve
         Some(false) => (WaitKind::ServerPause, Owner::Server),
         None => (WaitKind::Unknown, Owner::Unknown),
     };
+    // The server's kernel has what needed no retransmission.
+    let is_heard = facts.own_retransmissions(target) == Some(0);
     let made = facts.loads.samples_of(target).map(|(sample, is_closed)| {
         let mut exchange = exchange(sample, server, travel, stall);
         exchange.particulars.closing.server_asked = is_closed;
+        exchange.signs.has_response = sample.first_byte.is_some();
+        exchange.signs.is_left_waiting = exchange.outcome == Outcome::Cut && sample.flow.is_some();
+        exchange.signs.is_request_acked = is_heard && sample.flow.is_some();
         exchange
     });
     made.collect()

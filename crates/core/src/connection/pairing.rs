@@ -377,9 +377,10 @@ impl Pairing {
         // A client that sends the first FIN has given up, whatever the server does afterwards. Such
         // a client may also reset the connection.
         let left = self.fins.as_ref().and_then(|fin| fin.given_up());
+        let is_late = self.ignore_late_response(left, ending);
         let left = left.map(|at| (Some(Side::Client), at, false));
         let ending = match ending {
-            Some((Some(Side::Client), _, true)) => ending,
+            Some((Some(Side::Client), _, true)) if !is_late => ending,
             _ => left.or(ending),
         };
         self.drop_last_word(ending);
@@ -391,6 +392,22 @@ impl Pairing {
             draft.give_up(ending.filter(|_| is_reset || !self.protocol.is_unread));
         }
         self.acked.responses = u64::MAX;
+    }
+
+    /// Ignores the response that began after the client had given up at `left`, because nobody
+    /// reads it, and returns true if there is one. A client that only stopped sending would not
+    /// reset the connection when the response comes.
+    fn ignore_late_response(&mut self, left: Option<Timestamp>, ending: Option<Ending>) -> bool {
+        let is_reset = matches!(ending, Some((Some(Side::Client), _, true)));
+        let is_late = |draft: &&mut Draft| {
+            left.is_some() && draft.began >= left && (is_reset || draft.is_awaited())
+        };
+        let Some(draft) = self.open.iter_mut().find(is_late) else {
+            return false;
+        };
+        draft.signs.has_response = false;
+        draft.outcome = None;
+        true
     }
 
     /// Ends the response in progress, which its connection does not let end, with the last byte that

@@ -235,11 +235,13 @@ impl Distribution {
 
     /// Returns the sum of all observations in nanoseconds; saturates.
     pub fn sum_ns(&self) -> u128 {
+        sum_ns(self.settled().iter())
+    }
+
+    /// Returns the sum of the observations above `threshold` in nanoseconds; saturates.
+    pub fn sum_above(&self, threshold: Duration) -> u128 {
         let settled = self.settled();
-        let pairs = settled.iter().map(Counted::pair);
-        pairs.fold(0, |sum: u128, (value, count)| {
-            sum.saturating_add(u128::from(value) * u128::from(count))
-        })
+        sum_ns(settled.iter().filter(|each| each.value() > threshold))
     }
 
     /// Returns the mean; `None` when empty.
@@ -323,6 +325,14 @@ impl Counted {
     fn pair(&self) -> (u64, u64) {
         (upper_end(self.bucket), self.count)
     }
+}
+
+/// Returns the sum of the observations in nanoseconds; saturates.
+fn sum_ns<'a>(counted: impl Iterator<Item = &'a Counted>) -> u128 {
+    counted.fold(0, |sum: u128, each| {
+        let (value, count) = each.pair();
+        sum.saturating_add(u128::from(value) * u128::from(count))
+    })
 }
 
 /// Iterates over buckets that were each observed once.

@@ -260,10 +260,26 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             self.sampler.offer(record);
         }
         self.silences.take(record);
-        if let Some(tally) = self.tally(record.due, record.lane, record.group) {
+        let at = if self.was_in_flight_throughout(record) {
+            self.counted_from
+        } else {
+            record.due
+        };
+        if let Some(tally) = self.tally(at, record.lane, record.group) {
             tally.add(record);
             self.by_url.add(record);
         }
+    }
+
+    /// Returns true if the request was sent during the warm-up and in flight for all of the counted
+    /// time. It counts too; otherwise connections that are never served would not show.
+    fn was_in_flight_throughout(&self, record: &Record) -> bool {
+        let is_left = record.outcome == Err(RequestFailure::Cut)
+            || record.ended >= self.counted_from + self.plan.duration;
+        record.sent.is_some()
+            && record.due < self.counted_from
+            && record.ended > self.counted_from
+            && is_left
     }
 
     /// Counts the failures of the warm-up if no connection could be opened. Such a run usually ends
@@ -327,7 +343,8 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             let Some(lane) = self.plan.lanes.get(record.lane) else {
                 continue;
             };
-            let phase = if record.due < self.counted_from {
+            let is_early = record.due < self.counted_from;
+            let phase = if is_early && !self.was_in_flight_throughout(&record) {
                 Phase::WarmUp
             } else {
                 lane.phase

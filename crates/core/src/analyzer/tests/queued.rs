@@ -36,7 +36,23 @@ struct Server {
     sampled: u32,
     /// True if each request needs a connection.
     is_connected_anew: bool,
+    /// Number of requests that a worker serves on a connection before it turns to another one.
+    stays: u32,
+    /// Some work that takes much longer.
+    long: Long,
 }
+
+/// The requests whose work takes [`LONGER`] times as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Long {
+    None,
+    /// Any request, one of eight.
+    Some,
+    /// All requests of so many clients.
+    Of(u16),
+}
+
+const LONGER: u32 = 40;
 
 /// A request: the client, its number on the connection, and when it was sent and answered.
 type Served = (u16, u32, Timestamp, Timestamp);
@@ -44,23 +60,40 @@ type Served = (u16, u32, Timestamp, Timestamp);
 impl Server {
     /// Returns the requests of a load that begins at `begin`.
     fn serve(self, begin: Timestamp) -> Vec<Served> {
-        let mut free = vec![begin; self.workers];
+        let mut free = vec![(begin, 0, 0); self.workers];
         let mut waiting: Vec<_> = (0..self.clients).map(|client| (begin, client, 0)).collect();
         let (mut last, mut served) = (begin - self.turn, Vec::new());
         loop {
-            let next = (0..waiting.len()).min_by_key(|&at| waiting[at]);
+            free.sort_unstable();
+            let (at, of, stayed) = free[0];
+            let is_next = |(sent, client, _): &(Timestamp, u16, u32)| {
+                stayed > 0 && stayed < self.stays && *client == of && *sent <= at + ROUND_TRIP * 2
+            };
+            let earliest = (0..waiting.len()).min_by_key(|&at| waiting[at]);
+            let next = waiting.iter().position(is_next).or(earliest);
             let (sent, client, ordinal) = waiting[next.expect("clients")];
             if sent.since(begin) > LOAD {
                 return served;
             }
-            free.sort_unstable();
-            // Some work takes a little longer.
-            let work = self.work + self.work * ((ordinal + u32::from(client)) % 5) / 100;
-            let answered = (sent.max(free[0]) + work).max(last + self.turn);
-            (free[0], last) = (answered, answered);
+            let answered = (sent.max(at) + self.work_of(client, ordinal)).max(last + self.turn);
+            let stayed = if client == of { stayed + 1 } else { 1 };
+            free[0] = (answered, client, stayed);
+            last = answered;
             served.push((client, ordinal, sent, answered + ROUND_TRIP));
             waiting[next.expect("clients")] = (answered + ROUND_TRIP, client, ordinal + 1);
         }
+    }
+
+    fn work_of(self, client: u16, ordinal: u32) -> Duration {
+        let number = (ordinal + 17 * u32::from(client)).wrapping_mul(0x9e37_79b9) >> 20;
+        let is_long = match self.long {
+            Long::None => false,
+            Long::Some => number % 8 == 0,
+            Long::Of(clients) => client < clients,
+        };
+        // Some work takes a little longer.
+        let work = self.work + self.work * (number % 5) / 100;
+        if is_long { work * LONGER } else { work }
     }
 
     fn events(self) -> Vec<Event> {
@@ -194,6 +227,8 @@ fn busy() -> impl Strategy<Value = Server> {
         alone: Duration::from_millis(millis),
         sampled: 1,
         is_connected_anew: false,
+        stays: 1,
+        long: Long::None,
     })
 }
 
@@ -207,6 +242,8 @@ fn limiting() -> impl Strategy<Value = Server> {
         alone: Duration::from_micros(200),
         sampled: 1,
         is_connected_anew: false,
+        stays: 1,
+        long: Long::None,
     })
 }
 
@@ -227,6 +264,22 @@ proptest! {
         let server = Server { workers: server.clients.into(), ..server };
         prop_assert!(server.found(Id::WorkerSaturation).is_none());
         prop_assert!(server.found(Id::RateLimit).is_none());
+    }
+
+    #[test]
+    fn workers_that_stay_with_a_connection_are_busy_too(server in busy(), stays in 5_u32..12) {
+        let server = Server { stays, ..server };
+        let (verdict, kinds) = server.found(Id::WorkerSaturation).expect("the cause");
+        prop_assert_eq!(verdict, Verdict::Strong);
+        prop_assert!(kinds.iter().all(|&kind| kind == EvidenceKind::OwnSocket));
+    }
+
+    #[test]
+    fn requests_that_take_longer_keep_no_worker_busy(server in busy(), is_of_clients: bool) {
+        let clients = server.clients;
+        let long = if is_of_clients { Long::Of(clients * 3 / 4) } else { Long::Some };
+        let server = Server { workers: clients.into(), long, ..server };
+        prop_assert!(server.found(Id::WorkerSaturation).is_none());
     }
 
     #[test]

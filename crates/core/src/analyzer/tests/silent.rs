@@ -19,8 +19,9 @@ const OBSERVED: (i64, i64) = (0, 1_900);
 /// The load before packets were captured, as our own requests measured it.
 #[derive(Clone, Copy)]
 struct Shown {
-    /// The period in which no request was answered, and the number of connections.
+    /// The periods in which no request was answered, and the number of connections.
     silent: Duration,
+    times: u32,
     connections: u32,
     /// The lateness of the generator's own thread.
     own: Duration,
@@ -33,6 +34,7 @@ struct Shown {
 
 const STOOD: Shown = Shown {
     silent: Duration::from_millis(400),
+    times: 1,
     connections: 5,
     own: Duration::from_millis(3),
     usual: Duration::from_micros(500),
@@ -57,19 +59,21 @@ fn start((from, to): (i64, i64), is_observed: bool) -> Event {
 fn events(shown: Shown) -> Vec<Event> {
     let mut latency = Distribution::default();
     latency.record_many(shown.usual, 1_000);
-    latency.record_many(shown.silent, shown.connections.into());
+    latency.record_many(shown.silent, u64::from(shown.connections * shown.times));
     let load = LoadCluster {
         service: latency.clone(),
-        statuses: vec![(200, 1_005)],
+        statuses: vec![(200, latency.count())],
         latency,
         ..LoadCluster::default()
     };
-    let begin = at(-3_000);
-    let silence = Silence {
-        target: TargetId::Subject,
-        begin,
-        end: begin + shown.silent,
-        connections: shown.connections,
+    let silence = |number| {
+        let begin = at(UNOBSERVED.0) + shown.silent * number + Duration::from_millis(9) * number;
+        EventBody::Silence(Silence {
+            target: TargetId::Subject,
+            begin,
+            end: begin + shown.silent,
+            connections: shown.connections,
+        })
     };
     let generator = GeneratorSample {
         busiest_share: 0.1,
@@ -92,10 +96,10 @@ fn events(shown: Shown) -> Vec<Event> {
     let mut all = vec![
         start(UNOBSERVED, false),
         said(EventBody::Load(load)),
-        said(EventBody::Silence(silence)),
         said(EventBody::Generator(generator)),
         start(OBSERVED, true),
     ];
+    all.extend((0..shown.times).map(|number| said(silence(number))));
     if shown.is_near {
         all.push(said(EventBody::Listener(listener)));
     }
@@ -134,6 +138,12 @@ fn found(shown: Shown) -> Option<Verdict> {
 #[test]
 fn a_silence_on_all_connections_is_a_stand_still_that_may_not_come_again() {
     assert_eq!(found(STOOD), Some(Verdict::Possible));
+}
+
+#[test]
+fn silences_that_take_most_of_the_time_are_rare_if_most_requests_are_quick() {
+    let times = 7;
+    assert_eq!(found(Shown { times, ..STOOD }), Some(Verdict::Possible));
 }
 
 #[test]

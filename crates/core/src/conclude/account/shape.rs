@@ -12,6 +12,9 @@ use crate::stats::histogram::Distribution;
 const LEAST: usize = 8;
 /// Minimum ratio of the 10th to the 90th percentile of times that count as constant.
 const CONSTANT: f64 = 0.6;
+/// Maximum ratio of the mean to the median of times that count as constant. Above it, the slowest
+/// tenth of the requests takes most of the time.
+const EVEN_MEAN: f64 = 2.0;
 /// The slowest [`FEW`] of the requests must take at least this share of the time for the shapes
 /// `Rare`, `ByRequest` and `ByConnection`.
 const MOST: f64 = 0.8;
@@ -72,7 +75,8 @@ fn time_of(moment: &Moment, place: Place) -> Duration {
 
 fn is_constant(times: &Distribution, count: u64) -> bool {
     let at = |share| times.quantile(share).unwrap_or_default().as_secs_f64();
-    times.count() * 10 >= count * 9 && at(0.1) >= at(0.9) * CONSTANT
+    let mean = times.mean().unwrap_or_default().as_secs_f64();
+    times.count() * 10 >= count * 9 && at(0.1) >= at(0.9) * CONSTANT && mean <= at(0.5) * EVEN_MEAN
 }
 
 fn rare_or_spread(times: &Distribution, count: u64) -> Shape {
@@ -178,4 +182,24 @@ fn is_of_few<K: Ord + Copy>(seen: &[(&Moment, Duration)], key: impl Fn(&Moment) 
         time += of.1;
     }
     kinds >= 3 && time >= all * MOST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns whether times are constant, if `late` of a hundred take a hundred times as long.
+    fn is_alike(late: u64) -> bool {
+        let mut times = Distribution::default();
+        times.record_many(Duration::from_millis(2), 100 - late);
+        times.record_many(Duration::from_millis(200), late);
+        is_constant(&times, 100)
+    }
+
+    #[test]
+    fn a_few_requests_that_take_most_of_the_time_are_not_alike() {
+        assert!(is_alike(0));
+        assert!(!is_alike(2));
+        assert!(!is_alike(12));
+    }
 }

@@ -26,6 +26,8 @@ pub(super) struct Draft {
     pub(super) last: PacketTime,
     pub(super) request: Span,
     pub(super) response: Span,
+    /// Time of the first bytes of an HTTP/1 response.
+    pub(super) began: Option<Timestamp>,
     pub(super) outcome: Option<Outcome>,
     pub(super) request_head: RequestHead,
     pub(super) response_head: ResponseHead,
@@ -105,6 +107,7 @@ impl Draft {
             last: first,
             request: empty_span(offset),
             response: empty_span(0),
+            began: None,
             outcome: None,
             request_head: RequestHead::default(),
             response_head: ResponseHead::default(),
