@@ -163,14 +163,24 @@ impl Thinking {
         idle.as_secs_f64() <= self.median().as_secs_f64() * IDLE_SHARE
             && self.median() < LONG
             && !self.has_long_tail()
+            && !self.has_heavy_tail()
     }
 
-    /// Returns true if some requests take long although most do not: a tenth of them, or fewer that
-    /// take most of the time.
+    /// Returns true if some requests take long although most do not.
     fn has_long_tail(&self) -> bool {
-        let least = LONG.max(self.median() * OUTSTANDING);
         let tail = self.think.quantile(TAIL).unwrap_or_default();
-        tail >= least || self.think.sum_above(least) * 2 >= self.think.sum_ns()
+        tail >= self.least_outstanding()
+    }
+
+    /// Returns true if so few requests that the quantile [`TAIL`] does not show them take most of
+    /// the time.
+    fn has_heavy_tail(&self) -> bool {
+        self.think.sum_above(self.least_outstanding()) * 2 >= self.think.sum_ns()
+    }
+
+    /// Returns the minimum think time of requests that take long although most do not.
+    fn least_outstanding(&self) -> Duration {
+        LONG.max(self.median() * OUTSTANDING)
     }
 
     /// Returns true if the idle server takes about as long, so that the load is not the reason.
