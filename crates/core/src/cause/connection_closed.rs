@@ -7,6 +7,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
+use crate::report::Affected;
 
 const WORDING: Wording = Wording {
     summary: "{service} accepts connections and closes them before it answers.",
@@ -19,6 +20,26 @@ const WORDING: Wording = Wording {
         ),
         ("client", "check that the port speaks plain HTTP"),
     ],
+};
+
+/// The wording for connections that the server closes after a response.
+const AFTER: Wording = Wording {
+    summary: "{service} closes connections right after a response: {failed} of {all} requests were \
+              sent on such a connection before the client knew, and failed.",
+    overturned_by: "complete responses to requests on these connections",
+    fix: &[
+        (
+            "server",
+            "keep connections open, or send `Connection: close` in the last response (RFC 9112 \
+             §9.6)",
+        ),
+        (
+            "client",
+            "repeat a request that may be repeated on a new connection if its connection closes \
+             before any response (RFC 9110 §9.2.2)",
+        ),
+    ],
+    ..WORDING
 };
 
 const KIND: Kind = Kind {
@@ -34,6 +55,8 @@ const KIND: Kind = Kind {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,
+    /// Number of failed requests that were not the first on their connection.
+    after: u64,
 }
 
 impl super::Rule for Rule {
@@ -54,19 +77,25 @@ impl super::Rule for Rule {
         // retransmitted was lost on the path.
         let is_heard = signs.is_request_acked || signs.request_repeats == 0;
         let is_taken = signs.is_made && is_heard;
-        let has_failed = is_closed && is_taken && !signs.has_response && signs.idle.is_none();
-        if has_failed {
+        let was_idle = exchange.staleness().is_some();
+        if is_closed && is_taken && !signs.has_response && !was_idle {
             self.failures.add(exchange);
+            self.after += u64::from(exchange.id.ordinal > 0);
         }
     }
 
     fn merge(&mut self, other: Self) {
         self.failures.merge(other.failures);
+        self.after += other.after;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        self.failures
-            .conclude(case, &KIND, |finding| WORDING.tell(finding, &[]))
+        let is_after = self.after * 2 > self.failures.tally.affected;
+        self.failures.conclude(case, &KIND, |finding| {
+            let Affected { exchanges, of } = finding.affected;
+            let wording = if is_after { &AFTER } else { &WORDING };
+            wording.tell(finding, &[("failed", &exchanges), ("all", &of)]);
+        })
     }
 
     fn measured(&self, case: &Case<'_>) -> Measured {

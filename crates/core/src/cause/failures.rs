@@ -84,8 +84,14 @@ impl Failures {
         failed: u64,
         words: impl FnOnce(&mut Finding),
     ) -> Conclusion {
-        let mut found = self.wire(case, kind, failed);
-        found.extend(probed(case, kind));
+        let probed = probed(case, kind);
+        // Without packets, the requests are our own, which `probed` counts too.
+        let mut found = if self.packets.is_empty() && !probed.is_empty() {
+            Vec::new()
+        } else {
+            self.seen(case, kind, failed)
+        };
+        found.extend(probed);
         if found.is_empty() {
             return Conclusion::Nothing;
         }
@@ -101,12 +107,8 @@ impl Failures {
         Conclusion::Finding(Box::new(finding))
     }
 
-    /// Returns the evidence from packets; empty if there are none, or if too few requests failed.
-    fn wire(&self, case: &Case<'_>, kind: &Kind, failed: u64) -> Vec<Evidence> {
-        // Without packets, the requests are our own, which `probed` counts.
-        if self.packets.is_empty() {
-            return Vec::new();
-        }
+    /// Returns the evidence from the failed requests; empty if there are too few.
+    fn seen(&self, case: &Case<'_>, kind: &Kind, failed: u64) -> Vec<Evidence> {
         let all = self.all(case);
         let is_many = failed >= REPEATS && failed as f64 >= all as f64 * SHARE;
         let is_half = failed >= FEW && failed * 2 >= all;
@@ -118,8 +120,13 @@ impl Failures {
             counted(all, "request", "requests"),
             kind.what,
         );
+        let by = if self.packets.is_empty() {
+            EvidenceKind::OwnSocket
+        } else {
+            EvidenceKind::Wire
+        };
         vec![
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Evidence::mechanism(by, text)
                 .count(failed)
                 .median(&self.tally.saved)
                 .packets(&self.packets),

@@ -224,6 +224,20 @@ impl Rhythm {
         }
     }
 
+    /// Returns the stalls in which one request kept all others waiting, as the server's own kernel
+    /// shows, with their cost; `None` if there are none or if they do not matter.
+    pub(super) fn blocked(&self, case: &Case<'_>) -> Option<(&[Stall], Tally, Stood)> {
+        let nature = self.nature.as_ref().filter(|_| case.has_all())?;
+        let Nature::Stops(stalls) = nature else {
+            return None;
+        };
+        let stood = self
+            .stood(stalls, case)
+            .filter(|stood| stood.is_blocked())?;
+        let tally = self.tally_of(nature);
+        is_material(nature, case, &tally).then_some((stalls, tally, stood))
+    }
+
     /// Returns true if the server did not stall, or if a path that delayed all packets may be the
     /// reason.
     fn stood_elsewhere(&self, stalls: &[Stall], case: &Case<'_>) -> bool {

@@ -4,6 +4,7 @@ use super::evidence::{self, human, median};
 use super::greetings::Greetings;
 use super::rhythm::NOTABLE;
 use super::served;
+use super::silence::Silences;
 use super::thinking::{Claim, idle_think, with_the_server};
 use super::wording::Wording;
 use super::{
@@ -11,6 +12,7 @@ use super::{
 };
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
+use crate::observed::time::nanos;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::tally::Tally;
 
@@ -88,6 +90,8 @@ impl Rule {
             {
                 Conclusion::Nothing
             }
+            Some(Claim::Thinks(_)) if case.rhythm.blocked(case).is_some() => Conclusion::Nothing,
+            Some(Claim::Thinks(tally)) if stands(case, &tally) => Conclusion::Nothing,
             Some(Claim::Thinks(_)) if downstream_wait::passes_on(case).is_some() => {
                 Conclusion::Nothing
             }
@@ -96,6 +100,13 @@ impl Rule {
             None => Conclusion::Nothing,
         }
     }
+}
+
+/// Returns true if, without packets, most of the time in `tally` passed while the whole server
+/// stood still.
+fn stands(case: &Case<'_>, tally: &Tally) -> bool {
+    let silences = Silences::of(case).filter(|_| !case.has_packets);
+    silences.is_some_and(|silences| nanos(silences.waited) * 2 > tally.cost.likely)
 }
 
 fn finding(case: &Case<'_>, tally: &Tally) -> Finding {

@@ -35,7 +35,7 @@ pub(super) struct Silences {
     /// Number of requests that waited in the silences.
     requests: u64,
     /// The total time for which requests waited in the silences.
-    waited: Duration,
+    pub(super) waited: Duration,
 }
 
 impl Silences {

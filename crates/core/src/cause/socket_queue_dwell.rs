@@ -1,10 +1,13 @@
 //! `socket-queue-dwell`: only the server's own kernel distinguishes it from a program that thinks.
 
+use super::rhythm::Stall;
 use super::served::{self, Place};
 use super::settings::Measured;
+use super::silence::{times, typical};
 use super::wording::Wording;
-use super::{Case, Conclusion, Id, capacity, one_thread};
-use crate::report::Finding;
+use super::{Case, Conclusion, Id, capacity, evidence, one_thread};
+use crate::exchange::wait::Owner;
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 
 const WORDING: Wording = Wording {
     summary: " in the socket's queue: the kernel has the request, but the program has not read it \
@@ -25,6 +28,18 @@ const WORDING: Wording = Wording {
     ],
 };
 
+/// The wording if requests wait only at times.
+const BLOCKED: Wording = Wording {
+    summary: "One request keeps all others waiting at times, for {length}, {times} during the \
+              measurement; {met} of {of} requests were affected, {share} of all request time. The \
+              kernel has them, but the program's thread works on another request, or sleeps in it.",
+    ruled_out: &[(
+        Id::StopTheWorld,
+        "a thread had a request in hand, and the others were left for it to read",
+    )],
+    ..WORDING
+};
+
 /// The change at a server that can have several workers or threads.
 const MORE_WORKERS: &str = "if all workers or threads are busy: more of them";
 
@@ -37,7 +52,10 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let found = served::finding(Id::SocketQueueDwell, case, |place| place == Place::Unread);
-        found.map(|(finding, _)| told(finding, case)).into()
+        found
+            .map(|(finding, _)| told(finding, case))
+            .or_else(|| blocked(case))
+            .into()
     }
 
     fn measured(&self, case: &Case<'_>) -> Measured {
@@ -46,6 +64,49 @@ impl super::Rule for Rule {
             ..Measured::default()
         }
     }
+}
+
+/// Returns the finding on requests that wait at times because the program works on another one.
+fn blocked(case: &Case<'_>) -> Option<Finding> {
+    let (stalls, tally, stood) = case.rhythm.blocked(case)?;
+    let mut finding = evidence::finding(Id::SocketQueueDwell, Owner::Server, case, &tally);
+    finding.exemplars = case.ledger.latency.slowest.exemplars();
+    let mut lengths: Vec<_> = stalls.iter().map(Stall::duration).collect();
+    lengths.sort_unstable();
+    let length = typical(&lengths);
+    let text = format!(
+        "{} no request was answered for {length}; then all waiting requests were answered within \
+         moments of each other",
+        times(stalls.len()),
+    );
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(stalls.len() as u64)
+            .median(&tally.saved)
+            .packets(&evidence::answers(&finding.exemplars)),
+    );
+    let text = format!(
+        "in {} of these times its kernel saw one thread at a request that it had read, and {} \
+         unread although their thread was not waiting for a processor",
+        stood.blocked,
+        counted(stood.unread, "request", "requests"),
+    );
+    finding
+        .evidence
+        .push(Evidence::mechanism(EvidenceKind::KernelTrace, text).count(stood.unread));
+    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    let affected = finding.affected;
+    BLOCKED.tell(
+        &mut finding,
+        &[
+            ("length", &length),
+            ("times", &times(stalls.len())),
+            ("met", &affected.exchanges),
+            ("of", &affected.of),
+            ("change", &one_thread::change_for(case, MORE_WORKERS)),
+        ],
+    );
+    Some(finding)
 }
 
 fn told(mut finding: Finding, case: &Case<'_>) -> Finding {

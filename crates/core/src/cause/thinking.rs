@@ -7,7 +7,7 @@ use super::rhythm::NOTABLE;
 use super::{Case, beside, path_queueing, starved, worker_saturation};
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{Exchange, Outcome};
-use crate::observed::event::{ProbeMethod, TargetId};
+use crate::observed::event::{ProbeAnswer, ProbeMethod, TargetId};
 use crate::report::{Evidence, Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
@@ -237,10 +237,12 @@ pub(super) fn quickest_idle_think(case: &Case<'_>) -> Option<Duration> {
     Some(quickest.saturating_sub(travel(case)))
 }
 
-/// Returns the times of our own requests to the idle server.
+/// Returns the times of our own requests to the idle server; `None` if some had no response.
 fn alone<'a>(case: &Case<'a>, method: ProbeMethod) -> Option<&'a Distribution> {
     let probes = case.facts.probes_of(subject(case), method, false)?;
-    Some(&probes.rtt)
+    let mut answers = probes.answers.keys();
+    let is_whole = answers.all(|answer| matches!(answer, ProbeAnswer::Status(_)));
+    is_whole.then_some(&probes.rtt)
 }
 
 /// Returns the round trip to the server, by probes.

@@ -10,7 +10,7 @@ use lagtrace_core::observed::event::{
 use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
 use lagtrace_core::observed::kernel_span::{
-    Asked, Departure, Held, RequestSpan, ThreadTimes, Throttling, WatchTally,
+    Asked, Departure, Held, Program, RequestSpan, ThreadTimes, Throttling, WatchTally,
 };
 use lagtrace_core::observed::syscall::{
     Accepted, Argument, CallTally, CalledSocket, Caller, Request, SocketCall, SocketKind,
@@ -509,6 +509,7 @@ fn counter(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
 fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let (mut thread, mut throttling) = (ThreadTimes::default(), None);
     let (mut asked, mut refused, mut stolen) = (None, None, None);
+    let mut reader = None;
     let [mut backlog, mut stack, mut unread, mut program, mut qdisc] = [Duration::ZERO; 5];
     while let Some(word) = words.next() {
         match word {
@@ -521,6 +522,13 @@ fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
             }
             "run-queue" => thread.queued_unread += words.duration(word)?,
             "program" => program = words.duration(word)?,
+            "thread" => {
+                reader = Some(Program {
+                    pid: 1,
+                    tid: words.count(word)?,
+                    name: "server".to_owned(),
+                });
+            }
             "refused" => refused = Some(words.duration(word)?),
             "qdisc" => qdisc = words.duration(word)?,
             "slept" => thread.slept = words.duration(word)?,
@@ -543,7 +551,7 @@ fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let turn = RequestSpan {
         local: server(),
         remote: Endpoint::new(peer, 40_000),
-        program: None,
+        program: reader,
         arrived: at,
         entered: Some(at + backlog),
         delivered,

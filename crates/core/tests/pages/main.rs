@@ -103,7 +103,7 @@
 //! called set TCP_NODELAY|TCP_CORK|SO_SNDBUF|SO_RCVBUF VALUE [sent N] [x N]
 //! counter NAME N
 //! resolved NAME SUM
-//! kernel [backlog SUM] [stack SUM] [unread SUM] [wake-up SUM] [run-queue SUM] [program SUM] [slept SUM] [qdisc SUM] [refused SUM] [asked SUM] [throttled N SUM] [stolen SUM]
+//! kernel [thread N] [backlog SUM] [stack SUM] [unread SUM] [wake-up SUM] [run-queue SUM] [program SUM] [slept SUM] [qdisc SUM] [refused SUM] [asked SUM] [throttled N SUM] [stolen SUM]
 //! ```
 //! - `kernel` is a request that arrived at that time, as the server's own kernel timed it. `asked`
 //!   is the time of its call to 10.77.0.9:5432. `refused` is the time from the drop of its first

@@ -30,7 +30,10 @@ pub(in crate::cause) struct Stood {
     pub(in crate::cause) still: usize,
     /// Number of stalls in which threads read, worked on other requests, or had no processor.
     pub(in crate::cause) busy: usize,
-    /// Number of requests that stayed unread in the stalls of `still`.
+    /// Number of the stalls of `busy` in which one thread worked on what it had read, and requests
+    /// stayed unread although their threads could run.
+    pub(in crate::cause) blocked: usize,
+    /// Number of requests that stayed unread in the stalls of `still` and `blocked`.
     pub(in crate::cause) unread: u64,
 }
 
@@ -38,6 +41,12 @@ impl Stood {
     /// Returns true if the kernel shows that the server worked in most of the apparent stalls.
     pub(super) fn is_contradicted(self) -> bool {
         self.busy > self.still
+    }
+
+    /// Returns true if the kernel shows that one request kept the others waiting in most of the
+    /// apparent stalls.
+    pub(super) fn is_blocked(self) -> bool {
+        self.blocked * 2 > self.busy + self.still
     }
 
     /// Returns true if the kernel shows that the server really stalled.
@@ -58,6 +67,11 @@ pub(super) fn stood(stalls: &[Stall], ordinary: Duration, turns: &ServiceTurns) 
                 all.unread += count;
             }
             Some(Lying::Busy) => all.busy += 1,
+            Some(Lying::Blocked(count)) => {
+                all.busy += 1;
+                all.blocked += 1;
+                all.unread += count;
+            }
             None => {}
         }
     }
@@ -68,6 +82,8 @@ pub(super) fn stood(stalls: &[Stall], ordinary: Duration, turns: &ServiceTurns) 
 enum Lying {
     /// Number of requests that stayed unread, although their threads could run.
     Left(u64),
+    /// Number of requests that stayed unread while one thread worked on what it had read.
+    Blocked(u64),
     Busy,
 }
 
@@ -105,6 +121,7 @@ fn lying(from: Timestamp, to: Timestamp, acts: &[Act]) -> Option<Lying> {
         {
             None
         }
+        1 if lay > 0 && queued * 2 <= lay => Some(Lying::Blocked(lay as u64)),
         0 | 1 => Some(Lying::Busy),
         // Several threads stopped during their requests, or waited for each other.
         _ => None,
@@ -185,6 +202,14 @@ mod tests {
             act(1, [90, STALL, STALL + 1], Some(0)),
         ];
         assert!(seen(&acts).is_contradicted());
+        assert!(seen(&acts).is_blocked());
+        let queued = acts.map(|act| Act {
+            queued_unread: Some(Duration::from_millis(180)),
+            ..act
+        });
+        assert!(!seen(&queued).is_blocked(), "no processor");
+        let read = act(2, [90, 91, STALL + 1], Some(0));
+        assert!(!seen(&[acts[0], acts[1], read]).is_blocked(), "reads");
         // Another thread waits for a lock that the first thread holds.
         let acts = [acts[0], act(2, [50, STALL, STALL + 1], Some(0))];
         assert!(seen(&acts).is_contradicted());
