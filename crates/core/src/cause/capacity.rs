@@ -190,3 +190,71 @@ fn measure(answered: &[Moment], alone: Duration) -> Option<Capacity> {
         answers: answered.len(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observed::time::Timestamp;
+
+    const CLIENTS: u16 = 8;
+    /// Times of quick requests and of those that take long, in milliseconds.
+    const QUICK_MS: i64 = 10;
+    const LONG_MS: i64 = 300;
+
+    /// Returns the requests of two seconds, of which every second one is sent `pause` milliseconds
+    /// late. `is_long` tells which requests take long, by client and number.
+    fn answered(pause: i64, is_long: impl Fn(u16, i64) -> bool) -> Vec<Moment> {
+        let at = |ms| Timestamp::from_nanos(ms * 1_000_000);
+        let mut all = Vec::new();
+        for client in 0..CLIENTS {
+            // Two clients begin at a time.
+            let (mut now, mut number) = (i64::from(client / 2) * QUICK_MS * 10, 0);
+            while now < 2_000 {
+                let takes = if is_long(client, number) {
+                    LONG_MS
+                } else {
+                    QUICK_MS
+                };
+                all.push(Moment::between(40_000 + client, at(now), at(now + takes)));
+                now += takes + number % 2 * pause;
+                number += 1;
+            }
+        }
+        all.retain(|moment| moment.answered <= at(2_000));
+        all.sort_unstable_by_key(|moment| moment.answered);
+        all
+    }
+
+    fn is_uneven(answered: &[Moment]) -> bool {
+        serves_unevenly(answered, Duration::from_millis(QUICK_MS as u64))
+    }
+
+    #[test]
+    fn workers_that_change_connections_serve_unevenly() {
+        // Each client in turn is served ten times, and then waits.
+        let in_turn = |_, number| number % 11 == 10;
+        assert!(is_uneven(&answered(0, in_turn)));
+    }
+
+    #[test]
+    fn clients_with_pauses_set_the_pace() {
+        assert!(is_uneven(&answered(0, |_, _| false)), "no other reason");
+        assert!(!is_uneven(&answered(10, |_, _| false)));
+    }
+
+    #[test]
+    fn connections_to_a_slow_server_do_not_wait_for_those_to_a_quick_one() {
+        let of_slow = |client, _| client >= 2;
+        assert!(!is_uneven(&answered(0, of_slow)));
+        let dispersion = dispersion(&answered(0, of_slow), Duration::from_millis(50));
+        assert!(dispersion.is_some_and(|d| d <= STEADY), "no other reason");
+    }
+
+    #[test]
+    fn long_requests_at_any_time_make_the_rate_uneven() {
+        let at_times = |client: u16, number: i64| {
+            (number + 17 * i64::from(client)).wrapping_mul(0x9e37_79b9) >> 7 & 7 == 0
+        };
+        assert!(!is_uneven(&answered(0, at_times)));
+    }
+}

@@ -42,7 +42,7 @@ struct Server {
     long: Long,
 }
 
-/// The requests whose work takes [`LONGER`] times as long.
+/// The requests whose work takes at least [`LONGER`] times as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Long {
     None,
@@ -93,7 +93,8 @@ impl Server {
         };
         // Some work takes a little longer.
         let work = self.work + self.work * (number % 5) / 100;
-        if is_long { work * LONGER } else { work }
+        let times = LONGER + u32::from(client) * 7 % 32;
+        if is_long { work * times } else { work }
     }
 
     fn events(self) -> Vec<Event> {
