@@ -77,10 +77,14 @@ impl super::Rule for Rule {
         // retransmitted was lost on the path.
         let is_heard = signs.is_request_acked || signs.request_repeats == 0;
         let is_taken = signs.is_made && is_heard;
-        let was_idle = exchange.staleness().is_some();
-        if is_closed && is_taken && !signs.has_response && !was_idle {
+        let is_after = exchange.id.ordinal > 0;
+        // In protocols that are not parsed, what follows a response may expect none. Requests
+        // without packets are our own.
+        let is_http = exchange.particulars.target != 0 || exchange.packets.first.is_none();
+        let is_awaited = !is_after || (is_http && exchange.staleness().is_none());
+        if is_closed && is_taken && !signs.has_response && is_awaited {
             self.failures.add(exchange);
-            self.after += u64::from(exchange.id.ordinal > 0);
+            self.after += u64::from(is_after);
         }
     }
 
