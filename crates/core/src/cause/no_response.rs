@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::attempts::Attempts;
 use super::failures::{Failures, Kind};
 use super::wording::Wording;
-use super::{Case, Conclusion, Features, Id, worker_saturation};
+use super::{Case, Conclusion, Features, Id, starved};
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
 use crate::stats::histogram::Distribution;
@@ -73,7 +73,7 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         // The server answers, but only on other connections.
-        if worker_saturation::passed_over(case).is_some() {
+        if starved::passed_over(case).is_some() {
             return Conclusion::Nothing;
         }
         let overdue = self.overdue(case);

@@ -208,6 +208,13 @@ impl Starved {
     }
 }
 
+/// Returns the connections that are passed over; `None` if there are none, or if requests wait for
+/// another reason too.
+pub(super) fn passed_over<'a>(case: &Case<'a>) -> Option<&'a Starved> {
+    let starved = &case.gathered.starved;
+    (case.rhythm.claim(case).is_none() && starved.is_shown(case)).then_some(starved)
+}
+
 /// Returns a finding whose cost is the sum of the waits.
 fn charged(case: &Case<'_>, passed_over: &PassedOver) -> Finding {
     let none = Tally::default();

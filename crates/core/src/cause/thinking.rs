@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, human, median};
 use super::rhythm::NOTABLE;
-use super::{Case, beside, path_queueing, starved, worker_saturation};
+use super::{Case, beside, path_queueing, starved};
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::{ProbeAnswer, ProbeMethod, TargetId};
@@ -92,7 +92,7 @@ impl Thinking {
     /// Returns the exchanges whose think time may be the server's own: without connections that are
     /// passed over and, if most requests have no response at all, without these.
     fn own(&self, case: &Case<'_>) -> Tally {
-        if worker_saturation::passed_over(case).is_some() {
+        if starved::passed_over(case).is_some() {
             return self.tally.clone();
         }
         let mut own = self.tally.clone();

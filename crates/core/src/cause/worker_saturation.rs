@@ -3,7 +3,7 @@
 use super::evidence::{self, human, median};
 use super::rhythm::{Gate, Nature};
 use super::settings::Measured;
-use super::starved::Starved;
+use super::starved::passed_over;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, downstream_wait, one_thread, rate_limit};
 use crate::exchange::wait::Owner;
@@ -107,13 +107,6 @@ impl super::Rule for Rule {
             ..Measured::default()
         }
     }
-}
-
-/// Returns the connections that are passed over; `None` if there are none, or if requests wait for
-/// another reason too.
-pub(super) fn passed_over<'a>(case: &Case<'a>) -> Option<&'a Starved> {
-    let starved = &case.gathered.starved;
-    (case.rhythm.claim(case).is_none() && starved.is_shown(case)).then_some(starved)
 }
 
 /// Returns true if the server's own limit of parallel requests makes requests wait. If the server

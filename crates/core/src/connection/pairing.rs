@@ -400,7 +400,7 @@ impl Pairing {
     fn ignore_late_response(&mut self, left: Option<Timestamp>, ending: Option<Ending>) -> bool {
         let is_reset = matches!(ending, Some((Some(Side::Client), _, true)));
         let is_late = |draft: &&mut Draft| {
-            left.is_some() && draft.began >= left && (is_reset || draft.is_awaited())
+            left.is_some() && draft.response_head.began >= left && (is_reset || draft.is_awaited())
         };
         let Some(draft) = self.open.iter_mut().find(is_late) else {
             return false;

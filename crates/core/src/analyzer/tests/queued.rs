@@ -88,7 +88,7 @@ impl Server {
         let number = (ordinal + 17 * u32::from(client)).wrapping_mul(0x9e37_79b9) >> 20;
         let is_long = match self.long {
             Long::None => false,
-            Long::Some => number % 8 == 0,
+            Long::Some => number.is_multiple_of(8),
             Long::Of(clients) => client < clients,
         };
         // Some work takes a little longer.

@@ -26,8 +26,6 @@ pub(super) struct Draft {
     pub(super) last: PacketTime,
     pub(super) request: Span,
     pub(super) response: Span,
-    /// Time of the first bytes of an HTTP/1 response.
-    pub(super) began: Option<Timestamp>,
     pub(super) outcome: Option<Outcome>,
     pub(super) request_head: RequestHead,
     pub(super) response_head: ResponseHead,
@@ -53,6 +51,8 @@ pub(super) struct RequestHead {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ResponseHead {
     pub(super) status: Option<u16>,
+    /// Time of the first bytes of an HTTP/1 response.
+    pub(super) began: Option<Timestamp>,
     /// True if the response reports that the request failed.
     pub(super) is_error: bool,
     /// True if a certificate's validity depends on the response.
@@ -107,7 +107,6 @@ impl Draft {
             last: first,
             request: empty_span(offset),
             response: empty_span(0),
-            began: None,
             outcome: None,
             request_head: RequestHead::default(),
             response_head: ResponseHead::default(),

@@ -258,7 +258,7 @@ impl Pairing {
         match step {
             Step::Began => {
                 draft.response = empty_span(offset);
-                draft.began = Some(packet.at);
+                draft.response_head.began = Some(packet.at);
                 draft.signs.has_response = true;
             }
             Step::Head(head) if head.status == Some(101) && head.upgrades_to_http2 => {
