@@ -5,7 +5,7 @@ use super::rhythm::{Gate, Nature};
 use super::settings::Measured;
 use super::starved::passed_over;
 use super::wording::Wording;
-use super::{Case, Conclusion, Id, capacity, downstream_wait, one_thread, rate_limit};
+use super::{Case, Conclusion, Id, capacity, downstream_wait, one_thread, rate_limit, served};
 use crate::exchange::wait::Owner;
 use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Verdict, counted};
 use crate::service::tally::Tally;
@@ -67,6 +67,11 @@ const MORE_WORKERS: &str = "more workers, threads or processes; a higher limit i
 /// The change at a server that handles a few requests in parallel.
 const SHARED: &str = "find the limited resource: workers, connections of a pool, a lock, a proxy's \
                       limit; then add more of it, or hold it for a shorter time";
+
+/// The same at a server whose kernel was not watched. Otherwise the kernel shows if processors are
+/// the limit.
+const UNWATCHED: &str = "find the limited resource: processors, workers, connections of a pool, a \
+                         lock, a proxy's limit; then add more of it, or hold it for a shorter time";
 
 /// Watches requests on several connections that are answered one at a time, at even intervals.
 ///
@@ -149,13 +154,18 @@ fn several(case: &Case<'_>) -> Option<Finding> {
         .evidence
         .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    let shared = if served::passed(case).is_some() {
+        SHARED
+    } else {
+        UNWATCHED
+    };
     SEVERAL.tell(
         &mut finding,
         &[
             ("served", &format!("{:.0}", capacity.served().max(1.0))),
             ("alone", &human(capacity.alone)),
             ("saved", &median(&tally.saved)),
-            ("change", &one_thread::change_for(case, SHARED)),
+            ("change", &one_thread::change_for(case, shared)),
         ],
     );
     Some(finding)

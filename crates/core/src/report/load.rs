@@ -72,7 +72,8 @@ pub struct LoadRun {
     /// The part of the load whose packets were captured; `None` if no packets were, or if all were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captured_part: Option<CapturedPart>,
-    /// Seconds of warm-up, which no figure includes.
+    /// Seconds of warm-up. No figure includes its requests, except those that were in flight for
+    /// all of the counted time.
     #[serde(default)]
     pub warm_up_seconds: f64,
     /// The processor use and lateness of the generator itself.

@@ -39,8 +39,8 @@ pub struct Plan {
     pub pace: Pace,
     /// Time in which requests are started and counted.
     pub duration: Duration,
-    /// Time before `duration` in which requests are sent but not counted. With slices, it is
-    /// rounded up to whole rounds.
+    /// Time before `duration` in which requests are sent but not counted, except those that are in
+    /// flight until `duration` has passed. With slices, it is rounded up to whole rounds.
     pub warm_up: Duration,
     /// Timeout for connecting and for a response.
     pub timeout: Duration,
