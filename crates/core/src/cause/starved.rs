@@ -250,7 +250,7 @@ pub(super) fn is_left(exchange: &Exchange) -> bool {
     let has_thought = || exchange.waited(WaitKind::ServerThink) >= PATIENCE;
     match exchange.outcome {
         Outcome::Complete(_) => has_thought(),
-        // The response came after the client had left.
+        // The client left within the response.
         Outcome::TimedOut if exchange.signs.has_response => has_thought(),
         // The response may be missing in the capture.
         Outcome::Cut if !exchange.signs.is_left_waiting => false,

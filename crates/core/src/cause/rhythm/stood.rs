@@ -31,7 +31,7 @@ pub(in crate::cause) struct Stood {
     /// Number of stalls in which threads read, worked on other requests, or had no processor.
     pub(in crate::cause) busy: usize,
     /// Number of the stalls of `busy` in which one thread worked on what it had read, and requests
-    /// stayed unread although their threads could run.
+    /// that the same thread would read stayed unread.
     pub(in crate::cause) blocked: usize,
     /// Number of requests that stayed unread in the stalls of `still` and `blocked`.
     pub(in crate::cause) unread: u64,
@@ -110,6 +110,8 @@ fn lying(from: Timestamp, to: Timestamp, acts: &[Act]) -> Option<Lying> {
         act.queued_unread.is_none_or(|queued| queued * 2 > lay)
     };
     let (lay, queued) = (lying().count(), lying().filter(waits).count());
+    // Other threads that read nothing are no sign of this request.
+    let is_one_thread = || lying().all(|act| busy.contains(&act.tid));
     match busy.len() {
         0 if lay == 0 => None,
         0 if queued * 2 <= lay => Some(Lying::Left(lay as u64)),
@@ -121,7 +123,7 @@ fn lying(from: Timestamp, to: Timestamp, acts: &[Act]) -> Option<Lying> {
         {
             None
         }
-        1 if lay > 0 && queued * 2 <= lay => Some(Lying::Blocked(lay as u64)),
+        1 if lay > 0 && queued * 2 <= lay && is_one_thread() => Some(Lying::Blocked(lay as u64)),
         0 | 1 => Some(Lying::Busy),
         // Several threads stopped during their requests, or waited for each other.
         _ => None,
@@ -213,6 +215,7 @@ mod tests {
         // Another thread waits for a lock that the first thread holds.
         let acts = [acts[0], act(2, [50, STALL, STALL + 1], Some(0))];
         assert!(seen(&acts).is_contradicted());
+        assert!(!seen(&acts).is_blocked(), "another thread");
         let all = [acts[0], act(2, [0, 0, STALL], Some(0))];
         assert_eq!(seen(&all), Stood::default(), "cannot be told");
     }
