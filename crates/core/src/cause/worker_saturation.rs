@@ -68,8 +68,8 @@ const MORE_WORKERS: &str = "more workers, threads or processes; a higher limit i
 const SHARED: &str = "find the limited resource: workers, connections of a pool, a lock, a proxy's \
                       limit; then add more of it, or hold it for a shorter time";
 
-/// The same at a server whose kernel was not watched. Otherwise the kernel shows if processors are
-/// the limit.
+/// The change at such a server if its kernel was not watched. Otherwise the kernel shows whether
+/// processors are the limit.
 const UNWATCHED: &str = "find the limited resource: processors, workers, connections of a pool, a \
                          lock, a proxy's limit; then add more of it, or hold it for a shorter time";
 
