@@ -255,6 +255,7 @@ pub(crate) trait Rule: Clone + Default + fmt::Debug {
 pub(crate) use host_unreachable::told as told_unreachable;
 pub(crate) use nagle_delayed_ack::stall_follows_ack;
 pub(crate) use neighbour_resolution::silent as neighbour_silent;
+pub(crate) use path_queueing::grown as grown_handshakes_of;
 
 /// Returns the rows of all causes of this version, in the registry's order.
 pub fn all() -> impl ExactSizeIterator<Item = &'static Cause> {

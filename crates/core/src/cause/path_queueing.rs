@@ -7,6 +7,7 @@ use super::trips::{FACTOR, NOTABLE};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, beside};
 use crate::exchange::wait::{Owner, WaitKind};
+use crate::facts::Facts;
 use crate::observed::event::{ProbeMethod, TargetId};
 use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
@@ -166,9 +167,13 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
 /// Returns the median durations of handshakes without load and under load, if the load made them
 /// much longer. No program delays handshakes.
 pub(crate) fn grown_handshakes(case: &Case<'_>) -> Option<(Duration, Duration)> {
-    let target = case.target.unwrap_or(TargetId::Subject);
+    grown(case.facts, case.target.unwrap_or(TargetId::Subject))
+}
+
+/// Returns the result of [`grown_handshakes`] for one target.
+pub(crate) fn grown(facts: &Facts, target: TargetId) -> Option<(Duration, Duration)> {
     let median_of = |method, is_loaded| {
-        case.facts
+        facts
             .probes_of(target, method, is_loaded)?
             .rtt
             .quantile(0.5)

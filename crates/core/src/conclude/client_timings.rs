@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use crate::cause::stall_follows_ack;
+use crate::cause::{grown_handshakes_of, stall_follows_ack};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::exchange::{
     Connecting, Exchange, ExchangeId, ExchangePackets, Hold, HoldPackets, HoldRelease, Loss,
@@ -22,7 +22,9 @@ const FLOW: Duration = Duration::from_micros(500);
 
 /// Returns the target's recorded requests as exchanges.
 pub(crate) fn exchanges(facts: &Facts, target: TargetId, server: Endpoint) -> Vec<Exchange> {
-    let travel = facts.round_trip(target);
+    // What waits on the path under load waits there for each request.
+    let loaded = grown_handshakes_of(facts, target).map(|(_, loaded)| loaded);
+    let travel = loaded.or_else(|| facts.round_trip(target));
     let stall = match stall_follows_ack(facts, target) {
         Some(true) => (WaitKind::ResponseHeld, Owner::Server),
         Some(false) => (WaitKind::ServerPause, Owner::Server),

@@ -40,6 +40,8 @@ struct Server {
     stays: u32,
     /// Some work that takes much longer.
     long: Long,
+    /// True if handshakes take as long as requests while the load runs.
+    is_path: bool,
 }
 
 /// The requests whose work takes at least [`LONGER`] times as long.
@@ -131,6 +133,11 @@ impl Server {
                     let sample = self.sample(client + 1_000 * run, ordinal, sent, ended);
                     events.push(here(ended, EventBody::Request(sample)));
                 }
+            }
+            if self.is_path {
+                let trip = latency.quantile(0.5).unwrap_or_default();
+                let handshake = probe(ProbeMethod::TcpConnect, ProbeAnswer::Open, trip, 5);
+                events.push(here(begin + LOAD / 2, EventBody::Probe(handshake)));
             }
             let load = LoadCluster {
                 service: latency.clone(),
@@ -230,6 +237,7 @@ fn busy() -> impl Strategy<Value = Server> {
         is_connected_anew: false,
         stays: 1,
         long: Long::None,
+        is_path: false,
     })
 }
 
@@ -245,6 +253,7 @@ fn limiting() -> impl Strategy<Value = Server> {
         is_connected_anew: false,
         stays: 1,
         long: Long::None,
+        is_path: false,
     })
 }
 
@@ -281,6 +290,14 @@ proptest! {
         let long = if is_of_clients { Long::Of(clients * 3 / 4) } else { Long::Some };
         let server = Server { workers: clients.into(), long, ..server };
         prop_assert!(server.found(Id::WorkerSaturation).is_none());
+    }
+
+    #[test]
+    fn a_queue_on_the_path_is_no_busy_worker(server in busy()) {
+        let server = Server { is_path: true, ..server };
+        prop_assert!(server.found(Id::WorkerSaturation).is_none());
+        prop_assert!(server.found(Id::ServerThink).is_none());
+        prop_assert!(server.found(Id::RateLimit).is_none());
     }
 
     #[test]
