@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -78,24 +78,25 @@ fn listen(host: &str) -> TcpListener {
     listener
 }
 
-/// Answers each request with `pieces`, which are written one after another. A request ends with an
-/// empty line.
+/// Answers each request of one connection after another with `pieces`, which are written one by
+/// one. A request ends with an empty line.
 fn serve(listener: TcpListener, pieces: &'static [&'static [u8]], pause: Duration) {
     thread::spawn(move || {
-        let (mut connection, _) = listener.accept().unwrap();
-        let mut buffer = [0; 256];
-        let mut asked = Vec::new();
-        while let Ok(1..) = connection
-            .read(&mut buffer)
-            .inspect(|&len| asked.extend(&buffer[..len]))
-        {
-            if !asked.ends_with(b"\r\n\r\n") {
-                continue;
-            }
-            asked.clear();
-            thread::sleep(pause);
-            for piece in pieces {
-                connection.write_all(piece).unwrap();
+        for mut connection in listener.incoming().flatten() {
+            let mut buffer = [0; 256];
+            let mut asked = Vec::new();
+            while let Ok(1..) = connection
+                .read(&mut buffer)
+                .inspect(|&len| asked.extend(&buffer[..len]))
+            {
+                if !asked.ends_with(b"\r\n\r\n") {
+                    continue;
+                }
+                asked.clear();
+                thread::sleep(pause);
+                for piece in pieces {
+                    connection.write_all(piece).unwrap();
+                }
             }
         }
     });
@@ -682,7 +683,7 @@ type Work = Box<dyn FnMut() + Send>;
 fn working(mut work: Work) -> Vec<RequestSpan> {
     let listener = listen("127.0.0.1");
     let address = listener.local_addr().unwrap();
-    let mut watch = Watch::start(&of_port(address.port())).unwrap();
+    let watch = Watch::start(&of_port(address.port())).unwrap();
     let server = thread::spawn(move || {
         let (mut connection, _) = listener.accept().unwrap();
         let mut buffer = [0; 256];
@@ -698,6 +699,11 @@ fn working(mut work: Work) -> Vec<RequestSpan> {
     }
     drop(client);
     server.join().unwrap();
+    turns_of(watch, REQUESTS)
+}
+
+/// Ends the watch when it has seen `number` exchanges end, and returns those that it reported.
+fn turns_of(mut watch: Watch, number: usize) -> Vec<RequestSpan> {
     let mut turns = Vec::new();
     let mut take = |sighting: Sighting<'_>| {
         if let Sighting::Turn(turn) = sighting {
@@ -705,7 +711,7 @@ fn working(mut work: Work) -> Vec<RequestSpan> {
         }
     };
     let begun = Instant::now();
-    while watch.standing().tally.latency.count() < REQUESTS as u64 && begun.elapsed() < PATIENCE {
+    while watch.standing().tally.latency.count() < number as u64 && begun.elapsed() < PATIENCE {
         thread::sleep(Duration::from_millis(10));
         watch.take(&mut take);
     }
@@ -734,6 +740,89 @@ fn whom_the_server_asks_is_seen_and_for_how_long() {
             })
         });
     });
+}
+
+/// Serves three clients in rounds, with one thread that has several requests at a time. It calls
+/// `slow` for the first client's request, over a new connection, and `quick` for the second's. The
+/// third client gets its answer when the second's call is answered. Another thread answers the
+/// first.
+fn interleave(clients: [TcpStream; 3], slow: SocketAddr, quick: SocketAddr) {
+    let [mut first, mut second, mut third] = clients;
+    let mut quick = TcpStream::connect(quick).unwrap();
+    let mut answering = first.try_clone().unwrap();
+    let (call, called) = std::sync::mpsc::channel::<TcpStream>();
+    thread::spawn(move || {
+        for mut slow in called {
+            slow.read_exact(&mut [0; 5]).unwrap();
+            answering.write_all(b"answer").unwrap();
+        }
+    });
+    let mut buffer = [0; 256];
+    while let Ok(1..) = first.read(&mut buffer) {
+        let mut slow = TcpStream::connect(slow).unwrap();
+        assert!(third.read(&mut buffer).unwrap() > 0);
+        slow.write_all(REQUEST).unwrap();
+        assert!(second.read(&mut buffer).unwrap() > 0);
+        quick.write_all(REQUEST).unwrap();
+        call.send(slow).unwrap();
+        quick.read_exact(&mut [0; 5]).unwrap();
+        third.write_all(b"answer").unwrap();
+        second.write_all(b"answer").unwrap();
+    }
+}
+
+#[test]
+fn the_calls_of_a_thread_with_several_requests_are_told_apart() {
+    watching(
+        "the_calls_of_a_thread_with_several_requests_are_told_apart",
+        || {
+            const QUICK: Duration = Duration::from_millis(3);
+            const SLOW: Duration = Duration::from_millis(9);
+            let [quick, slow] = [QUICK, SLOW].map(|pause| {
+                let behind = listen("127.0.0.1");
+                let address = behind.local_addr().unwrap();
+                serve(behind, &[b"known"], pause);
+                address
+            });
+            let listener = listen("127.0.0.1");
+            let address = listener.local_addr().unwrap();
+            let watch = Watch::start(&of_port(address.port())).unwrap();
+            let mut clients = [(); 3].map(|()| TcpStream::connect(address).unwrap());
+            let accepted = [(); 3].map(|()| listener.accept().unwrap().0);
+            let server = thread::spawn(move || interleave(accepted, slow, quick));
+            for _ in 0..REQUESTS {
+                for client in &mut clients {
+                    client.write_all(REQUEST).unwrap();
+                }
+                for client in &mut clients {
+                    client.read_exact(&mut [0; 6]).unwrap();
+                }
+            }
+            let ports = clients
+                .each_ref()
+                .map(|client| client.local_addr().unwrap().port());
+            drop(clients);
+            server.join().unwrap();
+            let turns = turns_of(watch, 3 * REQUESTS);
+            let expected = [Some((slow, SLOW)), Some((quick, QUICK)), None];
+            for (port, expected) in ports.into_iter().zip(expected) {
+                let of_client: Vec<_> = turns
+                    .iter()
+                    .filter(|turn| turn.remote.port == port)
+                    .cloned()
+                    .collect();
+                assert_all(of_client.len(), &of_client);
+                assert_each(&of_client, |turn| match (&turn.asked, expected) {
+                    (None, None) => true,
+                    (Some(asked), Some((whom, pause))) => {
+                        asked.whom.is_some_and(|end| end.port == whom.port())
+                            && (pause..=turn.duration()).contains(&asked.time)
+                    }
+                    _ => false,
+                });
+            }
+        },
+    );
 }
 
 /// Restricts the calling thread to one processor.

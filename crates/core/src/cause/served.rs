@@ -11,6 +11,7 @@ use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::{Stage, Throttling};
 use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
+use crate::stats::histogram::Distribution;
 
 /// Minimum share of the time that must pass at one place for a report of the place.
 const MOST: f64 = 0.5;
@@ -174,12 +175,23 @@ impl Passed<'_> {
             },
         };
         let text = format!(
-            "its kernel saw {} from their arrival to their answer: {} of {} (means) passed {what}",
+            "its kernel saw {} from their arrival to their answer: {}{} of {} (means) passed {what}",
             counted(self.turns.staged, "request", "requests"),
+            if self.is_at_least() { "at least " } else { "" },
             human(self.there),
             human(self.all),
         );
         Evidence::mechanism(EvidenceKind::KernelTrace, text).count(self.turns.staged)
+    }
+
+    /// Returns true if the calls to the upstream are not known for all requests. They are unknown
+    /// if one thread read the request and another, unrelated to it, called the upstream.
+    fn is_at_least(&self) -> bool {
+        let Place::Asked(whom) = self.place else {
+            return false;
+        };
+        let known = self.turns.asked.get(&whom).map_or(0, Distribution::count);
+        known < self.turns.staged
     }
 
     /// Returns the place's share of the time until the response.

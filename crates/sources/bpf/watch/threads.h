@@ -38,11 +38,10 @@ struct thread {
 	__u64 waking;
 	/* Total time asleep. */
 	__u64 slept;
-	/* The call to another service while exactly one request is open: the socket, the
-	 * time of the last write to it, the total time waited, and the service's
-	 * address. */
-	__u64 asked_socket;
-	__u64 asked_at;
+	/* The request that the thread works for: the socket that it came from (0: not
+	 * known), the total time waited for other services, and the address of the last
+	 * of them. */
+	__u64 serves;
 	__u64 asked_for;
 	struct ends asked;
 };
@@ -53,6 +52,28 @@ struct {
 	__type(key, int);
 	__type(value, struct thread);
 } threads SEC(".maps");
+
+/* The latest call to another service over a socket. A thread with many requests, or
+ * another thread, that reads the answer works for the same request from then on. If
+ * that guess is wrong, the thread's next write goes to another request's socket, and
+ * nothing is counted. */
+struct call {
+	__u32 look;
+	/* The socket was connected for the request, and nothing is written yet. */
+	__u32 is_connecting;
+	__u64 serves;
+	/* Time of the last write; 0: it is answered. */
+	__u64 asked_at;
+	/* Time that the request waited for other services before. */
+	__u64 asked_for;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct call);
+} calls SEC(".maps");
 
 static __always_inline __u32 current_look(void)
 {
@@ -100,7 +121,7 @@ static __always_inline void note_unread(struct connection *c, const struct threa
 }
 
 /* The thread begins to read the request. */
-static __always_inline void thread_reads(struct connection *c)
+static __always_inline void thread_reads(struct connection *c, const struct sock *sk)
 {
 	__u32 look = current_look();
 	struct thread *t;
@@ -116,10 +137,24 @@ static __always_inline void thread_reads(struct connection *c)
 	c->queued_before = t->queued;
 	c->waking_before = t->waking;
 	c->slept_before = t->slept;
-	c->queued = c->waking = c->slept = c->asked_for = 0;
+	c->queued = c->waking = c->slept = 0;
 	t->open += 1;
+	t->serves = (__u64)sk;
 	t->asked_for = 0;
-	t->asked_socket = 0;
+}
+
+/* The first part of the answer is written. The time that the request waited for other
+ * services is known if the thread works for this request. */
+static __always_inline void note_asked(struct connection *c, const struct sock *sk)
+{
+	__u32 look = current_look();
+	struct thread *t = look ? this_thread(look, false) : 0;
+
+	if (!t || t->serves != (__u64)sk)
+		return;
+	c->asked_for = t->asked_for;
+	c->asked = t->asked;
+	t->serves = 0;
 }
 
 /* The thread has written a part of the answer. `is_first` is true for the first
@@ -141,38 +176,72 @@ static __always_inline void thread_writes(struct connection *c, bool is_first)
 	c->queued = t->queued - c->queued_before;
 	c->waking = t->waking - c->waking_before;
 	c->slept = t->slept - c->slept_before;
-	/* With several open requests, it is not known which of them the call belongs to. */
-	if (t->open == 1 && t->asked_for) {
-		c->asked_for = t->asked_for;
-		c->asked = t->asked;
-	}
 	if (is_first && t->open)
 		t->open -= 1;
 }
 
-/* A thread with an open request writes to another socket: it calls another
- * service. */
+/* The thread connects a socket to another service. */
+static __always_inline void thread_connects(struct sock *sk)
+{
+	__u32 look = current_look();
+	struct thread *t = look ? this_thread(look, false) : 0;
+	struct call *call;
+
+	if (!t || !t->serves)
+		return;
+	call = bpf_sk_storage_get(&calls, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!call)
+		return;
+	call->look = look;
+	call->is_connecting = 1;
+	call->serves = t->serves;
+	call->asked_for = t->asked_for;
+}
+
+/* The thread writes to another socket: it calls another service. */
 static __always_inline void thread_asks(struct sock *sk)
 {
 	__u32 look = current_look();
 	struct thread *t = look ? this_thread(look, false) : 0;
+	bool is_for_request = t && t->serves;
+	struct call *call;
 
-	if (!t || t->open != 1)
+	if (!look)
 		return;
-	t->asked_socket = (__u64)sk;
-	t->asked_at = bpf_ktime_get_ns();
+	call = bpf_sk_storage_get(&calls, sk, 0, is_for_request ? BPF_SK_STORAGE_GET_F_CREATE : 0);
+	if (!call)
+		return;
+	/* Once the connection is made, the thread may work for another request. */
+	if (call->look != look || !call->is_connecting) {
+		call->look = look;
+		call->serves = is_for_request ? t->serves : 0;
+		call->asked_for = is_for_request ? t->asked_for : 0;
+	}
+	call->is_connecting = 0;
+	call->asked_at = bpf_ktime_get_ns();
 }
 
-/* The thread has read the answer of the service that it called. */
+/* The thread has read from another socket, perhaps the answer to a call. */
 static __always_inline void thread_is_answered(struct sock *sk)
 {
 	__u32 look = current_look();
-	struct thread *t = look ? this_thread(look, false) : 0;
+	struct call *call = look ? bpf_sk_storage_get(&calls, sk, 0, 0) : 0;
+	bool is_call = call && call->look == look && call->serves;
+	struct thread *t = look ? this_thread(look, is_call) : 0;
 
-	if (!t || t->open != 1 || t->asked_socket != (__u64)sk)
+	if (!t)
 		return;
-	t->asked_for += bpf_ktime_get_ns() - t->asked_at;
-	t->asked_socket = 0;
+	if (!is_call) {
+		/* A thread with a single request goes on with it. */
+		if (t->open != 1)
+			t->serves = 0;
+		return;
+	}
+	if (call->asked_at)
+		call->asked_for += bpf_ktime_get_ns() - call->asked_at;
+	call->asked_at = 0;
+	t->serves = call->serves;
+	t->asked_for = call->asked_for;
 	if (!ends_of(sk, &t->asked))
 		t->asked.family = sk->__sk_common.skc_family;
 	t->asked.protocol = sk->sk_protocol;

@@ -180,6 +180,7 @@ static __always_inline void begin_turn(struct connection *c, __u64 arrived_at, _
 	c->held_longest = c->held = 0;
 	c->holds = c->holds_acked = 0;
 	c->writes = 0;
+	c->asked_for = 0;
 }
 
 /* Begins the exchange of a request that came with the handshake's last segment,
@@ -321,7 +322,7 @@ int BPF_PROG(sock_recv_length, struct sock *sk, int ret, int flags)
 		bpf_get_current_comm(c->comm, sizeof(c->comm));
 	}
 	if (c->arrived_at)
-		thread_reads(c);
+		thread_reads(c, sk);
 	return 0;
 }
 
@@ -366,6 +367,8 @@ int BPF_PROG(sock_send_length, struct sock *sk, int ret, int flags)
 	/* TCP's own timestamp of the sent bytes is as good as the clock. */
 	now = c->is_unsent || sk->sk_pacing_status ? bpf_ktime_get_ns() : tp->tcp_wstamp_ns;
 	settle(c, tp, departed(tp, now));
+	if (!c->written_at)
+		note_asked(c, sk);
 	thread_writes(c, !c->written_at);
 	if (!c->written_at)
 		c->written_at = now;
@@ -430,6 +433,10 @@ int BPF_PROG(inet_sock_set_state, struct sock *sk, int old, int new)
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
+	if (new == TCP_SYN_SENT) {
+		thread_connects(sk);
+		return 0;
+	}
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (new == TCP_ESTABLISHED) {
 		if (is_watched_port(sk->__sk_common.skc_num) && (is_for_ports_alone() || old == TCP_SYN_RECV))
