@@ -72,6 +72,9 @@ const WORTH_TRYING: Duration = Duration::from_millis(5);
 /// The pause of the think-time experiment. It is longer than a delayed ACK (40 ms), so that the
 /// kernel acknowledges the next data at once.
 const LONGER_THAN_DELAYED_ACK: Duration = Duration::from_millis(60);
+/// Minimum number of services behind a device that acknowledges in their name, from which it is
+/// taken to acknowledge for all.
+const RELAYED: usize = 3;
 /// Maximum number of findings reported.
 const MAX_FINDINGS: usize = 32;
 /// Maximum number of notes reported.
@@ -135,6 +138,22 @@ fn doubt_pacing(findings: &mut [Finding]) {
     }
 }
 
+/// Counts services without a handshake as relayed, if most of the others are: a device near the
+/// client then acknowledges for all of them.
+fn doubt_nearness(services: &mut BTreeMap<Endpoint, Service>) {
+    let ledgers = services.values().map(|service| &service.ledger);
+    let told = ledgers.filter(|ledger| ledger.trips.handshake.is_some() && ledger.uncut() > 0);
+    let (relayed, direct): (Vec<_>, Vec<_>) = told.partition(|ledger| ledger.is_relayed());
+    if relayed.len() < RELAYED || relayed.len() <= direct.len() {
+        return;
+    }
+    for ledger in services.values_mut().map(|service| &mut service.ledger) {
+        if ledger.trips.handshake.is_none() {
+            ledger.doubtful.relayed = ledger.uncut();
+        }
+    }
+}
+
 /// Returns the remark that the timestamps are artificial.
 fn drawn() -> Remark {
     Remark {
@@ -153,6 +172,7 @@ pub(crate) fn conclude(
     mut evidence: Evidence,
     from_packets: &[Endpoint],
 ) -> (Report, Vec<PassedOn>) {
+    doubt_nearness(&mut evidence.services);
     let scene = Scene::new(&evidence, from_packets);
     let Weighed {
         mut findings,

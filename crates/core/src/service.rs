@@ -13,6 +13,7 @@ mod uploads;
 
 use core::time::Duration;
 
+use crate::attribution::rtt::LONGEST_PATH;
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::delivery::Limit;
 use crate::exchange::wait::{Owner, WaitKind};
@@ -301,6 +302,14 @@ impl Ledger {
     /// acknowledges: what looks like the server's time may be time on that part.
     pub(crate) fn is_relayed(&self) -> bool {
         self.doubtful.relayed * 2 > self.uncut()
+    }
+
+    /// Returns true if `wait` may be `trips` round trips on the part of the path behind a host that
+    /// acknowledges in the server's name: handshakes, which go all the way, take as long. Without a
+    /// handshake, any round trip of a path is possible.
+    pub(crate) fn is_behind_relay(&self, wait: Duration, trips: u32) -> bool {
+        let trip = self.trips.handshake.unwrap_or(LONGEST_PATH);
+        self.is_relayed() && wait <= trip * trips + trip / 2
     }
 
     /// Returns the number of exchanges that the capture did not cut.

@@ -13,7 +13,7 @@ const QUICK_FACTOR: u32 = 2;
 
 /// Maximum round trip of a path that only the replies of programs show. Paths over satellites take
 /// less.
-const LONGEST_PATH: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_PATH: Duration = Duration::from_secs(1);
 
 /// Minimum time worth attributing to a program.
 const NOTABLE: Duration = Duration::from_millis(5);

@@ -92,6 +92,7 @@ impl Rule {
             }
             Some(Claim::Thinks(_)) if case.rhythm.blocked(case).is_some() => Conclusion::Nothing,
             Some(Claim::Thinks(tally)) if stands(case, &tally) => Conclusion::Nothing,
+            Some(Claim::Thinks(tally)) if is_behind_relay(case, &tally) => Conclusion::Nothing,
             Some(Claim::Thinks(_)) if downstream_wait::passes_on(case).is_some() => {
                 Conclusion::Nothing
             }
@@ -107,6 +108,13 @@ impl Rule {
 fn stands(case: &Case<'_>, tally: &Tally) -> bool {
     let silences = Silences::of(case).filter(|_| !case.has_packets);
     silences.is_some_and(|silences| nanos(silences.waited) * 2 > tally.cost.likely)
+}
+
+/// Returns true if most of the waits in `tally` may have passed on the path, behind a host that
+/// acknowledges in the server's name.
+fn is_behind_relay(case: &Case<'_>, tally: &Tally) -> bool {
+    let wait = tally.saved.quantile(0.5).unwrap_or_default();
+    case.ledger.is_behind_relay(wait, 1)
 }
 
 fn finding(case: &Case<'_>, tally: &Tally) -> Finding {

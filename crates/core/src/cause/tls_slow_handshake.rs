@@ -101,6 +101,9 @@ impl Idle {
 /// If there is at least one loss for this many exchanges, the path may have delayed handshakes too.
 const UNSTEADY: u64 = 5;
 
+/// Maximum number of the client's flights in a handshake that the server answers (RFC 5246 §7.3).
+const FLIGHTS: u32 = 2;
+
 /// Watches the server's time within handshakes: its kernel has received the ClientHello, and its
 /// program has not answered yet.
 #[derive(Clone, Debug, Default)]
@@ -162,9 +165,13 @@ impl super::Rule for Rule {
         let median = |of: &Distribution| of.quantile(0.5).unwrap_or_default().as_secs_f64();
         let is_slow_at_large =
             median(&self.thinks) > median(&self.secured.tally.saved) * SHARE_OF_REQUESTS;
-        (self.secured.is_material(case) && (!is_slow_at_large || Idle::of(case).is_some()))
-            .then(|| self.finding(case))
-            .into()
+        let wait = self.secured.tally.saved.quantile(0.5).unwrap_or_default();
+        let is_servers = !case.ledger.is_behind_relay(wait, FLIGHTS);
+        (is_servers
+            && self.secured.is_material(case)
+            && (!is_slow_at_large || Idle::of(case).is_some()))
+        .then(|| self.finding(case))
+        .into()
     }
 }
 

@@ -55,6 +55,12 @@ fn witness(
             .to_owned();
         return (Verdict::Possible, because);
     }
+    if finding.culprit == Owner::Server && service.ledger.is_relayed() {
+        let because = "a device much nearer than the server acknowledges in its name, so the time \
+                       may have passed on the path behind this device"
+            .to_owned();
+        return (Verdict::Possible, because);
+    }
     match (is_from_packets, service.ledger.trips.handshake) {
         (true, Some(_)) => (
             Verdict::Strong,
