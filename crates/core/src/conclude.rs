@@ -120,10 +120,12 @@ impl Evidence {
     }
 }
 
-/// Lowers findings that cost time to *possible*, because the timestamps are artificial.
+/// Lowers findings that cost time to *possible* and drops what they predict, because the timestamps
+/// are artificial.
 fn doubt_times(findings: &mut [Finding]) {
     for finding in findings.iter_mut().filter(|finding| finding.cost_ns > 0) {
         finding.verdict = Verdict::Possible;
+        finding.predicted = None;
     }
 }
 
@@ -420,6 +422,9 @@ fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Finding>) -> Vec<Ac
     };
     let mut booked: Vec<Booked<'_>> = cases.iter().map(book).collect();
     let certainty = |finding: &Finding| {
+        if evidence.is_drawn {
+            return (Verdict::Possible, "the timestamps are artificial".to_owned());
+        }
         let case = cases
             .iter()
             .find(|(case, _)| case.endpoint.to_string() == finding.service);
