@@ -423,7 +423,10 @@ fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Finding>) -> Vec<Ac
     let mut booked: Vec<Booked<'_>> = cases.iter().map(book).collect();
     let certainty = |finding: &Finding| {
         if evidence.is_drawn {
-            return (Verdict::Possible, "the timestamps are artificial".to_owned());
+            return (
+                Verdict::Possible,
+                "the timestamps are artificial".to_owned(),
+            );
         }
         let case = cases
             .iter()

@@ -84,6 +84,8 @@ pub(crate) struct Transit {
     hint: i64,
     line: Line,
     tick: Tick,
+    /// True if a reply contradicts a tick of a millisecond, and no other one is known yet.
+    is_denied: bool,
     coarse: Coarse,
 }
 
@@ -236,7 +238,7 @@ impl Transit {
             return Queued::default();
         }
         let known = match self.tick {
-            Tick::Unchecked if coarse::is_possible(passed_ns, ticks) => 0,
+            Tick::Unchecked if self.is_denied || coarse::is_possible(passed_ns, ticks) => 0,
             Tick::Unchecked | Tick::Millisecond => beyond,
             Tick::Coarse(tick_ns) => beyond.saturating_sub(i64::from(tick_ns) * MISSED).max(0),
             Tick::Other => return Queued::default(),
@@ -263,6 +265,13 @@ impl Transit {
     fn look_for_coarse(&mut self, passed_ns: i64, ticks: i64, reply: Option<Reply>) {
         let goes_on = ticks > self.coarse.ticks();
         self.coarse.observe_segment(passed_ns, ticks, goes_on);
+        let lag_ns = passed_ns.saturating_sub(ticks * TICK_NS);
+        let beyond_ns = lag_ns.saturating_sub(self.least_lag_ns);
+        let is_denied = reply.is_some_and(|reply| {
+            let took_ns = i64::try_from(reply.took.as_nanos()).unwrap_or(i64::MAX);
+            beyond_ns > took_ns.saturating_add(2 * TICK_NS)
+        });
+        self.is_denied |= is_denied;
         let least = match self.known_ns {
             0 => coarse::LEAST_TICKS_DENIED,
             _ => coarse::LEAST_TICKS_KNOWN,
@@ -270,12 +279,6 @@ impl Transit {
         if self.coarse.ticks() < least {
             return;
         }
-        let lag_ns = passed_ns.saturating_sub(ticks * TICK_NS);
-        let beyond_ns = lag_ns.saturating_sub(self.least_lag_ns);
-        let is_denied = reply.is_some_and(|reply| {
-            let took_ns = i64::try_from(reply.took.as_nanos()).unwrap_or(i64::MAX);
-            beyond_ns > took_ns.saturating_add(2 * TICK_NS)
-        });
         let known_ns = Some(self.known_ns).filter(|&tick_ns| self.coarse.may_be(tick_ns));
         if let Some(tick_ns) = known_ns.or_else(|| self.coarse.tick(is_denied)) {
             self.tick = Tick::Coarse(tick_ns);
@@ -466,6 +469,13 @@ mod tests {
     fn what_an_answer_can_have_queued_for_is_kept() {
         let script = [(0, 7, None), (600, 607, Some(80)), (900, 807, Some(180))];
         assert_eq!(answered(&script), [0, 0, 99]);
+    }
+
+    #[test]
+    fn a_clock_that_counts_no_milliseconds_shows_no_queue() {
+        // At 2 Hz: an ACK that was delayed for 200 ms, on a path of 115 ms.
+        let script = [(0, 0, None), (324, 1, Some(315)), (392, 1, None)];
+        assert_eq!(answered(&script), [0; 3]);
     }
 
     #[test]
