@@ -39,6 +39,46 @@ const IGNORED: Wording = Wording {
     ..WORDING
 };
 
+/// The wording if answers to SYNs passed the capture point and did not reach the client in time.
+const MISSED: Wording = Wording {
+    summary: "Answers to connection attempts are lost or late: on {odd} of the connections the \
+        client repeated its SYN although a SYN/ACK had passed this capture point. They started \
+        {late} (median) late.",
+    overturned_by: "a capture on the client in which every SYN/ACK arrives before the next SYN",
+    fix: &[
+        (
+            "path",
+            "find where packets to the client are lost or held (capture nearer to the client)",
+        ),
+        (
+            "client",
+            "reuse connections; race addresses (Happy Eyeballs)",
+        ),
+    ],
+    ..WORDING
+};
+
+/// The wording if a capture point next to the client saw the answers that the client missed.
+const MISSED_BY_CLIENT: Wording = Wording {
+    summary: "The client's host loses or holds answers to connection attempts: on {odd} of the \
+        connections it repeated its SYN although a SYN/ACK had reached this capture point next \
+        to it. They started {late} (median) late.",
+    overturned_by: "a trace on the client (`dropwatch`, `perf trace -e skb:kfree_skb`) that shows \
+                    no dropped packet",
+    fix: &[
+        (
+            "client",
+            "find what stands between the device and the socket: packet filter, connection \
+             tracking, VPN or inspection software, a stopped virtual machine",
+        ),
+        (
+            "client",
+            "reuse connections; race addresses (Happy Eyeballs)",
+        ),
+    ],
+    ..WORDING
+};
+
 /// The wording if all attempts with lost SYNs were given up.
 const GIVEN_UP: Wording = Wording {
     summary: "Connection attempts are lost: {given_up} of {attempts} were retransmitted for \
@@ -69,6 +109,10 @@ pub(crate) struct Rule {
     repeated: u64,
     /// Number of attempts whose first SYN was captured at the server and not answered.
     ignored: u64,
+    /// Number of attempts whose SYN was answered before the client repeated it.
+    missed: u64,
+    /// Number of these at which the capture point is next to the client.
+    missed_by_client: u64,
     lost: Distribution,
     packets: Vec<u64>,
     /// The times for which attempts retransmitted their SYN until they were given up.
@@ -91,6 +135,8 @@ impl super::Rule for Rule {
         }
         self.repeated += 1;
         self.ignored += u64::from(setup.was_ignored());
+        self.missed += u64::from(setup.is_answer_missed());
+        self.missed_by_client += u64::from(setup.is_missed_by_client());
         let recovery = setup
             .waits
             .iter()
@@ -103,6 +149,8 @@ impl super::Rule for Rule {
         self.established += other.established;
         self.repeated += other.repeated;
         self.ignored += other.ignored;
+        self.missed += other.missed;
+        self.missed_by_client += other.missed_by_client;
         self.lost.absorb(other.lost);
         self.given_up.absorb(other.given_up);
         self.packets.extend(other.packets);
@@ -160,19 +208,36 @@ impl Rule {
         (count > 0).then(|| circumstance.packets(&self.packets))
     }
 
-    fn wording(&self, is_ignored: bool) -> &'static Wording {
-        match (self.repeated, is_ignored) {
-            (0, _) if self.given_up.is_empty() => &PROBED,
-            (0, _) => &GIVEN_UP,
-            (_, true) => &IGNORED,
-            (_, false) => &WORDING,
+    /// Returns true if `count` is the greater part of the attempts that were repeated.
+    fn is_most(&self, count: u64) -> bool {
+        count * 2 > self.repeated
+    }
+
+    fn culprit(&self) -> Owner {
+        if self.is_most(self.ignored) {
+            Owner::Server
+        } else if self.is_most(self.missed_by_client) {
+            Owner::Client
+        } else {
+            Owner::Path
         }
     }
 
-    fn tell(&self, finding: &mut Finding, is_ignored: bool) {
+    fn wording(&self, culprit: Owner) -> &'static Wording {
+        match (self.repeated, culprit) {
+            (0, _) if self.given_up.is_empty() => &PROBED,
+            (0, _) => &GIVEN_UP,
+            (_, Owner::Server) => &IGNORED,
+            (_, Owner::Client) => &MISSED_BY_CLIENT,
+            _ if self.is_most(self.missed) => &MISSED,
+            _ => &WORDING,
+        }
+    }
+
+    fn tell(&self, finding: &mut Finding, culprit: Owner) {
         let late = self.lost.quantile(0.5).unwrap_or(Duration::from_secs(1));
         let odd = self.repeated as f64 / self.established.max(1) as f64;
-        self.wording(is_ignored).tell(
+        self.wording(culprit).tell(
             finding,
             &[
                 ("odd", &percent(odd)),
@@ -185,12 +250,7 @@ impl Rule {
     }
 
     fn finding(&self, case: &Case<'_>, probed: Option<Evidence>) -> Finding {
-        let is_ignored = self.ignored * 2 > self.repeated;
-        let culprit = if is_ignored {
-            Owner::Server
-        } else {
-            Owner::Path
-        };
+        let culprit = self.culprit();
         let mut finding = evidence::bare_finding(Id::SynLoss, culprit, case);
         let cost = self.lost_ns();
         finding.unit = Unit::Connections;
@@ -222,10 +282,10 @@ impl Rule {
         let repeats = self.repeated;
         finding.verdict =
             evidence::judge(&finding.evidence, repeats, repeats * 20 < self.established);
-        if is_ignored {
+        if culprit == Owner::Server {
             finding.evidence.push(self.unanswered());
         }
-        self.tell(&mut finding, is_ignored);
+        self.tell(&mut finding, culprit);
         finding
     }
 

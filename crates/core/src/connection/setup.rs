@@ -19,11 +19,11 @@ const PROMPT: Duration = Duration::from_millis(5);
 /// Minimum time until a SYN or SYN/ACK is retransmitted: what comes sooner is a copy made by the
 /// capture. (`tcp_rto_min_us` allows 200 ms and more.)
 const SOONEST_REPEAT: Duration = Duration::from_millis(150);
-/// Maximum round trip from the observation point to the server for the point to count as being at
-/// the server.
+/// Maximum round trip from the observation point to an end for the point to count as being at that
+/// end.
 const BESIDE: Duration = Duration::from_millis(1);
-/// The observation point counts as being at the server if the round trip to the client is at least
-/// this many times the round trip to the server.
+/// The observation point counts as being at an end if the round trip to the other end is at least
+/// this many times the round trip to this one.
 const NEARER: u32 = 8;
 /// Maximum number of SYN times kept. Linux 6.5 and later sends up to eleven (`tcp_syn_retries`,
 /// `tcp_syn_linear_timeouts`).
@@ -66,8 +66,6 @@ pub(crate) struct Syns {
     at: [Timestamp; MAX_SYNS],
     /// Number of valid entries in `at`.
     count: u8,
-    /// Time of the last SYN before the handshake's end.
-    last: Timestamp,
     /// Number of retransmitted SYNs.
     pub(crate) retransmissions: u32,
     /// The first and the last SYN.
@@ -79,6 +77,10 @@ pub(crate) struct Syns {
 pub(crate) struct SynAnswer {
     /// Time of the first answer.
     at: Option<Timestamp>,
+    /// Time of the last answer before the client's ACK.
+    last: Timestamp,
+    /// Number of SYN/ACKs, however soon after each other, up to 255.
+    count: u8,
     /// Number of SYN/ACKs retransmitted before the client's ACK.
     retransmissions: u32,
     /// Time to live of the first answer.
@@ -108,13 +110,13 @@ pub(crate) struct Aftermath {
     /// Time of the last transmission of that data.
     pub(crate) last_request: Timestamp,
     pub(crate) request_repeats: u32,
-    /// True if another SYN/ACK came, however soon after the previous one.
-    is_answered_again: bool,
     /// Number of SYN/ACKs retransmitted after the client's ACK.
     pub(crate) answer_repeats: u32,
     /// Time of the last retransmitted SYN/ACK, before or after the client's ACK; `None` as long as
     /// there was only one SYN/ACK.
     pub(crate) last_answer: Option<Timestamp>,
+    /// Number of the client's ACKs without data, up to 255.
+    bare_acks: u8,
     /// Time of the server's first segment, and true if it had data.
     pub(crate) spoke: Option<(Timestamp, bool)>,
     /// True if that segment was a FIN and nothing else.
@@ -147,6 +149,11 @@ impl Syns {
         }
     }
 
+    /// Returns the time of the last SYN before the handshake's end.
+    fn last(&self) -> Timestamp {
+        self.as_slice().last().copied().unwrap_or_default()
+    }
+
     pub(crate) fn as_slice(&self) -> &[Timestamp] {
         self.at.get(..usize::from(self.count)).unwrap_or_default()
     }
@@ -168,15 +175,49 @@ impl Setup {
         let (Some(answered), Some(end)) = (self.answer.at, self.end) else {
             return false;
         };
-        let (near, far) = (answered.since(self.syns.last), end.since(answered));
-        let is_beside = near <= BESIDE && far >= BESIDE && near.saturating_mul(NEARER) <= far;
-        self.syns.retransmissions > 0 && !self.is_blurred && is_beside
+        let (near, far) = (answered.since(self.syns.last()), end.since(answered));
+        self.syns.retransmissions > 0 && !self.is_blurred && is_beside(near, far)
+    }
+
+    /// Returns true if the client retransmitted its SYN although an answer to it had passed the
+    /// observation point.
+    pub(crate) fn is_answer_missed(&self) -> bool {
+        self.syns.retransmissions > 0 && self.is_blurred && !self.opening.was_challenged
+    }
+
+    /// Returns true if an observation point next to the client saw the answer that the client
+    /// missed.
+    pub(crate) fn is_missed_by_client(&self) -> bool {
+        let (Some(answered), Some(end)) = (self.answer.at, self.end) else {
+            return false;
+        };
+        let syns = self.syns.as_slice().iter();
+        let asked = syns.copied().filter(|at| *at <= answered).max();
+        let far = asked.map_or(Duration::ZERO, |at| answered.since(at));
+        self.is_answer_missed() && is_beside(end.since(self.answer.last), far)
+    }
+
+    /// Returns true if the client acknowledged as many answers as the server sent: none was lost,
+    /// and the SYNs were retransmitted because answers came late.
+    pub(crate) fn is_each_answer_acked(&self) -> bool {
+        self.is_answer_missed() && self.aftermath.bare_acks >= self.answer.count
+    }
+
+    /// Returns the end or the path at which SYNs or their answers stayed.
+    fn holder(&self) -> Owner {
+        if self.was_ignored() {
+            Owner::Server
+        } else if self.is_missed_by_client() {
+            Owner::Client
+        } else {
+            Owner::Path
+        }
     }
 
     /// Returns true if the server sent its SYN/ACK more than once: its initial congestion window
     /// may then be one segment.
     pub(crate) fn is_answer_repeated(&self) -> bool {
-        self.answer.retransmissions > 0 || self.aftermath.is_answered_again
+        self.answer.count > 1
     }
 
     /// Returns the lookup before the connection.
@@ -201,7 +242,6 @@ impl Setup {
         }
         self.is_blurred |= self.answer.at.is_some();
         self.syns.push(at);
-        self.syns.last = at;
         self.syns.packets.last = syn.number;
     }
 
@@ -214,6 +254,10 @@ impl Setup {
 
     /// Takes in a SYN/ACK.
     pub(crate) fn answer(&mut self, answer: &Segment) {
+        self.answer.count = self.answer.count.saturating_add(1);
+        if self.outcome.is_none() {
+            self.answer.last = answer.at;
+        }
         let Some(before) = self.answer.at else {
             self.answer.at = Some(answer.at);
             self.answer.ttl = Some(answer.ip.ttl);
@@ -223,7 +267,6 @@ impl Setup {
                 && options.timestamps.is_none();
             return;
         };
-        self.aftermath.is_answered_again = true;
         let last = self.aftermath.last_answer.unwrap_or(before);
         if answer.at.since(last.max(before)) < SOONEST_REPEAT {
             return;
@@ -310,6 +353,8 @@ impl Setup {
             after.is_left = segment.payload_len == 0 && segment.flags.contains(TcpFlags::FIN);
             return true;
         }
+        let is_bare = segment.sequence_len() == 0;
+        after.bare_acks = after.bare_acks.saturating_add(u8::from(is_bare));
         if segment.payload_len > 0 {
             match after.request {
                 None => {
@@ -338,13 +383,9 @@ impl Setup {
             (None, None) => SetupOutcome::Unanswered,
         };
         self.outcome = Some(outcome);
-        let end = self.end.or(self.answer.at).unwrap_or(self.syns.last);
+        let end = self.end.or(self.answer.at).unwrap_or(self.syns.last());
         self.end = Some(end);
-        let repeater = if self.was_ignored() {
-            Owner::Server
-        } else {
-            Owner::Path
-        };
+        let holder = self.holder();
         let mut push = |start: Timestamp, end: Timestamp, kind, owner| {
             if end > start {
                 let bound = Bound::Observed;
@@ -358,9 +399,9 @@ impl Setup {
                 });
             }
         };
-        push(begin, self.syns.last.min(end), WaitKind::Recovery, repeater);
+        push(begin, self.syns.last().min(end), WaitKind::Recovery, holder);
         push(
-            self.syns.last.max(begin),
+            self.syns.last().max(begin),
             end,
             WaitKind::Connect,
             Owner::Path,
@@ -386,14 +427,14 @@ impl Setup {
         let is_whole = self.begin.is_some() && self.outcome == Some(SetupOutcome::Established);
         let mut connected = self.end.filter(|_| !self.is_charged && is_whole);
         self.is_charged |= connected.is_some();
-        let trip = connected.map_or(Duration::ZERO, |end| end.since(self.syns.last));
+        let trip = connected.map_or(Duration::ZERO, |end| end.since(self.syns.last()));
         let Some(handshake) = handshake else {
             return connected
                 .filter(|&end| is_prompt(end, begin, trip))
                 .map(|_| trip);
         };
         connected = connected.filter(|&end| is_prompt(end, handshake.begin, trip));
-        let from = connected.map_or(handshake.begin, |_| self.syns.last);
+        let from = connected.map_or(handshake.begin, |_| self.syns.last());
         // Nagle's algorithm may hold the request for the Finished's ACK.
         let trip = trip.max(handshake.round_trip.unwrap_or_default()) + PROMPT;
         is_prompt(handshake.end, begin, trip).then(|| begin.since(from))
@@ -422,20 +463,26 @@ impl Setup {
     /// Returns the time from the first SYN to the last.
     pub(crate) fn repeated_for(&self) -> Duration {
         self.begin
-            .map_or(Duration::ZERO, |begin| self.syns.last.since(begin))
+            .map_or(Duration::ZERO, |begin| self.syns.last().since(begin))
     }
 
     /// Returns the time from the first SYN to the last SYN or SYN/ACK, if one of them had to be
     /// retransmitted.
     pub(crate) fn took_again(&self) -> Option<Duration> {
         let is_again = self.syns.retransmissions > 0 || self.aftermath.last_answer.is_some();
-        let last = self.aftermath.last_answer.unwrap_or(self.syns.last);
+        let last = self.aftermath.last_answer.unwrap_or(self.syns.last());
         let begin = self.begin.filter(|_| is_again)?;
-        Some(last.max(self.syns.last).since(begin))
+        Some(last.max(self.syns.last()).since(begin))
     }
 
     /// Returns true if a SYN is a retransmission and not a duplicate of the previous one.
     fn is_repeat(&self, at: Timestamp) -> bool {
-        self.opening.was_challenged || at.since(self.syns.last) >= SOONEST_REPEAT
+        self.opening.was_challenged || at.since(self.syns.last()) >= SOONEST_REPEAT
     }
+}
+
+/// Returns true if an observation point is next to one end: `near` is its round trip to that end,
+/// and `far` the round trip to the other.
+fn is_beside(near: Duration, far: Duration) -> bool {
+    near <= BESIDE && far >= BESIDE && near.saturating_mul(NEARER) <= far
 }

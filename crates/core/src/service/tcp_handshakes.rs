@@ -105,7 +105,7 @@ impl Handshakes {
         }
         self.unread += u64::from(is_unread(setup));
         self.waited_for += u64::from(is_waited_for(setup));
-        if setup.opening.was_challenged || setup.opening.has_data {
+        if setup.opening.was_challenged || setup.opening.has_data || setup.is_answer_missed() {
             return;
         }
         let is_taken = setup.outcome == Some(SetupOutcome::Established);
@@ -304,12 +304,13 @@ fn is_unheard(setup: &Setup) -> bool {
 }
 
 /// Returns true if the connection's SYN had to be retransmitted, without a reason in the SYN
-/// itself.
+/// itself, and not only because answers came late.
 pub(crate) fn is_repeated(setup: &Setup) -> bool {
     setup.outcome == Some(SetupOutcome::Established)
         && setup.syns.retransmissions > 0
         && !setup.opening.has_data
         && !setup.opening.was_challenged
+        && !setup.is_each_answer_acked()
 }
 
 /// Returns the time that a connection lost until its first request was accepted: retransmitted SYNs
