@@ -135,7 +135,7 @@ impl Rule {
             format!("SYNs had to be retransmitted on {connections}; ")
         });
         let text = format!(
-            "{}{}the server responded after {} (median)",
+            "{}{}the last repeat came {} (median) after the first transmission",
             unread.unwrap_or_default(),
             repeated.unwrap_or_default(),
             self.delays.median()

@@ -99,7 +99,11 @@ impl Connection {
     /// Ends the handshake with the client's first segment after the SYN/ACK.
     pub(super) fn finish_handshake(&mut self, segment: &Segment) {
         let is_client = self.client == Some(segment.direction);
-        if !is_client || !self.setup.is_answered() || segment.flags.contains(TcpFlags::RST) {
+        if !self.setup.is_answered() || segment.flags.contains(TcpFlags::RST) {
+            return;
+        }
+        if !is_client {
+            self.setup.speak(segment);
             return;
         }
         let (took, is_clean) = self.setup.establish(segment.at);

@@ -121,6 +121,8 @@ pub(crate) struct Aftermath {
     pub(crate) spoke: Option<(Timestamp, bool)>,
     /// True if that segment was a FIN and nothing else.
     pub(crate) is_left: bool,
+    /// True if the server sent data or a FIN even before the client's ACK.
+    pub(crate) spoke_early: bool,
     /// The server's unsolicited greeting, and its packet.
     pub(crate) greeting: Option<(Greeting, u64)>,
 }
@@ -332,6 +334,11 @@ impl Setup {
     pub(crate) fn is_made(&self) -> bool {
         let is_asked = self.begin.is_some() && self.answer.at.is_some();
         is_asked && self.outcome == Some(SetupOutcome::Established)
+    }
+
+    /// Takes in a segment of the server between its SYN/ACK and the client's ACK.
+    pub(crate) fn speak(&mut self, segment: &Segment) {
+        self.aftermath.spoke_early |= segment.sequence_len() > 0;
     }
 
     /// Takes in the client's ACK; returns the time since the SYN/ACK, and true if that measures the

@@ -274,6 +274,7 @@ pub(crate) fn is_unread(setup: &Setup) -> bool {
         && after.request_len <= SMALL
         && !is_late_ack(setup)
         && !is_unheard(setup)
+        && is_alive(setup)
 }
 
 /// Returns true if the server ignored the client's ACK and several copies of its first data, and
@@ -301,6 +302,14 @@ fn is_late_ack(setup: &Setup) -> bool {
 /// it closed the accepted connection without acknowledging the data.
 fn is_unheard(setup: &Setup) -> bool {
     setup.aftermath.is_left
+}
+
+/// Returns true if the server, which had sent nothing but its SYN/ACK, showed later that it still
+/// knew the half-open connection: it repeated the SYN/ACK, or took the connection. Otherwise the
+/// host or the path may have failed.
+fn is_alive(setup: &Setup) -> bool {
+    let after = &setup.aftermath;
+    !after.spoke_early && (after.answer_repeats > 0 || after.spoke.is_some())
 }
 
 /// Returns true if the connection's SYN had to be retransmitted, without a reason in the SYN
