@@ -1,12 +1,13 @@
 //! The rule of the cause `time-wait-clash`.
 
 use super::delays::Delays;
-use super::evidence::{self};
+use super::evidence::{self, human};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::wait::Owner;
 use crate::report::{Finding, count, counted};
+use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
     summary: "The client reuses a port whose last connection is still in TIME-WAIT at {service}. \
@@ -35,20 +36,27 @@ const WORDING: Wording = Wording {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,
+    /// The delays of the attempts whose SYN came again.
+    again: Distribution,
     given_up: u64,
 }
 
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
-        if !setup.opening.was_challenged {
+        if !setup.opening.is_challenge_reset {
             return;
         }
-        self.delays.add_setup(setup.repeated_for(), setup);
+        let lost = setup.repeated_for();
+        self.delays.add_setup(lost, setup);
+        if !lost.is_zero() {
+            self.again.record(lost);
+        }
         self.given_up += u64::from(setup.outcome != Some(SetupOutcome::Established));
     }
 
     fn merge(&mut self, other: Self) {
         self.delays.merge(other.delays);
+        self.again.absorb(other.again);
         self.given_up += other.given_up;
     }
 
@@ -68,12 +76,15 @@ impl Rule {
             0 => String::new(),
             given_up => format!("; {} never succeeded", count(given_up)),
         };
+        let again = match self.again.quantile(0.5) {
+            None => String::new(),
+            Some(later) => format!(" and tried again {} (median) later", human(later)),
+        };
         let text = format!(
             "{} of {} answered with an ACK of an earlier connection between the same ports; the \
-             client reset it and tried again {} (median) later{never}",
+             client reset it{again}{never}",
             self.delays.count(),
             counted(case.ledger.setups.count, "SYN was", "SYNs were"),
-            self.delays.median(),
         );
         finding.evidence.push(self.delays.evidence(text));
         finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);

@@ -18,7 +18,8 @@ impl Connection {
     pub(super) fn take_reset(&mut self, segment: &Segment, closed: &mut Closed) {
         let is_client = self.client == Some(segment.direction);
         if is_client && self.setup.is_awaited() && self.setup.opening.was_challenged {
-            // The client resets the connection that the server remembers; its SYN comes again.
+            // The SYN comes again.
+            self.setup.reset_challenge();
             return;
         }
         if self.end.is_none() {

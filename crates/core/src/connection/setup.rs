@@ -96,9 +96,10 @@ pub(crate) struct Opening {
     offers_options: bool,
     /// True if the SYN/ACK accepted neither SACK nor window scaling nor timestamps.
     is_bare_answer: bool,
-    /// True if the server answered the SYN with an ACK of other bytes (RFC 9293 §3.10.7.3), and the
-    /// client reset that connection.
+    /// True if the server answered the SYN with an ACK of other bytes (RFC 9293 §3.10.7.3).
     pub(crate) was_challenged: bool,
+    /// True if the client answered that ACK with a reset.
+    pub(crate) is_challenge_reset: bool,
 }
 
 /// The segments between the client's ACK and the server's first segment.
@@ -284,6 +285,11 @@ impl Setup {
     /// Records that the server answers the SYN with an ACK of other bytes.
     pub(crate) fn challenge(&mut self) {
         self.opening.was_challenged = true;
+    }
+
+    /// Records that the client resets the connection that the server remembers.
+    pub(crate) fn reset_challenge(&mut self) {
+        self.opening.is_challenge_reset = true;
     }
 
     /// Takes in a reset instead of a SYN/ACK.
