@@ -418,7 +418,13 @@ fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Finding>) -> Vec<Ac
     let elsewhere = elsewhere(evidence);
     let book = |(case, service): &(Case<'_>, &'a Service)| {
         let of_others = elsewhere.get(&case.endpoint).copied().unwrap_or_default();
-        Booked::new(case.endpoint, service, case.weight, of_others)
+        Booked::new(
+            case.endpoint,
+            service,
+            case.weight,
+            of_others,
+            &evidence.facts.hosts,
+        )
     };
     let mut booked: Vec<Booked<'_>> = cases.iter().map(book).collect();
     let certainty = |finding: &Finding| {
@@ -484,7 +490,7 @@ fn keep_account<'a>(scene: &'a Scene<'a>, findings: &mut Vec<Finding>) -> Vec<Ac
 fn elsewhere(evidence: &Evidence) -> BTreeMap<Endpoint, u64> {
     let mut sums: BTreeMap<Endpoint, u64> = BTreeMap::new();
     for service in evidence.services.values() {
-        for (address, time) in service.rules.ipv6_fallback.waited().1 {
+        for (address, time) in service.rules.ipv6_fallback.waited(&evidence.facts.hosts).1 {
             let sum = sums.entry(address).or_default();
             *sum = sum.saturating_add(time);
         }

@@ -9,6 +9,7 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
+use crate::facts::Hosts;
 use crate::observed::flow::Endpoint;
 use crate::observed::time::nanos;
 use crate::preconnect::Elsewhere;
@@ -54,36 +55,67 @@ pub(crate) struct Rule {
     syns: u32,
 }
 
-/// Attempts at IPv6 addresses, and the connections that they delayed.
+/// Attempts at IPv6 addresses, by address.
 #[derive(Clone, Debug, Default)]
 struct Attempts {
+    of: BTreeMap<Endpoint, Attempted>,
+}
+
+/// Attempts at one IPv6 address.
+#[derive(Clone, Debug, Default)]
+struct Attempted {
+    /// The delays of the connections that followed.
     delays: Delays,
-    /// The part of the time, in nanoseconds, that each IPv6 address's account already contains as
-    /// SYN retransmissions.
-    repeating: BTreeMap<Endpoint, u64>,
+    /// The part of the time, in nanoseconds, that the address's account already contains as SYN
+    /// retransmissions.
+    repeating: u64,
+}
+
+impl Attempted {
+    fn merge(&mut self, other: Self) {
+        self.delays.merge(other.delays);
+        self.repeating = self.repeating.saturating_add(other.repeating);
+    }
 }
 
 impl Attempts {
     fn add_attempts(&mut self, elsewhere: &Elsewhere, setup: &Setup) {
-        self.delays.add(
+        let mut attempted = Attempted::default();
+        attempted.delays.add(
             elsewhere.took,
             &[elsewhere.first_packet, setup.syns.packets.first],
         );
-        self.add_repeating(elsewhere.server, nanos(elsewhere.repeating));
+        attempted.repeating = nanos(elsewhere.repeating);
+        self.add(elsewhere.server, attempted);
     }
 
-    fn add_repeating(&mut self, server: Endpoint, time: u64) {
-        if self.repeating.len() < MOST_ADDRESSES || self.repeating.contains_key(&server) {
-            let sum = self.repeating.entry(server).or_default();
-            *sum = sum.saturating_add(time);
+    fn add(&mut self, server: Endpoint, attempted: Attempted) {
+        if self.of.len() < MOST_ADDRESSES || self.of.contains_key(&server) {
+            self.of.entry(server).or_default().merge(attempted);
         }
     }
 
     fn merge(&mut self, other: Self) {
-        self.delays.merge(other.delays);
-        for (server, time) in other.repeating {
-            self.add_repeating(server, time);
+        for (server, attempted) in other.of {
+            self.add(server, attempted);
         }
+    }
+
+    /// Returns the attempts at addresses that never answered. An answer may also come after the
+    /// client has tried the other address.
+    fn silent(&self, hosts: &Hosts) -> Self {
+        let mut silent = self.clone();
+        silent.of.retain(|server, _| !hosts.answers(server.addr));
+        silent
+    }
+
+    /// Returns the delays of all connections.
+    fn delays(&self) -> Delays {
+        let mut all = Delays::default();
+        for attempted in self.of.values() {
+            all.merge(attempted.delays.clone());
+        }
+        all
     }
 }
 
@@ -109,31 +141,34 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let delays = self.attempts().delays;
+        let delays = self.attempts(&case.facts.hosts).delays();
         delays.conclude(case, || self.finding(case, &delays))
     }
 }
 
 impl Rule {
     /// Returns the failed attempts that delayed connections.
-    fn attempts(&self) -> Attempts {
-        let mut attempts = self.named.clone();
+    fn attempts(&self, hosts: &Hosts) -> Attempts {
+        let mut attempts = self.named.silent(hosts);
         let spread = |d: &Delays| {
             let of = |q| d.lost.quantile(q).unwrap_or_default();
             of(1.0).saturating_sub(of(0.0))
         };
-        let nameless = &self.nameless.delays;
-        if nameless.count() >= NAMELESS && spread(nameless) <= SPREAD {
-            attempts.merge(self.nameless.clone());
+        let nameless = self.nameless.silent(hosts);
+        let delays = nameless.delays();
+        if delays.count() >= NAMELESS && spread(&delays) <= SPREAD {
+            attempts.merge(nameless);
         }
         attempts
     }
 
     /// Returns two times in nanoseconds: the time that connections waited for attempts at IPv6
     /// addresses, and the part of it that each address's account already contains.
-    pub(crate) fn waited(&self) -> (u64, BTreeMap<Endpoint, u64>) {
-        let attempts = self.attempts();
-        (attempts.delays.sum(), attempts.repeating)
+    pub(crate) fn waited(&self, hosts: &Hosts) -> (u64, BTreeMap<Endpoint, u64>) {
+        let attempts = self.attempts(hosts);
+        let repeating = attempts.of.iter();
+        let repeating = repeating.map(|(&server, attempted)| (server, attempted.repeating));
+        (attempts.delays().sum(), repeating.collect())
     }
 
     fn finding(&self, case: &Case<'_>, delays: &Delays) -> Finding {

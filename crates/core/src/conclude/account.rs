@@ -17,6 +17,7 @@ mod witnesses;
 
 use crate::cause::service::Service;
 use crate::exchange::wait::{Owner, WaitKind};
+use crate::facts::Hosts;
 use crate::observed::flow::Endpoint;
 use crate::registry::Id;
 use crate::report::{Account, Booking, Claim, Finding, Location, Unit};
@@ -49,13 +50,14 @@ impl<'a> Booked<'a> {
         service: &'a Service,
         weight: f64,
         elsewhere: u64,
+        hosts: &Hosts,
     ) -> Self {
         let ledger = &service.ledger;
         let mut setups = ledger.setups.waits.clone();
         setups.merge(&ledger.shares.secured);
         setups.merge(&ledger.shares.resolving);
         setups.take_off(FALLBACK, elsewhere);
-        let (waited, _) = service.rules.ipv6_fallback.waited();
+        let (waited, _) = service.rules.ipv6_fallback.waited(hosts);
         if waited > 0 {
             setups.count(FALLBACK, waited);
         }

@@ -79,6 +79,11 @@ impl Hosts {
             .min()
     }
 
+    /// Returns true if the host answered anything.
+    pub(crate) fn answers(&self, host: IpAddr) -> bool {
+        self.servers.contains_key(&host)
+    }
+
     /// Returns the minimum and the maximum TTL of the host's packets.
     pub(crate) fn ttl(&self, host: IpAddr) -> Option<(u8, u8)> {
         self.servers.get(&host).map(|server| server.ttl)

@@ -115,6 +115,7 @@ mod tests {
     use crate::cause::service::Service;
     use crate::conclude::account::spot::SPOTS;
     use crate::exchange::wait::Owner;
+    use crate::facts::Hosts;
     use crate::observed::flow::Endpoint;
 
     /// Returns true if time on the path is reported for 36 requests captured at the server, 25 ms
@@ -138,7 +139,7 @@ mod tests {
         book(WaitKind::Recovery, Owner::Path, stop);
         book(WaitKind::ServerThink, Owner::Server, thinking);
         let server = Endpoint::new([10, 0, 0, 2].into(), 80);
-        let mut booked = Booked::new(server, &service, 1.0, 0);
+        let mut booked = Booked::new(server, &service, 1.0, 0, &Hosts::default());
         booked.allocate(&[]);
         let [_, _, on_path, ..] = &SPOTS;
         is_told(on_path, &booked, booked.total())
