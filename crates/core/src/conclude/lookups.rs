@@ -281,8 +281,8 @@ fn summary(resolver: IpAddr, resolved: &Resolved) -> Remark {
     Remark {
         id: "lookups".to_owned(),
         text: format!(
-            "{resolver} was queried for {} without a connection after it, {outcome}.",
-            counted(resolved.lookups, "name", "names"),
+            "{resolver} got {} without a connection after it, {outcome}.",
+            counted(resolved.lookups, "lookup", "lookups"),
         ),
     }
 }

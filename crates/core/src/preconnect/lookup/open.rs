@@ -392,9 +392,11 @@ impl Query {
         }
     }
 
-    /// Records that the question was sent again. Over TCP this is not a retry after a loss.
+    /// Records that the question was sent again. Over TCP, or after an answer, this is not a retry
+    /// after a loss.
     fn repeat(&mut self, place: Place) {
-        if !place.is_stream && place.at.since(self.last) >= SOONEST_RETRY {
+        let is_retry = !place.is_stream && self.answered.is_none();
+        if is_retry && place.at.since(self.last) >= SOONEST_RETRY {
             self.sends += 1;
             self.last = place.at;
         }
