@@ -65,7 +65,7 @@ impl super::Rule for Rule {
             let waited = Waited {
                 resolver: lookup.resolver,
                 waited,
-                names: lookup.suffixes + 1,
+                names: lookup.names,
                 packets: lookup.packets,
             };
             self.lookups.insert(setup.syns.packets.first, waited);

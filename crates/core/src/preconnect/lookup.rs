@@ -65,9 +65,11 @@ pub(crate) struct Lookup {
     pub(crate) retried: Duration,
     /// The queries that had to be retried.
     pub(crate) lost: Lost,
-    /// The time spent on names that do not exist.
+    /// Number of names that were queried.
+    pub(crate) names: u32,
+    /// The time spent on other names that do not exist, before the first query for the name.
     pub(crate) searched: Duration,
-    /// Number of names that do not exist.
+    /// Number of these names.
     pub(crate) suffixes: u32,
     /// The time from a truncated answer to the complete answer over TCP.
     pub(crate) streamed: Duration,

@@ -32,6 +32,8 @@ const TOGETHER: Duration = Duration::from_millis(50);
 const NEXT_NAME: Duration = Duration::from_millis(500);
 /// Response codes of a resolver that could not answer: SERVFAIL and REFUSED (RFC 1035 §4.1.1).
 const FAILURES: [u8; 2] = [2, 5];
+/// Response code of a name that does not exist (RFC 1035 §4.1.1).
+const NXDOMAIN: u8 = 3;
 /// Minimum number of labels, from the left, that all names of one search list have in common.
 const COMMON_LABELS: usize = 2;
 
@@ -77,6 +79,8 @@ struct Query {
     has_addresses: bool,
     /// True if the resolver could not answer.
     is_failed: bool,
+    /// True if the answer was that the name does not exist.
+    is_nonexistent: bool,
 }
 
 impl Open {
@@ -239,6 +243,7 @@ impl Open {
         query.answered = Some(place.at);
         query.has_addresses = !message.addresses.is_empty();
         query.is_failed = FAILURES.contains(&message.code);
+        query.is_nonexistent = message.code == NXDOMAIN;
         self.end = place.at;
         self.packets.last = place.number;
         let mut fresh = Vec::new();
@@ -274,6 +279,7 @@ impl Open {
         let streamed = self.streamed();
         let last = self.steps.last();
         let is_plain = retried.is_zero() && streamed.is_zero();
+        let (suffixes, searched) = self.searched();
         Lookup {
             name: last.map(|step| step.name.clone()).unwrap_or_default(),
             resolver: self.resolver,
@@ -281,10 +287,9 @@ impl Open {
             took: self.end.since(self.begin),
             retried,
             lost: self.lost(),
-            searched: last.map_or(Duration::ZERO, |step| step.begin.since(self.begin)),
-            suffixes: u32::try_from(self.steps.len())
-                .unwrap_or(u32::MAX)
-                .saturating_sub(1),
+            names: u32::try_from(self.steps.len()).unwrap_or(u32::MAX),
+            searched,
+            suffixes,
             streamed,
             waited: is_plain.then(|| self.steps.iter().map(Step::waited).sum()),
             packets: self.packets,
@@ -310,6 +315,24 @@ impl Open {
 
     fn queries(&self) -> impl Iterator<Item = &Query> {
         self.steps.iter().flat_map(|step| &step.queries)
+    }
+
+    /// Returns the number of nonexistent names that were queried before the name itself, and the
+    /// time that they took.
+    fn searched(&self) -> (u32, Duration) {
+        let (mut names, mut took) = (0, Duration::ZERO);
+        let own = self.steps.last().map(|step| &step.name);
+        for pair in self.steps.windows(2) {
+            let [step, next] = pair else { continue };
+            if Some(&step.name) == own {
+                break;
+            }
+            if step.queries.iter().all(|query| query.is_nonexistent) {
+                names += 1;
+                took += next.begin.since(step.begin);
+            }
+        }
+        (names, took)
     }
 
     /// Returns the time from the first query to the last one, for all questions that were sent more
@@ -389,6 +412,7 @@ impl Query {
             answered: None,
             has_addresses: false,
             is_failed: false,
+            is_nonexistent: false,
         }
     }
 

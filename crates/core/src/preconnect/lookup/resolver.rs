@@ -124,7 +124,7 @@ impl Resolved {
         if let Some(waited) = lookup.waited.filter(|_| self.waited.len() < MAX_WAITED) {
             self.waited.push(Waited {
                 took: waited,
-                names: lookup.suffixes + 1,
+                names: lookup.names,
                 packets: lookup.packets,
                 name: fingerprint(name.as_bytes()),
                 domain: fingerprint(domain_of(name)),
