@@ -47,7 +47,8 @@ const SHARE: f64 = 0.5;
 
 /// Watches clients that have received the server's flight and do not continue. Meanwhile, the same
 /// host fetches an OCSP response, a revocation list or an issuer's certificate elsewhere. If the
-/// capture contains no such fetch, the pause is the client's own work, and there is no finding.
+/// capture contains no such fetch, the pause is the client's own work, and there is no finding. A
+/// fetch that began before the certificates came is not for them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     secured: Secured,
@@ -88,7 +89,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let fetched = self.pauses.overlapping(case.fetches);
+        let fetched = self.pauses.enclosing(case.fetches);
         let is_shown = fetched > 0 && fetched as f64 >= self.pauses.count() as f64 * SHARE;
         (is_shown && self.secured.is_material(case))
             .then(|| self.finding(case, fetched))

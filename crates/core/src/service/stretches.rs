@@ -26,13 +26,14 @@ impl Stretches {
         self.settle();
     }
 
-    /// Returns the number of stretches that overlap one of `others` on the same host.
-    pub(crate) fn overlapping(&self, others: &Self) -> u64 {
-        let is_shared = |&&(begin, end, host): &&(Timestamp, Timestamp, IpAddr)| {
+    /// Returns the number of stretches within which one of `others` on the same host begins and
+    /// ends.
+    pub(crate) fn enclosing(&self, others: &Self) -> u64 {
+        let encloses = |&&(begin, end, host): &&(Timestamp, Timestamp, IpAddr)| {
             let mut others = others.list.iter();
-            others.any(|&(from, to, other)| other == host && from < end && to > begin)
+            others.any(|&(from, to, other)| other == host && from >= begin && to <= end)
         };
-        self.list.iter().filter(is_shared).count() as u64
+        self.list.iter().filter(encloses).count() as u64
     }
 
     /// Returns true if a stretch of this host (of any host if `None`) overlaps the time from
