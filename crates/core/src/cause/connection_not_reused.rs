@@ -1,5 +1,6 @@
 //! The rule of the cause `connection-not-reused`.
 
+use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::observed::flow::Endpoint;
 use crate::observed::time::Timestamp;
 use crate::report::{Evidence, Finding, Remark, counted};
 use crate::service::tally::{Cost, Tally};
-use crate::service::timeline::{Moment, by_host};
+use crate::service::timeline::Moment;
 use crate::stats::histogram::Distribution;
 
 /// The wording for a client that closes its connections and opens one for each request.
@@ -74,6 +75,8 @@ const USUAL: f64 = 0.25;
 /// The statuses after which a server has to close the connection, or may: where the request ends is
 /// not known, or the rest of it is not wanted (RFC 9110 §15.5, RFC 9112 §2.2 and §6.3).
 const FORCING: [u16; 9] = [400, 408, 411, 413, 414, 417, 431, 501, 505];
+/// Maximum number of unfinished exchanges remembered.
+const MAX_UNFINISHED: usize = 1024;
 /// Minimum share of the exchanges that counts as all of them.
 const EACH: f64 = 0.9;
 
@@ -92,14 +95,23 @@ pub(crate) struct Rule {
     forced: u64,
     /// Numbers of requests on connections that the server closed. One nanosecond means one request.
     carried: Distribution,
+    /// The earliest exchanges that were not finished: when they began, and their clients.
+    unfinished: Vec<(Timestamp, Endpoint)>,
+    /// Number of exchanges without an end in the capture that reused a connection.
+    reused: u64,
 }
 
 impl super::Rule for Rule {
-    const CONCERNS: Features = Features::SETUP.or(Features::CLOSING);
+    const CONCERNS: Features = Features::SETUP.or(Features::CLOSING).or(Features::FAILED);
 
     fn observe(&mut self, exchange: &Exchange) {
-        if !matches!(exchange.outcome, Outcome::Complete(_)) {
-            return;
+        match exchange.outcome {
+            Outcome::Complete(_) => {}
+            Outcome::Failed => return,
+            outcome => {
+                self.reused += u64::from(outcome == Outcome::Cut && exchange.id.ordinal > 0);
+                return self.leave_unfinished(exchange.begin, exchange.id.client);
+            }
         }
         self.client_asked += u64::from(exchange.particulars.closing.client_asked);
         self.server_asked += u64::from(exchange.particulars.closing.server_asked);
@@ -129,11 +141,15 @@ impl super::Rule for Rule {
         self.veiled += other.veiled;
         self.forced += other.forced;
         self.carried.absorb(other.carried);
+        self.reused += other.reused;
+        for (begin, client) in other.unfinished {
+            self.leave_unfinished(begin, client);
+        }
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let spared = self.spared(case);
-        let is_common = self.tally.affected as f64 >= case.ledger.whole() as f64 * SHARE;
+        let is_common = self.tally.affected as f64 >= self.all(case) as f64 * SHARE;
         let is_repeated = spared > 0 && self.tally.affected >= evidence::REPEATS;
         // A client whose reused connections are stale must not be told to reuse more. A server that
         // closes after requests which it cannot read has no other choice.
@@ -156,35 +172,64 @@ impl super::Rule for Rule {
     }
 }
 
+/// The use of a connection by one exchange.
+struct Use {
+    host: IpAddr,
+    origin: u64,
+    begin: Timestamp,
+    end: Timestamp,
+    /// True if the connection was opened for the exchange.
+    is_opened: bool,
+}
+
 /// Returns the number of exchanges that opened a connection needlessly: another connection of the
-/// same client to the same origin was idle, for at most `kept`.
-fn needless(moments: &[Moment], kept: Option<Duration>) -> u64 {
-    // The setup begins with the SYN, when the client has decided to open a connection.
-    let opened = |moment: &Moment| moment.begin - moment.setup.unwrap_or_default();
+/// same client to the same origin had finished its exchanges, at most `kept` earlier. The
+/// connections of `unfinished` exchanges, each with its begin, are busy from then on.
+fn needless(
+    moments: &[Moment],
+    unfinished: &[(Timestamp, Endpoint)],
+    kept: Option<Duration>,
+) -> u64 {
     let origins = origins(moments);
-    let origin_of = |moment: &Moment| origins.get(&moment.client).copied().unwrap_or_default();
     // One address with several names stands for several servers (RFC 9110 §4.3).
-    let pool_of = |moment: &Moment| (moment.client.addr, origin_of(moment));
-    let mut ordered = by_host(moments);
-    for of_client in ordered.chunk_by_mut(|a, b| a.client.addr == b.client.addr) {
-        of_client.sort_by_key(|moment| (origin_of(moment), opened(moment)));
-    }
+    let origin_of = |client: Endpoint| origins.get(&client).copied().unwrap_or_default();
+    let whole = moments.iter().map(|moment| Use {
+        host: moment.client.addr,
+        origin: origin_of(moment.client),
+        // The setup begins with the SYN, when the client has decided to open a connection.
+        begin: moment.begin - moment.setup.unwrap_or_default(),
+        end: moment.end,
+        is_opened: moment.setup.is_some(),
+    });
+    let unfinished = unfinished.iter().map(|&(begin, client)| Use {
+        host: client.addr,
+        origin: origin_of(client),
+        begin,
+        end: Timestamp::MAX,
+        is_opened: false,
+    });
+    let mut uses: Vec<Use> = whole.chain(unfinished).collect();
+    uses.sort_by_key(|each| (each.host, each.origin, each.begin));
+    let pools = uses.chunk_by(|a, b| (a.host, a.origin) == (b.host, b.origin));
+    pools.map(|pool| needless_in(pool, kept)).sum()
+}
+
+/// Returns the number of connections that were opened needlessly among those of one pool, whose
+/// `uses` are in order.
+fn needless_in(uses: &[Use], kept: Option<Duration>) -> u64 {
     let mut count = 0;
-    for of_pool in ordered.chunk_by(|a, b| pool_of(a) == pool_of(b)) {
-        let mut pool: Vec<Timestamp> = Vec::new();
-        for moment in of_pool {
-            let at = opened(moment);
-            let is_left =
-                |end: &Timestamp| *end <= at && kept.is_none_or(|kept| at.since(*end) <= kept);
-            // The client takes the most recently used connection, as pools do.
-            let idle = pool.iter_mut().filter(|end| is_left(end)).max();
-            match idle {
-                Some(end) => {
-                    *end = moment.end;
-                    count += u64::from(moment.setup.is_some());
-                }
-                None => pool.push(moment.end),
+    let mut pool: Vec<Timestamp> = Vec::new();
+    for each in uses {
+        let at = each.begin;
+        let is_left =
+            |end: &Timestamp| *end <= at && kept.is_none_or(|kept| at.since(*end) <= kept);
+        // The client takes the most recently used connection, as pools do.
+        match pool.iter_mut().filter(|end| is_left(end)).max() {
+            Some(end) => {
+                *end = each.end;
+                count += u64::from(each.is_opened);
             }
+            None => pool.push(each.end),
         }
     }
     count
@@ -224,7 +269,8 @@ fn avoidable(spared: u64, opened: u64) -> String {
     match spared {
         all if all >= opened => String::new(),
         spared => format!(
-            ", and {spared} of these connections were avoidable, because another one was idle"
+            ", and {spared} of these connections were avoidable, because another one had finished \
+             its exchanges"
         ),
     }
 }
@@ -233,6 +279,27 @@ impl Rule {
     fn is_material(&self, case: &Case<'_>) -> bool {
         let whole = &case.gathered.bearing.whole;
         evidence::betters(whole, &whole.with_replaced(&self.paid, &self.tally.before))
+    }
+
+    fn leave_unfinished(&mut self, begin: Timestamp, client: Endpoint) {
+        self.unfinished.push((begin, client));
+        if self.unfinished.len() >= 2 * MAX_UNFINISHED {
+            self.unfinished = self.unfinished();
+        }
+    }
+
+    /// Returns the earliest unfinished exchanges, in order.
+    fn unfinished(&self) -> Vec<(Timestamp, Endpoint)> {
+        let mut earliest = self.unfinished.clone();
+        earliest.sort_unstable();
+        earliest.truncate(MAX_UNFINISHED);
+        earliest
+    }
+
+    /// Returns the number of exchanges that are whole, or at least show that a connection was
+    /// reused.
+    fn all(&self, case: &Case<'_>) -> u64 {
+        case.ledger.whole() + self.reused
     }
 
     fn culprit(&self, case: &Case<'_>) -> Owner {
@@ -259,7 +326,8 @@ impl Rule {
         let made = moments.iter().filter(|moment| moment.setup.is_some());
         let made = made.count().max(1) as u64;
         let kept = (!self.is_asked()).then_some(KEPT);
-        let spared = u128::from(needless(moments, kept)) * u128::from(self.tally.affected);
+        let needless = needless(moments, &self.unfinished(), kept);
+        let spared = u128::from(needless) * u128::from(self.tally.affected);
         u64::try_from(spared / u128::from(made)).unwrap_or(u64::MAX)
     }
 
@@ -307,7 +375,7 @@ impl Rule {
     ///   sufficed.
     /// - One end asked to close nearly all of them after one exchange.
     fn is_habit(&self, spared: u64, case: &Case<'_>) -> bool {
-        let whole = case.ledger.whole();
+        let whole = self.all(case);
         let is_each = self.is_asked() && self.tally.affected as f64 >= whole as f64 * EACH;
         let is_mostly = spared * NEEDLESS >= self.tally.affected;
         is_each || self.is_limited(case) || (is_mostly && spared * NEEDLESS_OF_ALL >= whole)
@@ -331,7 +399,7 @@ impl Rule {
         let text = format!(
             "{} of {} followed a handshake of their own ({setup}, median){}; {}",
             self.tally.affected,
-            counted(case.ledger.whole(), "exchange", "exchanges"),
+            counted(self.all(case), "exchange", "exchanges"),
             avoidable(spared, self.tally.affected),
             self.who_asked(case),
         );
@@ -342,7 +410,7 @@ impl Rule {
         );
         let is_apart = !self.is_habit(spared, case);
         finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, is_apart);
-        let (paying, whole) = (self.tally.affected, case.ledger.whole());
+        let (paying, whole) = (self.tally.affected, self.all(case));
         let setups = &case.ledger.setups;
         let is_connected = setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0;
         let wording = Wording {
@@ -453,14 +521,25 @@ mod tests {
             ]
         };
         let moments: Vec<Moment> = (0..8).flat_map(pair).collect();
-        assert_eq!(needless(&moments, Some(KEPT)), 0);
+        assert_eq!(needless(&moments, &[], Some(KEPT)), 0);
+    }
+
+    #[test]
+    fn a_connection_with_an_unfinished_response_is_not_idle() {
+        let moments = asked(&[1; 2]);
+        let unfinished = moments.first().map(|first| (first.end, first.client));
+        assert_eq!(needless(&moments, &[], Some(KEPT)), 1);
+        assert_eq!(needless(&moments, unfinished.as_slice(), Some(KEPT)), 0);
     }
 
     #[test]
     fn one_connection_would_have_done_for_one_origin_only() {
-        assert_eq!(needless(&asked(&[1; 8]), Some(KEPT)), 7);
-        assert_eq!(needless(&asked(&[0; 8]), Some(KEPT)), 7);
-        assert_eq!(needless(&asked(&[1, 2, 3, 4, 5, 6, 7, 8]), Some(KEPT)), 0);
-        assert_eq!(needless(&asked(&[1, 2, 1, 2, 1, 2]), Some(KEPT)), 4);
+        assert_eq!(needless(&asked(&[1; 8]), &[], Some(KEPT)), 7);
+        assert_eq!(needless(&asked(&[0; 8]), &[], Some(KEPT)), 7);
+        assert_eq!(
+            needless(&asked(&[1, 2, 3, 4, 5, 6, 7, 8]), &[], Some(KEPT)),
+            0
+        );
+        assert_eq!(needless(&asked(&[1, 2, 1, 2, 1, 2]), &[], Some(KEPT)), 4);
     }
 }
