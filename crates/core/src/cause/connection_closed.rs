@@ -22,6 +22,16 @@ const WORDING: Wording = Wording {
     ],
 };
 
+/// The wording if the server speaks the client's protocol: TLS handshakes were finished, or other
+/// requests were answered.
+const SPOKEN: Wording = Wording {
+    fix: &[(
+        "server",
+        "read its error log: a crash, or a request that it does not want",
+    )],
+    ..WORDING
+};
+
 /// The wording for connections that the server closes after a response.
 const AFTER: Wording = Wording {
     summary: "{service} closes connections right after a response: {failed} of {all} requests were \
@@ -57,6 +67,8 @@ pub(crate) struct Rule {
     failures: Failures,
     /// Number of failed requests that were not the first on their connection.
     after: u64,
+    /// Number of failed requests after a TLS handshake.
+    secured: u64,
 }
 
 impl super::Rule for Rule {
@@ -85,19 +97,20 @@ impl super::Rule for Rule {
         if is_closed && is_taken && !signs.has_response && is_awaited {
             self.failures.add(exchange);
             self.after += u64::from(is_after);
+            self.secured += u64::from(exchange.connecting.handshake.is_some());
         }
     }
 
     fn merge(&mut self, other: Self) {
         self.failures.merge(other.failures);
         self.after += other.after;
+        self.secured += other.secured;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let is_after = self.after * 2 > self.failures.tally.affected;
+        let wording = self.wording(case.ledger.whole());
         self.failures.conclude(case, &KIND, |finding| {
             let Affected { exchanges, of } = finding.affected;
-            let wording = if is_after { &AFTER } else { &WORDING };
             wording.tell(finding, &[("failed", &exchanges), ("all", &of)]);
         })
     }
@@ -106,6 +119,43 @@ impl super::Rule for Rule {
         Measured {
             connections: case.facts.loads.connections(case.target),
             ..Measured::default()
+        }
+    }
+}
+
+impl Rule {
+    /// Returns the texts, if `whole` other requests of the service were answered.
+    fn wording(&self, whole: u64) -> &'static Wording {
+        let failed = self.failures.tally.affected;
+        if self.after * 2 > failed {
+            &AFTER
+        } else if self.secured > 0 || whole > 0 {
+            &SPOKEN
+        } else {
+            &WORDING
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_speaks_tls_or_has_answered_is_not_said_to_speak_something_else() {
+        let changes = |secured, whole| {
+            let rule = Rule {
+                secured,
+                ..Rule::default()
+            };
+            let fix = rule.wording(whole).fix.iter();
+            fix.map(|(_, change)| *change).collect::<String>()
+        };
+        assert!(changes(0, 0).contains("another protocol"));
+        for (secured, whole) in [(1, 0), (0, 1)] {
+            let changes = changes(secured, whole);
+            assert!(!changes.contains("protocol"), "{changes}");
+            assert!(!changes.contains("HTTP"), "{changes}");
         }
     }
 }
