@@ -150,6 +150,12 @@ impl Draft {
             .is_some_and(|line| line.is_head)
     }
 
+    /// Returns true if the head of an HTTP/1.x request was read.
+    pub(super) fn is_http_request(&self) -> bool {
+        let line = self.request_head.line.as_ref();
+        line.is_some_and(|line| line.fingerprint != 0)
+    }
+
     /// Returns true for a 1xx response, which the final one follows (RFC 9110 §15.2).
     pub(super) fn is_interim(&self) -> bool {
         matches!(self.response_head.status, Some(100 | 102..200))

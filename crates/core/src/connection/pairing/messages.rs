@@ -135,7 +135,9 @@ impl Pairing {
         steps
     }
 
-    /// Looks for another protocol in a response that does not begin like one.
+    /// Looks for another protocol in a response that does not begin like one. A request line
+    /// without HTTP's version proves nothing: HTTP/0.9 answers it without a head, and other
+    /// protocols have commands of the same names.
     fn look_for_foreign(&mut self, payload: &[u8]) {
         let is_http = matches!(self.streams.responses.messages, Parser::Http(_));
         let is_response = !is_http || http::begins_message(Role::Response, payload);
@@ -150,7 +152,8 @@ impl Pairing {
         };
         let is_due =
             |draft: &&mut Draft| draft.is_awaited() && draft.response_head.status.is_none();
-        if let Some(draft) = self.open.iter_mut().find(is_due) {
+        let due = self.open.iter_mut().find(is_due);
+        if let Some(draft) = due.filter(|draft| draft.is_http_request()) {
             draft.signs.foreign = Some(foreign);
         }
     }
