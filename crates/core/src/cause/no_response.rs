@@ -27,6 +27,26 @@ const WORDING: Wording = Wording {
     ],
 };
 
+/// The wording for requests of another protocol than the port's.
+const OTHER: Wording = Wording {
+    summary: "{service} accepts connections but sends no response in the time allowed. The requests \
+              are not HTTP, for which this port is registered.",
+    fix: &[
+        (
+            "client",
+            "check that the port is the right one for its protocol",
+        ),
+        (
+            "server",
+            "check which protocol the listening program expects: it may wait for more",
+        ),
+    ],
+    ..WORDING
+};
+
+/// The ports that are registered for HTTP (IANA's registry).
+const HTTP_PORTS: [u16; 3] = [80, 8008, 8080];
+
 const KIND: Kind = Kind {
     id: Id::NoResponse,
     is_answer: |answer| answer == ProbeAnswer::Silence,
@@ -49,6 +69,8 @@ pub(crate) struct Rule {
     failures: Failures,
     /// Ages of the unanswered requests when the connection or the capture ended.
     ages: Distribution,
+    /// Number of unanswered requests whose bytes were seen and are of no protocol that is parsed.
+    unread: u64,
 }
 
 impl super::Rule for Rule {
@@ -63,12 +85,14 @@ impl super::Rule for Rule {
         if has_failed {
             self.failures.add(exchange);
             self.ages.record(exchange.latency());
+            self.unread += u64::from(exchange.signs.doubts.is_unread);
         }
     }
 
     fn merge(&mut self, other: Self) {
         self.failures.merge(other.failures);
         self.ages.absorb(other.ages);
+        self.unread += other.unread;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -78,12 +102,22 @@ impl super::Rule for Rule {
         }
         let overdue = self.overdue(case);
         self.failures.conclude_of(case, &KIND, overdue, |finding| {
-            WORDING.tell(finding, &[]);
+            self.wording(case.endpoint.port).tell(finding, &[]);
         })
     }
 }
 
 impl Rule {
+    /// Returns the texts for a service at `port`.
+    fn wording(&self, port: u16) -> &'static Wording {
+        let is_unread = self.unread * 2 > self.failures.tally.affected;
+        if is_unread && HTTP_PORTS.contains(&port) {
+            &OTHER
+        } else {
+            &WORDING
+        }
+    }
+
     /// Returns the number of unanswered requests that were late. At the end of a load run, the
     /// client also leaves requests whose responses were not yet due.
     fn overdue(&self, case: &Case<'_>) -> u64 {
@@ -95,5 +129,25 @@ impl Rule {
         let late = usual.map_or(1.0, |usual| self.ages.share_above(usual));
         let late = (late * all as f64).round() as u64;
         late.min(all.saturating_sub(cut))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_gets_another_protocol_than_its_ports_is_not_said_to_hang() {
+        let changes = |unread, port| {
+            let rule = Rule {
+                unread,
+                ..Rule::default()
+            };
+            let fix = rule.wording(port).fix.iter();
+            fix.map(|(_, change)| *change).collect::<String>()
+        };
+        assert!(changes(0, 80).contains("deadlock"));
+        assert!(changes(1, 7000).contains("deadlock"));
+        assert!(!changes(1, 80).contains("deadlock"));
     }
 }
