@@ -105,7 +105,7 @@ impl super::Rule for Rule {
 /// Returns the finding that a router or host rejected packets other than SYNs, under the cause
 /// `id`. `said` quotes the ICMP error, and `asked` is the number of such packets sent.
 pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64) -> Finding {
-    let is_by_host = id == Id::FirewallDrop && word.reporters.iter().eq([&word.target]);
+    let is_by_host = id == Id::FirewallDrop && word.is_by_target();
     let culprit = if is_by_host {
         Owner::Server
     } else {

@@ -52,7 +52,10 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut 
 fn is_about(evidence: &Evidence, word: &Word) -> bool {
     let is_v4 = word.target.is_ipv4();
     let is_meant = matches!(word.kind, IcmpKind::Unreachable(_));
-    if !is_meant || word.kind.is_port_closed(is_v4) || evidence.icmp.alive.contains(&word.target) {
+    let is_alive = evidence.icmp.alive.contains(&word.target);
+    // A host that answers for itself has the address, and may just not speak the protocol.
+    let is_foreign_protocol = word.is_by_target() && word.kind.is_protocol_unknown(is_v4);
+    if !is_meant || word.kind.is_port_closed(is_v4) || is_alive || is_foreign_protocol {
         return false;
     }
     let mut services = evidence
@@ -93,7 +96,7 @@ fn unreachable(evidence: &Evidence, word: &Word) -> Finding {
     let blank = Blank::default();
     let case = blank.case(Endpoint::new(word.target, 0), &evidence.facts);
     let is_v4 = word.target.is_ipv4();
-    let id = if word.kind.is_prohibited(is_v4) {
+    let id = if word.kind.is_prohibited(is_v4) || word.is_by_target() {
         Id::FirewallDrop
     } else {
         Id::HostUnreachable

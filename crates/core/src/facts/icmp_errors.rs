@@ -216,6 +216,13 @@ impl Pair {
     }
 }
 
+impl Word {
+    /// Returns true if the host that the error is about sent it itself.
+    pub(crate) fn is_by_target(&self) -> bool {
+        self.reporters.iter().eq([&self.target])
+    }
+}
+
 impl Pings {
     /// Returns the number of pings that were answered.
     pub(crate) fn answered(&self) -> u64 {

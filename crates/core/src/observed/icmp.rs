@@ -115,6 +115,12 @@ impl IcmpKind {
         }
     }
 
+    /// Returns true if the host itself reports that it does not know the packet's protocol. ICMPv6
+    /// has another type for it.
+    pub(crate) fn is_protocol_unknown(self, is_v4: bool) -> bool {
+        is_v4 && self == Self::Unreachable(2)
+    }
+
     /// Returns true if the host itself reports that nothing listens on the port.
     pub(crate) fn is_port_closed(self, is_v4: bool) -> bool {
         let code = if is_v4 { 3 } else { 4 };
