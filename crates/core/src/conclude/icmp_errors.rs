@@ -55,7 +55,12 @@ fn is_about(evidence: &Evidence, word: &Word) -> bool {
     let is_alive = evidence.icmp.alive.contains(&word.target);
     // A host that answers for itself has the address, and may just not speak the protocol.
     let is_foreign_protocol = word.is_by_target() && word.kind.is_protocol_unknown(is_v4);
-    if !is_meant || word.kind.is_port_closed(is_v4) || is_alive || is_foreign_protocol {
+    if !is_meant
+        || word.kind.is_port_closed(is_v4)
+        || is_alive
+        || is_foreign_protocol
+        || evidence.icmp.is_conflict_check(word)
+    {
         return false;
     }
     let mut services = evidence

@@ -27,6 +27,8 @@ const MAX_PAIRS: usize = 256;
 const MAX_OPEN: usize = 256;
 /// Maximum number of hosts remembered as alive.
 const MAX_ALIVE: usize = 4096;
+/// The port of DHCP servers (RFC 2131 §4.1).
+const DHCP_SERVER: u16 = 67;
 /// A ping sent within this time before the capture's last packet does not count as lost: its reply
 /// may come after the end of the capture.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -38,6 +40,8 @@ pub(crate) struct IcmpTotals {
     pub(crate) pings: Vec<Pings>,
     /// Hosts that sent datagrams or answered pings.
     pub(crate) alive: BTreeSet<IpAddr>,
+    /// DHCP servers.
+    pub(crate) lessors: BTreeSet<IpAddr>,
 }
 
 /// A kind of ICMP error about packets to one host.
@@ -73,6 +77,7 @@ pub(crate) struct Words {
     words: BTreeMap<(IpAddr, u8, u8), Word>,
     pairs: BTreeMap<(PointId, IpAddr, IpAddr), Pair>,
     alive: BTreeSet<IpAddr>,
+    lessors: BTreeSet<IpAddr>,
     last: Timestamp,
 }
 
@@ -116,9 +121,12 @@ impl Words {
     /// Records a datagram. It shows that its sender is alive.
     pub(crate) fn datagram(&mut self, datagram: &Datagram) {
         self.last = self.last.max(datagram.at);
+        let source = datagram.flow.source(datagram.direction);
         if self.alive.len() < MAX_ALIVE {
-            let source = datagram.flow.source(datagram.direction);
             self.alive.insert(source.addr);
+        }
+        if source.port == DHCP_SERVER && self.lessors.len() < MAX_ALIVE {
+            self.lessors.insert(source.addr);
         }
     }
 
@@ -174,6 +182,7 @@ impl Words {
             pings: pings.collect(),
             words: self.words.values().cloned().collect(),
             alive: self.alive.clone(),
+            lessors: self.lessors.clone(),
         }
     }
 }
@@ -216,6 +225,21 @@ impl Pair {
     }
 }
 
+impl IcmpTotals {
+    /// Returns true if the error is about the pings of DHCP servers, which ping an address before
+    /// they offer it: that nobody has it is what they hope for (RFC 2131 §2.2).
+    pub(crate) fn is_conflict_check(&self, word: &Word) -> bool {
+        let askers = self
+            .pings
+            .iter()
+            .filter(|pings| pings.target == word.target);
+        let mut askers = askers.peekable();
+        word.pings == word.count
+            && askers.peek().is_some()
+            && askers.all(|pings| self.lessors.contains(&pings.asker))
+    }
+}
+
 impl Word {
     /// Returns true if the host that the error is about sent it itself.
     pub(crate) fn is_by_target(&self) -> bool {
@@ -233,6 +257,7 @@ impl Pings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observed::flow::{Endpoint, FlowKey, Transport};
 
     const ASKER: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1));
     const TARGET: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 2));
@@ -277,6 +302,42 @@ mod tests {
             let off = typical.as_millis() as i64 - trip;
             assert!(off.abs() <= 1 + trip / 50, "{typical:?} of {trip} ms");
         }
+    }
+
+    /// Returns a datagram from `port` of the host that pings.
+    fn datagram(port: u16) -> Datagram {
+        let (flow, direction) = FlowKey::new(
+            Transport::Udp,
+            Endpoint::new(ASKER, port),
+            Endpoint::new([10, 0, 0, 3].into(), 68),
+        );
+        Datagram {
+            at: Timestamp::from_nanos(0),
+            number: 1,
+            point: PointId(0),
+            flow,
+            direction,
+            payload_len: 300,
+        }
+    }
+
+    #[test]
+    fn the_ping_of_a_dhcp_server_checks_that_nobody_has_the_address() {
+        let is_check = |port| {
+            let mut words = Words::default();
+            words.datagram(&datagram(port));
+            words.echo(&echo(1, 0, 1, EchoStep::Request));
+            let reporter = IpAddr::from([10, 0, 0, 4]);
+            let kind = IcmpKind::Unreachable(1);
+            words.echo(&echo(2, 0, 1, EchoStep::Rejected { reporter, kind }));
+            let totals = words.totals();
+            totals
+                .words
+                .iter()
+                .all(|word| totals.is_conflict_check(word))
+        };
+        assert!(is_check(DHCP_SERVER));
+        assert!(!is_check(68));
     }
 
     #[test]
