@@ -51,19 +51,22 @@ const ASK: Wording = Wording {
     ..Wording::NONE
 };
 
-/// The change at a server that is the limit.
+/// The change at a server that chose a lower version than a client offered.
 const ALLOW: Wording = Wording {
-    fix: &[
-        (
-            "server",
-            "allow TLS 1.3: ssl_protocols TLSv1.2 TLSv1.3 (nginx)",
-        ),
-        (
-            "server",
-            "until then, let sessions resume: ssl_session_cache shared:SSL:10m, \
-             ssl_session_tickets on with keys that all its hosts share",
-        ),
-    ],
+    fix: &[(
+        "server",
+        "allow TLS 1.3: ssl_protocols TLSv1.2 TLSv1.3 (nginx)",
+    )],
+    ..Wording::NONE
+};
+
+/// The change at a server, whatever the version.
+const RESUME: Wording = Wording {
+    fix: &[(
+        "server",
+        "let sessions resume: ssl_session_cache shared:SSL:10m, ssl_session_tickets on with keys \
+         that all its hosts share",
+    )],
     ..Wording::NONE
 };
 
@@ -286,13 +289,43 @@ impl Rule {
     fn changes(&self) -> impl Iterator<Item = &'static Wording> {
         let is_client = self.culprit() == Owner::Client;
         let is_full = self.full > 0;
-        let changes: [(bool, &'static Wording); 4] = [
-            (is_full && (is_client || self.is_limited_twice()), &OFFER),
+        // A server cannot choose a version that no client offers.
+        let is_lower = self.offered > 0 || self.is_servers_limit();
+        let changes: [(bool, &'static Wording); 5] = [
+            (is_full && (is_client || self.offered == 0), &OFFER),
             (is_full && is_client && self.is_untold(), &ASK),
-            (is_full && !is_client, &ALLOW),
+            (is_full && !is_client && is_lower, &ALLOW),
+            (is_full && !is_client, &RESUME),
             (self.retried > 0, &GROUPS),
         ];
         let needed = changes.into_iter().filter(|&(is_needed, _)| is_needed);
         needed.map(|(_, change)| change)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The client offers a session and at most TLS 1.2; the server chooses that version and does
+    /// not resume the session.
+    #[test]
+    fn a_server_is_not_told_to_allow_a_version_that_no_client_offers() {
+        let rule = |offered| Rule {
+            full: 1,
+            refused: 1,
+            offered,
+            ..Rule::default()
+        };
+        let changes = |offered| -> String {
+            let rule = rule(offered);
+            let fix = rule.changes().flat_map(|wording| wording.fix);
+            fix.map(|(place, change)| format!("{place}: {change}. "))
+                .collect()
+        };
+        assert!(changes(1).contains("server: allow TLS 1.3"));
+        assert!(!changes(0).contains("server: allow TLS 1.3"));
+        assert!(changes(0).contains("client: offer TLS 1.3"));
+        assert!(changes(0).contains("server: let sessions resume"));
     }
 }
