@@ -173,10 +173,12 @@ impl super::Rule for Rule {
     }
 }
 
-/// Returns true for a full handshake of TLS 1.2 or earlier.
+/// Returns true for a full handshake of TLS 1.2 or earlier that TLS 1.3 would shorten. If the server
+/// speaks first, it does so in the same round trip with either: it waits for the client's Finished.
 fn is_full(handshake: &Handshake) -> bool {
     let is_older = handshake.version.is_some_and(|version| version < TLS_1_3);
-    is_older && !handshake.is_resumed && handshake.round_trips() > 1
+    let is_long = handshake.round_trips() > 1 && !handshake.is_server_first;
+    is_older && !handshake.is_resumed && is_long
 }
 
 /// Returns the legs that TLS 1.3 or a resumption would save. The time that the client then took to

@@ -29,6 +29,8 @@ pub struct Handshake {
     pub is_resumed: bool,
     /// True if the server requested another hello (HelloRetryRequest).
     pub is_retried: bool,
+    /// True if the server sends the first data after a handshake up to TLS 1.2.
+    pub is_server_first: bool,
     /// The server name in the client's request (SNI).
     pub server_name: Option<String>,
     /// Fingerprint of the cipher suites that the client offers; 0 if its hello could not be read.

@@ -189,6 +189,7 @@ impl Flights {
                 version.is_some() && !self.has_certificate
             },
             is_retried: legs.iter().any(|leg| leg.is_retry),
+            is_server_first: false,
             server_name: self.server_name().map(str::to_owned),
             suites: self.client.as_ref().map_or(0, |hello| hello.suites),
             round_trip: view

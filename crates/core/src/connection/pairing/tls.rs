@@ -46,6 +46,8 @@ pub(super) struct Conversation {
     phase: Phase,
     is_1_3: bool,
     has_http2: bool,
+    /// True if a hello names protocols to agree on.
+    has_agreement: bool,
     /// True if the client sends data before the handshake's end.
     is_early: bool,
     /// Number of application records of the server since the handshake, counted up to a few.
@@ -89,6 +91,7 @@ impl Conversation {
             },
             is_1_3: false,
             has_http2: false,
+            has_agreement: false,
             is_early: false,
             server_records: 0,
             ticket: None,
@@ -183,6 +186,7 @@ impl Pairing {
                             tls.is_1_3 = hello.version >= tls::TLS_1_3;
                         }
                         tls.has_http2 |= hello.has_http2;
+                        tls.has_agreement |= hello.has_agreement;
                     }
                     flights.message(message);
                 }
@@ -369,6 +373,15 @@ impl Pairing {
         packet: &PacketKey,
         view: &View<'_>,
     ) {
+        // With HTTP/2 or SPDY, the server's settings may come before the client's requests, but the
+        // client does not wait for them.
+        if self.open.is_empty()
+            && !tls.is_1_3
+            && !tls.has_agreement
+            && let Some(handshake) = &mut self.tls.handshake
+        {
+            handshake.is_server_first = true;
+        }
         let plain = tls.plain_length(record.length);
         let index = tls.server_records;
         tls.server_records = index.saturating_add(1).min(MOST_TICKETS);

@@ -23,6 +23,8 @@ mod extension {
     pub(super) const PRE_SHARED_KEY: u16 = 41;
     pub(super) const EARLY_DATA: u16 = 42;
     pub(super) const SUPPORTED_VERSIONS: u16 = 43;
+    /// Next Protocol Negotiation, which was never standardised.
+    pub(super) const NPN: u16 = 13_172;
 }
 
 /// Content of a hello.
@@ -38,6 +40,9 @@ pub(crate) struct Hello {
     pub(crate) server_name: Option<String>,
     /// True if HTTP/2 is offered or chosen (ALPN).
     pub(crate) has_http2: bool,
+    /// True if the hello names protocols to agree on (ALPN, or NPN before it), as for HTTP/2 and
+    /// SPDY.
+    pub(crate) has_agreement: bool,
     pub(crate) has_early_data: bool,
     /// Fingerprint of the cipher suites that the client offers; 0 for a ServerHello.
     pub(crate) suites: u64,
@@ -59,7 +64,11 @@ impl Hello {
             let mut body = Reader(extensions.vector(2)?);
             match kind {
                 extension::SERVER_NAME if is_client => self.server_name = server_name(body),
-                extension::ALPN => self.has_http2 = offers_http2(body),
+                extension::ALPN => {
+                    self.has_http2 = offers_http2(body);
+                    self.has_agreement = true;
+                }
+                extension::NPN => self.has_agreement = true,
                 extension::SESSION_TICKET if is_client => self.resumes |= !body.0.is_empty(),
                 extension::PRE_SHARED_KEY => self.resumes = true,
                 extension::EARLY_DATA => self.has_early_data = true,
