@@ -33,6 +33,7 @@ pub(crate) use facts::{Parting, Watched};
 use half::{Half, carries_fin};
 pub(crate) use pairing::EXCHANGE_BYTES;
 use pairing::Pairing;
+use setup::IcmpRejection;
 pub(crate) use setup::{Setup, SetupOutcome};
 pub(crate) use vantage::Vantage;
 pub(crate) use view::View;
@@ -365,9 +366,13 @@ impl Connection {
         if let (IcmpKind::TooBig(_), Some(seq)) = (error.kind, error.seq) {
             self.half_mut(error.direction).told_too_big(seq);
         }
-        if let (IcmpKind::Unreachable(_), true) = (error.kind, self.client == Some(error.direction))
-        {
-            self.setup.turn_down(error.kind, error.number);
+        let is_client = self.client == Some(error.direction);
+        if let (IcmpKind::Unreachable(code), true) = (error.kind, is_client) {
+            self.setup.turn_down(IcmpRejection {
+                code,
+                number: error.number,
+                is_by_host: error.reporter == error.flow.destination(error.direction).addr,
+            });
         }
     }
 

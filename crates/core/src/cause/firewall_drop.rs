@@ -45,6 +45,18 @@ const TURNED_DOWN: Wording = Wording {
     ..WORDING
 };
 
+/// The wording for a filter of the host itself.
+const TURNED_DOWN_BY_HOST: Wording = Wording {
+    summary: "A packet filter of the host {service}, or a device in its name, rejects connection \
+        attempts with ICMP errors.",
+    overturned_by: "a packet filter on the server without a rule for these packets",
+    fix: &[(
+        "server",
+        "allow TCP port {port} in the host's packet filter",
+    )],
+    ..WORDING
+};
+
 /// The evidence that the host itself did not refuse the connections, if no RST came.
 const NO_RESETS: &str = "no reset came";
 /// The evidence that the host itself did not refuse the connections, if another device sent the
@@ -56,9 +68,9 @@ const FOREIGN_RESETS: &str = "the resets come from a different distance (hop cou
 /// of the capture.
 const SILENT_SYNS: u32 = 2;
 
-/// Counts connection attempts that got no answer, or an answer that is not from the host. Such an
-/// answer is an ICMP error "prohibited", or a RST whose TTL shows another distance than the host's
-/// SYN/ACKs.
+/// Counts connection attempts that got no answer, or an answer that is not from the host's TCP. Such
+/// an answer is an ICMP error "prohibited", an ICMP error of the host itself, or a RST whose TTL
+/// shows another distance than the host's SYN/ACKs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     silent: Seen,
@@ -100,7 +112,7 @@ impl super::Rule for Rule {
             self.silent
                 .evidence("attempts retransmitted their SYN and got no answer"),
         );
-        found.extend(prohibited.evidence("SYNs were answered by ICMP as prohibited"));
+        found.extend(prohibited.evidence("SYNs were answered by ICMP errors of a packet filter"));
         found.extend(foreign.evidence(
             "SYNs were answered by resets from a different distance (hop count) than the host's \
              own answers on other ports",
@@ -116,7 +128,13 @@ impl super::Rule for Rule {
         if found.is_empty() {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::bare_finding(Id::FirewallDrop, Owner::Path, case);
+        let is_by_host = self.refusals.by_host * 2 > turned_down;
+        let culprit = if is_by_host {
+            Owner::Server
+        } else {
+            Owner::Path
+        };
+        let mut finding = evidence::bare_finding(Id::FirewallDrop, culprit, case);
         finding.affected = Affected {
             exchanges: turned_down,
             of: turned_down + self.refusals.unreachable().count,
@@ -127,6 +145,7 @@ impl super::Rule for Rule {
         finding.evidence = found;
         let wording = match foreign.count + prohibited.count {
             0 => &WORDING,
+            _ if is_by_host => &TURNED_DOWN_BY_HOST,
             _ => &TURNED_DOWN,
         };
         let resets = match foreign.count {

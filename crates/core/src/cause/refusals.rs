@@ -19,6 +19,8 @@ pub(super) struct Refusals {
     resets: BTreeMap<u8, Seen>,
     /// ICMP errors of packet filters.
     prohibited: Seen,
+    /// Number of these that the host itself sent.
+    pub(super) by_host: u64,
     /// All other ICMP errors.
     unreachable: Seen,
     /// Number of attempts that ended in another way.
@@ -42,13 +44,16 @@ impl Refusals {
                 .entry(setup.answer.ttl.unwrap_or_default())
                 .or_default()
                 .add(&[setup.syns.packets.first]),
-            (Some(SetupOutcome::Unanswered), Some((kind, number))) => {
-                let seen = if is_prohibited(kind, setup) {
+            (Some(SetupOutcome::Unanswered), Some(rejection)) => {
+                self.by_host += u64::from(rejection.is_by_host);
+                let kind = IcmpKind::Unreachable(rejection.code);
+                let is_prohibited = is_prohibited(kind, setup);
+                let seen = if rejection.is_by_host || is_prohibited {
                     &mut self.prohibited
                 } else {
                     &mut self.unreachable
                 };
-                seen.add(&[setup.syns.packets.first, number]);
+                seen.add(&[setup.syns.packets.first, rejection.number]);
             }
             (outcome, _) => {
                 self.others += 1;
@@ -62,6 +67,7 @@ impl Refusals {
             self.resets.entry(ttl).or_default().merge(seen);
         }
         self.prohibited.merge(other.prohibited);
+        self.by_host += other.by_host;
         self.unreachable.merge(other.unreachable);
         self.others += other.others;
         self.accepted += other.accepted;
@@ -119,7 +125,8 @@ impl Seen {
     }
 }
 
-/// Returns true if the ICMP error comes from a packet filter (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
+/// Returns true if the ICMP error comes from a packet filter (RFC 1812 §5.2.7.1, RFC 4443 §3.1). A
+/// host's own errors about SYNs come from its filter, whatever their code: its TCP resets.
 fn is_prohibited(kind: IcmpKind, setup: &Setup) -> bool {
     let is_v4 = setup.ends.is_some_and(|(_, server)| server.addr.is_ipv4());
     kind.is_prohibited(is_v4)

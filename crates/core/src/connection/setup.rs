@@ -7,7 +7,6 @@ use crate::exchange::tls_handshake::Handshake;
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
 use crate::observed::event::PointId;
 use crate::observed::flow::Endpoint;
-use crate::observed::icmp::IcmpKind;
 use crate::observed::packet::PacketRange;
 use crate::observed::segment::{Segment, TcpFlags};
 use crate::observed::time::Timestamp;
@@ -48,8 +47,7 @@ pub(crate) struct Setup {
     pub(crate) answer: SynAnswer,
     pub(crate) opening: Opening,
     pub(crate) aftermath: Aftermath,
-    /// The ICMP error sent in reply to the SYN: its kind and packet number.
-    pub(crate) icmp_rejection: Option<(IcmpKind, u64)>,
+    pub(crate) icmp_rejection: Option<IcmpRejection>,
     /// The steps before the SYN.
     pub(crate) approach: Option<Box<Approach>>,
     /// True if a SYN was retransmitted after its answer: later segments may answer either SYN.
@@ -85,6 +83,17 @@ pub(crate) struct SynAnswer {
     retransmissions: u32,
     /// Time to live of the first answer.
     pub(crate) ttl: Option<u8>,
+}
+
+/// The ICMP error "unreachable" sent in reply to a SYN.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IcmpRejection {
+    /// The reason, as on the wire.
+    pub(crate) code: u8,
+    /// The number of its packet.
+    pub(crate) number: u64,
+    /// True if the server itself sent it, and not a router.
+    pub(crate) is_by_host: bool,
 }
 
 /// The options of the SYN and of its answer.
@@ -302,11 +311,10 @@ impl Setup {
         }
     }
 
-    /// Records that a router or the host rejected the SYN with an ICMP error of this kind, in
-    /// packet `number`.
-    pub(crate) fn turn_down(&mut self, kind: IcmpKind, number: u64) {
+    /// Records that a router, or the host itself, rejected the SYN with an ICMP error.
+    pub(crate) fn turn_down(&mut self, rejection: IcmpRejection) {
         if self.answer.at.is_none() && self.begin.is_some() {
-            self.icmp_rejection.get_or_insert((kind, number));
+            self.icmp_rejection.get_or_insert(rejection);
         }
     }
 

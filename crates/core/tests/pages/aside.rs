@@ -30,12 +30,16 @@ pub(crate) enum Aside {
     /// The client's ARP request for the server's hardware address, or the reply.
     Arp { is_answer: bool },
     /// An ICMP error about the client's SYN on this connection.
-    Unreachable { code: u8, connection: u16 },
+    Unreachable {
+        code: u8,
+        connection: u16,
+        reporter: IpAddr,
+    },
     /// A ping from the client to the server, its reply, or an ICMP error about it.
     Ping { seq: u16, step: EchoStep },
 }
 
-/// The router that sends the ICMP errors about pings.
+/// The router that sends the ICMP errors.
 const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 254));
 
 /// Returns the resolver at 10.77.0.`last`.
@@ -61,10 +65,10 @@ pub(crate) fn parse(words: &[&str], connection: u16) -> Option<Result<Aside, Str
         ["icmp", "unreachable", code, "ping", seq, "itself"] => {
             rejected(code, seq, wire::server().addr)
         }
-        ["icmp", "unreachable", code] => code
-            .parse()
-            .map(|code| Aside::Unreachable { code, connection })
-            .map_err(|_| format!("`{code}` is no code")),
+        ["icmp", "unreachable", code] => unreachable(code, connection, ROUTER),
+        ["icmp", "unreachable", code, "itself"] => {
+            unreachable(code, connection, wire::server().addr)
+        }
         _ => return None,
     })
 }
@@ -217,14 +221,18 @@ impl Aside {
                 seq: *seq,
                 step: *step,
             }),
-            Self::Unreachable { code, connection } => {
+            Self::Unreachable {
+                code,
+                connection,
+                reporter,
+            } => {
                 let (client, server) = (wire::client(*connection), wire::server());
                 let (flow, direction) = FlowKey::new(Transport::Tcp, client, server);
                 analyzer.icmp(&IcmpError {
                     at,
                     number,
                     point,
-                    reporter: server.addr,
+                    reporter: *reporter,
                     flow,
                     direction,
                     seq: Some(1000),
@@ -234,6 +242,15 @@ impl Aside {
             }
         }
     }
+}
+
+fn unreachable(code: &str, connection: u16, reporter: IpAddr) -> Result<Aside, String> {
+    let code = code.parse().map_err(|_| format!("`{code}` is no code"))?;
+    Ok(Aside::Unreachable {
+        code,
+        connection,
+        reporter,
+    })
 }
 
 fn rejected(code: &str, seq: &str, reporter: IpAddr) -> Result<Aside, String> {

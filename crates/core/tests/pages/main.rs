@@ -83,7 +83,7 @@
 //! TIME tell ID A|AAAA NAME [port N] [of N | tcp | mdns | llmnr] ADDRESS … | none | nxdomain | truncated
 //! TIME arp ask|tell
 //! TIME ping|pong NUMBER
-//! TIME icmp unreachable CODE [ping NUMBER [itself]]
+//! TIME icmp unreachable CODE [ping NUMBER] [itself]
 //! ```
 //! `ask` and `tell` are a DNS query and its response. The resolver is 10.77.0.53, with `of N` it is
 //! 10.77.0.N, and `mdns` and `llmnr` use the multicast addresses of the link. The server is
