@@ -66,7 +66,10 @@ impl super::Rule for Rule {
         let (own, foreign) = self.refusals.resets(case);
         let (refused, others) = (own.count, self.refusals.others);
         let mut found = Vec::new();
-        found.extend(own.evidence("SYNs were answered by a reset"));
+        found.extend(own.evidence(
+            "SYN was answered by a reset",
+            "SYNs were answered by a reset",
+        ));
         if refused == 0 && foreign.count > 0 {
             return Conclusion::Nothing;
         }

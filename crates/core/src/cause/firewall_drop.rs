@@ -37,6 +37,14 @@ const WORDING: Wording = Wording {
     ],
 };
 
+/// The wording for a port of a host that is up.
+const UP: Wording = Wording {
+    summary: "{service} does not answer at all, not even with a refusal, but its host answers on \
+              other ports: a packet filter drops the attempts.",
+    fix: &[WORDING.fix[0], WORDING.fix[1]],
+    ..WORDING
+};
+
 /// The wording for a filter that answers in the host's place.
 const TURNED_DOWN: Wording = Wording {
     summary: "A packet filter on the path, not the host itself, rejects connection attempts to \
@@ -108,12 +116,17 @@ impl super::Rule for Rule {
         }
         let prohibited = self.refusals.prohibited();
         let mut found = Vec::new();
-        found.extend(
-            self.silent
-                .evidence("attempts retransmitted their SYN and got no answer"),
-        );
-        found.extend(prohibited.evidence("SYNs were answered by ICMP errors of a packet filter"));
+        found.extend(self.silent.evidence(
+            "attempt retransmitted its SYN and got no answer",
+            "attempts retransmitted their SYN and got no answer",
+        ));
+        found.extend(prohibited.evidence(
+            "SYN was answered by an ICMP error of a packet filter",
+            "SYNs were answered by ICMP errors of a packet filter",
+        ));
         found.extend(foreign.evidence(
+            "SYN was answered by a reset from a different distance (hop count) than the host's own \
+             answers on other ports",
             "SYNs were answered by resets from a different distance (hop count) than the host's \
              own answers on other ports",
         ));
@@ -144,7 +157,7 @@ impl super::Rule for Rule {
         finding.verdict = evidence::judge(&found, tries, false);
         finding.evidence = found;
         let wording = match foreign.count + prohibited.count {
-            0 => &WORDING,
+            0 => silence(case.facts.hosts.answers(case.endpoint.addr)),
             _ if is_by_host => &TURNED_DOWN_BY_HOST,
             _ => &TURNED_DOWN,
         };
@@ -160,6 +173,11 @@ impl super::Rule for Rule {
     }
 }
 
+/// Returns the texts for a silent port. `is_up` is true if its host answered something else.
+fn silence(is_up: bool) -> &'static Wording {
+    if is_up { &UP } else { &WORDING }
+}
+
 /// Returns true if the answer is an ICMP error of a packet filter (RFC 1812 §5.2.7.1, RFC 4443
 /// §3.1).
 pub(crate) fn is_prohibited(answer: ProbeAnswer) -> bool {
@@ -167,4 +185,24 @@ pub(crate) fn is_prohibited(answer: ProbeAnswer) -> bool {
         answer,
         ProbeAnswer::Unreachable(3, 9 | 10 | 13) | ProbeAnswer::Unreachable(1, 1 | 5)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_answers_elsewhere_is_not_said_to_be_down() {
+        let says = |is_up| {
+            let wording = silence(is_up);
+            let changes = wording.fix.iter().map(|(_, change)| *change);
+            [wording.summary]
+                .into_iter()
+                .chain(changes)
+                .collect::<String>()
+        };
+        assert!(says(false).contains("the host is down"));
+        assert!(says(false).contains("the host is up"));
+        assert!(!says(true).contains("the host is"));
+    }
 }

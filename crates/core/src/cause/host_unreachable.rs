@@ -86,7 +86,10 @@ impl super::Rule for Rule {
             "were rejected as unreachable",
         ));
         let turned_down = self.refusals.unreachable();
-        found.extend(turned_down.evidence("SYNs were answered by ICMP as unreachable"));
+        found.extend(turned_down.evidence(
+            "SYN was answered by ICMP as unreachable",
+            "SYNs were answered by ICMP as unreachable",
+        ));
         if found.is_empty() {
             return Conclusion::Nothing;
         }

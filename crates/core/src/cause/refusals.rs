@@ -7,7 +7,7 @@ use super::Case;
 use crate::connection::{Setup, SetupOutcome};
 use crate::observed::icmp::IcmpKind;
 use crate::observed::segment::hops;
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::{Evidence, EvidenceKind, counted};
 
 /// Maximum number of packet numbers kept for each kind.
 const PACKETS: usize = 5;
@@ -115,8 +115,8 @@ impl Seen {
     }
 
     /// Returns the evidence of the refusals; `None` if there were none.
-    pub(super) fn evidence(&self, what: &str) -> Option<Evidence> {
-        let text = format!("{} {what}", self.count);
+    pub(super) fn evidence(&self, one: &str, many: &str) -> Option<Evidence> {
+        let text = counted(self.count, one, many);
         (self.count > 0).then(|| {
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(self.count)
