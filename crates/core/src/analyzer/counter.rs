@@ -2,14 +2,19 @@
 //!
 //! A gap in a connection's IP identifications means a loss only if the connection has its own
 //! counter. If all connections of a host share one counter, the numbers continue from one
-//! connection to the next. Only a comparison of connections shows this.
+//! connection to the next, or a little further on if the host also sent other packets. Only a
+//! comparison of connections shows this. A device that answers for several addresses may use one
+//! counter for all of them.
 
 use crate::observed::flow::Tag;
 use crate::observed::segment::Segment;
 
-/// Minimum number of consecutive numbers, each on another connection than the previous one, that
-/// cannot be coincidence. Each has a probability of 1 in 65,536.
+/// Minimum number of continued numbers, each on another connection than the previous one, that
+/// cannot be coincidence. Each has a probability of 1 in 1,000.
 const LEAST_STEPS: u32 = 3;
+/// Maximum number of other packets of the host, such as ping replies, between two continued
+/// numbers.
+const MOST_BETWEEN: u16 = 64;
 /// Minimum fraction of changes to another connection at which the numbers continue. The other
 /// changes are due to losses and to packets to other hosts. Separate counters that advance in
 /// parallel would continue at every second change.
@@ -31,8 +36,12 @@ pub(super) struct Counter {
     ahead: (u16, u16),
     /// Number of times that the next packet belonged to another connection, whatever number it had.
     changes: u32,
-    /// Number of times that the next packet belonged to another connection and had the next number.
+    /// Number of times that the next packet belonged to another connection and continued the
+    /// numbers.
     steps: u32,
+    /// True if the last packet belonged to another connection than the one before it, and
+    /// continued the numbers.
+    goes_on: bool,
 }
 
 impl Counter {
@@ -43,25 +52,34 @@ impl Counter {
         let Some(id) = segment.ip.id.filter(|&id| id != 0) else {
             return false;
         };
-        if self.flow != Some(flow) {
-            self.change(id, flow);
-        }
+        self.goes_on = self.flow != Some(flow) && self.change(id, flow);
         (self.last, self.ahead) = (id, ahead(segment));
         let (part, of) = MOST;
         self.steps >= LEAST_STEPS
             && self.steps.saturating_mul(of) >= self.changes.saturating_mul(part)
     }
 
-    /// Processes the number of a packet that belongs to another connection than the previous
-    /// packet.
+    /// Processes a segment of one of several hosts that may share a counter, as [`Self::observe`]
+    /// does. Returns true if they share it and this segment continues the numbers of another
+    /// connection.
     #[inline]
-    fn change(&mut self, id: u16, flow: Tag) {
-        if self.flow.replace(flow).is_some() {
-            let (least, most) = self.ahead;
-            let goes_on = (least..=most).contains(&id.wrapping_sub(self.last));
-            self.changes = self.changes.saturating_add(1);
-            self.steps = self.steps.saturating_add(u32::from(goes_on));
+    pub(super) fn observe_shared(&mut self, segment: &Segment, flow: Tag) -> bool {
+        self.observe(segment, flow) && self.goes_on
+    }
+
+    /// Processes the number of a packet that belongs to another connection than the previous
+    /// packet. Returns true if it continues the numbers.
+    #[inline]
+    fn change(&mut self, id: u16, flow: Tag) -> bool {
+        if self.flow.replace(flow).is_none() {
+            return false;
         }
+        let (least, most) = self.ahead;
+        let most = most.saturating_add(MOST_BETWEEN);
+        let goes_on = (least..=most).contains(&id.wrapping_sub(self.last));
+        self.changes = self.changes.saturating_add(1);
+        self.steps = self.steps.saturating_add(u32::from(goes_on));
+        goes_on
     }
 }
 
@@ -105,6 +123,14 @@ mod tests {
     fn connections_that_go_on_from_each_other_share_a_counter() {
         let packets = [(1, 7), (2, 8), (2, 9), (1, 10), (3, 11)];
         assert_eq!(shared(&packets), [false, false, false, false, true]);
+    }
+
+    #[test]
+    fn packets_of_other_protocols_may_come_between() {
+        let packets = [(1, 7), (2, 12), (1, 14), (1, 15), (2, 40)];
+        assert_eq!(shared(&packets), [false, false, false, false, true]);
+        let apart = [(1, 7), (2, 120), (1, 240), (2, 360), (1, 480)];
+        assert!(!shared(&apart).contains(&true));
     }
 
     #[test]
