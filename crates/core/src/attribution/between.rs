@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{LEAST_DELAYED_ACK, LEAST_TIMEOUT, REORDERING, Tiler, gap, repair};
+use super::{LEAST_DELAYED_ACK, LEAST_TIMEOUT, REORDERING, Tiler, Trace, gap, repair};
 use crate::attribution::packet::Arrival;
 use crate::attribution::packet::Need;
 use crate::attribution::packet::longest_repair;
@@ -299,8 +299,7 @@ impl Tiler<'_> {
     /// the response, or if the server's ACKs show that it was sent earlier.
     fn after_skipped(&mut self, from: Timestamp, propagation: Duration, first: &PacketRecord) {
         let took = first.at.since(from).saturating_sub(propagation);
-        let is_lost =
-            is_repaired(first, took, self.trace.whole_trip()) || self.was_sent_before(first);
+        let is_lost = is_repaired(self.trace, first, took) || self.was_sent_before(first);
         if is_lost && !self.trace.is_near(Side::Server) {
             self.recover_response(from, propagation, first);
             return;
@@ -412,13 +411,15 @@ impl Tiler<'_> {
 }
 
 /// Returns true if the server's segments that are missing before `first` may have been copies of
-/// it; `first` came `took` later than the path requires. If two are missing, one is a bare ACK and
-/// the other was retransmitted by a probe; if more are missing, a timer was needed.
-fn is_repaired(first: &PacketRecord, took: Duration, trip: Duration) -> bool {
-    let least = match first.skipped {
-        0 | 1 => return false,
+/// it; `first` came `took` later than the path requires. One of them is a bare ACK, or as many as
+/// the request has segments. If one more is missing, a probe retransmitted it; if more are missing,
+/// a timer was needed.
+fn is_repaired(trace: &Trace<'_>, first: &PacketRecord, took: Duration) -> bool {
+    let lost = repair::lost_before(trace, first).min(first.skipped.saturating_sub(1));
+    let least = match lost {
+        0 => return false,
         // Paths are at times slightly quicker than the minimum round trip seen.
-        2 => LEAST_TIMEOUT.min(trip * 2 * 7 / 8),
+        1 => LEAST_TIMEOUT.min(trace.whole_trip() * 2 * 7 / 8),
         _ => LEAST_TIMEOUT,
     };
     took >= least && took <= longest_repair(first.skipped)

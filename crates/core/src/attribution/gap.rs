@@ -5,7 +5,8 @@ use core::time::Duration;
 use super::attributed::Gap;
 use super::flow::Flow;
 use super::nagle;
-use super::repair::{filled, recovered, repeated, resumed};
+use super::release::release;
+use super::repair::{filled, hole_before, lost_before, recovered, repeated, resumed};
 use super::stop;
 use super::{LEAST_TIMEOUT, Trace};
 use crate::attribution::packet::Arrival;
@@ -13,6 +14,7 @@ use crate::attribution::packet::longest_repair;
 use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{HoldRelease, Side};
+use crate::observed::time::Timestamp;
 
 /// Maximum gap in the normal flow of a message.
 const FLOW: Duration = Duration::from_micros(500);
@@ -53,30 +55,11 @@ pub(super) fn name(
                 // The segment repeats earlier bytes together with new ones.
                 return recovered(trace, packet, gap, gap, false);
             }
-            if packet.skipped > 0 && gap > LEAST_RECOVERY && is_too_soon(trace, sender, gap) {
-                // Several missing segments were rejected by a router with ICMP, and immediately
-                // split to fit. A single missing segment may have been a bare ACK.
-                return if packet.skipped > 1 && !trace.is_near(sender) {
-                    Gap::named(sender.transfer(), Owner::Path)
-                } else {
-                    Gap::named(WaitKind::Unknown, Owner::Unknown)
-                };
-            }
-            let is_whole = second.arrival == Arrival::InOrder;
-            if is_whole
-                && packet.skipped > 0
+            if packet.skipped > 0
                 && gap > LEAST_RECOVERY
-                && !is_repair(trace, packet, gap)
+                && let Some(named) = after_skipped(trace, (before, first), packet, index)
             {
-                return Gap::named(WaitKind::Unknown, Owner::Unknown);
-            }
-            if packet.skipped > 0 && gap > LEAST_RECOVERY {
-                // At the sender, only the capture can lose segments.
-                return if trace.is_near(sender) {
-                    Gap::named(WaitKind::Unknown, Owner::Unknown)
-                } else {
-                    recovered(trace, packet, gap, gap, false)
-                };
+                return named;
             }
             if may_be_repaired(trace, sender, (first, second), gap) {
                 return Gap::named(WaitKind::Unknown, Owner::Unknown);
@@ -85,6 +68,61 @@ pub(super) fn name(
                 .unwrap_or_else(|| flowed(trace, flow, (before, packet), index))
         }
     }
+}
+
+/// Attributes the gap before new data of a sender whose segments are missing just before it; `None`
+/// if these are the bytes of a hole, which is repaired later, and `packet` did not wait for them.
+fn after_skipped(
+    trace: &Trace<'_>,
+    (before, first): (&PacketRecord, Data),
+    packet: &PacketRecord,
+    index: usize,
+) -> Option<Gap> {
+    let (sender, gap) = (packet.by, packet.at.since(before.at));
+    let unknown = Gap::named(WaitKind::Unknown, Owner::Unknown);
+    if is_too_soon(trace, sender, gap) {
+        // Several missing segments were rejected by a router with ICMP, and immediately split to
+        // fit. A single missing segment may have been a bare ACK.
+        let were_too_big = packet.skipped > 1 && !trace.is_near(sender);
+        let transit = Gap::named(sender.transfer(), Owner::Path);
+        return Some(if were_too_big { transit } else { unknown });
+    }
+    let is_flowing = !is_probe(trace, gap) || release(trace, packet, index).is_some();
+    if is_beyond_lost(trace, packet) && is_flowing {
+        return None;
+    }
+    // At the sender, only the capture can lose segments.
+    let may_be_lost = !trace.is_near(sender)
+        && is_repair(trace, packet, gap)
+        && is_heard(trace, sender, first)
+        && !is_usual(trace, before, packet);
+    Some(if may_be_lost {
+        recovered(trace, packet, gap, gap, false)
+    } else {
+        unknown
+    })
+}
+
+/// Returns true if the capture contains the receiver's acknowledgement of `sent`. Without the
+/// receiver's ACKs, a capture lacks more than the path lost.
+fn is_heard(trace: &Trace<'_>, sender: Side, sent: Data) -> bool {
+    let mut packets = trace.packets.iter();
+    packets.any(|m| m.by == sender.peer() && m.ack >= sent.span.end)
+}
+
+/// Returns true if the sender also stopped for about as long as between `before` and `packet` where
+/// none of its segments is missing: this is its pace, or a timer of its program.
+fn is_usual(trace: &Trace<'_>, before: &PacketRecord, packet: &PacketRecord) -> bool {
+    let gap = packet.at.since(before.at);
+    let own = trace.packets.iter().filter(|m| m.by == packet.by);
+    let sent = own.filter_map(|m| Some((m, m.data?)));
+    let mut last: Option<Timestamp> = None;
+    let mut gaps = sent.filter_map(|(m, data)| {
+        let since = last.replace(m.at).map(|last| m.at.since(last));
+        let is_whole = data.arrival == Arrival::InOrder && m.skipped == 0;
+        since.filter(|_| is_whole)
+    });
+    gaps.any(|other| (gap * 7 / 8..=gap * 9 / 8).contains(&other))
 }
 
 /// Returns true if the last data of a message may have been lost before the observation point, and
@@ -114,14 +152,29 @@ fn is_too_soon(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
     gap < propagation * 7 / 8
 }
 
-/// Returns true if segments lost just before `packet`, with no byte missing after them, may have
-/// been retransmitted by it after `gap`. The end of a flight is retransmitted as a probe after two
-/// round trips; a whole flight, or a segment that was lost twice, waits for the timer (RFC 8985
-/// §7.2). If the gap is shorter, the missing numbers belong to something else, such as bare ACKs.
+/// Returns true if segments lost just before `packet` may have been retransmitted by it after
+/// `gap`. The end of a flight is retransmitted as a probe after two round trips, unless there is new
+/// data to probe with; a whole flight, or a segment that was lost twice, waits for the timer
+/// (RFC 8985 §7.2). If the gap is shorter, the missing numbers belong to something else, such as
+/// bare ACKs.
 fn is_repair(trace: &Trace<'_>, packet: &PacketRecord, gap: Duration) -> bool {
-    let is_by_timer = gap >= LEAST_TIMEOUT && gap <= longest_repair(packet.skipped);
-    // Paths are at times slightly quicker than the minimum round trip seen.
-    is_by_timer || (packet.skipped == 1 && gap >= trace.whole_trip() * 2 * 7 / 8)
+    let lost = lost_before(trace, packet);
+    let is_by_timer = lost > 0 && gap >= LEAST_TIMEOUT && gap <= longest_repair(packet.skipped);
+    let latest = LEAST_TIMEOUT + trace.whole_trip() * 3;
+    let is_with_new = is_beyond_lost(trace, packet) && gap <= latest;
+    is_by_timer || ((lost == 1 || is_with_new) && is_probe(trace, gap))
+}
+
+/// Returns true if a probe may have ended the gap. Paths are at times slightly quicker than the
+/// minimum round trip seen.
+fn is_probe(trace: &Trace<'_>, gap: Duration) -> bool {
+    gap >= trace.whole_trip() * 2 * 7 / 8
+}
+
+/// Returns true if the segments missing just before `packet` are those of a hole, so that none of
+/// them carried its bytes.
+fn is_beyond_lost(trace: &Trace<'_>, packet: &PacketRecord) -> bool {
+    (1..=hole_before(trace, packet)).contains(&packet.skipped)
 }
 
 /// Returns the gap of data that waited because the receiver had no room.

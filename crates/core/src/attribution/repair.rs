@@ -379,9 +379,61 @@ fn is_sent_thrice(trace: &Trace<'_>, packet: &PacketRecord) -> bool {
                         && d.span.end > data.span.start
                 })
         }),
-        Arrival::Fill => packet.skipped > 0 || is_behind_later_repair(trace, packet, data),
-        _ => packet.skipped > 1,
+        Arrival::Fill => {
+            lost_before(trace, packet) > 0 || is_behind_later_repair(trace, packet, data)
+        }
+        _ => lost_before(trace, packet) > 1,
     }
+}
+
+/// Returns the number of segments that were lost just before `packet`, with bytes that `packet` or an
+/// earlier segment carries too. The other missing segments are those of a hole, or bare ACKs.
+pub(super) fn lost_before(trace: &Trace<'_>, packet: &PacketRecord) -> u16 {
+    if packet.skipped == 0 {
+        return 0;
+    }
+    let others = hole_before(trace, packet).saturating_add(acks_before(trace, packet));
+    packet.skipped.saturating_sub(others)
+}
+
+/// Returns the number of full segments that fit into the hole before `packet`; 0 if it has none.
+pub(super) fn hole_before(trace: &Trace<'_>, packet: &PacketRecord) -> u16 {
+    let Some(data) = packet.data.filter(|data| data.arrival == Arrival::PastHole) else {
+        return 0;
+    };
+    let earlier = trace
+        .packets
+        .iter()
+        .filter(|m| m.by == packet.by && m.at < packet.at);
+    let seen = earlier.filter_map(|m| m.data).map(|sent| sent.span.end);
+    let before = seen.max().unwrap_or(trace.span(packet.by).start);
+    let hole = data.span.start.saturating_sub(before);
+    segments(hole, trace.pipe(packet.by).mss)
+}
+
+/// Returns the maximum number of bare ACKs that the sender of `packet` sent since its previous
+/// segment: one for each segment that `packet` is the first to acknowledge. If the capture lacks
+/// some of these segments, there is no limit.
+fn acks_before(trace: &Trace<'_>, packet: &PacketRecord) -> u16 {
+    let earlier = || trace.packets.iter().rev().filter(|m| m.at < packet.at);
+    let acked = earlier().find(|m| m.by == packet.by).map(|m| m.ack);
+    let from = acked.unwrap_or(0);
+    let received = earlier().filter(|m| m.by != packet.by);
+    let (mut bytes, mut count) = (0, 0_u16);
+    for data in received.filter_map(|m| m.data) {
+        let new = data.span.end.min(packet.ack);
+        let new = new.saturating_sub(data.span.start.max(from));
+        bytes += new;
+        let mss = trace.pipe(packet.by.peer()).mss;
+        count = count.saturating_add(segments(new, mss));
+    }
+    let is_known = acked.is_none_or(|acked| acked + bytes >= packet.ack);
+    if is_known { count } else { u16::MAX }
+}
+
+/// Returns the minimum number of segments that carry so many bytes.
+fn segments(bytes: u64, mss: u32) -> u16 {
+    u16::try_from(bytes.div_ceil(mss.max(1).into())).unwrap_or(u16::MAX)
 }
 
 /// Returns true if a hole further on was filled some time before the one that `packet` fills. A
