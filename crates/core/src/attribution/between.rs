@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::{LEAST_DELAYED_ACK, LEAST_TIMEOUT, REORDERING, Tiler, Trace, gap, repair};
 use crate::attribution::packet::Arrival;
 use crate::attribution::packet::Need;
+use crate::attribution::packet::Order;
 use crate::attribution::packet::longest_repair;
 use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::attribution::rtt::LEAST_ERROR;
@@ -225,6 +226,7 @@ impl Tiler<'_> {
         let is_long = whole > propagation + LEAST_DELAYED_ACK;
         let was_sent_before = whole > propagation + REORDERING
             && self.was_sent_before(first)
+            && !self.is_merely_late(first, whole, propagation)
             && !repair::is_overtaking(self.trace, first);
         if was_sent_before || (is_long && first.skipped > 0) {
             self.after_skipped(from, propagation, first);
@@ -314,6 +316,14 @@ impl Tiler<'_> {
             matches!(data.arrival, Arrival::PastHole | Arrival::Fill)
                 || data.span.start > self.trace.response.start
         })
+    }
+
+    /// Returns true if `first` fills a hole and came too soon, `whole` after the request, for a
+    /// repair: its first copy takes the propagation, and the report of the hole a round trip more.
+    fn is_merely_late(&self, first: &PacketRecord, whole: Duration, propagation: Duration) -> bool {
+        let is_too_soon = whole < (propagation + self.trace.whole_trip()) * 7 / 8;
+        let is_fill = |data: Data| data.arrival == Arrival::Fill && data.order != Order::Newer;
+        is_too_soon && first.data.is_some_and(is_fill)
     }
 
     /// Returns true if the capture was taken at the client and missed one of its segments, which
