@@ -54,6 +54,10 @@ impl Tiler<'_> {
             self.unexplained(first);
             return;
         }
+        if self.misses_bytes_before(first) {
+            self.unexplained(first);
+            return;
+        }
         let from = self.still_coming(from, first);
         self.propagation_and_think(from, first);
     }
@@ -324,6 +328,16 @@ impl Tiler<'_> {
         let is_too_soon = whole < (propagation + self.trace.whole_trip()) * 7 / 8;
         let is_fill = |data: Data| data.arrival == Arrival::Fill && data.order != Order::Newer;
         is_too_soon && first.data.is_some_and(is_fill)
+    }
+
+    /// Returns true if the bytes before those of `first` arrived, and the capture missed them.
+    fn misses_bytes_before(&self, first: &PacketRecord) -> bool {
+        first.data.is_some_and(|data| {
+            let is_past_hole = data.arrival == Arrival::PastHole;
+            let begin = self.trace.response.start.min(data.span.start);
+            let from = begin.saturating_sub(u64::from(is_past_hole));
+            self.trace.is_torn(Side::Server, from, data.span.start)
+        })
     }
 
     /// Returns true if the capture was taken at the client and missed one of its segments, which
