@@ -39,9 +39,16 @@ pub(super) fn repeated(
     if data.need != Need::Needed {
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
-    let since = copy_before(trace, packet, data).map_or(before.at, |m| m.at);
+    let copy = copy_before(trace, packet, data);
+    let since = copy.map_or(before.at, |m| m.at);
     let (since_copy, took) = (packet.at.since(since), packet.at.since(before.at));
     let is_revealed = is_hole_reported(trace, packet.by, since, packet);
+    // Neither a probe nor a timer repeats a lone segment so soon (RFC 8985 §7.2).
+    let is_hasty =
+        since_copy < LEAST_TIMEOUT && copy.is_some_and(|copy| is_alone(trace, copy, packet));
+    if !is_revealed && is_hasty && may_be_delayed(trace, packet.by, since_copy) {
+        return Gap::named(WaitKind::Unknown, Owner::Unknown);
+    }
     let mut gap = recovered(trace, packet, since_copy, took, is_revealed);
     if let Some(recovery) = gap.recovery.as_mut().filter(|_| !is_revealed) {
         recovery.is_doubtful |= may_be_delayed(trace, packet.by, since_copy);
@@ -60,6 +67,21 @@ fn may_be_delayed(trace: &Trace<'_>, sender: Side, since_copy: Duration) -> bool
         .iter()
         .any(|m| m.by == peer && m.ttl > LINUX_TTL);
     is_other && since_copy <= trace.whole_trip() + LONGEST_DELAYED_ACK
+}
+
+/// Returns true if `copy` was the only segment in flight until `packet`. A receiver may delay the
+/// acknowledgement of a single segment, and acknowledges every second one immediately (RFC 5681
+/// §4.2).
+fn is_alone(trace: &Trace<'_>, copy: &PacketRecord, packet: &PacketRecord) -> bool {
+    let is_single = copy.data.is_some_and(|data| {
+        let mss = u64::from(trace.pipe(copy.by).mss);
+        data.in_flight == 0 && data.span.end - data.span.start <= mss
+    });
+    let mut since = trace
+        .packets
+        .iter()
+        .filter(|m| m.number > copy.number && m.number < packet.number);
+    is_single && !since.any(|m| m.by == copy.by && m.data.is_some())
 }
 
 /// Returns the last copy of these bytes that was sent before `packet`.
