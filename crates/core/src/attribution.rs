@@ -42,6 +42,7 @@ use crate::observed::tcp::TCP_RTO_MIN;
 use crate::observed::time::Timestamp;
 use attributed::Gap;
 use flow::{Flow, Piece};
+use release::release;
 use stop::Stop;
 pub(crate) use stops::Before;
 pub(crate) use trace::{Permission, Trace};
@@ -235,6 +236,10 @@ impl Tiler<'_> {
             let is_ours = data.span.start < span.end && data.span.end > span.start;
             let is_within = (self.trace.begin..=self.trace.end).contains(&packet.at);
             if !is_ours || self.is_needless(packet, data) || !is_within {
+                let may_wait = is_ours && is_within && !self.is_whole(last, span);
+                if may_wait && self.missed_answer(last, (packet, data), index) {
+                    last = Some(packet);
+                }
                 continue;
             }
             // A segment that repeats a whole request belongs to the wait for the response.
@@ -266,6 +271,43 @@ impl Tiler<'_> {
             Arrival::InOrder | Arrival::PastHole | Arrival::Fill | Arrival::Repeat => return false,
         }
         true
+    }
+
+    /// Attributes the time up to a segment that a timer sent once more after its bytes had been
+    /// acknowledged: the path lost the ACK, and the sender waited for it if new data followed the
+    /// next ACK. Returns true if it did.
+    fn missed_answer(
+        &mut self,
+        last: Option<&PacketRecord>,
+        (packet, data): (&PacketRecord, Data),
+        index: usize,
+    ) -> bool {
+        let is_late = last.is_some_and(|last| packet.at.since(last.at) >= LEAST_TIMEOUT);
+        let is_acked = data.arrival == Arrival::Repeat && data.span.end <= data.acked;
+        if !(is_late && is_acked) {
+            return false;
+        }
+        let is_awaited = self.continues_with_ack(packet, index);
+        let (kind, owner) = if is_awaited {
+            (WaitKind::Recovery, Owner::Path)
+        } else {
+            (WaitKind::Unknown, Owner::Unknown)
+        };
+        self.push(packet.at, kind, owner, Some(packet.number), Bound::Observed);
+        is_awaited
+    }
+
+    /// Returns true if an ACK that came after `packet`, the one at `index`, released its sender's
+    /// next new data.
+    fn continues_with_ack(&self, packet: &PacketRecord, index: usize) -> bool {
+        let is_new = |m: &PacketRecord| {
+            let is_new = |data: Data| matches!(data.arrival, Arrival::InOrder | Arrival::PastHole);
+            m.by == packet.by && m.data.is_some_and(is_new)
+        };
+        let mut rest = self.trace.packets.iter().enumerate().skip(index + 1);
+        let next = rest.find(|(_, m)| is_new(m));
+        let released = next.and_then(|(at, next)| release(self.trace, next, at));
+        released.is_some_and(|ack| ack.at > packet.at)
     }
 
     fn is_whole(&self, last: Option<&PacketRecord>, span: Span) -> bool {

@@ -45,6 +45,7 @@ impl Connection {
             edge: allowed_now.unwrap_or_default(),
             order,
             need: match arrival {
+                Arrival::Repeat if span.end <= acked => Need::Spurious,
                 Arrival::Repeat => Need::Pending,
                 _ => Need::Needed,
             },

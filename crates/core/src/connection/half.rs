@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::attribution::packet::Need;
 use crate::attribution::packet::Order;
 use crate::attribution::packet::{Arrival, Pipe, Span};
 use crate::attribution::rtt::RoundTrip;
@@ -217,7 +218,14 @@ impl Half {
         match arrival {
             Arrival::Repeat => {
                 let tsval = segment.options.timestamps.map(|(tsval, _)| tsval);
-                self.repeats.watch(segment.number, span, segment.at, tsval);
+                let is_acked = span.end <= self.sequence.acked;
+                let need = if is_acked {
+                    Need::Untold
+                } else {
+                    Need::Pending
+                };
+                self.repeats
+                    .watch((segment.number, segment.at), span, tsval, need);
                 self.timing.spoil(span);
             }
             Arrival::InOrder | Arrival::PastHole => self.timing.push(Timed {

@@ -102,8 +102,15 @@ impl Repeats {
         self.list.is_empty()
     }
 
-    /// Watches a retransmission that was just sent as packet `number`.
-    pub(crate) fn watch(&mut self, number: u64, span: Span, at: Timestamp, tsval: Option<u32>) {
+    /// Watches a retransmission that was just sent as packet `number`. If its bytes had been
+    /// acknowledged, `need` is [`Need::Untold`]: only a D-SACK can answer it.
+    pub(crate) fn watch(
+        &mut self,
+        (number, at): (u64, Timestamp),
+        span: Span,
+        tsval: Option<u32>,
+        need: Need,
+    ) {
         self.has_any = true;
         if self.list.len() == MAX_WATCHED {
             self.list.remove(0);
@@ -113,7 +120,7 @@ impl Repeats {
             span,
             at,
             tsval,
-            need: Need::Pending,
+            need,
         });
     }
 
@@ -232,7 +239,7 @@ mod tests {
     /// Returns the verdicts on bytes 0 to 100, retransmitted at 0 ms with timestamp 50.
     fn told(answers: &[Answer<'_>]) -> Vec<Need> {
         let mut repeats = Repeats::default();
-        repeats.watch(7, span(0, 100), at(0), Some(50));
+        repeats.watch((7, at(0)), span(0, 100), Some(50), Need::Pending);
         let mut told = Vec::new();
         for answer in answers {
             repeats.resolve(answer, |number, need| {
@@ -295,6 +302,21 @@ mod tests {
             ..answer(21, 0)
         };
         assert_eq!(told(&[selective]), [Need::Needed]);
+    }
+
+    #[test]
+    fn bytes_acknowledged_before_their_copy_need_none() {
+        let mut repeats = Repeats::default();
+        repeats.watch((7, at(0)), span(0, 100), Some(50), Need::Untold);
+        let mut told = Vec::new();
+        repeats.resolve(&answer(21, 200), |number, need| told.push((number, need)));
+        assert!(repeats.has_any() && told.is_empty(), "{told:?}");
+        let doubled = Answer {
+            duplicate: Some(span(0, 100)),
+            ..answer(30, 200)
+        };
+        repeats.resolve(&doubled, |number, need| told.push((number, need)));
+        assert_eq!(told, [(7, Need::Spurious)]);
     }
 
     #[test]
