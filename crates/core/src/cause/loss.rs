@@ -301,17 +301,31 @@ impl Losses {
         repaired.into_iter().filter(|(count, _)| *count > 0)
     }
 
+    /// Returns the words for a single loss. Most of the time may have passed after its repair, such
+    /// as with the smaller congestion window that the loss left.
+    fn only_one(&self, one: &str) -> String {
+        let by: String = self.ways().map(|(_, by)| by).collect();
+        let took: Duration = self.repairs.iter().map(|(_, took)| took).sum();
+        let waited = self.tally.saved.quantile(0.5).unwrap_or_default();
+        if waited > took * 2 {
+            let waited = evidence::human(waited);
+            return format!(
+                "1 loss was repaired {by}; the {one} waited {waited} for this and its consequences"
+            );
+        }
+        format!(
+            "1 loss was repaired {by}, {} later",
+            evidence::human(waited)
+        )
+    }
+
     fn wire(&self, case: &Case<'_>) -> Evidence {
         let one = match case.ledger.unit {
             Unit::Requests => "exchange",
             unit => unit.words()[0],
         };
         let text = match self.events() {
-            1 => format!(
-                "1 loss was repaired {}, {} later",
-                self.ways().map(|(_, by)| by).collect::<String>(),
-                evidence::median(&self.tally.saved)
-            ),
+            1 => self.only_one(one),
             events => format!(
                 "{} losses were repaired on {}: {}; the median {one} with a loss waited {} for \
                  this",
@@ -435,4 +449,28 @@ fn retransmission_counter(case: &Case<'_>) -> Option<Evidence> {
         counted(retransmitted, "segment", "segments"),
     );
     Some(Evidence::circumstance(EvidenceKind::Counter, text).count(retransmitted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_after_a_repair_is_not_the_time_of_the_repair() {
+        let told = |took, waited| {
+            let mut losses = Losses::default();
+            losses.repairs[Kind::Fast as usize] = (1, Duration::from_millis(took));
+            losses.tally.saved.record(Duration::from_millis(waited));
+            losses.only_one("exchange")
+        };
+        assert_eq!(
+            told(30, 440),
+            "1 loss was repaired by fast retransmit; the exchange waited 440 ms for this and its \
+             consequences"
+        );
+        assert_eq!(
+            told(30, 30),
+            "1 loss was repaired by fast retransmit, 30.0 ms later"
+        );
+    }
 }
