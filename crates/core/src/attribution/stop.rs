@@ -275,6 +275,11 @@ fn is_window_full(
     if room < mss.min(second.span.end - second.span.start) {
         return true;
     }
+    if room < mss && second.span.end == edge {
+        // The sender had more than the window let it send, and avoided a segment that is not full
+        // until its timer expired (RFC 1122 §4.2.3.4). A program's own part fills it by chance only.
+        return true;
+    }
     // A window of only a few segments (as on loopback, where segments are large) holds fractions of
     // one.
     let mss = mss.min(window / 4);
