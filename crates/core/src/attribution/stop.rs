@@ -17,6 +17,9 @@ use crate::observed::time::Timestamp;
 /// half).
 const SILLY_PART: u64 = 3;
 
+/// Payload of a full segment if the peer offers no MSS (RFC 9293 §3.7.1).
+const DEFAULT_MSS: u64 = 536;
+
 /// A period for which a sender stalled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stop {
@@ -105,7 +108,20 @@ pub(super) fn name(
         // that queue or for its own reasons.
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
+    if lacks_acks(trace, sender, first, second) {
+        return ((WaitKind::Unknown, Owner::Unknown), None);
+    }
     (trace.pause_of(sender), Some(stop))
+}
+
+/// Returns true if the capture does not contain the peer's bare acknowledgements: more than a full
+/// segment was outstanding after `first`, which a receiver acknowledges at once (RFC 5681 §4.2), but
+/// the peer sent nothing without data in the whole exchange. The window may then have ended the gap.
+fn lacks_acks(trace: &Trace<'_>, sender: Side, first: Data, second: Data) -> bool {
+    let outstanding = first.span.end.saturating_sub(second.acked);
+    let full = DEFAULT_MSS.max(first.span.end - first.span.start);
+    let is_bare = |packet: &PacketRecord| packet.by == sender.peer() && packet.data.is_none();
+    trace.whole_trip() >= LEAST_TRIP && outstanding > full && !trace.packets.iter().any(is_bare)
 }
 
 /// Attributes the wait of a segment retransmitted to a receiver that has no room.
