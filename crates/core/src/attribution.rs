@@ -4,6 +4,7 @@
 //! ends; the output is waits that tile the exchange. Only single waits are judged here; the rules
 //! decide whether they add up to a cause.
 
+mod asked;
 mod attributed;
 mod between;
 mod drops;
@@ -45,7 +46,7 @@ use flow::{Flow, Piece};
 use release::release;
 use stop::Stop;
 pub(crate) use stops::Before;
-pub(crate) use trace::{Permission, Trace};
+pub(crate) use trace::{After, Permission, Trace};
 
 /// Minimum delay for an acknowledgement to count as delayed: a kernel that acknowledges immediately
 /// does so well below the shortest delayed ACK (40 ms on Linux, `TCP_DELACK_MIN` in
@@ -130,8 +131,11 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
         tiler.between(request_end, first);
     }
     tiler.walk(Side::Server);
-    tiler.tiling.close_wait = trace.ends_with_fin.then(|| trace.end.since(tiler.cursor));
-    let (kind, owner) = if trace.ends_with_fin {
+    tiler.tiling.close_wait = trace
+        .after
+        .ends_with_fin
+        .then(|| trace.end.since(tiler.cursor));
+    let (kind, owner) = if trace.after.ends_with_fin {
         (WaitKind::ServerPause, Owner::Server)
     } else {
         (WaitKind::Unknown, Owner::Unknown)
@@ -317,7 +321,9 @@ impl Tiler<'_> {
 
     fn name_gap(&mut self, before: &PacketRecord, packet: &PacketRecord, index: usize) {
         let gap = gap::name(self.trace, &self.flow, before, packet, index);
-        if self.awaited_leave(before, packet, &gap) {
+        if self.awaited_leave(before, packet, &gap)
+            || self.awaited_client(before, packet, index, &gap)
+        {
             return;
         }
         self.stops.extend(gap.stop);

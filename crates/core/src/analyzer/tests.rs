@@ -2,6 +2,7 @@ mod answered_early;
 mod ended;
 mod fins;
 mod guessed;
+mod login;
 mod marked;
 mod proxied;
 mod queued;

@@ -28,8 +28,7 @@ pub(crate) struct Trace<'a> {
     pub(crate) torn: &'a [(Side, Span)],
     /// End of an earlier response on this connection, if this request was sent before that end.
     pub(crate) behind: Option<Timestamp>,
-    /// True if the response lasts until the server's FIN.
-    pub(crate) ends_with_fin: bool,
+    pub(crate) after: After,
     pub(crate) permission: Permission,
     /// The round trip from the observation point to each side.
     pub(crate) trips: PerSide<RoundTrip>,
@@ -42,6 +41,15 @@ pub(crate) struct Trace<'a> {
     pub(crate) is_answer_repeated: bool,
     /// Reasons why the response may not answer the request.
     pub(crate) doubts: PairingDoubts,
+}
+
+/// What follows the exchange's messages on the connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct After {
+    /// True if the response lasts until the server's FIN.
+    pub(crate) ends_with_fin: bool,
+    /// The client's bytes before this offset belong to no later request; 0 if they may.
+    pub(crate) next_request: u64,
 }
 
 /// The permission that a client waits for before it sends the body (`Expect: 100-continue`).

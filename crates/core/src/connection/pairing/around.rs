@@ -22,6 +22,8 @@ pub(super) struct Around<'a> {
     pub(super) is_unread: bool,
     /// Time of the server's FIN, if the server closed first.
     pub(super) left_by_server: Option<Timestamp>,
+    /// The client's bytes before this offset belong to no later request; 0 if they may.
+    pub(super) next_request: u64,
 }
 
 impl<'a> Around<'a> {

@@ -5,7 +5,7 @@ use super::{Draft, Mode, Pairing, Scratch, loose};
 use crate::attribution::packet::Need;
 use crate::attribution::packet::{Arrival, Span};
 use crate::attribution::packet_record::{Pace, PacketRecord, serialization};
-use crate::attribution::{Spare, Tiling, Trace, tile, tile_message};
+use crate::attribution::{After, Spare, Tiling, Trace, tile, tile_message};
 use crate::connection::setup::Setup;
 use crate::connection::{Closed, View};
 use crate::exchange::tls_handshake::Handshake;
@@ -28,6 +28,7 @@ impl Pairing {
     pub(crate) fn collect(&mut self, view: &View<'_>, setup: &mut Setup, closed: &mut Closed) {
         let left_by_server = self.left_by_server();
         while let Some(at) = self.first_closed() {
+            let next_request = self.next_request(at);
             let Some(draft) = self.open.get_mut(at) else {
                 return;
             };
@@ -40,6 +41,7 @@ impl Pairing {
                 request_acked: self.acked.requests,
                 is_unread: self.protocol.is_unread,
                 left_by_server,
+                next_request,
             };
             let spare = &mut closed.scratch.spare;
             let mut exchange = draft.close(around, setup, self.tls.handshake.take(), spare);
@@ -74,6 +76,16 @@ impl Pairing {
             self.drop_draft(at);
         }
         self.collect_loose(view, closed);
+    }
+
+    /// Returns the offset before which the client's bytes belong to no request after the exchange
+    /// at `index`; 0 if messages are interleaved.
+    fn next_request(&self, index: usize) -> u64 {
+        if self.protocol.mode != Mode::Http {
+            return 0;
+        }
+        let next = self.open.get(index + 1);
+        next.map_or(u64::MAX, |next| next.request.start)
     }
 
     /// Drops a closed exchange. Usually it is the only one, so that no other has to move.
@@ -317,7 +329,10 @@ impl Draft {
             response: self.response,
             torn: around.torn,
             behind: around.behind,
-            ends_with_fin: self.fin.is_end,
+            after: After {
+                ends_with_fin: self.fin.is_end,
+                next_request: around.next_request,
+            },
             permission: self.request_head.permission,
             trips: around.view.trips(),
             pipes: around.view.pipes(),

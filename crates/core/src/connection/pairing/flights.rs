@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::attribution::packet::Span;
 use crate::attribution::packet_record::{Pace, PacketKey, PacketRecord, serialization};
-use crate::attribution::{Before, Permission, Spare, Tiling, Trace, tile};
+use crate::attribution::{After, Before, Permission, Spare, Tiling, Trace, tile};
 use crate::connection::View;
 use crate::exchange::tls_handshake::{Handshake, Leg, LegPackets};
 use crate::exchange::wait::{Bound, Owner, Wait, WaitKind};
@@ -277,7 +277,7 @@ impl Tiled<'_> {
             response: leg.response,
             torn: self.torn,
             behind: None,
-            ends_with_fin: false,
+            after: After::default(),
             permission: Permission::default(),
             trips: self.view.trips(),
             pipes: self.view.pipes(),

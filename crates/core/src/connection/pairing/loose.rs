@@ -207,6 +207,7 @@ impl Pairing {
             request_acked: self.acked.requests,
             is_unread: true,
             left_by_server: None,
+            next_request: 0,
         };
         let transfer = draft.close_loose(around, by, spare);
         let may_be_answered = self.open.back().is_some_and(Draft::is_awaited);
