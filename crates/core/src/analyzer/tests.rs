@@ -11,6 +11,7 @@ mod silent;
 mod so_far;
 mod starved;
 mod stopped;
+mod summed;
 mod unanswered;
 mod watched;
 mod watched_stream;

@@ -59,6 +59,7 @@ pub(super) fn delivery(
     let pipe = trace.pipe(sender);
     let rested = trace.before.ended.map(|ended| trace.begin.since(ended));
     let own = || stops.iter().filter(|stop| stop.limit == limit);
+    let paused = || stops.iter().filter(|stop| is_pause(stop));
     let window = |stop: Option<&Stop>| stop.map_or(0, |stop| stop.window);
     let mut open = own().filter(|stop| !stop.is_zero_window);
     let (first_open, last_open) = (open.clone().next(), open.next_back());
@@ -75,6 +76,8 @@ pub(super) fn delivery(
                 .map(|stop| stop.took)
                 .sum(),
             held,
+            longest_pause: paused().map(|stop| stop.took).max().unwrap_or_default(),
+            pauses: u32::try_from(paused().count()).unwrap_or(u32::MAX),
             drain,
             // A queue that drains may look like an idle period. It also lengthens the round trip,
             // so the sender's timeout is longer than that period and does not reset the window.
@@ -218,6 +221,11 @@ fn segments(trace: &Trace<'_>, sender: Side) -> u64 {
         .sum()
 }
 
+/// Returns true for a notable pause of the program.
+fn is_pause(stop: &Stop) -> bool {
+    stop.limit == Limit::Program && stop.took >= NOTABLE
+}
+
 fn pauses(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> Vec<Pause> {
     let span = trace.span(sender);
     let first = trace.packets.iter().find(|packet| {
@@ -242,8 +250,6 @@ fn pauses(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> Vec<Pause> {
             meets_ack: packets.release.is_some(),
         })
     };
-    let pauses = stops
-        .iter()
-        .filter(|stop| stop.limit == Limit::Program && stop.took >= NOTABLE);
+    let pauses = stops.iter().filter(|stop| is_pause(stop));
     pauses.take(MAX_PAUSES).filter_map(ends).collect()
 }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, median};
+use super::evidence::{self, human, median};
 use super::held::{DELAYED, Held, may_be_released};
 use super::served;
 use super::wording::Wording;
@@ -14,8 +14,8 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "The server begins its response and then pauses for {saved} (median) before it \
-              continues, {share} of all request time. {why}.",
+    summary: "The server begins its response and then pauses for {saved}, {share} of all request \
+              time. {why}.",
     ruled_out: &[],
     overturned_by: "the server's own trace showing that the second part was written before the \
         pause",
@@ -95,6 +95,8 @@ pub(crate) struct Rule {
     then_held: u64,
     /// Number of pauses in responses whose parts came at even intervals.
     rhythmic: u64,
+    /// Number of single pauses in all responses, and the longest of them.
+    single: (u64, Duration),
     /// Pauses in responses that stream events when they happen.
     streamed: Distribution,
 }
@@ -140,6 +142,14 @@ impl super::Rule for Rule {
         self.rhythmic += u64::from(all >= NOTABLE && has_rhythm(exchange));
         if all >= NOTABLE {
             self.all.add(exchange, Cost::exactly(all), Duration::ZERO);
+            let (count, longest) = self.single;
+            let deliveries = exchange.sending.deliveries.iter();
+            let served = deliveries.filter(|delivery| delivery.sender == Side::Server);
+            let stalled = served.map(|delivery| delivery.stalled);
+            self.single = stalled.fold((count, longest), |(count, longest), stalled| {
+                let longest = longest.max(stalled.longest_pause);
+                (count + u64::from(stalled.pauses), longest)
+            });
         }
     }
 
@@ -149,6 +159,8 @@ impl super::Rule for Rule {
         self.written += other.written;
         self.then_held += other.then_held;
         self.rhythmic += other.rhythmic;
+        self.single.0 += other.single.0;
+        self.single.1 = self.single.1.max(other.single.1);
         self.streamed.absorb(other.streamed);
     }
 
@@ -189,9 +201,19 @@ impl Rule {
 
     fn finding(&self, case: &Case<'_>, tally: &Tally) -> Finding {
         let mut finding = evidence::finding(Id::ServerPause, Owner::Server, case, tally);
+        let (count, longest) = self.single;
+        let is_summed = count > tally.affected;
+        let between = if is_summed {
+            format!(
+                "in all between their parts ({count} pauses, the longest {})",
+                human(longest)
+            )
+        } else {
+            "between two parts".to_owned()
+        };
         let text = format!(
-            "{} paused for {} (median) between two parts, and no acknowledgement came that could \
-             have released the second part",
+            "{} paused for {} (median) {between}, and no acknowledgement came that could have \
+             released the next part",
             counted(tally.affected, "response", "responses"),
             median(&tally.saved),
         );
@@ -243,10 +265,16 @@ impl Rule {
         if case.has_packets {
             finding.candidates = candidates::of_server(case);
         }
-        WORDING.tell(
-            &mut finding,
-            &[("saved", &median(&tally.saved)), ("why", &why)],
-        );
+        let saved = median(&tally.saved);
+        let saved = if is_summed {
+            format!(
+                "{saved} (median) in all, {} at most at a time",
+                human(longest)
+            )
+        } else {
+            format!("{saved} (median) before it continues")
+        };
+        WORDING.tell(&mut finding, &[("saved", &saved), ("why", &why)]);
         finding
     }
 }

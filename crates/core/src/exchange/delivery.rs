@@ -51,6 +51,10 @@ pub struct StallTimes {
     pub shut: Duration,
     /// Total time for which the message stalled.
     pub held: Duration,
+    /// The longest pause of the program itself.
+    pub longest_pause: Duration,
+    /// Number of pauses of the program itself.
+    pub pauses: u32,
     /// The part of `held` for which the last byte was in transit beyond the path's own time: it
     /// waited in a queue, as seen at the sender.
     pub drain: Duration,
