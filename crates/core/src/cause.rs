@@ -130,6 +130,7 @@ mod zero_window;
 
 use core::fmt;
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use crate::connection::Setup;
 use crate::exchange::Exchange;
@@ -180,6 +181,8 @@ pub(crate) struct Case<'a> {
     pub(crate) facts: &'a Facts,
     /// The server's rhythm: the times of its requests and responses.
     pub(crate) rhythm: &'a Rhythm,
+    /// The rhythms of all servers.
+    pub(crate) rhythms: &'a BTreeMap<Endpoint, Rhythm>,
     /// The upstream that the server calls, if the capture contains that traffic.
     pub(crate) upstream: Option<&'a Upstream>,
     /// True if the ledger was made from packets, and false if it was made from the timestamps of

@@ -391,6 +391,7 @@ impl<'a> Scene<'a> {
         let has_packets = self.from_packets.contains(&endpoint);
         Some(Case {
             rhythm: self.rhythms.get(&endpoint)?,
+            rhythms: &self.rhythms,
             upstream,
             endpoint,
             target,

@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::evidence::{human, percent};
 use super::rhythm::{NOTABLE, median, quantile, thinks};
 use super::served::{self, Place};
+use super::upstream::asked_meanwhile;
 use super::{Case, Id};
 use crate::observed::time::Timestamp;
 use crate::report::{Candidate, counted};
@@ -41,13 +42,18 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
         return Vec::new();
     };
     let mut list = fitting.to_vec();
-    let asked = match case.upstream {
-        Some(upstream) => format!(
+    let meanwhile = asked_meanwhile(case.endpoint, case.rhythms);
+    let asked = match (case.upstream, meanwhile) {
+        (Some(upstream), _) => format!(
             "the server's own requests to {} in that time do not account for it; requests to other \
              servers may",
             upstream.endpoint
         ),
-        None => {
+        (None, Some(other)) => format!(
+            "the server's host sends requests of its own to {other} in that time, and may wait for \
+             them"
+        ),
+        (None, None) => {
             "this capture contains no requests of the server to other servers that match these \
              requests"
                 .to_owned()

@@ -247,6 +247,28 @@ pub(super) fn claimed<'a>(
     roles.contains(&role).then_some((upstream, role, tally))
 }
 
+/// Returns another server to which the host of `front` sent a request while one of its own requests
+/// waited, whether for its response or not.
+pub(super) fn asked_meanwhile(
+    front: Endpoint,
+    rhythms: &BTreeMap<Endpoint, Rhythm>,
+) -> Option<Endpoint> {
+    let own = rhythms.get(&front)?;
+    let is_meanwhile = |rhythm: &Rhythm| {
+        let slow = own.moments.iter().filter(|moment| is_slow(moment));
+        slow.into_iter().any(|moment| {
+            let from = rhythm
+                .moments
+                .partition_point(|back| back.begin < moment.sent);
+            let later = rhythm.moments.iter().skip(from);
+            let mut within = later.take_while(|back| back.begin <= moment.answered);
+            within.any(|back| is_same_host(front, back.client) && back.client != moment.client)
+        })
+    };
+    let mut others = rhythms.iter().filter(|(back, _)| **back != front);
+    others.find_map(|(&back, rhythm)| is_meanwhile(rhythm).then_some(back))
+}
+
 fn is_slow(moment: &Moment) -> bool {
     moment.think() >= NOTABLE
 }
@@ -422,4 +444,34 @@ fn is_within(front: Endpoint, moment: &Moment, back: &Moment) -> bool {
         && back.client != moment.client
         && back.answered <= moment.answered + JITTER
         && back.end <= moment.end + JITTER
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::IpAddr;
+
+    use super::*;
+    use crate::observed::time::Timestamp;
+
+    /// Returns the rhythm of a server whose only request is on the client's port `port`, from
+    /// `begin` to `end` (in milliseconds).
+    fn rhythm(port: u16, begin: i64, end: i64) -> Rhythm {
+        let at = |ms: i64| Timestamp::from_nanos(ms * 1_000_000);
+        let mut rhythm = Rhythm::default();
+        rhythm.moments = vec![Moment::between(port, at(begin), at(end))];
+        rhythm
+    }
+
+    #[test]
+    fn a_request_of_the_server_to_another_server_within_a_wait_is_found() {
+        let server = |last: u8| Endpoint::new(IpAddr::from([10, 0, 0, last]), 80);
+        let (front, other) = (server(1), server(2));
+        let with = |begin: i64| {
+            let waits = rhythm(40_001, 100, 900);
+            BTreeMap::from([(front, waits), (other, rhythm(40_002, begin, 2_000))])
+        };
+        assert_eq!(asked_meanwhile(front, &with(300)), Some(other));
+        assert_eq!(asked_meanwhile(front, &with(950)), None);
+        assert_eq!(asked_meanwhile(front, &with(50)), None);
+    }
 }

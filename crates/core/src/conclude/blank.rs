@@ -1,5 +1,7 @@
 //! A case of a service without any figures, for findings that other evidence supports.
 
+use std::collections::BTreeMap;
+
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::{Case, Gathered};
@@ -14,6 +16,7 @@ pub(super) struct Blank {
     gathered: Gathered,
     fetches: Stretches,
     rhythm: Rhythm,
+    rhythms: BTreeMap<Endpoint, Rhythm>,
     uploads: Uploads,
 }
 
@@ -30,6 +33,7 @@ impl Blank {
             uploads: &self.uploads,
             facts,
             rhythm: &self.rhythm,
+            rhythms: &self.rhythms,
             upstream: None,
             has_packets: true,
             weight: 1.0,

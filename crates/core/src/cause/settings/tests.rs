@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::cause::evidence::{Measures, blank};
@@ -128,6 +128,7 @@ pub(in crate::cause) struct Empty {
     gathered: Gathered,
     fetches: Stretches,
     rhythm: Rhythm,
+    rhythms: BTreeMap<Endpoint, Rhythm>,
     uploads: Uploads,
 }
 
@@ -147,6 +148,7 @@ impl Empty {
             uploads: &self.uploads,
             facts,
             rhythm: &self.rhythm,
+            rhythms: &self.rhythms,
             upstream: None,
             has_packets: true,
             weight: 1.0,
