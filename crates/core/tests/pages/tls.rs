@@ -18,10 +18,12 @@ pub(crate) fn records(words: &str) -> Result<Vec<u8>, String> {
         let (name, size) = word.split_once(':').unwrap_or((word, "0"));
         let size = number_of(size)? as usize;
         bytes.extend(match name {
-            // `client13` offers TLS 1.3, and `client12` at most TLS 1.2. `again` resumes a session.
-            "client13" => handshake(1, &client(&[0x0304, 0x0303], false)),
-            "client12" => handshake(1, &client(&[], false)),
-            "client12-again" => handshake(1, &client(&[], true)),
+            // `client13` offers TLS 1.3, and `client12` at most TLS 1.2. `again` resumes a session,
+            // and `h2` offers HTTP/2.
+            "client13" => handshake(1, &client(&[0x0304, 0x0303], false, false)),
+            "client13-h2" => handshake(1, &client(&[0x0304, 0x0303], false, true)),
+            "client12" => handshake(1, &client(&[], false, false)),
+            "client12-again" => handshake(1, &client(&[], true, false)),
             "server13" => handshake(2, &server(&RANDOM, Some(0x0304), false)),
             "server13-again" => handshake(2, &server(&RANDOM, Some(0x0304), true)),
             "retry" => handshake(2, &server(&RETRY, Some(0x0304), false)),
@@ -71,8 +73,9 @@ fn extension(kind: u16, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a ClientHello (RFC 8446 §4.1.2) with a server name and the offered versions.
-fn client(versions: &[u16], has_session: bool) -> Vec<u8> {
+/// Returns a ClientHello (RFC 8446 §4.1.2) with a server name, the offered versions and, with
+/// `has_http2`, the offer of HTTP/2 (RFC 7301 §3.1).
+fn client(versions: &[u16], has_session: bool, has_http2: bool) -> Vec<u8> {
     let mut name = ((NAME.len() + 3) as u16).to_be_bytes().to_vec();
     name.push(0);
     name.extend((NAME.len() as u16).to_be_bytes());
@@ -82,6 +85,9 @@ fn client(versions: &[u16], has_session: bool) -> Vec<u8> {
         let mut list = vec![2 * versions.len() as u8];
         list.extend(versions.iter().flat_map(|version| version.to_be_bytes()));
         extensions.extend(extension(43, &list));
+    }
+    if has_http2 {
+        extensions.extend(extension(16, b"\x00\x03\x02h2"));
     }
     let mut body = vec![3, 3];
     body.extend(RANDOM);

@@ -138,6 +138,11 @@ impl Draft {
         self.put_aside(self.response.start, end, self.last);
     }
 
+    /// Returns true if server's records were set aside.
+    pub(super) fn has_aside(&self) -> bool {
+        self.records.aside.is_some()
+    }
+
     /// Returns true if the record that ends at `end` was set aside.
     pub(super) fn is_aside(&self, end: u64) -> bool {
         self.records.aside.is_some_and(|(span, _)| end <= span.end)
@@ -166,10 +171,11 @@ impl Draft {
         matches!(self.response_head.status, Some(301 | 302 | 303 | 307 | 308))
     }
 
-    /// Starts the request over at these bytes.
+    /// Starts the request over at these bytes. What the server sent before does not answer it.
     pub(super) fn begin_again(&mut self, offset: u64, packet: PacketTime) {
         let end = offset.max(self.request.end);
         self.request = Span { start: offset, end };
+        self.records = ResponseRecords::default();
         (self.first, self.last) = (packet, packet);
         self.signs.request_repeats = 0;
     }

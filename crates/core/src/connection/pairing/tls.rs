@@ -23,18 +23,19 @@ const FINISHED_RECORDS: [u16; 2] = [53, 69];
 /// Length of an encrypted alert of TLS 1.3: two bytes, the content's type, the tag.
 const ALERT_RECORD: u16 = 19;
 /// Bytes that encryption adds to a record: TLS 1.3 (type and tag), and up to TLS 1.2 with AES-GCM
-/// (explicit nonce and tag, RFC 5288 §3).
-const ADDED_1_3: u16 = 17;
-const ADDED_1_2: u16 = 24;
+/// (explicit nonce and tag, RFC 5288 §3) or with ChaCha20 (tag, RFC 7905 §2).
+const ADDED_1_3: [u16; 1] = [17];
+const ADDED_1_2: [u16; 2] = [24, 16];
 /// Lengths of session tickets, which come right after the handshake, usually two of equal length
 /// (OpenSSL's `num_tickets`).
 const TICKET_RECORDS: core::ops::RangeInclusive<u16> = 64..=1500;
 const MOST_TICKETS: u8 = 8;
-/// Lengths of the HTTP/2 frames that a client sends unprompted: SETTINGS ACK, PING, one or two
+/// Lengths of the HTTP/2 frames that either side sends unprompted: SETTINGS ACK, PING, one or two
 /// WINDOW_UPDATEs (RFC 9113 §6).
 const HTTP2_CONTROL: [u16; 4] = [9, 13, 17, 26];
-/// Maximum length of a server's HTTP/2 preface: SETTINGS of a few values, and a WINDOW_UPDATE.
-const HTTP2_PREFACE: u16 = 64;
+/// Maximum length of the frames with which a server introduces itself: SETTINGS of a few values,
+/// their ACK, and a WINDOW_UPDATE (RFC 9113 §3.4).
+const PREFACE: u16 = 64;
 
 /// Maximum length of a record that may hold only unprompted control data of a protocol: two updates
 /// of HTTP/2's windows up to TLS 1.2, or anything shorter.
@@ -52,6 +53,10 @@ pub(super) struct Conversation {
     is_early: bool,
     /// Number of application records of the server since the handshake, counted up to a few.
     server_records: u8,
+    /// True once the server has sent a record that answers: neither a ticket nor a preface.
+    has_answered: bool,
+    /// The packet that completed the handshake.
+    completed_by: u64,
     /// The length of the record that may be a ticket.
     ticket: Option<u16>,
     /// The time at which the client's last record was sent.
@@ -81,6 +86,15 @@ struct Record {
     end: u64,
 }
 
+impl Record {
+    fn span(self) -> Span {
+        Span {
+            start: self.start,
+            end: self.end,
+        }
+    }
+}
+
 impl Conversation {
     fn new(begins_with_hello: bool) -> Self {
         Self {
@@ -94,6 +108,8 @@ impl Conversation {
             has_agreement: false,
             is_early: false,
             server_records: 0,
+            has_answered: false,
+            completed_by: 0,
             ticket: None,
             last_request: Timestamp::default(),
             has_messages: false,
@@ -116,16 +132,38 @@ impl Conversation {
         }
     }
 
-    fn plain_length(&self, length: u16) -> u16 {
-        length.saturating_sub(if self.is_1_3 { ADDED_1_3 } else { ADDED_1_2 })
+    /// Returns the lengths that a record's content may have; the cipher is not known.
+    fn plain_lengths(&self, length: u16) -> impl Iterator<Item = u16> {
+        let added: &[u16] = if self.is_1_3 { &ADDED_1_3 } else { &ADDED_1_2 };
+        added.iter().map(move |added| length.saturating_sub(*added))
+    }
+
+    /// Returns true if a record of this length contains nothing but control frames of HTTP/2.
+    fn is_control_frame(&self, length: u16) -> bool {
+        let mut plain = self.plain_lengths(length);
+        self.has_http2 && plain.any(|plain| HTTP2_CONTROL.contains(&plain))
+    }
+
+    /// Returns true if a server's record introduces it, and no request asked for it: HTTP/2's
+    /// SETTINGS, or what a server of any protocol sends together with its Finished.
+    fn is_preface(&self, length: u16, packet: &PacketKey) -> bool {
+        let is_unprompted = self.has_http2 || packet.number == self.completed_by;
+        let is_short = self.plain_lengths(length).any(|plain| plain <= PREFACE);
+        !self.has_answered && is_unprompted && is_short
     }
 
     /// Returns true if a client's record is an application message, or a part of one.
     fn is_request(&self, record: Record) -> bool {
-        let is_alert = record.length == ALERT_RECORD;
-        let is_control =
-            self.has_http2 && HTTP2_CONTROL.contains(&self.plain_length(record.length));
-        record.content == Content::ApplicationData && !is_alert && !is_control
+        let is_short = record.length == ALERT_RECORD;
+        let is_control = self.is_control_frame(record.length);
+        record.content == Content::ApplicationData && !is_short && !is_control
+    }
+
+    /// Returns true if the record is an alert, with which a side closes a connection.
+    fn is_alert(&self, record: Record) -> bool {
+        let is_hidden = self.is_1_3 && record.length == ALERT_RECORD;
+        record.content == Content::Alert
+            || (record.content == Content::ApplicationData && is_hidden)
     }
 }
 
@@ -260,6 +298,7 @@ impl Pairing {
                 Side::Client if tls.is_request(record) => {
                     self.request_record(tls, record, begin, packet)
                 }
+                Side::Client if tls.is_alert(record) => self.client_closes(),
                 Side::Server if is_encrypted => self.response_began(tls, record, packet, view),
                 _ => {}
             },
@@ -284,11 +323,16 @@ impl Pairing {
                     && record.content == Content::ApplicationData
                     && FINISHED_RECORDS.contains(&record.length);
                 if is_finished || (!tls.is_1_3 && flights.is_done()) {
+                    tls.completed_by = packet.number;
                     self.close_handshake(tls, view);
                 }
             }
             Phase::Torn => {}
             Phase::Application => {
+                if by == Side::Server && record.content == Content::Handshake {
+                    // The client did not wait for the server's Finished.
+                    tls.completed_by = packet.number;
+                }
                 let is_answer = by == Side::Server && record.end > tls.unasked;
                 if is_answer && record.content == Content::ApplicationData {
                     self.response_ended(record, packet);
@@ -342,6 +386,14 @@ impl Pairing {
         }
     }
 
+    /// Ends the response in progress, because a client that closes the connection awaits nothing
+    /// more: what the server sends from then on closes it too.
+    fn client_closes(&mut self) {
+        if self.open.back().is_some_and(Draft::has_response) {
+            self.finish_turn();
+        }
+    }
+
     /// Returns true if a server record that may be control data comes too long after a response to
     /// be a part of it: a keep-alive check, or the close of an idle connection. A record as short
     /// as an alert may also be a message, such as an empty line.
@@ -382,32 +434,39 @@ impl Pairing {
         {
             handshake.is_server_first = true;
         }
-        let plain = tls.plain_length(record.length);
         let index = tls.server_records;
         tls.server_records = index.saturating_add(1).min(MOST_TICKETS);
         let is_alert = tls.is_1_3 && record.length == ALERT_RECORD;
         if self.is_unanswered_control(tls, packet, view) {
             self.open.pop_back();
         }
-        if self.is_late_control(record, is_alert, packet) || self.crosses(packet) {
+        let is_control = tls.is_control_frame(record.length);
+        let answer = Some(record.span()).filter(|_| !is_control);
+        if self.is_late_control(record, is_alert, packet) || self.crosses(packet, answer) {
             tls.unasked = record.end;
+            return;
+        }
+        if is_alert {
             return;
         }
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
             return;
         };
-        if is_alert {
-            return;
-        }
         let is_rest_late = packet.at.since(draft.last.at) > LULL;
         if index == 1 && tls.ticket.is_some_and(|length| length != record.length) && is_rest_late {
             // A single record long before all others was not the beginning of a response.
             draft.put_begin_aside(record.start);
         }
-        let is_preface = tls.has_http2 && index < 2 && plain <= HTTP2_PREFACE;
+        let is_control = is_control && !draft.has_response();
+        if is_control && draft.has_aside() {
+            tls.unasked = record.end;
+            return;
+        }
+        let is_preface = is_control || tls.is_preface(record.length, packet);
         let is_ticket = index < MOST_TICKETS && tls.ticket == Some(record.length);
         let may_be_ticket = tls.is_1_3 && index == 0 && TICKET_RECORDS.contains(&record.length);
         tls.ticket = (may_be_ticket || is_ticket).then_some(record.length);
+        tls.has_answered |= !is_preface && tls.ticket.is_none();
         if is_preface || is_ticket {
             draft.put_aside(record.start, record.end, packet.time());
             return;

@@ -150,7 +150,7 @@ impl Pairing {
                     draft.request.end = draft.request.end.max(data.span.end);
                 }
             }
-            Side::Server if self.crosses(packet) => {}
+            Side::Server if self.crosses(packet, Some(data.span)) => {}
             Side::Server if is_apart && has_response => {
                 self.turn.has_pushed |= packet.idle > PUSHED;
                 self.finish_turn();
@@ -166,21 +166,30 @@ impl Pairing {
         }
     }
 
-    /// Returns true if the server sent this before it had received the open request. Such data is
-    /// not a response, because a response acknowledges the request it answers. If it happens more
-    /// often than a server's greeting explains, both sides send independently.
-    pub(super) fn crosses(&mut self, packet: &PacketKey) -> bool {
-        let last = self.open.back_mut().filter(|draft| draft.is_awaited());
+    /// Returns true if the server sent this before it had received the whole open request. Such data
+    /// is not its response, because a response acknowledges the request it answers; only known
+    /// protocols show that a request is answered early. `answer` is the data if it may answer what
+    /// came before: then the request begins after that. If it happens more often than a server's
+    /// greeting explains, both sides send independently.
+    pub(super) fn crosses(&mut self, packet: &PacketKey, answer: Option<Span>) -> bool {
+        let is_known = self.protocol.identified.is_some();
+        let last = self.open.back().filter(|draft| draft.is_awaited());
         let Some(draft) = last.filter(|draft| !draft.has_response()) else {
             return false;
         };
-        let crosses = packet.ack <= draft.request.start;
-        if draft.ordinal > 0 {
-            // A segment that does not acknowledge the whole request does not answer it either.
-            draft.signs.doubts.is_crossed |= packet.ack < draft.request.end;
-            self.turn.has_crossed |= crosses;
+        let (request, is_first) = (draft.request, draft.ordinal == 0);
+        let (is_whole, is_none) = (packet.ack >= request.end, packet.ack <= request.start);
+        let is_part = !is_whole && !is_none && !is_known;
+        let rest = self.first_sent(packet.ack).filter(|_| is_part);
+        if let Some(draft) = self.open.back_mut() {
+            draft.signs.doubts.is_crossed |= !is_whole && !is_first;
+            if let Some((rest, answer)) = rest.zip(answer) {
+                draft.begin_again(packet.ack, rest);
+                draft.put_aside(answer.start, answer.end, packet.time());
+            }
         }
-        crosses
+        self.turn.has_crossed |= is_none && !is_first;
+        is_none || is_part
     }
 
     /// Returns true if the client sent this before it had received the whole previous response.
