@@ -291,12 +291,12 @@ impl Pairing {
                 let is_request = tls.is_request(record) && !is_finished && !tls.is_early;
                 if by == Side::Client && is_request {
                     tls.phase = Phase::Application;
-                    self.request_record(tls, record, begin, packet);
+                    self.request_record(tls, record, begin, packet, view);
                 }
             }
             Phase::Application => match by {
                 Side::Client if tls.is_request(record) => {
-                    self.request_record(tls, record, begin, packet)
+                    self.request_record(tls, record, begin, packet, view)
                 }
                 Side::Client if tls.is_alert(record) => self.client_closes(),
                 Side::Server if is_encrypted => self.response_began(tls, record, packet, view),
@@ -356,10 +356,12 @@ impl Pairing {
         record: Record,
         first: PacketTime,
         packet: &PacketKey,
+        view: &View<'_>,
     ) {
         let may_be_control = record.length <= MOST_CONTROL;
         let is_late = first.at.since(tls.last_request) > LULL;
         let has_crossed = core::mem::take(&mut self.turn.has_crossed);
+        let is_next = is_late && self.has_whole_message(tls, packet, view);
         tls.last_request = first.at;
         tls.has_messages |= !may_be_control;
         if self.open.back().is_none_or(Draft::has_response) {
@@ -373,8 +375,7 @@ impl Pairing {
         } else if is_late && may_be_control && !tls.is_control {
             return;
         } else if let Some(draft) = self.open.back_mut()
-            && is_late
-            && (tls.is_control || has_crossed)
+            && (is_next || (is_late && (tls.is_control || has_crossed)))
         {
             draft.begin_again(record.start, first);
             tls.is_control = may_be_control;
@@ -384,6 +385,23 @@ impl Pairing {
         if let Some(draft) = self.open.back_mut() {
             draft.request.end = draft.request.end.max(record.end);
         }
+    }
+
+    /// Returns true if the client's records so far may be a whole message, so that what comes after
+    /// a pause is as likely another one: they fill no segment, and nothing else shows that they are
+    /// incomplete. Over HTTP/2 requests do not wait for each other; otherwise the server must have
+    /// had the time to acknowledge the message. What leaves with that acknowledgement was held for
+    /// it.
+    fn has_whole_message(&self, tls: &Conversation, packet: &PacketKey, view: &View<'_>) -> bool {
+        let Some(draft) = self.open.back() else {
+            return false;
+        };
+        let request = draft.request;
+        let is_acked = self.acked.requests >= request.end;
+        let mss = u64::from(view.pipes().client.mss);
+        let reaction = view.to_client().floor().unwrap_or_default() + LULL;
+        let is_held = packet.idle <= reaction;
+        (tls.has_http2 || is_acked) && !is_held && request.end - request.start < mss
     }
 
     /// Ends the response in progress, because a client that closes the connection awaits nothing
