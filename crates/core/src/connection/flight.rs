@@ -54,6 +54,11 @@ impl Flight {
         is_held
     }
 
+    /// Returns the time of the last bytes.
+    pub(crate) fn last(&self) -> Option<Timestamp> {
+        self.last
+    }
+
     /// Returns true if what passes at `at` comes too soon after the preceding bytes for a loss in
     /// between to have been noticed; `trip` is the whole round trip.
     pub(crate) fn is_too_soon(&self, at: Timestamp, trip: Duration) -> bool {

@@ -132,6 +132,8 @@ struct TurnState {
     has_crossed: bool,
     /// True if the server once continued after a long pause: it also sends what nobody asked for.
     has_pushed: bool,
+    /// True if the server's last data answers no request, as far as is known.
+    is_unasked: bool,
     /// Number of segments in this turn that continued after a pause, under TLS and for bytes that
     /// are not parsed.
     apart: u32,
@@ -239,6 +241,9 @@ impl Pairing {
             return;
         }
         if self.protocol.mode == Mode::Undecided && !self.decide(packet.by, data.span, payload) {
+            // A greeting asks for the client's first request.
+            let has_start = view.pipes().server.has_start;
+            self.turn.is_unasked = packet.by == Side::Server && !has_start;
             return;
         }
         match self.protocol.mode {
@@ -500,6 +505,7 @@ impl Pairing {
         let beginning = Beginning {
             was_behind,
             is_shut_out: false,
+            is_reply: false,
         };
         let draft = Draft::new(self.next_ordinal, offset, first, beginning);
         self.open.push_back(draft);

@@ -6,6 +6,7 @@ use crate::attribution::rtt;
 use crate::exchange::{PerSide, Side};
 use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, Endpoint, FlowKey, PerDirection};
+use crate::observed::time::Timestamp;
 
 /// The facts about a connection that pairing needs.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +79,11 @@ impl<'a> View<'a> {
             Side::Client => self.request.repeats.has_any(),
             Side::Server => self.response.repeats.has_any(),
         }
+    }
+
+    /// Returns the time of the server's last data so far.
+    pub(crate) fn server_sent_at(&self) -> Option<Timestamp> {
+        self.response.flight.last()
     }
 
     /// Returns the properties of each side as a sender.

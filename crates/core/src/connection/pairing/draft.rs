@@ -97,6 +97,9 @@ pub(super) struct Beginning {
     pub(super) was_behind: bool,
     /// True if the receiver's window was closed.
     pub(super) is_shut_out: bool,
+    /// True if the segment followed directly what the server had sent unasked: it may be an answer
+    /// rather than a request.
+    pub(super) is_reply: bool,
 }
 
 impl Draft {

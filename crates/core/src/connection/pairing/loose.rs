@@ -116,6 +116,7 @@ impl Way {
             let beginning = Beginning {
                 was_behind: false,
                 is_shut_out: packet.is_shut_out,
+                is_reply: false,
             };
             Box::new(Draft::new(0, span.start, packet.time(), beginning))
         });

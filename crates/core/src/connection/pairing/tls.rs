@@ -65,6 +65,8 @@ pub(super) struct Conversation {
     has_messages: bool,
     /// True if the open request consists of records that may be control data.
     is_control: bool,
+    /// The client's last record that may be control data, if it came long after the open request.
+    late_control: Option<(Span, PacketTime)>,
     /// The end of the server's last record that is not a response to any request.
     unasked: u64,
 }
@@ -114,6 +116,7 @@ impl Conversation {
             last_request: Timestamp::default(),
             has_messages: false,
             is_control: false,
+            late_control: None,
             unasked: 0,
         }
     }
@@ -366,13 +369,15 @@ impl Pairing {
         tls.has_messages |= !may_be_control;
         if self.open.back().is_none_or(Draft::has_response) {
             // Tickets come before the first response only.
-            tls.ticket = None;
+            (tls.ticket, tls.late_control) = (None, None);
             tls.is_control = may_be_control;
             self.finish_turn();
             let is_early = !may_be_control && self.is_early(packet);
             self.begin(record.start, first);
             self.note_crossing(is_early);
+            self.note_reply(first.at, view);
         } else if is_late && may_be_control && !tls.is_control {
+            tls.late_control = Some((record.span(), first));
             return;
         } else if let Some(draft) = self.open.back_mut()
             && (is_next || (is_late && (tls.is_control || has_crossed)))
@@ -436,6 +441,27 @@ impl Pairing {
         is_open && tls.is_control && tls.has_messages && is_late
     }
 
+    /// Begins the request again with the client's last record if the server's data comes just a round
+    /// trip after that record: it answers that record, even if the record may be control data.
+    fn prefer_last_record(
+        &mut self,
+        tls: &mut Conversation,
+        record: Record,
+        packet: &PacketKey,
+        view: &View<'_>,
+    ) {
+        let open = self.open.back_mut().filter(|draft| !draft.has_response());
+        let Some((draft, (asked, first))) = open.zip(tls.late_control.take()) else {
+            return;
+        };
+        let propagation = view.to_server().floor().unwrap_or_default();
+        let is_answered = packet.at.since(first.at) <= propagation + LULL;
+        if is_answered && packet.ack >= asked.end && record.length > MOST_CONTROL {
+            draft.begin_again(asked.start, first);
+            draft.request.end = asked.end;
+        }
+    }
+
     fn response_began(
         &mut self,
         tls: &mut Conversation,
@@ -458,6 +484,7 @@ impl Pairing {
         if self.is_unanswered_control(tls, packet, view) {
             self.open.pop_back();
         }
+        self.prefer_last_record(tls, record, packet, view);
         let is_control = tls.is_control_frame(record.length);
         let answer = Some(record.span()).filter(|_| !is_control);
         if self.is_late_control(record, is_alert, packet) || self.crosses(packet, answer) {
@@ -467,7 +494,10 @@ impl Pairing {
         if is_alert {
             return;
         }
+        self.doubt_response(packet);
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
+            // Tickets come unasked too, but nobody answers them.
+            self.turn.is_unasked = tls.has_answered;
             return;
         };
         let is_rest_late = packet.at.since(draft.last.at) > LULL;

@@ -7,6 +7,7 @@ use crate::attribution::packet::{Arrival, Span};
 use crate::attribution::packet_record::{Data, PacketKey};
 use crate::connection::{View, is_progress};
 use crate::exchange::Side;
+use crate::observed::time::Timestamp;
 use crate::protocol::Protocol;
 use crate::protocol::http::{self, Role};
 
@@ -45,7 +46,7 @@ impl Pairing {
         let is_apart = !is_read && is_apart(packet, data, view);
         let Some(protocol) = self.protocol.identified else {
             self.count_apart(packet.by, is_apart);
-            return self.turn_data(packet, data, is_apart && self.protocol.is_unread);
+            return self.turn_data(packet, data, is_apart && self.protocol.is_unread, view);
         };
         let begins = self.open.back().is_none_or(Draft::has_response);
         let line = protocol.asks(payload);
@@ -54,7 +55,7 @@ impl Pairing {
         if packet.by == Side::Client && begins && is_unanswered {
             return self.finish_turn();
         }
-        self.turn_data(packet, data, is_apart);
+        self.turn_data(packet, data, is_apart, view);
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
             return;
         };
@@ -129,7 +130,7 @@ impl Pairing {
     /// Takes in data paired by turns; `is_apart` is true if the data does not continue the data
     /// before it. It is unknown whether a message without an answer expected one, and data that
     /// follows a response after a pause answers nothing.
-    fn turn_data(&mut self, packet: &PacketKey, data: Data, is_apart: bool) {
+    fn turn_data(&mut self, packet: &PacketKey, data: Data, is_apart: bool, view: &View<'_>) {
         if !is_progress(data.arrival) {
             return;
         }
@@ -142,6 +143,7 @@ impl Pairing {
                     let is_early = self.is_early(packet);
                     self.begin(data.span.start, packet.time());
                     self.note_crossing(is_early);
+                    self.note_reply(packet.at, view);
                 }
                 if let Some(draft) = self.open.back_mut() {
                     if (is_apart || has_crossed) && !has_response {
@@ -153,17 +155,52 @@ impl Pairing {
             Side::Server if self.crosses(packet, Some(data.span)) => {}
             Side::Server if is_apart && has_response => {
                 self.turn.has_pushed |= packet.idle > PUSHED;
+                self.turn.is_unasked = true;
                 self.finish_turn();
             }
             Side::Server => {
-                let has_pushed = self.turn.has_pushed;
-                if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
-                    draft.signs.doubts.is_unasked |=
-                        has_pushed && !has_response && packet.idle > PUSHED;
-                    draft.extend_turn(data.span, packet.time());
+                self.doubt_response(packet);
+                match self.open.back_mut().filter(|draft| draft.is_awaited()) {
+                    Some(draft) => draft.extend_turn(data.span, packet.time()),
+                    None => self.turn.is_unasked = true,
                 }
             }
         }
+    }
+
+    /// Records that the request which just began at `at` may answer what the server sent unasked: it
+    /// followed directly.
+    pub(super) fn note_reply(&mut self, at: Timestamp, view: &View<'_>) {
+        let limit = view.to_client().floor().unwrap_or_default() + LULL;
+        let is_direct = view
+            .server_sent_at()
+            .is_some_and(|sent| at.since(sent) <= limit);
+        // Known protocols say which side asks.
+        let is_known = self.protocol.identified.is_some();
+        let is_reply = core::mem::take(&mut self.turn.is_unasked) && is_direct && !is_known;
+        if let Some(draft) = self.open.back_mut() {
+            draft.beginning.is_reply = is_reply;
+        }
+    }
+
+    /// Doubts that the server's data answers the open request, if it comes after a long pause and
+    /// the server also sends what nobody asks for: then the server may be asking, and the client
+    /// answering. Data that continues a response after such a pause may be the server's question
+    /// too.
+    pub(super) fn doubt_response(&mut self, packet: &PacketKey) {
+        let (has_pushed, is_late) = (self.turn.has_pushed, packet.idle > PUSHED);
+        let was_unasked = self.turn.is_unasked;
+        let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
+            return;
+        };
+        let is_unasked = if draft.has_response() {
+            is_late || was_unasked
+        } else {
+            let is_unasked = is_late && (has_pushed || draft.beginning.is_reply);
+            draft.signs.doubts.is_unasked |= is_unasked;
+            is_unasked
+        };
+        self.turn.is_unasked = is_unasked;
     }
 
     /// Returns true if the server sent this before it had received the whole open request. Such data
