@@ -74,9 +74,10 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
     let mut finding = evidence::finding(Id::NagleRoundTrip, culprit, case, &held.tally);
     finding.cost_low_ns = case.weigh(held.cost_low_ns());
     let has_handshake = case.ledger.trips.handshake.is_some();
-    let (prompt, later) = match has_handshake {
-        true => ("prompt ", ", one round trip later"),
-        false => ("", ""),
+    let (prompt, later) = if has_handshake {
+        ("prompt ", ", one round trip later")
+    } else {
+        ("", "")
     };
     let text = format!(
         "{} the {sender}'s second small segment left as soon as the {receiver}'s {prompt}\
