@@ -10,6 +10,7 @@ use super::wording::Wording;
 use super::{Case, Id};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
+use crate::observed::flow::Endpoint;
 use crate::observed::packet::PacketNumber;
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
@@ -69,11 +70,14 @@ pub(crate) struct Starved {
     packets: Vec<u64>,
     /// The time slices in which requests other than the first on a connection were answered.
     served: BTreeSet<i64>,
+    /// Connections on which a later request took as long.
+    slow: BTreeSet<Endpoint>,
 }
 
 /// The wait of a connection's first request.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
+    client: Endpoint,
     /// The arrival of the request.
     begin: Timestamp,
     /// The end of the wait; `None` if the request still waited when it was last seen.
@@ -98,11 +102,15 @@ impl Starved {
         if exchange.id.ordinal > 0 {
             if matches!(exchange.outcome, Outcome::Complete(_)) {
                 self.served.insert(stretch(exchange.end));
-                self.forget();
             }
+            if exchange.latency() >= PATIENCE {
+                self.slow.insert(exchange.id.client);
+            }
+            self.forget();
         } else if is_left(exchange) && self.waiting.len() < MOST {
             let is_cut = exchange.outcome == Outcome::Cut;
             self.waiting.push(Waiting {
+                client: exchange.id.client,
                 begin: exchange.begin,
                 end: (!is_cut).then_some(exchange.end),
                 is_answered: matches!(exchange.outcome, Outcome::Complete(_)),
@@ -113,10 +121,14 @@ impl Starved {
         }
     }
 
-    /// Keeps the earliest time slices. The order in which exchanges close does not matter.
+    /// Keeps the earliest time slices and the least addresses. The order in which exchanges close
+    /// does not matter.
     fn forget(&mut self) {
         while self.served.len() > MOST_STRETCHES {
             self.served.pop_last();
+        }
+        while self.slow.len() > MOST {
+            self.slow.pop_last();
         }
     }
 
@@ -132,6 +144,7 @@ impl Starved {
         self.waiting.extend(other.waiting);
         self.packets.extend(other.packets);
         self.served.extend(other.served);
+        self.slow.extend(other.slow);
         self.forget();
     }
 
@@ -159,7 +172,11 @@ impl Starved {
         for waiting in &self.waiting {
             let end = waiting.end.map_or(last, |end| end.min(last));
             let wait = end.since(waiting.begin);
-            if wait < PATIENCE.max(usual * OUTSTANDING) || !self.has_served(waiting.begin, end) {
+            // A worker that has taken a connection answers its later requests quickly. On a
+            // connection whose requests just take long, they do so again.
+            let is_slow = waiting.is_answered && self.slow.contains(&waiting.client);
+            let is_short = wait < PATIENCE.max(usual * OUTSTANDING);
+            if is_slow || is_short || !self.has_served(waiting.begin, end) {
                 continue;
             }
             found.waits.push(wait);
