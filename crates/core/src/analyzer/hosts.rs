@@ -74,9 +74,7 @@ impl Hosts {
             tick_ns: host.clock.observe(segment, flow),
         }
     }
-}
 
-impl Hosts {
     /// Returns true if one counter numbers the packets of all hosts at the sender's distance, and
     /// the segment continues the numbers of another connection.
     fn continues_numbers(&mut self, segment: &Segment, flow: Tag) -> bool {

@@ -43,7 +43,7 @@ pub(crate) struct Trace<'a> {
     pub(crate) doubts: PairingDoubts,
 }
 
-/// What follows the exchange's messages on the connection.
+/// The bytes and the FIN that follow the exchange's messages on the connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct After {
     /// True if the response lasts until the server's FIN.
