@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use lagtrace_lab::{Run, runs};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{up, wait_until_gone};
+use crate::{living, up, wait_until_gone, wait_until_none};
 
 /// The environment variable that is set for the copy of this program that owns a lab and will be
 /// killed.
@@ -80,23 +80,7 @@ fn what_a_killed_keeper_left_the_next_run_removes() {
     let run = lab.run().clone();
     send(run.keeper.pid, Signal::KILL);
     // The lab's processes end with the keeper. Namespaces and files remain.
-    for _ in 0..500 {
-        if run
-            .processes
-            .iter()
-            .all(|member| !member.process.is_alive())
-        {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    assert!(
-        run.processes
-            .iter()
-            .all(|member| !member.process.is_alive()),
-        "{:?}",
-        run.processes
-    );
+    assert_eq!(wait_until_none(|| living(&run)), Vec::<String>::new());
     let Some(next) = up("never-answers", 0) else {
         return;
     };

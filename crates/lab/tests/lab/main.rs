@@ -70,23 +70,43 @@ fn remains(run: &Run) -> Vec<String> {
     for file in [folder.with_extension("json"), folder] {
         found.extend(file.exists().then(|| file.display().to_string()));
     }
-    let processes = run
+    found.extend(living(run));
+    found
+}
+
+/// Returns the processes of a run that have not ended: each one's role, id, state and the kernel
+/// function that it waits in, so that a failed test shows what held it.
+fn living(run: &Run) -> Vec<String> {
+    let members = run
         .processes
         .iter()
-        .filter(|member| member.process.is_alive());
-    found.extend(processes.map(|member| format!("{} ({})", member.role, member.process.pid)));
-    found.extend(run.keeper.is_alive().then(|| "keeper".to_owned()));
-    found
+        .map(|member| (&*member.role, member.process));
+    members
+        .chain([("keeper", run.keeper)])
+        .filter(|(_, process)| process.is_alive())
+        .map(|(role, process)| {
+            let read = |file| std::fs::read_to_string(format!("/proc/{}/{file}", process.pid));
+            let status = read("status").unwrap_or_default();
+            let state = status.lines().find(|line| line.starts_with("State:"));
+            let waits_in = read("wchan").unwrap_or_default();
+            format!("{role} ({}), {state:?}, in {waits_in}", process.pid)
+        })
+        .collect()
 }
 
 /// Waits until nothing of a run is left, because the keeper cleans up asynchronously. Returns what
 /// is left after 10 s.
 fn wait_until_gone(run: &Run) -> Vec<String> {
+    wait_until_none(|| remains(run))
+}
+
+/// Waits until `left` returns nothing; returns what it returns after 10 s.
+fn wait_until_none(left: impl Fn() -> Vec<String>) -> Vec<String> {
     for _ in 0..1000 {
-        if remains(run).is_empty() {
+        if left().is_empty() {
             return Vec::new();
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    remains(run)
+    left()
 }
