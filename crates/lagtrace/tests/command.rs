@@ -53,6 +53,7 @@ mod command {
     mod route;
     mod secured;
     mod server;
+    mod silent;
     mod socket_calls;
     mod socket_kinds;
     mod sockets;

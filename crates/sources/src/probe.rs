@@ -36,6 +36,12 @@ const LEAST_COUNT: u32 = 2;
 /// Interval between checks of a stop flag.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Time after which a target counts as silent, unless a plan says otherwise. If a host is down, this
+/// host or the last router asks three times for its hardware address, a second apart, and reports
+/// only then, after 3.1 s, that it is unreachable (`mcast_solicit` and `retrans_time_ms`,
+/// `net/core/neighbour.c`). In this time, the kernel also repeats a SYN once or twice.
+const SILENCE: Duration = Duration::from_millis(3_500);
+
 /// A series of probes.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbePlan {
@@ -47,8 +53,7 @@ pub struct ProbePlan {
     pub count: u32,
     /// Time from the end of one probe to the start of the next.
     pub interval: Duration,
-    /// Timeout of each probe. Three seconds are enough for two SYN retransmissions by the kernel
-    /// (after about 1 s and 2 s).
+    /// Timeout of each probe.
     pub timeout: Duration,
     /// Number of unanswered probes after which the series ends, if the target has never answered.
     pub silences: u32,
@@ -59,14 +64,14 @@ pub struct ProbePlan {
 
 impl ProbePlan {
     /// Creates a plan of ten probes within half a second. If the target does not answer, the series
-    /// ends after three seconds.
+    /// ends after 3.5 seconds.
     pub fn new(target: TargetId, address: SocketAddr) -> Self {
         Self {
             target,
             address,
             count: 10,
             interval: Duration::from_millis(50),
-            timeout: Duration::from_secs(3),
+            timeout: SILENCE,
             silences: 1,
             patience: Duration::MAX,
         }

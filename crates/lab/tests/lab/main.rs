@@ -87,9 +87,11 @@ fn living(run: &Run) -> Vec<String> {
         .map(|(role, process)| {
             let read = |file| std::fs::read_to_string(format!("/proc/{}/{file}", process.pid));
             let status = read("status").unwrap_or_default();
-            let state = status.lines().find(|line| line.starts_with("State:"));
+            let mut lines = status.lines();
+            let state = lines.find_map(|line| line.strip_prefix("State:"));
+            let state = state.map_or("just ended", str::trim);
             let waits_in = read("wchan").unwrap_or_default();
-            format!("{role} ({}), {state:?}, in {waits_in}", process.pid)
+            format!("{role} ({}): {state}, in {waits_in}", process.pid)
         })
         .collect()
 }
