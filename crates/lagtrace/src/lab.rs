@@ -125,7 +125,11 @@ struct Choice {
 
 /// Runs the subcommand of `lagtrace-lab` that the command line names.
 pub fn run() -> ExitCode {
-    let (Arguments { output, action }, _) = parsed();
+    let (Arguments { mut output, action }, _) = parsed();
+    if let Action::Record(_) = action {
+        // There `--output` names the folder of the recordings.
+        output.output = None;
+    }
     let offer = Offer {
         page: matches!(action, Action::Score(_)),
         ..Offer::default()
