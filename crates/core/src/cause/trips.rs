@@ -34,6 +34,9 @@ const MAX_SAMPLES: usize = 1024;
 const LEAST_SIDE: usize = 8;
 /// Minimum height of a step, as a share of the lower level.
 const STEP_SHARE: f64 = 0.15;
+/// Minimum time for which each side of a step lasts, as a multiple of the longer round trip. A queue
+/// that fills when a load begins, or drains when it ends, takes about one.
+const LASTING: u32 = 3;
 /// Maximum share of samples on the wrong side of a step, in percent.
 const ASTRAY: usize = 5;
 
@@ -547,16 +550,17 @@ fn step_between(before: &[Sample], after: &[Sample]) -> Option<Step> {
     let is_shared = before
         .iter()
         .any(|one| after.iter().any(|other| other.port == one.port));
-    if !is_notable || !is_steady(low) || !is_steady(high) || !is_shared {
-        return None;
-    }
     let ttl = |side: &[Sample]| side.get(side.len() / 2).map_or(0, |sample| sample.ttl);
     let (was, is) = (ttl(before), ttl(after));
-    Some(Step {
-        at: after.first()?.at,
+    let ttl = (was != is && was > 0 && is > 0).then_some((was, is));
+    let (begin, at, end) = (before.first()?.at, after.first()?.at, after.last()?.at);
+    let lasts = at.since(begin).min(end.since(at)) >= from.max(to) * LASTING;
+    let is_step = is_notable && is_steady(low) && is_steady(high) && is_shared;
+    (is_step && (lasts || ttl.is_some())).then_some(Step {
+        at,
         before: from,
         after: to,
-        ttl: (was != is && was > 0 && is > 0).then_some((was, is)),
+        ttl,
     })
 }
 
