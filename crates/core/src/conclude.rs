@@ -612,9 +612,15 @@ const FEW_ATTEMPTS: u64 = 10;
 /// Repairing the path changes the other finding's figures too.
 const GROUND_SHARE: f64 = 0.1;
 
+/// Maximum share of the loss's cost at which a full link still comes after it. The queue of a link
+/// that is full overflows, and without the losses the link would carry no more.
+const FULL_SHARE: f64 = 0.5;
+
 /// Moves the finding on packet loss before other findings of its service, if the loss costs at
-/// least the share [`GROUND_SHARE`] of their cost. Findings that block all requests stay first.
+/// least the share [`GROUND_SHARE`] of their cost. Findings that block all requests stay first, and
+/// so does a full link, unless it costs less than the share [`FULL_SHARE`] of the loss.
 fn put_ground_first(findings: &mut Vec<Finding>) {
+    put_full_link_first(findings);
     let Some(at) = findings.iter().position(|f| f.cause == Id::PacketLoss) else {
         return;
     };
@@ -624,13 +630,31 @@ fn put_ground_first(findings: &mut Vec<Finding>) {
             .get(at)
             .is_some_and(|loss| loss.service == f.service && loss.cost_ns as f64 >= weight)
     };
-    let to = findings
-        .iter()
-        .take(at)
-        .position(|f| !f.cause.cause().is_blocking && ground(f));
+    let to = findings.iter().take(at).position(|f| {
+        let stays = f.cause.cause().is_blocking || f.cause == Id::BandwidthLimit;
+        !stays && ground(f)
+    });
     if let Some(to) = to {
         let loss = findings.remove(at);
         findings.insert(to, loss);
+    }
+}
+
+/// Moves the finding on a full link before the losses of its service.
+fn put_full_link_first(findings: &mut Vec<Finding>) {
+    let Some(at) = findings.iter().position(|f| f.cause == Id::BandwidthLimit) else {
+        return;
+    };
+    let is_overflow = |f: &Finding| {
+        let least = f.cost_ns as f64 * FULL_SHARE;
+        f.waits == [WaitKind::Recovery]
+            && findings
+                .get(at)
+                .is_some_and(|full| full.service == f.service && full.cost_ns as f64 >= least)
+    };
+    if let Some(to) = findings.iter().take(at).position(is_overflow) {
+        let full = findings.remove(at);
+        findings.insert(to, full);
     }
 }
 

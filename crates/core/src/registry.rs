@@ -260,7 +260,7 @@ macro_rules! causes {
                 waits: [RoundTrip],
                 // Traffic that fills a link or a device queues in front of it. If delays occur only
                 // after pauses, no queue causes them.
-                follows: [Within BandwidthLimit, Within RadioPowerSave, Within QdiscDwell],
+                follows: [Behind BandwidthLimit, Within RadioPowerSave, Within QdiscDwell],
                 route: Delay,
             }
             SocketMemoryPressure: "socket-memory-pressure" by socket_memory_pressure {

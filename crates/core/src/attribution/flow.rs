@@ -10,7 +10,7 @@ use crate::attribution::packet::Arrival;
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 use rate::even;
-pub(super) use rate::{Even, Keeper, has_queue};
+pub(super) use rate::{Even, Keeper, QUEUE, burst_rate, has_queue, latest_queue};
 
 /// Minimum send time of a message for its rate to be examined.
 const NOTABLE: Duration = Duration::from_millis(5);
@@ -44,6 +44,9 @@ pub(super) struct Flow {
     pub(super) is_eager: bool,
     /// True if the receiver closed its window during the message.
     pub(super) is_closed: bool,
+    /// True if the message's full segments follow each other through a queue on the path: its
+    /// sender has more to send than the path carries, at whatever rate its share changes.
+    pub(super) is_queued: bool,
 }
 
 /// Segments sent in one go.
@@ -86,6 +89,7 @@ impl Flow {
             is_buffered: is_buffered(trace, sender, pieces),
             is_eager: trace.whole_trip() > PIECE * 2 && pieces.iter().any(|p| p.small >= EAGER),
             is_closed: closes(trace, sender),
+            is_queued: rate::is_queued(trace, sender, pieces),
         }
     }
 }

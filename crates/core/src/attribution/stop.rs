@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::Trace;
-use super::flow::{Flow, Keeper};
+use super::flow::{Flow, Keeper, QUEUE, latest_queue};
 use super::release::{LEAST_TRIP, bare_release, heard, is_about_a_trip_later, release, told};
 use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::exchange::Side;
@@ -76,6 +76,11 @@ pub(super) fn name(
             Keeper::Untold => ((sender.transfer(), Owner::Path), None),
         };
     }
+    if flow.is_queued && !first.is_small && is_in_queue(trace, (packet, index), gap, &stop) {
+        // The queue holds the sender's earlier data, and more would only wait there too.
+        stop.limit = Limit::Bottleneck;
+        return ((sender.transfer(), Owner::Path), Some(stop));
+    }
     if packet.queued_longer_than(before) * 2 >= gap {
         return ((sender.transfer(), Owner::Path), None);
     }
@@ -108,10 +113,30 @@ pub(super) fn name(
         // that queue or for its own reasons.
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
-    if lacks_acks(trace, sender, first, second) {
+    // A kernel that paces also sends its next full segment without an acknowledgement.
+    let may_be_paced = flow.is_queued && !first.is_small && stop.in_flight > 0;
+    if may_be_paced || lacks_acks(trace, sender, first, second) {
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
     (trace.pause_of(sender), Some(stop))
+}
+
+/// Returns true if `packet`, the one at `index`, waited in a queue on the path for most of `gap`, the
+/// time since its sender's data before it, or follows data in flight that did, as seen at the sender.
+fn is_in_queue(
+    trace: &Trace<'_>,
+    (packet, index): (&PacketRecord, usize),
+    gap: Duration,
+    stop: &Stop,
+) -> bool {
+    let queued = if !trace.is_near(packet.by) {
+        packet.queued.possible()
+    } else if stop.in_flight > 0 {
+        latest_queue(trace, packet.by, index)
+    } else {
+        Duration::ZERO
+    };
+    queued >= QUEUE && queued * 2 >= gap
 }
 
 /// Returns true if the capture does not contain the peer's bare acknowledgements: more than a full

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::Trace;
-use super::flow::{Flow, has_queue};
+use super::flow::{Flow, burst_rate, has_queue};
 use super::release::heard;
 use super::stop::Stop;
 use crate::attribution::packet_record::PacketRecord;
@@ -107,6 +107,9 @@ pub(super) fn delivery(
             zero: stops.iter().filter(|stop| stop.is_zero_window).count() as u32,
         },
         rate: flow.even.map(|even| even.rate),
+        burst_rate: (limit == Limit::Bottleneck && !flow.is_drained())
+            .then(|| burst_rate(trace, sender))
+            .flatten(),
         rested,
         has_losses: pipe.has_losses,
         has_queue: has_queue(trace, sender),

@@ -5,12 +5,15 @@
 
 use core::time::Duration;
 
-use super::Id;
-use super::limited::{Kind, Limited, beyond_slow_start, standing};
+use super::limited::{Kind, Limited, Together, beyond_slow_start, standing};
 use super::wording::Wording;
+use super::{Case, Conclusion, Features, Id};
+use crate::exchange::Exchange;
 use crate::exchange::Side;
 use crate::exchange::delivery::{Delivery, Limit};
 use crate::exchange::wait::Owner;
+use crate::report::Finding;
+use crate::stats::histogram::Distribution;
 
 /// The evidence in the packets.
 const SEEN: &str = "{bytes} bytes passed evenly spaced, at a constant {rate}, after they had \
@@ -60,24 +63,93 @@ const FULL_WINDOW: Wording = Wording {
     ..WORDING
 };
 
+/// The evidence of a queue that several messages pass together.
+const SEEN_TOGETHER: &str = "{messages} {message}s, {at_a_time} at a time (mean), came through a \
+    queue, {all_bytes} in all, together at {whole_rate}: full segments waited there {stops} times although \
+    the window was open";
+
+/// The wording for several messages at a time.
+const TOGETHER: Wording = Wording {
+    summary: "The path carries at least {whole_rate}, which {at_a_time} {message}s at a time (mean) share. \
+              Compared with the time that slow start alone would take, this costs {cost}. If the \
+              capture is at the sender, the cost includes the time in which the last data was \
+              queued, which a client does not see.",
+    ..WORDING
+};
+
+/// The mean number of messages at a time from which they count as sharing the path.
+const SHARING: f64 = 1.5;
+
+/// Minimum ratio of the messages' rate together to the rate at which the queue lets segments of one
+/// message follow each other. A lower ratio means that nothing was sent for much of the time, that
+/// other data passed the link, or that the path delayed packets without a limited rate.
+const BUSY: f64 = 0.5;
+
 /// The evidence against `pacing`.
 const QUEUEING: (Id, &str) = (
     Id::Pacing,
     "segments left faster than they came through: they queued",
 );
 
-/// Watches messages that pass a queue on the path at a constant rate.
-pub(crate) type Rule = Limited<Bottleneck>;
-
+/// Watches messages that pass a queue on the path.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bottleneck;
+pub(crate) struct Rule {
+    /// The messages at a constant rate of their own.
+    even: Limited<Bottleneck<true>>,
+    /// All messages.
+    all: Limited<Bottleneck<false>>,
+    /// The rates at which queued segments of the other messages followed each other. One nanosecond
+    /// means one byte per second.
+    bursts: Distribution,
+}
 
-impl Kind for Bottleneck {
+impl super::Rule for Rule {
+    const CONCERNS: Features = Features::DELIVERIES;
+
+    fn observe(&mut self, exchange: &Exchange) {
+        self.even.observe(exchange);
+        self.all.observe(exchange);
+        let rates = exchange.sending.deliveries.iter();
+        for rate in rates.filter_map(|delivery| delivery.burst_rate) {
+            self.bursts.record(Duration::from_nanos(rate as u64));
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.even.merge(other.even);
+        self.all.merge(other.all);
+        self.bursts.absorb(other.bursts);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        if self.is_busy() {
+            self.all.conclude(case)
+        } else {
+            self.even.conclude(case)
+        }
+    }
+}
+
+impl Rule {
+    /// Returns true if the messages use the link's rate together, as its queue shows it: the link is
+    /// hardly ever idle while they are under way.
+    fn is_busy(&self) -> bool {
+        let burst = self.bursts.quantile(0.5).map(|rate| rate.as_nanos() as f64);
+        burst.is_some_and(|rate| self.all.together().rate >= rate * BUSY)
+    }
+}
+
+/// Messages that a link limits; only those at a constant rate of their own if `IS_EVEN`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bottleneck<const IS_EVEN: bool>;
+
+impl<const IS_EVEN: bool> Kind for Bottleneck<IS_EVEN> {
     const ID: Id = Id::BandwidthLimit;
 
     fn cost(delivery: &Delivery) -> Option<Duration> {
         let is_limit = delivery.limit == Limit::Bottleneck || standing(delivery).is_some();
-        is_limit.then(|| beyond_slow_start(delivery))
+        let is_meant = !IS_EVEN || delivery.burst_rate.is_none();
+        (is_limit && is_meant).then(|| beyond_slow_start(delivery))
     }
 
     fn culprit(_: Side) -> Owner {
@@ -89,5 +161,14 @@ impl Kind for Bottleneck {
             Some(_) => (QUEUED, &FULL_WINDOW),
             None => (SEEN, &WORDING),
         }
+    }
+
+    fn shared_words(together: &Together) -> Option<(&'static str, &'static Wording)> {
+        (together.side_by_side >= SHARING).then_some((SEEN_TOGETHER, &TOGETHER))
+    }
+
+    fn complete(finding: &mut Finding, _: &Case<'_>, _: &Delivery) {
+        // How much faster messages become depends on the rate of the link that replaces this one.
+        finding.predicted = None;
     }
 }

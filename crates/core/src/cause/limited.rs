@@ -212,6 +212,12 @@ pub(super) trait Kind: Default + Clone + fmt::Debug {
     /// that lost most time.
     fn words(worst: &Delivery) -> (&'static str, &'static Wording);
 
+    /// Returns the texts for messages that shared the limit; `None` if they did not.
+    fn shared_words(together: &Together) -> Option<(&'static str, &'static Wording)> {
+        let _ = together;
+        None
+    }
+
     /// Adds parts to the finding that only some cases need.
     fn complete(finding: &mut Finding, case: &Case<'_>, worst: &Delivery) {
         let _ = (finding, case, worst);
@@ -240,8 +246,19 @@ struct Messages {
     /// Number of limited messages in the first exchanges of connections, when the window is still
     /// being tuned.
     opening: u64,
+    /// The length of all limited messages, in bytes.
+    bytes: u64,
     /// The message that lost most time.
     worst: Option<Delivery>,
+}
+
+/// The limited messages of one side, taken together while any of them was under way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Together {
+    /// Bytes per second.
+    pub(super) rate: f64,
+    /// The mean number of messages at a time.
+    pub(super) side_by_side: f64,
 }
 
 impl<K: Kind> super::Rule for Limited<K> {
@@ -265,6 +282,7 @@ impl<K: Kind> super::Rule for Limited<K> {
             side.tally
                 .add(exchange, Cost::exactly(cost), Duration::ZERO);
             side.stops += u64::from(delivery.stops);
+            side.bytes = side.bytes.saturating_add(delivery.size.bytes);
             side.opening += u64::from(exchange.id.ordinal < TUNED_FROM);
             side.offer(delivery);
         }
@@ -276,14 +294,7 @@ impl<K: Kind> super::Rule for Limited<K> {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let sides = [(Side::Server, &self.server), (Side::Client, &self.client)];
-        let largest = sides
-            .into_iter()
-            .rev()
-            .max_by_key(|(_, side)| side.tally.cost.likely);
-        let Some((side, messages)) = largest else {
-            return Conclusion::Nothing;
-        };
+        let (side, messages) = self.largest();
         let matters = evidence::is_material(case, &messages.tally)
             && messages.are_repeated::<K>(case)
             && K::is_fault(self, case);
@@ -307,6 +318,19 @@ impl<K> Limited<K> {
         let is_opening = |side: &Messages| side.opening >= side.tally.affected;
         let is_rare = self.affected() * 2 < case.ledger.counts.count;
         is_rare && is_opening(&self.server) && is_opening(&self.client)
+    }
+
+    /// Returns what the messages of the side that lost most time amount to together.
+    pub(super) fn together(&self) -> Together {
+        self.largest().1.together()
+    }
+
+    fn largest(&self) -> (Side, &Messages) {
+        if self.client.tally.cost.likely > self.server.tally.cost.likely {
+            (Side::Client, &self.client)
+        } else {
+            (Side::Server, &self.server)
+        }
     }
 
     fn affected(&self) -> u64 {
@@ -333,6 +357,15 @@ impl Messages {
         has_come_again || evidence::is_repeated(case, &self.tally) || (is_most && is_steady)
     }
 
+    /// Returns what the messages amount to together.
+    fn together(&self) -> Together {
+        let time = (self.tally.wall() as f64 / 1e9).max(1e-9);
+        Together {
+            rate: self.bytes as f64 / time,
+            side_by_side: self.tally.before.sum_ns() as f64 / 1e9 / time,
+        }
+    }
+
     /// Keeps the message that stalled longest. If two are equal, the one with lower packet numbers
     /// is kept, so the order of closing does not matter.
     fn offer(&mut self, delivery: &Delivery) {
@@ -349,6 +382,7 @@ impl Messages {
     fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
         self.stops += other.stops;
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.opening += other.opening;
         if let Some(worst) = other.worst {
             self.offer(&worst);
@@ -366,7 +400,8 @@ fn finding<K: Kind>(
     let mut finding = evidence::finding(K::ID, K::culprit(sender), case, &messages.tally);
     let even = worst.size.bytes as f64 / worst.stalled.stopped.as_secs_f64().max(1e-9);
     let queued = standing(worst).or(read_late(worst));
-    let values: [(&str, &dyn fmt::Display); 20] = [
+    let together = messages.together();
+    let values: [(&str, &dyn fmt::Display); 24] = [
         ("from", &name(sender)),
         ("to", &name(sender.peer())),
         ("message", &message(case, sender)),
@@ -387,8 +422,13 @@ fn finding<K: Kind>(
         ("most_segments", &worst.in_flight.most_segments),
         ("first_segments", &first_segments(worst)),
         ("bytes", &count(worst.size.bytes)),
+        ("all_bytes", &bytes(messages.bytes)),
+        ("whole_rate", &bits(together.rate)),
+        ("at_a_time", &format_args!("{:.1}", together.side_by_side)),
+        ("messages", &messages.tally.affected),
     ];
-    let (seen, wording) = K::words(worst);
+    let shared = K::shared_words(&together);
+    let (seen, wording) = shared.unwrap_or_else(|| K::words(worst));
     let seen = filled(seen, &finding, &values);
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, seen)
@@ -499,6 +539,7 @@ mod tests {
             },
             windows: ReceiverWindows::default(),
             rate: None,
+            burst_rate: None,
             rested: None,
             has_losses: false,
             has_queue: false,

@@ -126,6 +126,10 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     let queued = trips.queued();
     let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, &queued);
     trips.share(case, &queued, &mut finding);
+    if trips.is_outside() {
+        // No wait within the exchanges shows the delay.
+        finding.waits.clear();
+    }
     let what = if trips.is_outside() {
         "ACK of the response, which this client does not delay,"
     } else {

@@ -66,9 +66,9 @@ fn pair(findings: &[Finding], consequence: Id) -> Option<(usize, usize, SharedTi
         })
 }
 
-/// Returns true if `cause` explains `consequence`. If both count the same time, the cause must
-/// account for most of it, and must affect enough exchanges: a cause of one exchange does not
-/// explain a wait of many.
+/// Returns true if `cause` explains `consequence`. Unless the consequence follows in any case, the
+/// cause must cost enough in comparison, and must affect enough exchanges: a cause of one exchange
+/// does not explain a wait of many.
 fn explains(cause: &Finding, consequence: &Finding, time: SharedTime) -> bool {
     let is_mostly = |cause: u64, consequence: u64| cause as f64 >= consequence as f64 * EXPLAINED;
     time == SharedTime::Besides
@@ -77,7 +77,14 @@ fn explains(cause: &Finding, consequence: &Finding, time: SharedTime) -> bool {
 }
 
 fn take_in(root: &mut Finding, folded: Finding, time: SharedTime) {
-    if time == SharedTime::Besides {
+    // A delay outside the exchanges is one that the cause's own figures include.
+    let is_more = match time {
+        SharedTime::Besides => true,
+        SharedTime::Behind => !folded.waits.is_empty(),
+        SharedTime::Within => false,
+    };
+    if is_more {
+        root.share = (root.share + folded.share).min(1.0);
         root.cost_ns = root.cost_ns.saturating_add(folded.cost_ns);
         root.cost_low_ns = root.cost_low_ns.saturating_add(folded.cost_low_ns);
         root.cost_high_ns = root.cost_high_ns.saturating_add(folded.cost_high_ns);

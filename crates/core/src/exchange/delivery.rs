@@ -29,6 +29,9 @@ pub struct Delivery {
     pub windows: ReceiverWindows,
     /// Bytes per second, if they came at a constant rate.
     pub rate: Option<f64>,
+    /// Bytes per second at which segments that had waited in a queue followed each other (median), if
+    /// the message's own rate was uneven.
+    pub burst_rate: Option<f64>,
     /// The time for which the connection had been idle before the exchange began; `None` for its
     /// first exchange.
     pub rested: Option<Duration>,

@@ -59,6 +59,9 @@ pub(crate) enum SharedTime {
     /// The consequence costs additional time. Example: a path that loses data segments loses SYNs
     /// too.
     Besides,
+    /// The consequence costs additional time, and follows only from a cause that accounts for
+    /// enough of it. Example: a request waits behind the responses that fill a link.
+    Behind,
     /// The consequence's time is part of the cause's time.
     Within,
 }

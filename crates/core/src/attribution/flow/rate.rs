@@ -30,7 +30,9 @@ const FULL_SHARE: f64 = 0.8;
 /// Minimum share of a queue's bytes that comes in full segments.
 const FILLED_SHARE: f64 = 0.5;
 /// Minimum queueing delay for a queue, beyond a tick of the sender's timestamps.
-const QUEUE: Duration = Duration::from_millis(2);
+pub(in crate::attribution) const QUEUE: Duration = Duration::from_millis(2);
+/// Maximum number of packets before a segment among which the latest acknowledgement is looked for.
+const LATEST: usize = 256;
 
 /// A constant rate.
 #[derive(Clone, Copy, Debug)]
@@ -91,8 +93,7 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
         });
     }
     let (rate, longest) = rate_of(trace, &steps(pieces))?;
-    let full = pieces.iter().filter(|piece| !piece.ends_small).count();
-    let is_kernel = full as f64 >= pieces.len() as f64 * FULL_SHARE;
+    let is_kernel = are_cut_by_kernel(pieces);
     let can_tell = is_near || trace.pipe(sender).has_clock;
     let may_be_clocked = longest * UNPHASED_PIECES > trace.whole_trip();
     // Data with a late timestamp at the sender waited in the queue of the sender's own device,
@@ -110,6 +111,19 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
         longest,
         keeper,
     })
+}
+
+/// Returns true if nearly all pieces end with a full segment: the kernel cuts what it has to send,
+/// and a program's writes hardly ever fill their last segment.
+fn are_cut_by_kernel(pieces: &[Piece]) -> bool {
+    let full = pieces.iter().filter(|piece| !piece.ends_small).count();
+    full as f64 >= pieces.len() as f64 * FULL_SHARE
+}
+
+/// Returns true if the message passes a queue on the path, and its sender always had more to send.
+/// Other data in the same queue may make its rate uneven.
+pub(super) fn is_queued(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
+    pieces.len() > PIECES && fills(pieces) && are_cut_by_kernel(pieces) && has_queue(trace, sender)
 }
 
 /// Returns true if most bytes came in full segments: a program that writes small amounts evenly has
@@ -178,6 +192,40 @@ fn ack_steps(trace: &Trace<'_>, sender: Side) -> Vec<(Duration, u64)> {
         }
     }
     steps
+}
+
+/// Returns the median rate, in bytes per second, at which the queue on the path let one segment of
+/// `sender` follow another, as the segments or their acknowledgements show it. A link that is busy
+/// lets them follow at its own rate, or more slowly if it carries other data between them. A path
+/// that delays some packets, and holds the others behind them, then lets all go at once.
+pub(in crate::attribution) fn burst_rate(trace: &Trace<'_>, sender: Side) -> Option<f64> {
+    let is_near = trace.is_near(sender);
+    let mut last: Option<(Timestamp, u64)> = None;
+    let mut rates = Vec::new();
+    for packet in trace.packets.iter().filter(|packet| packet.at <= trace.end) {
+        let passed = match packet.data {
+            Some(data) if !is_near && packet.by == sender => {
+                let is_queued = packet.queued.possible() >= QUEUE;
+                let length = data.span.end - data.span.start;
+                Some((packet.at, if is_queued { length } else { 0 }))
+            }
+            None if is_near && packet.by == sender.peer() => Some((packet.at, packet.ack)),
+            _ => None,
+        };
+        let Some((at, number)) = passed else { continue };
+        let before = last.replace((at, number));
+        let bytes = match before {
+            Some((_, acked)) if is_near => number.saturating_sub(acked),
+            Some(_) => number,
+            None => 0,
+        };
+        if bytes > 0 {
+            let took = before.map_or(Duration::ZERO, |(before, _)| at.since(before));
+            rates.push(bytes as f64 / took.as_secs_f64().max(1e-9));
+        }
+    }
+    rates.sort_by(f64::total_cmp);
+    (rates.len() >= PIECES).then(|| rates.get(rates.len() / 2).copied())?
 }
 
 /// Returns the rate that holds for most of the time, and the longest step consistent with it.
@@ -301,6 +349,40 @@ fn trips<'t>(trace: &'t Trace<'_>, sender: Side) -> impl Iterator<Item = Duratio
         }
         Some(ack.at.since(last?))
     })
+}
+
+/// Returns the time that data waits in a queue on the path, as seen at its sender: the time by which
+/// the latest acknowledgement before the packet at `index` took longer than the path. An
+/// acknowledgement during the repair of a loss is passed over, because it may have waited for the
+/// repair.
+pub(in crate::attribution) fn latest_queue(
+    trace: &Trace<'_>,
+    sender: Side,
+    index: usize,
+) -> Duration {
+    let from = index.saturating_sub(LATEST);
+    let packets = trace.packets.get(from..index).unwrap_or_default();
+    let mut words = packets
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, packet)| packet.by == sender.peer())
+        .peekable();
+    while let Some((at, ack)) = words.next() {
+        let is_repair = ack.reports.hole || words.peek().is_none_or(|(_, word)| word.reports.hole);
+        if is_repair || !ack.is_news || ack.data.is_some() {
+            continue;
+        }
+        let covered = |packet: &&PacketRecord| {
+            let data = packet.data.filter(|data| data.arrival == Arrival::InOrder);
+            packet.by == sender && data.is_some_and(|data| data.span.end <= ack.ack)
+        };
+        let mut sent = packets.get(..at).unwrap_or_default().iter().rev();
+        let trip = sent.find(covered).map(|sent| ack.at.since(sent.at));
+        let floor = trace.round_trip(sender.peer()).floor().unwrap_or_default();
+        return trip.unwrap_or_default().saturating_sub(floor);
+    }
+    Duration::ZERO
 }
 
 fn least_queue(trace: &Trace<'_>, sender: Side) -> Duration {
