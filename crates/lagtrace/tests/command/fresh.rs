@@ -79,6 +79,15 @@ fn a_narrow_path() {
     is_scored_rightly("fresh::a_narrow_path", "bandwidth-limit");
 }
 
+/// A fault of the path: its low rate, which several transfers share.
+#[test]
+fn a_narrow_path_that_is_shared() {
+    is_scored_rightly(
+        "fresh::a_narrow_path_that_is_shared",
+        "bandwidth-limit-shared",
+    );
+}
+
 /// A fault of the path before the first request: lost SYNs.
 #[test]
 fn a_port_that_loses_first_syns() {

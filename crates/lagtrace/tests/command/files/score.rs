@@ -139,6 +139,15 @@ fn a_part_of_the_recordings_can_be_scored() {
 }
 
 #[test]
+fn a_folder_for_recordings_may_exist() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let refused = lagtrace_lab(["record", "no-such", "--output", path]).expect(2);
+    let said = "no scenario is called `no-such`";
+    assert!(refused.stderr.contains(said), "{refused:#?}");
+}
+
+#[test]
 fn a_lab_without_the_program_beside_it_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let alone = folder.path().join("lagtrace-lab");
