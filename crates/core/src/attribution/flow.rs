@@ -47,6 +47,9 @@ pub(super) struct Flow {
     /// True if the message's full segments follow each other through a queue on the path: its
     /// sender has more to send than the path carries, at whatever rate its share changes.
     pub(super) is_queued: bool,
+    /// The typical time from one piece of the message to the next, if the sender's kernel cuts the
+    /// pieces, and not the program's writes; zero if not.
+    pub(super) pace: Duration,
 }
 
 /// Segments sent in one go.
@@ -90,6 +93,7 @@ impl Flow {
             is_eager: trace.whole_trip() > PIECE * 2 && pieces.iter().any(|p| p.small >= EAGER),
             is_closed: closes(trace, sender),
             is_queued: rate::is_queued(trace, sender, pieces),
+            pace: rate::pace(pieces),
         }
     }
 }

@@ -17,6 +17,10 @@ use crate::observed::time::Timestamp;
 /// half).
 const SILLY_PART: u64 = 3;
 
+/// Maximum length of a pause by the sender's kernel, in typical times from one piece to the next: the
+/// rate at which a kernel paces varies (BBR), but not by much.
+const PACES: u32 = 2;
+
 /// Payload of a full segment if the peer offers no MSS (RFC 9293 §3.7.1).
 const DEFAULT_MSS: u64 = 536;
 
@@ -115,10 +119,18 @@ pub(super) fn name(
     }
     // A kernel that paces also sends its next full segment without an acknowledgement.
     let may_be_paced = flow.is_queued && !first.is_small && stop.in_flight > 0;
-    if may_be_paced || lacks_acks(trace, sender, first, second) {
+    if may_be_paced
+        || lacks_acks(trace, sender, first, second)
+        || (first.is_small && may_be_released_late(trace, before, packet, index))
+    {
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
-    (trace.pause_of(sender), Some(stop))
+    let pause = trace.pause_of(sender);
+    if !first.is_small && gap <= flow.pace * PACES && pause.1 == sender.owner() {
+        // The program had written more than was sent.
+        return ((WaitKind::Paced, sender.owner()), None);
+    }
+    (pause, Some(stop))
 }
 
 /// Returns true if `packet`, the one at `index`, waited in a queue on the path for most of `gap`, the
@@ -147,6 +159,28 @@ fn lacks_acks(trace: &Trace<'_>, sender: Side, first: Data, second: Data) -> boo
     let full = DEFAULT_MSS.max(first.span.end - first.span.start);
     let is_bare = |packet: &PacketRecord| packet.by == sender.peer() && packet.data.is_none();
     trace.whole_trip() >= LEAST_TRIP && outstanding > full && !trace.packets.iter().any(is_bare)
+}
+
+/// Returns true if an acknowledgement of the peer may have reached the sender just before `packet`,
+/// as seen at the peer, whose own data waits in a queue on the way to the sender: there the
+/// acknowledgement waits too.
+fn may_be_released_late(
+    trace: &Trace<'_>,
+    before: &PacketRecord,
+    packet: &PacketRecord,
+    index: usize,
+) -> bool {
+    let peer = packet.by.peer();
+    if !trace.is_near(peer) {
+        return false;
+    }
+    let queue = latest_queue(trace, peer, index);
+    let latest = trace.round_trip(packet.by).floor().unwrap_or_default() + queue * 2;
+    let is_late = |word: &PacketRecord| {
+        let is_ack = word.by == peer && word.data.is_none() && word.is_news;
+        is_ack && packet.at.since(word.at) <= latest
+    };
+    queue >= QUEUE && trace.between(before, index).iter().any(is_late)
 }
 
 /// Attributes the wait of a segment retransmitted to a receiver that has no room.

@@ -120,6 +120,15 @@ fn are_cut_by_kernel(pieces: &[Piece]) -> bool {
     full as f64 >= pieces.len() as f64 * FULL_SHARE
 }
 
+/// Returns the median time from one piece to the next, if the sender's kernel cuts the pieces; zero
+/// if not, or if there are too few.
+pub(super) fn pace(pieces: &[Piece]) -> Duration {
+    if pieces.len() <= PIECES || !are_cut_by_kernel(pieces) {
+        return Duration::ZERO;
+    }
+    middle(steps(pieces).into_iter().map(|(took, _)| took))
+}
+
 /// Returns true if the message passes a queue on the path, and its sender always had more to send.
 /// Other data in the same queue may make its rate uneven.
 pub(super) fn is_queued(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
