@@ -10,7 +10,7 @@ use crate::attribution::packet::Arrival;
 use crate::exchange::Side;
 use crate::observed::time::Timestamp;
 use rate::even;
-pub(super) use rate::{Even, Keeper, QUEUE, burst_rate, has_queue, latest_queue};
+pub(super) use rate::{Even, Keeper, QUEUE, burst_rate, has_queue, has_sure_queue, latest_queue};
 
 /// Minimum send time of a message for its rate to be examined.
 const NOTABLE: Duration = Duration::from_millis(5);

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::Trace;
-use super::flow::{Flow, Keeper, QUEUE, latest_queue};
+use super::flow::{Flow, Keeper, QUEUE, has_sure_queue, latest_queue};
 use super::release::{LEAST_TRIP, bare_release, heard, is_about_a_trip_later, release, told};
 use crate::attribution::packet_record::{Data, PacketRecord};
 use crate::exchange::Side;
@@ -171,7 +171,7 @@ fn may_be_released_late(
     index: usize,
 ) -> bool {
     let peer = packet.by.peer();
-    if !trace.is_near(peer) {
+    if !has_sure_queue(trace, peer) {
         return false;
     }
     let queue = latest_queue(trace, peer, index);
@@ -180,7 +180,7 @@ fn may_be_released_late(
         let is_ack = word.by == peer && word.data.is_none() && word.is_news;
         is_ack && packet.at.since(word.at) <= latest
     };
-    queue >= QUEUE && trace.between(before, index).iter().any(is_late)
+    trace.between(before, index).iter().any(is_late)
 }
 
 /// Attributes the wait of a segment retransmitted to a receiver that has no room.

@@ -65,14 +65,14 @@ const FULL_WINDOW: Wording = Wording {
 
 /// The evidence of a queue that several messages pass together.
 const SEEN_TOGETHER: &str = "{messages} {message}s, {at_a_time} at a time (mean), came through a \
-    queue, {all_bytes} in all, together at {whole_rate}: full segments waited there {stops} times although \
-    the window was open";
+    queue, {all_bytes} in all, together at {whole_rate}: full segments waited there {stops} times \
+    although the window was open";
 
 /// The wording for several messages at a time.
 const TOGETHER: Wording = Wording {
-    summary: "The path carries at least {whole_rate}, which {at_a_time} {message}s at a time (mean) share. \
-              Compared with the time that slow start alone would take, this costs {cost}. If the \
-              capture is at the sender, the cost includes the time in which the last data was \
+    summary: "The path carries at least {whole_rate}, which {at_a_time} {message}s at a time (mean) \
+              share. Compared with the time that slow start alone would take, this costs {cost}. If \
+              the capture is at the sender, the cost includes the time in which the last data was \
               queued, which a client does not see.",
     ..WORDING
 };

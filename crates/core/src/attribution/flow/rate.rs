@@ -31,6 +31,8 @@ const FULL_SHARE: f64 = 0.8;
 const FILLED_SHARE: f64 = 0.5;
 /// Minimum queueing delay for a queue, beyond a tick of the sender's timestamps.
 pub(in crate::attribution) const QUEUE: Duration = Duration::from_millis(2);
+/// Minimum number of acknowledgements that show a queue beyond doubt: a single one may be delayed.
+const LEAST_TRIPS: usize = 3;
 /// Maximum number of packets before a segment among which the latest acknowledgement is looked for.
 const LATEST: usize = 256;
 
@@ -300,6 +302,13 @@ pub(in crate::attribution) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool
         return is_median_at_least(inflated, trips(trace, sender));
     }
     lags(trace, sender)
+}
+
+/// Returns true if data of `sender`, seen at the sender, waits in a queue on the path, as several
+/// acknowledgements show.
+pub(in crate::attribution) fn has_sure_queue(trace: &Trace<'_>, sender: Side) -> bool {
+    let is_sure = trips(trace, sender).nth(LEAST_TRIPS - 1).is_some();
+    trace.is_near(sender) && is_sure && has_queue(trace, sender)
 }
 
 /// Returns true if the message waits in a queue on its way to the observation point, by its
