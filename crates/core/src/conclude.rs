@@ -10,6 +10,7 @@ mod consequence;
 mod dead_peers;
 mod display_filter;
 mod extent;
+mod full_links;
 pub(crate) mod generator;
 mod icmp_errors;
 pub(crate) mod kernel_join;
@@ -187,6 +188,7 @@ pub(crate) fn conclude(
     icmp_errors::add(&evidence, &mut findings, &mut notes);
     lookups::add(&evidence, &mut findings, &mut notes);
     consequence::fold(&mut findings);
+    full_links::doubt_repairs(&mut findings);
     if evidence.is_drawn {
         doubt_times(&mut findings);
         notes.push(drawn());
@@ -612,15 +614,9 @@ const FEW_ATTEMPTS: u64 = 10;
 /// Repairing the path changes the other finding's figures too.
 const GROUND_SHARE: f64 = 0.1;
 
-/// Maximum share of the loss's cost at which a full link still comes after it. The queue of a link
-/// that is full overflows, and without the losses the link would carry no more.
-const FULL_SHARE: f64 = 0.5;
-
 /// Moves the finding on packet loss before other findings of its service, if the loss costs at
-/// least the share [`GROUND_SHARE`] of their cost. Findings that block all requests stay first, and
-/// so does a full link, unless it costs less than the share [`FULL_SHARE`] of the loss.
+/// least the share [`GROUND_SHARE`] of their cost. Findings that block all requests stay first.
 fn put_ground_first(findings: &mut Vec<Finding>) {
-    put_full_link_first(findings);
     let Some(at) = findings.iter().position(|f| f.cause == Id::PacketLoss) else {
         return;
     };
@@ -630,31 +626,13 @@ fn put_ground_first(findings: &mut Vec<Finding>) {
             .get(at)
             .is_some_and(|loss| loss.service == f.service && loss.cost_ns as f64 >= weight)
     };
-    let to = findings.iter().take(at).position(|f| {
-        let stays = f.cause.cause().is_blocking || f.cause == Id::BandwidthLimit;
-        !stays && ground(f)
-    });
+    let to = findings
+        .iter()
+        .take(at)
+        .position(|f| !f.cause.cause().is_blocking && ground(f));
     if let Some(to) = to {
         let loss = findings.remove(at);
         findings.insert(to, loss);
-    }
-}
-
-/// Moves the finding on a full link before the losses of its service.
-fn put_full_link_first(findings: &mut Vec<Finding>) {
-    let Some(at) = findings.iter().position(|f| f.cause == Id::BandwidthLimit) else {
-        return;
-    };
-    let is_overflow = |f: &Finding| {
-        let least = f.cost_ns as f64 * FULL_SHARE;
-        f.waits == [WaitKind::Recovery]
-            && findings
-                .get(at)
-                .is_some_and(|full| full.service == f.service && full.cost_ns as f64 >= least)
-    };
-    if let Some(to) = findings.iter().take(at).position(is_overflow) {
-        let full = findings.remove(at);
-        findings.insert(to, full);
     }
 }
 
@@ -698,6 +676,7 @@ fn rank(findings: &mut Vec<Finding>, evidence: &Evidence, weight: impl Fn(&Findi
     });
     particular::put_first(findings);
     put_ground_first(findings);
+    full_links::put_first(findings);
 }
 
 fn is_strangers(attempts: u64, requests: u64) -> bool {

@@ -63,15 +63,15 @@ const FULL_WINDOW: Wording = Wording {
     ..WORDING
 };
 
-/// The evidence of a queue that several messages pass together.
-const SEEN_TOGETHER: &str = "{messages} {message}s, {at_a_time} at a time (mean), came through a \
+/// The evidence of a queue that messages pass at an uneven rate, or several at a time.
+const SEEN_TOGETHER: &str = "{messages}, {at_a_time} at a time (mean), came through a \
     queue, {all_bytes} in all, together at {whole_rate}: full segments waited there {stops} times \
     although the window was open";
 
-/// The wording for several messages at a time.
+/// The wording for messages at an uneven rate, or for several at a time.
 const TOGETHER: Wording = Wording {
-    summary: "The path carries at least {whole_rate}, which {at_a_time} {message}s at a time (mean) \
-              share. Compared with the time that slow start alone would take, this costs {cost}. If \
+    summary: "The path carries at least {whole_rate}, with {at_a_time} {message}s at a time (mean). \
+              Compared with the time that slow start alone would take, this costs {cost}. If \
               the capture is at the sender, the cost includes the time in which the last data was \
               queued, which a client does not see.",
     ..WORDING
@@ -163,8 +163,13 @@ impl<const IS_EVEN: bool> Kind for Bottleneck<IS_EVEN> {
         }
     }
 
-    fn shared_words(together: &Together) -> Option<(&'static str, &'static Wording)> {
-        (together.side_by_side >= SHARING).then_some((SEEN_TOGETHER, &TOGETHER))
+    fn words_together(
+        worst: &Delivery,
+        together: &Together,
+    ) -> Option<(&'static str, &'static Wording)> {
+        let is_uneven = worst.burst_rate.is_some();
+        let is_shared = together.side_by_side >= SHARING;
+        (is_uneven || is_shared).then_some((SEEN_TOGETHER, &TOGETHER))
     }
 
     fn complete(finding: &mut Finding, _: &Case<'_>, _: &Delivery) {

@@ -212,9 +212,12 @@ pub(super) trait Kind: Default + Clone + fmt::Debug {
     /// that lost most time.
     fn words(worst: &Delivery) -> (&'static str, &'static Wording);
 
-    /// Returns the texts for messages that shared the limit; `None` if they did not.
-    fn shared_words(together: &Together) -> Option<(&'static str, &'static Wording)> {
-        let _ = together;
+    /// Returns the texts for messages that only all together show the limit; `None` if each does.
+    fn words_together(
+        worst: &Delivery,
+        together: &Together,
+    ) -> Option<(&'static str, &'static Wording)> {
+        let _ = (worst, together);
         None
     }
 
@@ -401,10 +404,11 @@ fn finding<K: Kind>(
     let even = worst.size.bytes as f64 / worst.stalled.stopped.as_secs_f64().max(1e-9);
     let queued = standing(worst).or(read_late(worst));
     let together = messages.together();
+    let name_of = message(case, sender);
     let values: [(&str, &dyn fmt::Display); 24] = [
         ("from", &name(sender)),
         ("to", &name(sender.peer())),
-        ("message", &message(case, sender)),
+        ("message", &name_of),
         ("cost", &share(&finding)),
         ("trip", &human(worst.round_trip)),
         ("stops", &messages.stops),
@@ -425,10 +429,13 @@ fn finding<K: Kind>(
         ("all_bytes", &bytes(messages.bytes)),
         ("whole_rate", &bits(together.rate)),
         ("at_a_time", &format_args!("{:.1}", together.side_by_side)),
-        ("messages", &messages.tally.affected),
+        (
+            "messages",
+            &counted(messages.tally.affected, name_of, &format!("{name_of}s")),
+        ),
     ];
-    let shared = K::shared_words(&together);
-    let (seen, wording) = shared.unwrap_or_else(|| K::words(worst));
+    let words = K::words_together(worst, &together);
+    let (seen, wording) = words.unwrap_or_else(|| K::words(worst));
     let seen = filled(seen, &finding, &values);
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, seen)

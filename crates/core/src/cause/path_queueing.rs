@@ -126,11 +126,12 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     let queued = trips.queued();
     let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, &queued);
     trips.share(case, &queued, &mut finding);
-    if trips.is_outside() {
+    let is_outside = trips.is_outside();
+    if is_outside {
         // No wait within the exchanges shows the delay.
         finding.waits.clear();
     }
-    let what = if trips.is_outside() {
+    let what = if is_outside {
         "ACK of the response, which this client does not delay,"
     } else {
         "ACK of the request"
@@ -153,11 +154,7 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
         trips.tally.affected,
         case.ledger.is_unowed() || is_stall,
     );
-    let wording = if trips.is_outside() {
-        &OUTSIDE
-    } else {
-        &WORDING
-    };
+    let wording = if is_outside { &OUTSIDE } else { &WORDING };
     wording.tell(
         &mut finding,
         &[

@@ -371,8 +371,8 @@ fn trips<'t>(trace: &'t Trace<'_>, sender: Side) -> impl Iterator<Item = Duratio
 
 /// Returns the time that data waits in a queue on the path, as seen at its sender: the time by which
 /// the latest acknowledgement before the packet at `index` took longer than the path. An
-/// acknowledgement during the repair of a loss is passed over, because it may have waited for the
-/// repair.
+/// acknowledgement that may have waited for the repair of a loss is passed over, as when a sender
+/// measures its round trip (RFC 6298 §3).
 pub(in crate::attribution) fn latest_queue(
     trace: &Trace<'_>,
     sender: Side,
@@ -380,6 +380,14 @@ pub(in crate::attribution) fn latest_queue(
 ) -> Duration {
     let from = index.saturating_sub(LATEST);
     let packets = trace.packets.get(from..index).unwrap_or_default();
+    let floor = trace.round_trip(sender.peer()).floor().unwrap_or_default();
+    let trip = latest_trip(packets, sender);
+    trip.map_or(Duration::ZERO, |trip| trip.saturating_sub(floor))
+}
+
+/// Returns the time from the last segment of `sender` that the latest acknowledgement covers to that
+/// acknowledgement, passing over those that may have waited for a repair.
+fn latest_trip(packets: &[PacketRecord], sender: Side) -> Option<Duration> {
     let mut words = packets
         .iter()
         .enumerate()
@@ -391,16 +399,25 @@ pub(in crate::attribution) fn latest_queue(
         if is_repair || !ack.is_news || ack.data.is_some() {
             continue;
         }
-        let covered = |packet: &&PacketRecord| {
+        let covered = |packet: &PacketRecord| {
             let data = packet.data.filter(|data| data.arrival == Arrival::InOrder);
             packet.by == sender && data.is_some_and(|data| data.span.end <= ack.ack)
         };
-        let mut sent = packets.get(..at).unwrap_or_default().iter().rev();
-        let trip = sent.find(covered).map(|sent| ack.at.since(sent.at));
-        let floor = trace.round_trip(sender.peer()).floor().unwrap_or_default();
-        return trip.unwrap_or_default().saturating_sub(floor);
+        let before = packets.get(..at).unwrap_or_default();
+        let sent = before.iter().rposition(covered)?;
+        let mut since = before.iter().skip(sent);
+        let sent = since.next()?;
+        if !since.any(|packet| packet.by == sender && is_repeat(packet)) {
+            return Some(ack.at.since(sent.at));
+        }
     }
-    Duration::ZERO
+    None
+}
+
+fn is_repeat(packet: &PacketRecord) -> bool {
+    packet
+        .data
+        .is_some_and(|data| data.arrival == Arrival::Repeat)
 }
 
 fn least_queue(trace: &Trace<'_>, sender: Side) -> Duration {
@@ -429,6 +446,82 @@ fn middle(times: impl Iterator<Item = Duration>) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attribution::packet::{Need, Order, Queued, Reports, Span};
+    use crate::attribution::packet_record::Data;
+
+    /// Returns a bare segment of `by` at `ms` that acknowledges up to `ack`.
+    fn word(ms: i64, by: Side, ack: u64) -> PacketRecord {
+        PacketRecord {
+            at: Timestamp::from_nanos(ms * 1_000_000),
+            number: 0,
+            by,
+            queued: Queued::default(),
+            ttl: 64,
+            idle: None,
+            data: None,
+            ack,
+            edge: 0,
+            is_closed: false,
+            is_news: true,
+            reports: Reports::default(),
+            skipped: 0,
+        }
+    }
+
+    /// Returns a segment of the server at `ms` with the hundred bytes up to `end`.
+    fn sent(ms: i64, end: u64, arrival: Arrival) -> PacketRecord {
+        let data = Data {
+            span: Span {
+                start: end - 100,
+                end,
+            },
+            arrival,
+            is_small: false,
+            has_fin: false,
+            was_too_big: false,
+            acked: 0,
+            edge: 0,
+            order: Order::Untold,
+            need: Need::Needed,
+            after_cut: false,
+            in_flight: 0,
+            had_no_room: false,
+        };
+        PacketRecord {
+            data: Some(data),
+            ..word(ms, Side::Server, 0)
+        }
+    }
+
+    #[test]
+    fn an_ack_that_waited_for_a_repair_shows_no_queue() {
+        let latest = |packets: &[PacketRecord]| latest_trip(packets, Side::Server);
+        let clean = [
+            word(0, Side::Client, 0),
+            sent(0, 100, Arrival::InOrder),
+            word(30, Side::Client, 100),
+        ];
+        assert_eq!(latest(&clean), Some(Duration::from_millis(30)));
+        // The second hundred bytes are lost, and the ACK of the third waits for their repair.
+        let repair = [
+            sent(31, 200, Arrival::InOrder),
+            sent(31, 300, Arrival::InOrder),
+            sent(60, 200, Arrival::Repeat),
+            word(90, Side::Client, 300),
+        ];
+        let both = [&clean[..], &repair[..]].concat();
+        assert_eq!(latest(&both), Some(Duration::from_millis(30)));
+        let mut reported = both;
+        reported[5] = PacketRecord {
+            is_news: false,
+            reports: Reports {
+                hole: true,
+                ..Reports::default()
+            },
+            ..word(60, Side::Client, 100)
+        };
+        assert_eq!(latest(&reported), Some(Duration::from_millis(30)));
+    }
 
     #[test]
     fn counting_tells_of_the_median_what_sorting_does() {
