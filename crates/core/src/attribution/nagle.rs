@@ -152,6 +152,9 @@ pub(super) fn hold(
     } else {
         HoldRelease::Program
     };
+    if release == HoldRelease::Acknowledgement && was_eager(trace, before, index) {
+        return None;
+    }
     Some(Hold {
         sender: packet.by,
         release,
@@ -160,6 +163,23 @@ pub(super) fn hold(
         reaction_ns,
         packets: packets(before, Some(ack), packet),
     })
+}
+
+/// Returns true if `before` ended with a partial segment and left while an earlier one was
+/// unacknowledged: Nagle's algorithm is off then, and holds nothing after it either.
+fn was_eager(trace: &Trace<'_>, before: &PacketRecord, index: usize) -> bool {
+    let is_partial = |data: &Data| data.is_small && data.arrival == Arrival::InOrder;
+    let mut earlier = trace.packets.iter().rev().filter_map(|m| {
+        (m.number < before.number && m.by == before.by)
+            .then_some(m.data)
+            .flatten()
+    });
+    let is_last_partial = before.data.as_ref().is_some_and(is_partial);
+    let holder = earlier.next().filter(is_partial).map(|data| Holder {
+        end: data.span.end,
+        is_behind_full: false,
+    });
+    is_last_partial && holder.is_some_and(|holder| is_open(trace, holder, before, index))
 }
 
 fn packets(first: &PacketRecord, ack: Option<&PacketRecord>, second: &PacketRecord) -> HoldPackets {

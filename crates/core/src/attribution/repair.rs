@@ -127,7 +127,7 @@ pub(super) fn filled(
     let noticed = noticed(trace, packet, data);
     // Without later data, the sender noticed the loss because ACKs were missing.
     let late = packet.at.since(noticed.map_or(before.at, |m| m.at));
-    if is_overtaken(trace, packet, data, late) {
+    if is_overtaken(trace, noticed.unwrap_or(before), packet, data) {
         let took = late.min(packet.at.since(before.at));
         return Gap {
             // A shorter delay is harmless, because RACK waits for that long too.
@@ -156,8 +156,8 @@ pub(super) fn is_overtaking(trace: &Trace<'_>, first: &PacketRecord) -> bool {
     };
     let mut fillers = trace.packets.iter().filter(fills).peekable();
     let was_late = |m: &PacketRecord| {
-        let late = m.at.since(first.at);
-        m.data.is_some_and(|d| is_overtaken(trace, m, d, late))
+        m.data
+            .is_some_and(|data| is_overtaken(trace, first, m, data))
     };
     fillers.peek().is_some() && fillers.all(was_late)
 }
@@ -177,10 +177,19 @@ fn noticed<'a>(
     packets.find(|m| m.by == packet.by && m.data.is_some_and(|d| is_behind(m, d)))
 }
 
-/// Returns true if a hole was filled by a segment that had been sent before the segment that
-/// arrived ahead of it; `late` is the time from noticing the hole to filling it.
-fn is_overtaken(trace: &Trace<'_>, packet: &PacketRecord, data: Data, late: Duration) -> bool {
+/// Returns true if a hole was filled by a segment that had been sent before `first`, the segment
+/// that arrived ahead of it, or so soon after it that nothing can have caused a retransmission. Of
+/// the time between their arrivals, what the filling segment spent in queues is no time between
+/// their departures.
+fn is_overtaken(
+    trace: &Trace<'_>,
+    first: &PacketRecord,
+    packet: &PacketRecord,
+    data: Data,
+) -> bool {
     let propagation = trace.round_trip(packet.by).floor().unwrap_or_default();
+    let queued = (packet.queued.known()).saturating_sub(first.queued.possible());
+    let late = packet.at.since(first.at).saturating_sub(queued);
     match data.order {
         Order::Older => true,
         Order::Newer => false,
@@ -473,9 +482,8 @@ fn is_behind_later_repair(trace: &Trace<'_>, packet: &PacketRecord, data: Data) 
     };
     let waited = packet.at.since(later.at);
     let was_repeated = |sent: Data| {
-        let noticed = noticed(trace, later, sent);
-        let late = noticed.map_or(Duration::ZERO, |m| later.at.since(m.at));
-        !is_overtaken(trace, later, sent, late)
+        let first = noticed(trace, later, sent).unwrap_or(later);
+        !is_overtaken(trace, first, later, sent)
     };
     waited >= patience(trace, packet.by) && later.data.is_some_and(was_repeated)
 }

@@ -44,6 +44,18 @@ const BY_CLOCK: Wording = Wording {
     ..WORDING
 };
 
+/// The wording if many requests are delayed before a capture at the server, and only a few of them
+/// by as much as the minimum round trip.
+const VARYING: Wording = Wording {
+    summary: "The path delays some packets and not others: {late_part} of the requests were under \
+              way for {saved} (median) longer than the minimum round trip of {least} explains.",
+    ruled_out: &[(
+        Id::PathQueueing,
+        "a queue that stands delays all packets; {rest} of the requests came without any delay",
+    )],
+    ..WORDING
+};
+
 /// Watches round trips that are late now and then.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
@@ -59,18 +71,27 @@ impl super::Rule for Rule {
         let is_seen = trips.tally.affected >= evidence::REPEATS
             && trips.is_material(case, &trips.tally)
             && evidence::recurs(case, &trips.tally);
+        // A capture at the server shows the requests' delays by the client's clock, however short.
+        let late = if is_seen {
+            &trips.tally
+        } else {
+            match trips.late_outside() {
+                Some(late) if trips.vary_outside(case) => late,
+                _ => return Conclusion::Nothing,
+            }
+        };
         let is_other = trips.is_queue(case.ledger.counts.count)
             || trips.step().is_some()
             || trips.are_beside(case.uploads)
             || grown_handshakes(case).is_some();
-        if !is_seen || is_other {
+        if is_other {
             return Conclusion::Nothing;
         }
         let tally = &trips.jittered();
         let mut finding = evidence::finding(Id::PathJitter, Owner::Path, case, tally);
         let least = human(trips.least_of_late(case));
         trips.share(case, tally, &mut finding);
-        let (count, by) = (trips.tally.affected, median(&trips.tally.saved));
+        let (count, by) = (late.affected, median(&late.saved));
         let is_by_clock = trips.is_by_clock();
         let text = match (trips.is_outside(), is_by_clock) {
             (true, true) => format!(
@@ -86,9 +107,9 @@ impl super::Rule for Rule {
                 counted(count, "answer", "answers"),
             ),
             (true, false) => format!(
-                "{} acknowledged {by} (median) later than the minimum round trip of {least} \
-                 allows; the others were not",
-                counted(count, "response was", "responses were"),
+                "{}, or the ACKs of responses, arrived {by} (median) later than the minimum round \
+                 trip of {least} explains; the others were not late",
+                counted(count, "request", "requests"),
             ),
             (false, false) => format!(
                 "{} acknowledged by the server's kernel {by} (median) later than the minimum round \
@@ -98,23 +119,26 @@ impl super::Rule for Rule {
         };
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
-                .count(trips.tally.affected)
-                .median(&trips.tally.saved),
+                .count(late.affected)
+                .median(&late.saved),
         );
         finding.verdict = evidence::judge(
             &finding.evidence,
-            trips.tally.affected,
-            case.ledger.is_unowed() || !is_by_clock || evidence::is_stall(&trips.tally),
+            late.affected,
+            case.ledger.is_unowed() || !is_by_clock || evidence::is_stall(late),
         );
-        let wording = if is_by_clock { &BY_CLOCK } else { &WORDING };
+        let wording = match (is_seen, is_by_clock) {
+            (false, _) => &VARYING,
+            (true, true) => &BY_CLOCK,
+            (true, false) => &WORDING,
+        };
+        let delayed = tally.affected as f64 / case.ledger.counts.count.max(1) as f64;
         wording.tell(
             &mut finding,
             &[
                 ("least", &least),
-                (
-                    "late_part",
-                    &percent(tally.affected as f64 / case.ledger.counts.count.max(1) as f64),
-                ),
+                ("late_part", &percent(delayed)),
+                ("rest", &percent(1.0 - delayed)),
                 ("saved", &median(&tally.saved)),
             ],
         );

@@ -49,6 +49,11 @@ const LINUX_TTL: u8 = 64;
 /// requests before the response.
 const ACKED: u64 = 10;
 
+/// Minimum number of late exchanges for jitter, if many more have shorter delays.
+const FEW: u64 = 3;
+/// Maximum share of delayed exchanges for jitter, in percent: of the others, it is known that the
+/// path itself is faster.
+const MOST_DELAYED: u64 = 75;
 /// Minimum share of late exchanges for a standing queue.
 const MOSTLY: f64 = 0.5;
 /// Minimum share of late exchanges for a standing queue whose delays change smoothly.
@@ -102,6 +107,8 @@ struct LeastTrips {
 struct OutsideTime {
     /// Time of late exchanges before the request reached the point and after the response left it.
     all: u64,
+    /// The part of `all` before the request reached the point, by the client's clock.
+    asked: u64,
     /// The part of `all` after the response left.
     heard_late: u64,
     /// Time after the response left the point, over all exchanges with any delay attributed to the
@@ -203,6 +210,8 @@ impl Trips {
         }
         if outside >= SLIGHT {
             self.outside.all = self.outside.all.saturating_add(nanos(outside));
+            let asked = nanos(exchange.path.queued.request);
+            self.outside.asked = self.outside.asked.saturating_add(asked);
         }
         if late >= SLIGHT {
             let heard = nanos(exchange.path.heard_late.unwrap_or_default());
@@ -234,7 +243,9 @@ impl Trips {
     /// Returns true if senders' clocks show the delay on the path. Without the clocks, a host whose
     /// kernel acknowledges late would look the same.
     pub(super) fn is_by_clock(&self) -> bool {
-        self.clocked * CLOCKED_PART >= self.tally.affected
+        let is_most_asked = self.outside.asked.saturating_mul(2) >= self.outside.all;
+        let is_asked = self.is_outside() && is_most_asked;
+        self.clocked * CLOCKED_PART >= self.tally.affected || is_asked
     }
 
     /// Returns the minimum round trip with which late ones are compared. It is the service's
@@ -321,6 +332,7 @@ impl Trips {
         self.least.own.absorb(other.least.own);
         self.outside.all = self.outside.all.saturating_add(other.outside.all);
         self.clocked += other.clocked;
+        self.outside.asked = self.outside.asked.saturating_add(other.outside.asked);
         self.outside.heard_late = self
             .outside
             .heard_late
@@ -390,6 +402,17 @@ impl Trips {
         let typical = self.tally.saved.quantile(0.5).unwrap_or_default();
         let recurs = self.tally.times(typical) >= OCCASIONS;
         self.outside.all > 0 && recurs && matters_outside(case, tally, least)
+    }
+
+    /// Returns true if delays outside the exchanges recur and matter, though only a few of them are
+    /// as long as the minimum round trip.
+    pub(super) fn vary_outside(&self, case: &Case<'_>) -> bool {
+        let least = self.least().unwrap_or_default();
+        let matters = |late: &Tally| {
+            let most = case.ledger.counts.count.saturating_mul(MOST_DELAYED) / 100;
+            late.affected <= most && matters_outside(case, late, least)
+        };
+        self.tally.affected >= FEW && self.late_outside().is_some_and(matters)
     }
 
     /// Returns true if most of the delay is outside the exchanges.
