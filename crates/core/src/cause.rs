@@ -139,6 +139,7 @@ use crate::observed::event::TargetId;
 use crate::observed::flow::Endpoint;
 use crate::registry::{Cause, Id};
 use crate::report::{EvidenceKind, Finding, Remark};
+use crate::service::tcp_handshakes::Why;
 use crate::service::{Ledger, Stretches, Uploads};
 use evidence::Measures;
 pub(crate) use features::Features;
@@ -197,6 +198,24 @@ impl Case<'_> {
     /// Scales a sum over the ledger's exchanges to all requests that they represent.
     pub(crate) fn weigh(&self, sum: u64) -> u64 {
         (sum as f64 * self.weight).round() as u64
+    }
+
+    /// Returns the reason that SYNs of the service are retransmitted.
+    pub(crate) fn why_syns_repeat(&self) -> Why {
+        self.ledger
+            .setups
+            .handshakes
+            .why(self.ledger, self.listen_overflows())
+    }
+
+    /// Returns how often an accept queue on the target's host was full, if the service is our
+    /// target. The kernel counts all listeners of the host together.
+    pub(crate) fn listen_overflows(&self) -> u64 {
+        if self.target == Some(TargetId::Subject) {
+            self.facts.listen_overflows()
+        } else {
+            0
+        }
     }
 
     /// Returns the kind of evidence that the times of the exchanges are.

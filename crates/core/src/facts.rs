@@ -35,6 +35,8 @@ use crate::report::Remark;
 use crate::route::RouteTally;
 use crate::stats::histogram::Distribution;
 
+/// Number of connections that found the accept queue of their listener full.
+const LISTEN_OVERFLOWS: &str = "TcpExt:ListenOverflows";
 /// Maximum number of entries kept in each list.
 const MAX_ENTRIES: usize = 512;
 
@@ -303,6 +305,16 @@ impl Facts {
             |change: &&CounterChange| change.name == name && change.scope != CounterScope::Target;
         let change = self.kernel.counters.iter().find(is_ours)?;
         Some(change.after.saturating_sub(change.before))
+    }
+
+    /// Returns how often the accept queue of a listener in the target's network namespace was full
+    /// when a connection came (`LINUX_MIB_LISTENOVERFLOWS`); 0 if the target is on another host.
+    pub(crate) fn listen_overflows(&self) -> u64 {
+        let is_targets = |change: &&CounterChange| {
+            change.name == LISTEN_OVERFLOWS && change.scope != CounterScope::Client
+        };
+        let change = self.kernel.counters.iter().find(is_targets);
+        change.map_or(0, |change| change.after.saturating_sub(change.before))
     }
 
     /// Returns the probes of one method that were sent during a load (`is_loaded`) or without one.

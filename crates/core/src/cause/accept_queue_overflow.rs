@@ -7,7 +7,7 @@ use super::{Case, Conclusion, Features, Id};
 use crate::connection::Setup;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{Exchange, Outcome};
-use crate::report::{Finding, counted};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tcp_handshakes::{self, Why};
 use crate::stats::histogram::Distribution;
 
@@ -42,6 +42,26 @@ const WORDING: Wording = Wording {
             "keep connections alive, so that fewer have to be accepted",
         ),
     ],
+};
+
+/// The wording if new SYNs were ignored, and no requests on connections that were established.
+const SYNS_ONLY: Wording = Wording {
+    summary: "The accept queue of the program behind {service} is full, so its kernel ignores new \
+              SYNs.",
+    ruled_out: &[(
+        Id::SynLoss,
+        "SYNs were ignored only while the server did not answer on other new connections",
+    )],
+    ..WORDING
+};
+
+/// The wording if the kernel counted that the queue was full.
+const COUNTED: Wording = Wording {
+    ruled_out: &[(
+        Id::SynLoss,
+        "the server's kernel found an accept queue full at least as often as SYNs were ignored",
+    )],
+    ..SYNS_ONLY
 };
 
 /// Watches connections that are established for the client but not for the server. The server's
@@ -89,7 +109,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let is_full = || case.ledger.setups.handshakes.why(case.ledger) == Why::AcceptQueue;
+        let is_full = || case.why_syns_repeat() == Why::AcceptQueue;
         if !self.delays.is_material(case) || !is_full() {
             return Conclusion::Nothing;
         }
@@ -141,8 +161,28 @@ impl Rule {
             self.delays.median()
         );
         finding.evidence.push(self.delays.evidence(text));
-        finding.verdict = evidence::judge(&finding.evidence, self.unread, false);
-        WORDING.tell(&mut finding, &[]);
+        let overflows = case.listen_overflows();
+        if overflows > 0 {
+            let text = format!(
+                "the kernel of the server's host found an accept queue full {} during the load \
+                 (TcpExtListenOverflows)",
+                counted(overflows, "time", "times")
+            );
+            let full = Evidence::circumstance(EvidenceKind::Counter, text);
+            finding.evidence.push(full.count(overflows));
+        }
+        let repeats = if overflows > 0 {
+            self.delays.count()
+        } else {
+            self.unread
+        };
+        finding.verdict = evidence::judge(&finding.evidence, repeats, false);
+        let wording = match (self.unread, overflows) {
+            (1.., _) => &WORDING,
+            (0, 1..) => &COUNTED,
+            (0, 0) => &SYNS_ONLY,
+        };
+        wording.tell(&mut finding, &[]);
         finding
     }
 }

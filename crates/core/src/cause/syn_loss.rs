@@ -168,7 +168,7 @@ impl super::Rule for Rule {
                 >= case.ledger.total_with_setup().max(1) as f64 * evidence::MATERIAL_SHARE;
         let is_frequent = is_large || odd as f64 >= self.attempts() as f64 * SHARE;
         let is_frequent = is_answered && odd > 0 && is_frequent;
-        let is_lost = || case.ledger.setups.handshakes.why(case.ledger) == Why::Loss;
+        let is_lost = || case.why_syns_repeat() == Why::Loss;
         if (!is_frequent && probed.is_none()) || !is_lost() {
             return Conclusion::Nothing;
         }

@@ -70,7 +70,7 @@ impl super::Rule for Rule {
         if !self.delays.is_material(case) {
             return Conclusion::Nothing;
         }
-        match case.ledger.setups.handshakes.why(case.ledger) {
+        match case.why_syns_repeat() {
             Why::SynQueue { room } => Conclusion::Finding(Box::new(self.finding(case, room))),
             _ => Conclusion::Nothing,
         }

@@ -69,7 +69,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let is_flood = || case.ledger.setups.handshakes.why(case.ledger) == Why::Flood;
+        let is_flood = || case.why_syns_repeat() == Why::Flood;
         if !self.delays.is_material(case) || !is_flood() {
             return Conclusion::Nothing;
         }

@@ -144,11 +144,12 @@ fn accuse(layer: &mut Layer, findings: &[Finding]) {
 }
 
 /// Returns true if the finding's cause is in this layer. A packet filter that blocks connections is
-/// also why the connection layer fails.
+/// also why the connection layer fails, and so is a full queue of the listener.
 fn is_accused_by(layer: &Layer, finding: &Finding) -> bool {
     let of = finding.cause.cause().layer;
     let is_blocked = of == LayerId::Firewall && layer.layer == LayerId::Connection.as_str();
-    of.as_str() == layer.layer || is_blocked
+    let is_full = matches!(finding.cause, Id::AcceptQueueOverflow | Id::SynQueueFull);
+    of.as_str() == layer.layer || is_blocked || (is_full && layer.layer == "backlog")
 }
 
 fn name(facts: &Facts) -> Option<Layer> {
@@ -292,7 +293,9 @@ fn backlog(facts: &Facts) -> Layer {
                 .filter(move |change| change.name == *name)
         })
         .map(|change| change.after.saturating_sub(change.before))
-        .sum();
+        // The kernel counts an overflow as a drop too.
+        .max()
+        .unwrap_or_default();
     let Some(listener) = fullest else {
         let line = "the server's listen queues cannot be seen from here".to_owned();
         return layer(

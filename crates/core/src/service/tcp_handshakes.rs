@@ -167,8 +167,9 @@ impl Handshakes {
         self.silent.iter().filter(waiting).count() as u64
     }
 
-    /// Returns the reason that SYNs are retransmitted.
-    pub(crate) fn why(&self, ledger: &Ledger) -> Why {
+    /// Returns the reason that SYNs are retransmitted; `overflows` is the number of connections that
+    /// found an accept queue of the server's host full.
+    pub(crate) fn why(&self, ledger: &Ledger, overflows: u64) -> Why {
         // Sorting many SYNs is only worthwhile if some were ignored.
         let ignored = self
             .tries
@@ -192,6 +193,7 @@ impl Handshakes {
             Why::Flood
         } else if (self.unread >= UNREAD || self.waited_for > 0)
             && losses * LOSS_RATIO <= self.unread
+            || (ignored > 0 && ignored as u64 <= overflows)
             || self.follows_standstill(&tries, ledger)
         {
             Why::AcceptQueue

@@ -491,11 +491,15 @@ fn setting(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
 fn counter(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let name = words.operand("counter")?.to_owned();
     let after = u64::from(words.count("counter")?);
+    let scope = match words.next() {
+        Some("shared") => CounterScope::Both,
+        _ => CounterScope::Client,
+    };
     let change = CounterChange {
         name,
         before: 0,
         after,
-        scope: CounterScope::Client,
+        scope,
     };
     Ok(vec![Event::here(
         at,

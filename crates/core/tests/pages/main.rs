@@ -101,7 +101,7 @@
 //! setting tcp_nodelay|listen.backlog|… VALUE at FILE:LINE
 //! called accept [nodelay|sndbuf|deferred] [x N]
 //! called set TCP_NODELAY|TCP_CORK|SO_SNDBUF|SO_RCVBUF VALUE [sent N] [x N]
-//! counter NAME N
+//! counter NAME N [shared]
 //! resolved NAME SUM
 //! kernel [thread N] [backlog SUM] [stack SUM] [unread SUM] [wake-up SUM] [run-queue SUM] [program SUM] [slept SUM] [qdisc SUM] [refused SUM] [asked SUM] [throttled N SUM] [stolen SUM]
 //! ```
@@ -109,6 +109,7 @@
 //!   is the time of its call to 10.77.0.9:5432. `refused` is the time from the drop of its first
 //!   segment until the request was complete. `throttled` is the number of quota periods in which
 //!   its control group was throttled, and their total time.
+//! - `shared` is a counter of the network namespace that the client shares with the server.
 //! - `called` is a system call of the server on each of its N connections; `sent` bytes went before
 //!   it.
 //! - `loaded` probes are sent while the load above them runs. All others are sent before it.
