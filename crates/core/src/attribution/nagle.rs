@@ -17,6 +17,10 @@ const JITTER: Duration = Duration::from_micros(100);
 /// larger value a server's own timer would coincide with a delayed ACK too often.
 const QUICKER: Duration = Duration::from_millis(1);
 
+/// Minimum number of segments in flight for a full congestion window: BBR keeps at least four
+/// (`bbr_cwnd_min_target` in `net/ipv4/tcp_bbr.c`), and reduces its window without a loss.
+const LEAST_WINDOW: u64 = 4;
+
 /// A small segment whose acknowledgement a later partial segment of the same sender may have to
 /// wait for.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +129,7 @@ pub(super) fn hold(
             held,
             ack_delay,
             reaction_ns,
+            is_crowded: false,
             packets: packets(before, None, packet),
         });
     };
@@ -161,6 +166,7 @@ pub(super) fn hold(
         held,
         ack_delay: ack.at.since(before.at).saturating_sub(back),
         reaction_ns,
+        is_crowded: is_crowded(trace, before),
         packets: packets(before, Some(ack), packet),
     })
 }
@@ -180,6 +186,21 @@ fn was_eager(trace: &Trace<'_>, before: &PacketRecord, index: usize) -> bool {
         is_behind_full: false,
     });
     is_last_partial && holder.is_some_and(|holder| is_open(trace, holder, before, index))
+}
+
+/// Returns true if a congestion window may have been full when `before` had been sent: so much was
+/// in flight, as its sender knew.
+fn is_crowded(trace: &Trace<'_>, before: &PacketRecord) -> bool {
+    let Some(data) = before.data else {
+        return false;
+    };
+    let mss = u64::from(trace.pipe(before.by).mss.max(1));
+    let propagation = trace.round_trip(before.by).floor().unwrap_or_default();
+    let known = before.at - propagation;
+    let acks = trace.packets.iter().filter(|m| m.by == before.by.peer());
+    let acked = acks.take_while(|m| m.at <= known).map(|m| m.ack).max();
+    let acked = acked.unwrap_or(data.acked).min(data.span.end);
+    (data.span.end - acked).div_ceil(mss) >= LEAST_WINDOW
 }
 
 fn packets(first: &PacketRecord, ack: Option<&PacketRecord>, second: &PacketRecord) -> HoldPackets {

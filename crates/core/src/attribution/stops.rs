@@ -229,6 +229,14 @@ fn is_pause(stop: &Stop) -> bool {
     stop.limit == Limit::Program && stop.took >= NOTABLE
 }
 
+/// Returns the part of a pause before `packet` in which nothing was in flight, as the sender knew.
+fn idle(trace: &Trace<'_>, stop: &Stop, packet: &PacketRecord) -> Option<Duration> {
+    let propagation = trace.round_trip(packet.by).floor()?;
+    let mut acks = trace.packets.iter().filter(|m| m.by == packet.by.peer());
+    let ack = acks.find(|m| m.ack >= stop.sent && m.at <= packet.at)?;
+    Some(packet.at.since(ack.at).saturating_sub(propagation))
+}
+
 fn pauses(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> Vec<Pause> {
     let span = trace.span(sender);
     let first = trace.packets.iter().find(|packet| {
@@ -250,6 +258,7 @@ fn pauses(trace: &Trace<'_>, sender: Side, stops: &[Stop]) -> Vec<Pause> {
             after: stop.sent.saturating_sub(span.start),
             until: packet.at.since(first.at),
             took: stop.took,
+            idle: idle(trace, stop, packet),
             meets_ack: packets.release.is_some(),
         })
     };

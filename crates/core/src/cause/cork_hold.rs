@@ -76,6 +76,9 @@ pub(crate) struct Rule {
     tally: Tally,
     /// The durations of the timers.
     timers: Distribution,
+    /// The times until what had been sent before was acknowledged. The retransmission timeout, and
+    /// with it the timer, is longer by as much.
+    acknowledged: Distribution,
     phases: [u64; PARTS],
 }
 
@@ -96,6 +99,8 @@ impl super::Rule for Rule {
             *count += 1;
         }
         self.timers.record(hold.timer);
+        self.acknowledged
+            .record(hold.held.saturating_sub(hold.timer));
         self.tally
             .add(exchange, Cost::exactly(hold.held), Duration::ZERO);
     }
@@ -103,6 +108,7 @@ impl super::Rule for Rule {
     fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
         self.timers.merge(&other.timers);
+        self.acknowledged.merge(&other.acknowledged);
         for (own, other) in self.phases.iter_mut().zip(other.phases) {
             *own += other;
         }
@@ -145,7 +151,7 @@ fn whole(exchange: &Exchange) -> Option<Held> {
 }
 
 /// Returns the hold of the partial segment after full segments. The timer starts when the full
-/// segments are acknowledged, a round trip after they left.
+/// segments are acknowledged, at least a round trip after they left: an ACK may be delayed.
 fn tail(exchange: &Exchange) -> Option<Held> {
     let pause = exchange
         .waits
@@ -163,7 +169,9 @@ fn tail(exchange: &Exchange) -> Option<Held> {
         && delivery.size.bytes - last.after < mss
         && pause.end == exchange.end;
     let held = pause.duration();
-    let timer = held.saturating_sub(delivery.round_trip);
+    let timer = last
+        .idle
+        .unwrap_or_else(|| held.saturating_sub(delivery.round_trip));
     (is_tail && timer >= TCP_RTO_MIN).then_some(Held {
         held,
         timer,
@@ -181,7 +189,8 @@ fn least_timer(trip: Duration) -> Duration {
 impl Rule {
     fn is_timeout(&self, case: &Case<'_>) -> bool {
         let trip = case.round_trip().unwrap_or_default();
-        let band = least_timer(trip).saturating_sub(ERROR)..=trip + UNTIL;
+        let late = self.acknowledged.quantile(0.9).unwrap_or_default();
+        let band = least_timer(trip).saturating_sub(ERROR)..=trip.max(late) + UNTIL;
         [0.1, 0.9].into_iter().all(|part| {
             self.timers
                 .quantile(part)

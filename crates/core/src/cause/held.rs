@@ -76,6 +76,9 @@ pub(crate) struct Held {
     pub(crate) prompt: Option<HoldPackets>,
     /// The times of the ACK and of the second segment, both since the first segment.
     line: Line,
+    /// Number of segments released by an immediate ACK while a congestion window may have been full,
+    /// and of all that were released so.
+    crowded: [u64; 2],
     /// Number of late segments that may be late because the host was busy.
     tardy: u64,
 }
@@ -129,6 +132,8 @@ impl Held {
                 .map_or(hold.held, |least| least.min(hold.held)),
         );
         if hold.ack_delay < DELAYED {
+            self.crowded[0] += u64::from(hold.is_crowded);
+            self.crowded[1] += 1;
             let first = self.prompt.into_iter().chain([hold.packets]).min();
             self.prompt = first.filter(|_| hold.held >= NOTABLE).or(self.prompt);
             return;
@@ -164,6 +169,16 @@ impl Held {
         self.prompt = self.prompt.into_iter().chain(other.prompt).min();
         self.line.merge(&other.line);
         self.tardy += other.tardy;
+        for (own, other) in self.crowded.iter_mut().zip(other.crowded) {
+            *own += other;
+        }
+    }
+
+    /// Returns true if a full congestion window may explain most of the holds that ended with an
+    /// immediate ACK.
+    pub(crate) fn may_be_crowded(&self) -> bool {
+        let [crowded, of] = self.crowded;
+        crowded * 2 > of
     }
 
     /// Returns the lower bound of the holds' cost. It assumes that the program wrote each second

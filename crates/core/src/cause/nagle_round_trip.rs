@@ -90,7 +90,11 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
             .median(&held.tally.saved)
             .packets(&held.prompt.map(HoldPackets::numbers).unwrap_or_default()),
     );
-    finding.verdict = evidence::judge(&finding.evidence, held.tally.affected, false);
+    finding.verdict = evidence::judge(
+        &finding.evidence,
+        held.tally.affected,
+        held.may_be_crowded(),
+    );
     let delayed = match held.delayed {
         0 => "none was delayed".to_owned(),
         delayed => counted(delayed, "was delayed", "were delayed"),

@@ -154,6 +154,7 @@ fn hold(sample: &RequestSample, waits: &[Wait]) -> Option<Hold> {
         held: wait.duration(),
         ack_delay: sample.longest_gap,
         reaction_ns: 0,
+        is_crowded: false,
         packets: HoldPackets::default(),
     })
 }

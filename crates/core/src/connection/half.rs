@@ -19,6 +19,12 @@ use crate::observed::time::Timestamp;
 
 /// MSS assumed until the SYN or a larger segment shows it (Ethernet with timestamps).
 const DEFAULT_MSS: u32 = 1448;
+/// Minimum payload of a full segment: the default MSS minus timestamps (RFC 9293 §3.7.1).
+const LEAST_MSS: u32 = 524;
+/// Payloads of full jumbo frames, of 9,000 or 9,001 bytes, with and without timestamps.
+const JUMBO: core::ops::RangeInclusive<u32> = 8_928..=8_961;
+/// Number of pairs of largest segments that shows that these are full.
+const FULL_PAIRS: u8 = 2;
 
 /// State of one direction.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +72,37 @@ pub(crate) struct Offer {
     has_timestamps: bool,
     /// The largest payload seen.
     largest: u32,
+    /// Number of times that two segments of this size followed each other within one flight.
+    pairs: u8,
+    /// True if the previous data segment had this size.
+    was_largest: bool,
+}
+
+impl Offer {
+    /// Takes in the size of a data segment, if no SYN shows the MSS. `is_next`: it follows the
+    /// previous one, which is not yet acknowledged.
+    fn note_size(&mut self, len: u32, is_next: bool) {
+        if len > self.largest {
+            (self.largest, self.pairs) = (len, 0);
+            self.was_largest = true;
+            return;
+        }
+        let is_largest = len == self.largest;
+        let was_largest = core::mem::replace(&mut self.was_largest, is_largest);
+        if is_largest && was_largest && is_next {
+            self.pairs = self.pairs.saturating_add(1);
+        }
+    }
+
+    /// Returns the payload of a full segment, if no SYN shows the MSS. The largest segments are full
+    /// if several of them were in flight together: a tunnel or an overlay network leaves less room
+    /// than Ethernet, jumbo frames leave more. Segments of other sizes are those of a kernel that
+    /// lets the network card split them.
+    fn assumed_mss(&self) -> u32 {
+        let is_full = self.pairs >= FULL_PAIRS
+            && ((LEAST_MSS..DEFAULT_MSS).contains(&self.largest) || JUMBO.contains(&self.largest));
+        if is_full { self.largest } else { DEFAULT_MSS }
+    }
 }
 
 /// The zero windows that one side advertised.
@@ -151,8 +188,7 @@ impl Half {
         };
         match offered {
             Some(mss) => mss.saturating_sub(options).max(1),
-            None if self.offer.largest >= DEFAULT_MSS => DEFAULT_MSS,
-            None => DEFAULT_MSS.max(self.offer.largest),
+            None => self.offer.assumed_mss(),
         }
     }
 
@@ -206,7 +242,10 @@ impl Half {
             end: start + u64::from(segment.payload_len),
         };
         self.data_segments += 1;
-        self.offer.largest = self.offer.largest.max(segment.payload_len);
+        if self.offer.mss.is_none() {
+            let is_next = start == self.sequence.next && self.sequence.acked < start;
+            self.offer.note_size(segment.payload_len, is_next);
+        }
         self.offer.has_timestamps |= segment.options.timestamps.is_some();
         let arrival = match self.sequence.place(span) {
             Arrival::Repeat if order == Order::Older => Arrival::Copy,

@@ -151,6 +151,9 @@ pub struct Pause {
     pub until: Duration,
     /// Length of the pause.
     pub took: Duration,
+    /// The part of the pause after the sender learned that all of its bytes had been acknowledged;
+    /// `None` if the capture does not show when that was.
+    pub idle: Option<Duration>,
     /// True if an acknowledgement coincided with the pause's end, by chance or not.
     pub meets_ack: bool,
 }

@@ -23,6 +23,9 @@ pub struct Hold {
     /// The time from the acknowledgement's arrival at the sender to the second segment, in
     /// nanoseconds; negative if that segment had been sent already.
     pub reaction_ns: i64,
+    /// True if so much was in flight that a full congestion window may have held the second segment
+    /// too.
+    pub(crate) is_crowded: bool,
     /// The packets that show the hold.
     pub packets: HoldPackets,
 }

@@ -306,6 +306,7 @@ fn timed(exchange: &Exchange, part: &Wait, packet: Option<PacketNumber>) -> Hold
         held: part.duration(),
         ack_delay: part.duration().saturating_sub(propagation),
         reaction_ns: 0,
+        is_crowded: false,
         packets: HoldPackets {
             first: packet,
             ack: None,
