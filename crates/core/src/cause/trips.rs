@@ -405,14 +405,17 @@ impl Trips {
     }
 
     /// Returns true if delays outside the exchanges recur and matter, though only a few of them are
-    /// as long as the minimum round trip.
+    /// as long as the minimum round trip. Those few may be due to a single stall, so the others must
+    /// matter without them.
     pub(super) fn vary_outside(&self, case: &Case<'_>) -> bool {
         let least = self.least().unwrap_or_default();
-        let matters = |late: &Tally| {
+        let varies = |late: &Tally| {
             let most = case.ledger.counts.count.saturating_mul(MOST_DELAYED) / 100;
-            late.affected <= most && matters_outside(case, late, least)
+            let mut rest = late.clone();
+            rest.cost.likely = rest.cost.likely.saturating_sub(self.tally.cost.likely);
+            late.affected <= most && matters_outside(case, &rest, least)
         };
-        self.tally.affected >= FEW && self.late_outside().is_some_and(matters)
+        self.tally.affected >= FEW && self.late_outside().is_some_and(varies)
     }
 
     /// Returns true if most of the delay is outside the exchanges.
