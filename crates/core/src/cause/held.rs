@@ -72,15 +72,42 @@ pub(crate) struct Held {
     /// Number of late segments that the program wrote late, as only the sender's kernel shows.
     written: u64,
     pub(crate) packets: Option<HoldPackets>,
-    /// The packets of the first segment that an immediate ACK released.
-    pub(crate) prompt: Option<HoldPackets>,
+    pub(crate) prompt: Prompt,
     /// The times of the ACK and of the second segment, both since the first segment.
     line: Line,
-    /// Number of segments released by an immediate ACK while a congestion window may have been full,
-    /// and of all that were released so.
-    crowded: [u64; 2],
     /// Number of late segments that may be late because the host was busy.
     tardy: u64,
+}
+
+/// The segments that an immediate ACK released.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Prompt {
+    /// The packets of the first one.
+    pub(crate) packets: Option<HoldPackets>,
+    count: u64,
+    /// Number of segments released while a congestion window may have been full.
+    crowded: u64,
+}
+
+impl Prompt {
+    fn note(&mut self, hold: &Hold) {
+        self.count += 1;
+        self.crowded += u64::from(hold.is_crowded);
+        if hold.held >= NOTABLE {
+            self.packets = self.packets.into_iter().chain([hold.packets]).min();
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.packets = self.packets.into_iter().chain(other.packets).min();
+        self.count += other.count;
+        self.crowded += other.crowded;
+    }
+
+    /// Returns true if a full congestion window may explain most of these holds.
+    pub(crate) fn may_be_crowded(self) -> bool {
+        self.crowded * 2 > self.count
+    }
 }
 
 impl Held {
@@ -132,11 +159,7 @@ impl Held {
                 .map_or(hold.held, |least| least.min(hold.held)),
         );
         if hold.ack_delay < DELAYED {
-            self.crowded[0] += u64::from(hold.is_crowded);
-            self.crowded[1] += 1;
-            let first = self.prompt.into_iter().chain([hold.packets]).min();
-            self.prompt = first.filter(|_| hold.held >= NOTABLE).or(self.prompt);
-            return;
+            return self.prompt.note(hold);
         }
         self.delayed += 1;
         self.ack_delay.record(hold.ack_delay);
@@ -166,19 +189,9 @@ impl Held {
         self.unseen += other.unseen;
         self.written += other.written;
         self.packets = self.packets.into_iter().chain(other.packets).min();
-        self.prompt = self.prompt.into_iter().chain(other.prompt).min();
+        self.prompt.merge(other.prompt);
         self.line.merge(&other.line);
         self.tardy += other.tardy;
-        for (own, other) in self.crowded.iter_mut().zip(other.crowded) {
-            *own += other;
-        }
-    }
-
-    /// Returns true if a full congestion window may explain most of the holds that ended with an
-    /// immediate ACK.
-    pub(crate) fn may_be_crowded(&self) -> bool {
-        let [crowded, of] = self.crowded;
-        crowded * 2 > of
     }
 
     /// Returns the lower bound of the holds' cost. It assumes that the program wrote each second

@@ -84,16 +84,17 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
          acknowledgement of the first arrived{later}",
         counted(held.tally.affected, "time", "times"),
     );
+    let shown = held.prompt.packets.map(HoldPackets::numbers);
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(held.tally.affected)
             .median(&held.tally.saved)
-            .packets(&held.prompt.map(HoldPackets::numbers).unwrap_or_default()),
+            .packets(&shown.unwrap_or_default()),
     );
     finding.verdict = evidence::judge(
         &finding.evidence,
         held.tally.affected,
-        held.may_be_crowded(),
+        held.prompt.may_be_crowded(),
     );
     let delayed = match held.delayed {
         0 => "none was delayed".to_owned(),
