@@ -166,7 +166,7 @@ pub(super) fn hold(
         held,
         ack_delay: ack.at.since(before.at).saturating_sub(back),
         reaction_ns,
-        is_crowded: is_crowded(trace, before),
+        is_crowded: release == HoldRelease::Acknowledgement && is_crowded(trace, before, index),
         packets: packets(before, Some(ack), packet),
     })
 }
@@ -175,32 +175,38 @@ pub(super) fn hold(
 /// unacknowledged: Nagle's algorithm is off then, and holds nothing after it either.
 fn was_eager(trace: &Trace<'_>, before: &PacketRecord, index: usize) -> bool {
     let is_partial = |data: &Data| data.is_small && data.arrival == Arrival::InOrder;
-    let mut earlier = trace.packets.iter().rev().filter_map(|m| {
+    let packets = trace.packets.get(..index).unwrap_or_default();
+    let mut earlier = packets.iter().rev().filter_map(|m| {
         (m.number < before.number && m.by == before.by)
             .then_some(m.data)
             .flatten()
     });
     let is_last_partial = before.data.as_ref().is_some_and(is_partial);
-    let holder = earlier.next().filter(is_partial).map(|data| Holder {
-        end: data.span.end,
-        is_behind_full: false,
-    });
-    is_last_partial && holder.is_some_and(|holder| is_open(trace, holder, before, index))
+    let earlier = earlier.next().filter(is_partial);
+    let acked = acked(trace, before, index);
+    is_last_partial && earlier.is_some_and(|data| acked.is_none_or(|acked| acked < data.span.end))
 }
 
 /// Returns true if a congestion window may have been full when `before` had been sent: so much was
 /// in flight, as its sender knew.
-fn is_crowded(trace: &Trace<'_>, before: &PacketRecord) -> bool {
+fn is_crowded(trace: &Trace<'_>, before: &PacketRecord, index: usize) -> bool {
     let Some(data) = before.data else {
         return false;
     };
     let mss = u64::from(trace.pipe(before.by).mss.max(1));
+    let acked = acked(trace, before, index).unwrap_or(data.acked);
+    let acked = acked.min(data.span.end);
+    (data.span.end - acked).div_ceil(mss) >= LEAST_WINDOW
+}
+
+/// Returns the end of what was acknowledged when `before` was sent, as its sender knew; `None` if no
+/// acknowledgement was captured before.
+fn acked(trace: &Trace<'_>, before: &PacketRecord, index: usize) -> Option<u64> {
     let propagation = trace.round_trip(before.by).floor().unwrap_or_default();
     let known = before.at - propagation;
-    let acks = trace.packets.iter().filter(|m| m.by == before.by.peer());
-    let acked = acks.take_while(|m| m.at <= known).map(|m| m.ack).max();
-    let acked = acked.unwrap_or(data.acked).min(data.span.end);
-    (data.span.end - acked).div_ceil(mss) >= LEAST_WINDOW
+    let packets = trace.packets.get(..index).unwrap_or_default();
+    let mut acks = packets.iter().rev().filter(|m| m.by == before.by.peer());
+    acks.find(|m| m.at <= known).map(|m| m.ack)
 }
 
 fn packets(first: &PacketRecord, ack: Option<&PacketRecord>, second: &PacketRecord) -> HoldPackets {

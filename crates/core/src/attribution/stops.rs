@@ -232,8 +232,9 @@ fn is_pause(stop: &Stop) -> bool {
 /// Returns the part of a pause before `packet` in which nothing was in flight, as the sender knew.
 fn idle(trace: &Trace<'_>, stop: &Stop, packet: &PacketRecord) -> Option<Duration> {
     let propagation = trace.round_trip(packet.by).floor()?;
-    let mut acks = trace.packets.iter().filter(|m| m.by == packet.by.peer());
-    let ack = acks.find(|m| m.ack >= stop.sent && m.at <= packet.at)?;
+    let packets = trace.packets.iter().rev();
+    let before = packets.filter(|m| m.by == packet.by.peer() && m.number < packet.number);
+    let ack = before.take_while(|m| m.ack >= stop.sent).last()?;
     Some(packet.at.since(ack.at).saturating_sub(propagation))
 }
 
