@@ -59,7 +59,8 @@ const SYNS_ONLY: Wording = Wording {
 const COUNTED: Wording = Wording {
     ruled_out: &[(
         Id::SynLoss,
-        "the server's kernel found an accept queue full at least as often as SYNs were ignored",
+        "the server's kernel found an accept queue full as often as SYNs were ignored, or a little \
+         more often",
     )],
     ..SYNS_ONLY
 };

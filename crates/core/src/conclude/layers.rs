@@ -144,7 +144,7 @@ fn accuse(layer: &mut Layer, findings: &[Finding]) {
 }
 
 /// Returns true if the finding's cause is in this layer. A packet filter that blocks connections is
-/// also why the connection layer fails, and so is a full queue of the listener.
+/// also why the connection layer fails, and a full queue of the listener is also the backlog's.
 fn is_accused_by(layer: &Layer, finding: &Finding) -> bool {
     let of = finding.cause.cause().layer;
     let is_blocked = of == LayerId::Firewall && layer.layer == LayerId::Connection.as_str();
@@ -704,7 +704,25 @@ fn configuration(facts: &Facts, findings: &[Finding]) -> Layer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cause::evidence;
     use crate::observed::flow::Endpoint;
+
+    #[test]
+    fn a_full_queue_is_the_backlogs_and_the_connections() {
+        let case = evidence::blank(
+            Id::AcceptQueueOverflow,
+            Owner::Server,
+            "127.0.0.1:80".to_owned(),
+        );
+        let accused = |name| {
+            let line = String::new();
+            let mut layer = layer(name, LayerState::NotMeasured, line, "");
+            accuse(&mut layer, std::slice::from_ref(&case));
+            layer.state == LayerState::Accused
+        };
+        assert!(accused("backlog") && accused("connection"));
+        assert!(!accused("transport") && !accused("server"));
+    }
 
     #[test]
     fn a_queue_that_was_full_while_one_overflowed_is_not_cleared() {

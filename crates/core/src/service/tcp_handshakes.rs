@@ -38,6 +38,9 @@ const LINUX_TTL: u8 = 64;
 const STANDS: Duration = Duration::from_millis(50);
 /// Minimum ratio of such a delay to the median.
 const STANDS_RATIO: u32 = 5;
+/// Maximum ratio of the overflows of accept queues to the ignored SYNs that they explain. Our own
+/// probes, and retransmitted ACKs of handshakes, overflow a queue too.
+const OVERFLOWS: u64 = 2;
 /// Maximum probability that all ignored SYNs fall into the server's stalls by chance.
 const CHANCE: f64 = 0.001;
 
@@ -193,7 +196,7 @@ impl Handshakes {
             Why::Flood
         } else if (self.unread >= UNREAD || self.waited_for > 0)
             && losses * LOSS_RATIO <= self.unread
-            || (ignored > 0 && ignored as u64 <= overflows)
+            || (ignored > 0 && are_overflows(ignored as u64, overflows))
             || self.follows_standstill(&tries, ledger)
         {
             Why::AcceptQueue
@@ -238,6 +241,12 @@ impl Handshakes {
         self.tries = earliest(&self.tries);
         self.late = earliest(&self.late);
     }
+}
+
+/// Returns true if so many ignored SYNs may be all overflows that the kernel counted. It counts each,
+/// for all listeners of the host together, so many more are those of another listener.
+fn are_overflows(ignored: u64, overflows: u64) -> bool {
+    (ignored..=ignored.saturating_mul(OVERFLOWS)).contains(&overflows)
 }
 
 /// Returns the number of handshakes that can be in progress, if SYNs are ignored exactly while that
