@@ -19,12 +19,15 @@ mod stride;
 mod tests;
 
 use core::fmt;
+use std::collections::BTreeMap;
+
 use hashbrown::HashMap;
 
 pub use closed::ClosedBatch;
 pub use ingress::{Ingress, Routed};
 pub use shard::Worker;
 
+use crate::cause::service::Service;
 use crate::conclude::{self, Evidence};
 use crate::connection::table::{MAX_CONNECTIONS, Tallied};
 use crate::decode::Packet;
@@ -216,6 +219,7 @@ impl Analyzer {
         match event.body {
             EventBody::FlowPhase(flow) => self.common.begin_phase(flow, event.at, event.phase),
             EventBody::Turn(turn) => self.turn(&turn),
+            EventBody::Upstream(endpoint) => self.common.add_upstream(endpoint),
             _ => self.common.facts.observe(event),
         }
     }
@@ -378,9 +382,11 @@ impl SoFar {
             facts.observe(Event::here(Timestamp::MAX, Phase::Baseline, body));
         }
         facts.hosts.resolvers = seen.resolvers;
+        let (services, upstreams) = split(sum.services, &options.targets);
         Evidence {
             targets: options.targets,
-            services: sum.services,
+            services,
+            upstreams,
             capture: seen.points.describe(&facts.captures),
             facts,
             silent: seen.silent,
@@ -393,6 +399,16 @@ impl SoFar {
             is_at_one_pace: seen.is_at_one_pace,
         }
     }
+}
+
+/// Splits the services of an investigation into its targets and their upstreams. Every service of a
+/// capture, which has no targets, counts as a target.
+fn split(
+    services: BTreeMap<Endpoint, Service>,
+    targets: &[(TargetId, Endpoint)],
+) -> (BTreeMap<Endpoint, Service>, BTreeMap<Endpoint, Service>) {
+    let is_meant = |at: &Endpoint| targets.is_empty() || targets.iter().any(|(_, one)| one == at);
+    services.into_iter().partition(|(at, _)| is_meant(at))
 }
 
 impl fmt::Debug for SoFar {

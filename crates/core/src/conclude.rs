@@ -85,6 +85,8 @@ const MAX_NOTES: usize = 128;
 pub(crate) struct Evidence {
     pub(crate) targets: Vec<(TargetId, Endpoint)>,
     pub(crate) services: BTreeMap<Endpoint, Service>,
+    /// The upstreams of an investigation's targets. They have no findings of their own.
+    pub(crate) upstreams: BTreeMap<Endpoint, Service>,
     pub(crate) facts: Facts,
     /// Hosts that never answered an ARP or neighbor solicitation.
     pub(crate) silent: Vec<Silent>,
@@ -362,7 +364,7 @@ impl<'a> Scene<'a> {
             let way = uploads.entry(endpoint.addr).or_default();
             way.merge(service.ledger.uploads.clone());
         }
-        let services = evidence.services.iter();
+        let services = evidence.services.iter().chain(&evidence.upstreams);
         // Between two loads of our own, the server has nothing to do, and the next one uses other
         // connections.
         let period = |endpoint: Endpoint| {

@@ -239,7 +239,7 @@ impl Facts {
                 }
             }
             // The connection table handles these events.
-            EventBody::FlowPhase(_) | EventBody::Turn(_) => {}
+            EventBody::FlowPhase(_) | EventBody::Turn(_) | EventBody::Upstream(_) => {}
         }
     }
 

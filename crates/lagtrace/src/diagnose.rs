@@ -93,7 +93,7 @@ pub(crate) struct Network {
     /// Capture on this interface instead of the one that the kernel's route uses
     #[arg(short, long, value_name = "IF")]
     pub(crate) interface: Option<String>,
-    /// Write the captured packets to FILE
+    /// Write the captured packets to FILE: those of the targets and of the upstreams that they call
     #[arg(short, long, value_name = "FILE", conflicts_with = "no_capture")]
     pub(crate) write: Option<PathBuf>,
     /// Write all other observations to FILE, as lines of JSON; together with the packets (--write),

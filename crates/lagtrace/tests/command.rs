@@ -62,6 +62,7 @@ mod command {
     mod targets;
     mod translated;
     mod unix_sockets;
+    mod upstreams;
     mod watch;
     mod watch_host;
     mod watch_page;

@@ -27,6 +27,9 @@ use crate::views::picture::Collector;
 /// Maximum number of flows whose phase is stored.
 const MAX_FLOWS: usize = 1 << 20;
 
+/// Maximum number of upstreams of the targets.
+const MAX_UPSTREAMS: usize = 64;
+
 /// Facts that all shards read and none of them changes.
 #[derive(Debug)]
 pub(super) struct Common {
@@ -34,6 +37,8 @@ pub(super) struct Common {
     /// Phases of our own flows, each with its start time.
     phases: HashMap<FlowKey, Vec<(Timestamp, Phase)>, SeedableRandomState>,
     targets: Vec<(TargetId, Endpoint)>,
+    /// The upstreams of the targets' programs.
+    upstreams: Vec<Endpoint>,
     /// Ports that are known to belong only to services.
     ports: Vec<u16>,
 }
@@ -116,6 +121,7 @@ impl Common {
             facts: Facts::default(),
             phases,
             targets,
+            upstreams: Vec::new(),
             ports,
         }
     }
@@ -141,6 +147,23 @@ impl Common {
         if self.phases.len() < MAX_FLOWS || self.phases.contains_key(&flow) {
             self.phases.entry(flow).or_default().push((at, phase));
         }
+    }
+
+    /// Records an upstream that a target's program calls.
+    pub(super) fn add_upstream(&mut self, endpoint: Endpoint) {
+        if self.upstreams.len() < MAX_UPSTREAMS && !self.upstreams.contains(&endpoint) {
+            self.upstreams.push(endpoint);
+        }
+    }
+
+    /// Returns true if an exchange is counted. Of the exchanges of upstreams, those during the
+    /// observed load are.
+    fn counts_exchange(&self, exchange: &Exchange) -> bool {
+        let (client, server) = (exchange.id.client, exchange.id.server);
+        if self.upstreams.contains(&server) {
+            return self.facts.loads.is_observed(exchange.begin);
+        }
+        self.is_meant(server) && self.phase(client, server, exchange.begin) == Phase::Baseline
     }
 
     fn is_meant(&self, server: Endpoint) -> bool {
@@ -341,8 +364,7 @@ impl Shard {
     fn fold_exchanges(&mut self, common: &Common, ordinal: u64) {
         let (taken, _) = self.services.taken();
         for exchange in self.closed.exchanges.iter_mut().skip(taken) {
-            let phase = common.phase(exchange.id.client, exchange.id.server, exchange.begin);
-            let counts = phase == Phase::Baseline && common.is_meant(exchange.id.server);
+            let counts = common.counts_exchange(exchange);
             let place = if counts {
                 self.services.place(exchange.id.server)
             } else {

@@ -4,7 +4,7 @@ use super::evidence::{self, human, median};
 use super::served::{self, Place};
 use super::settings::PASSING;
 use super::thinking::{Claim, with_the_server};
-use super::upstream::{Role, Upstream, claimed};
+use super::upstream::{Pair, Role, Upstream, claimed};
 use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, rate_limit};
 use crate::exchange::wait::Owner;
@@ -144,7 +144,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
         "{} followed to {behind}, which took {} (median) of the {} that the server's clients \
          waited",
         counted(upstream.pairs.len() as u64, "request was", "requests were"),
-        human(upstream.median(|pair| pair.back.think())),
+        human(upstream.median(Pair::late)),
         human(upstream.median(|pair| pair.front.think())),
     );
     finding.evidence.push(

@@ -84,9 +84,15 @@ pub(super) enum Role {
 }
 
 impl Pair {
-    /// Returns the time at which the first byte of the upstream's response arrives at the proxy.
+    /// Returns the time at which the upstream's response begins to arrive at the proxy. The time for
+    /// which Nagle's algorithm holds the response is before it: a head without its body is no use.
     fn first_byte(&self) -> crate::observed::time::Timestamp {
-        self.back.answered + self.back.asked.since(self.back.sent)
+        self.back.answered + self.back.held + self.back.asked.since(self.back.sent)
+    }
+
+    /// Returns the time for which the upstream has the request before its response is on its way.
+    pub(super) fn late(&self) -> Duration {
+        self.back.think() + self.back.held
     }
 
     /// Returns the time for which the complete client request waited for the upstream's response.
@@ -302,7 +308,7 @@ fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {
     let reused = pairs.iter().filter(|pair| pair.front.ordinal > 0).count();
     let is_anew = most(&|pair| pair.back.ordinal == 0) && reused * 2 >= pairs.len();
     let travel = median(pairs, Pair::travel);
-    let own = median(pairs, |pair| pair.back.think());
+    let own = median(pairs, Pair::late);
     if is_anew && gate.is_some_and(|gate| gate.quickest * 2 <= gate.turn) {
         Some(Role::IsConnectedAnew)
     } else if travel > own && is_main(travel) {

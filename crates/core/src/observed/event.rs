@@ -121,6 +121,9 @@ pub enum EventBody {
     /// of it.
     #[serde(skip)]
     LiveSocket(Box<LiveSocket>),
+    /// An upstream that the program of a target calls. Requests to it show for which time the target
+    /// waits for others.
+    Upstream(Endpoint),
     /// One request and its reply on a live connection, as timed by the kernel.
     Turn(Box<RequestSpan>),
     /// The totals of watching the kernel, sent when it is over.

@@ -40,6 +40,8 @@ pub(crate) struct Moment {
     pub(crate) resumed: Timestamp,
     /// Time of the response's last byte.
     pub(crate) end: Timestamp,
+    /// Time for which Nagle's algorithm held parts of the response.
+    pub(crate) held: Duration,
     /// Setup time of the exchange's connection, if the connection was made for this exchange.
     pub(crate) setup: Option<Duration>,
     pub(crate) fingerprints: Fingerprints,
@@ -124,6 +126,7 @@ impl Moment {
             answered,
             resumed: resumed(exchange),
             end: exchange.end,
+            held: held(exchange),
             setup: exchange.connecting.setup,
             fingerprints: Fingerprints {
                 target: exchange.particulars.target,
@@ -172,6 +175,13 @@ fn sent(exchange: &Exchange) -> Timestamp {
     };
     let last = exchange.waits.iter().rfind(is_sending);
     last.map_or(exchange.begin, |wait| wait.end)
+}
+
+/// Returns the time for which Nagle's algorithm held parts of the response.
+fn held(exchange: &Exchange) -> Duration {
+    let waits = exchange.waits.iter();
+    let held = waits.filter(|wait| wait.kind == WaitKind::ResponseHeld);
+    Duration::from_nanos(held.map(Wait::nanos).sum())
 }
 
 /// Returns the time at which the server continued after its longest own wait in `exchange`,
@@ -388,6 +398,7 @@ mod tests {
                 answered: end,
                 resumed: end,
                 end,
+                held: Duration::ZERO,
                 setup: None,
                 fingerprints: Fingerprints::default(),
                 to_server: Duration::ZERO,

@@ -41,6 +41,7 @@ mod server;
 mod suspects;
 mod timers;
 mod trace;
+mod upstreams;
 mod verify;
 mod what_if;
 
@@ -95,6 +96,8 @@ struct Site {
     route: Option<KernelRoute>,
     /// The target's program, if it runs on this host.
     server: Option<Server>,
+    /// The upstreams that this program calls.
+    upstreams: Vec<Endpoint>,
     /// True if a connection could be established.
     is_open: bool,
 }

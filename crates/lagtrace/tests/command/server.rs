@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -32,6 +32,9 @@ pub(crate) enum Manner {
     AnswersApart(Duration, [&'static [u8]; 2]),
     /// The server takes this time for each request, one after the other, so other requests wait.
     AnswersInTurn(Duration, &'static [u8]),
+    /// The server passes each request on to the server at this address and then its answer back.
+    /// Other threads than those that receive the requests call that server.
+    PassesOn(SocketAddr),
     /// The server closes each connection as soon as it has accepted it.
     ClosesAtOnce,
     /// The server reads and never answers.
@@ -60,6 +63,10 @@ impl Server {
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}/page", self.address)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -93,6 +100,8 @@ struct Shared {
     /// Number of requests that were answered late, or were to be.
     late: AtomicU64,
     turn: Mutex<()>,
+    /// The connections to an upstream that are not in use.
+    idle: Mutex<Vec<TcpStream>>,
 }
 
 fn accept(
@@ -106,6 +115,7 @@ fn accept(
         answered: Arc::clone(answered),
         late: AtomicU64::new(0),
         turn: Mutex::new(()),
+        idle: Mutex::default(),
     });
     for stream in listener.incoming().flatten() {
         if stop.load(Ordering::Relaxed) {
@@ -114,11 +124,53 @@ fn accept(
         let shared = Arc::clone(&shared);
         match manner {
             Manner::ClosesAtOnce => drop(stream),
+            Manner::PassesOn(upstream) => drop(thread::spawn(move || {
+                pass_on(stream, upstream, &shared);
+            })),
             _ => drop(thread::spawn(move || {
                 serve(stream, manner, &shared);
             })),
         }
     }
+}
+
+/// Passes requests on to `upstream`, each by another thread than the one that received it.
+fn pass_on(mut stream: TcpStream, upstream: SocketAddr, shared: &Arc<Shared>) {
+    let mut buffer = [0; 4096];
+    stream.set_nodelay(true).ok();
+    stream
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .ok();
+    while !shared.stop.load(Ordering::Relaxed) {
+        let request = match stream.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(length) => buffer[..length].to_vec(),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+            Err(_) => return,
+        };
+        let (to_answer, answers) = mpsc::channel();
+        let of_caller = Arc::clone(shared);
+        thread::spawn(move || to_answer.send(call(upstream, &request, &of_caller)));
+        match answers.recv() {
+            Ok(Ok(answer)) if stream.write_all(&answer).is_ok() => {}
+            _ => return,
+        }
+        shared.answered.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Returns the answer of `upstream`. Connections are kept open and used again.
+fn call(upstream: SocketAddr, request: &[u8], shared: &Shared) -> std::io::Result<Vec<u8>> {
+    let idle = shared.idle.lock().unwrap().pop();
+    let mut called = match idle {
+        Some(stream) => stream,
+        None => TcpStream::connect(upstream)?,
+    };
+    let mut buffer = [0; 4096];
+    called.write_all(request)?;
+    let length = called.read(&mut buffer)?;
+    shared.idle.lock().unwrap().push(called);
+    Ok(buffer[..length].to_vec())
 }
 
 fn serve(mut stream: TcpStream, manner: Manner, shared: &Shared) {
@@ -156,7 +208,7 @@ fn serve(mut stream: TcpStream, manner: Manner, shared: &Shared) {
                         thread::sleep(work);
                         bytes
                     }
-                    Manner::ClosesAtOnce | Manner::NeverAnswers => continue,
+                    Manner::PassesOn(_) | Manner::ClosesAtOnce | Manner::NeverAnswers => continue,
                 };
                 if stream.write_all(answer).is_err() {
                     return;

@@ -13,6 +13,7 @@ use crate::privilege::message::FarEnd;
 pub use crate::privilege::message::OwnFlow;
 use crate::privilege::{HostError, NetworkNamespace};
 
+mod calls;
 mod proof;
 mod search;
 mod serving;

@@ -104,6 +104,7 @@ impl Investigation<'_> {
     }
 
     fn observed_load(&mut self, plan: &mut Plan, unobserved: &Summary) -> Result<()> {
+        self.find_upstreams();
         self.start_capture();
         let watching = Watching::begin(self);
         plan.reporting.is_observed = self.recorder.is_some() || watching.is_some();

@@ -166,25 +166,28 @@ impl Investigation<'_> {
         options
     }
 
-    /// Returns the filter of the capture: packets to and from the targets, ICMP errors, and
-    /// searches for hardware addresses (ARP, neighbour discovery). The latter two can show why
-    /// packets were not delivered. Name lookups are not captured: the load makes none, so they
-    /// would belong to other programs.
+    /// Returns the filter of the capture: packets to and from the targets and their upstreams, ICMP
+    /// errors, and searches for hardware addresses (ARP, neighbour discovery). The latter two can
+    /// show why packets were not delivered. Name lookups are not captured: the load makes none, so
+    /// they would belong to other programs.
     fn filter(&self) -> String {
         let of_end = |end: Endpoint| format!("(tcp port {} and host {})", end.port, end.addr);
         let ends = |site: &Site| [Some(site.target.endpoint()), site.translated()];
         let ends = self.open_sites().flat_map(ends).flatten();
-        let parts: Vec<_> = ends.map(of_end).collect();
+        let upstreams = self.open_sites().flat_map(|site| site.upstreams.clone());
+        let parts: Vec<_> = ends.chain(upstreams).map(of_end).collect();
         format!("{} or {AROUND}", parts.join(" or "))
     }
 }
 
-/// Returns the interfaces of the packets to a target: that of the route, and behind NAT that of the
-/// translated address.
+/// Returns the interfaces of the packets to a target: that of the route, behind NAT that of the
+/// translated address, and those of its upstreams.
 fn interfaces(site: &Site) -> Vec<String> {
-    let behind = site.translated();
-    let behind = behind.and_then(|end| route::lookup(end.addr).ok());
-    let routes = site.route.iter().chain(&behind);
+    let further = site.translated().into_iter().chain(site.upstreams.clone());
+    let further: Vec<_> = further
+        .filter_map(|end| route::lookup(end.addr).ok())
+        .collect();
+    let routes = site.route.iter().chain(&further);
     routes.map(|route| route.interface.clone()).collect()
 }
 

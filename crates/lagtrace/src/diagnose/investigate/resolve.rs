@@ -69,6 +69,7 @@ pub(super) fn run(
             },
             route: None,
             server: None,
+            upstreams: Vec::new(),
             is_open: false,
         });
     }
