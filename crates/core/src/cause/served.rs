@@ -64,7 +64,8 @@ pub(super) struct Passed<'a> {
 }
 
 /// Returns the place at which most of the time passed. `None` if the kernel was not watched, if it
-/// did not see most of the time that packets show, or if there is no such place.
+/// did not see most of the time that packets show, or if there is no such place, for all requests
+/// and also for the slow ones.
 pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
     let turns = case.facts.turns.services.get(&case.endpoint)?;
     let mean = |stage| turns.stage(stage).mean().unwrap_or_default();
@@ -81,11 +82,12 @@ pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
         all,
         turns,
     };
+    let is_shown = |passed: &Passed<'_>| !passed.is_told() || passed.is_of_slow_requests(case);
     if let Some((whom, there)) = asked_most(turns).filter(|(_, there)| is_most(there)) {
-        return Some(passed(Place::Asked(whom), there));
+        return Some(passed(Place::Asked(whom), there)).filter(is_shown);
     }
     if is_most(&queued) {
-        return Some(passed(Place::Qdisc, queued));
+        return Some(passed(Place::Qdisc, queued)).filter(is_shown);
     }
     let stage = BEFORE_THE_ANSWER
         .into_iter()
@@ -99,7 +101,7 @@ pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
         Stage::Waiting => Place::Asleep,
         _ => Place::Program,
     };
-    Some(passed(place, mean(stage)))
+    Some(passed(place, mean(stage))).filter(is_shown)
 }
 
 /// Returns the upstream for which threads waited longest in total, and the mean of that time per
@@ -136,6 +138,14 @@ impl Passed<'_> {
     /// Returns true if another rule reports this place.
     pub(super) fn is_told(&self) -> bool {
         !matches!(self.place, Place::RunQueue | Place::Asleep | Place::Program)
+    }
+
+    /// Returns true if the slow requests must have spent most of their time at the place too. The
+    /// kernel's times are means of all requests, and those of a few slow ones may have passed
+    /// elsewhere: all the time that passed elsewhere may be theirs.
+    fn is_of_slow_requests(&self, case: &Case<'_>) -> bool {
+        let slow = case.gathered.thinking.slow_share();
+        1.0 - self.share() <= slow * (1.0 - MOST)
     }
 
     /// Returns the evidence from the kernel.

@@ -138,6 +138,12 @@ impl Thinking {
         self.think.mean().unwrap_or_default()
     }
 
+    /// Returns the share of all think time that passed in exchanges whose think time is at least
+    /// [`NOTABLE`] (0 to 1).
+    pub(super) fn slow_share(&self) -> f64 {
+        self.think.sum_above(NOTABLE) as f64 / (self.think.sum_ns() as f64).max(1.0)
+    }
+
     /// Returns the quantile `part` (0 to 1) of all think times.
     pub(super) fn quantile(&self, part: f64) -> Option<Duration> {
         self.think.quantile(part)
