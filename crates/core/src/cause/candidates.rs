@@ -132,7 +132,10 @@ fn candidate(cause: Id, because: impl Into<String>, decided_by: &str) -> Candida
 /// Returns `compression-cost` if at least half of the responses were compressed while they were
 /// sent.
 fn compressed(clear: &[Moment]) -> Option<Candidate> {
-    let encoded = clear.iter().filter(|moment| moment.is_encoded).count();
+    let encoded = clear
+        .iter()
+        .filter(|moment| moment.response.is_encoded)
+        .count();
     (encoded * 2 >= clear.len()).then(|| {
         candidate(
             Id::CompressionCost,

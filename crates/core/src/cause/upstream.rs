@@ -87,12 +87,12 @@ impl Pair {
     /// Returns the time at which the upstream's response begins to arrive at the proxy. The time for
     /// which Nagle's algorithm holds the response is before it: a head without its body is no use.
     fn first_byte(&self) -> crate::observed::time::Timestamp {
-        self.back.answered + self.back.held + self.back.asked.since(self.back.sent)
+        self.back.answered + self.back.response.held + self.back.asked.since(self.back.sent)
     }
 
     /// Returns the time for which the upstream has the request before its response is on its way.
     pub(super) fn late(&self) -> Duration {
-        self.back.think() + self.back.held
+        self.back.think() + self.back.response.held
     }
 
     /// Returns the time for which the complete client request waited for the upstream's response.

@@ -40,20 +40,26 @@ pub(crate) struct Moment {
     pub(crate) resumed: Timestamp,
     /// Time of the response's last byte.
     pub(crate) end: Timestamp,
-    /// Time for which Nagle's algorithm held parts of the response.
-    pub(crate) held: Duration,
+    pub(crate) response: Response,
     /// Setup time of the exchange's connection, if the connection was made for this exchange.
     pub(crate) setup: Option<Duration>,
     pub(crate) fingerprints: Fingerprints,
     /// Minimum round trip from the observation point to the server.
     pub(crate) to_server: Duration,
-    /// True if the response was compressed while it was sent.
-    pub(crate) is_encoded: bool,
     /// True if the server's kernel acknowledged the request before the response.
     pub(crate) is_acked_first: bool,
     /// True if no part of the exchange was lost, missed by the capture or queued after another: its
     /// times are those of the server and the path alone.
     pub(crate) is_clear: bool,
+}
+
+/// How the response was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Response {
+    /// Time for which Nagle's algorithm held parts of the response.
+    pub(crate) held: Duration,
+    /// True if the response was compressed while it was sent.
+    pub(crate) is_encoded: bool,
 }
 
 /// Fingerprints of names in an exchange.
@@ -126,7 +132,10 @@ impl Moment {
             answered,
             resumed: resumed(exchange),
             end: exchange.end,
-            held: held(exchange),
+            response: Response {
+                held: held(exchange),
+                is_encoded: exchange.particulars.is_encoded_on_the_fly,
+            },
             setup: exchange.connecting.setup,
             fingerprints: Fingerprints {
                 target: exchange.particulars.target,
@@ -134,7 +143,6 @@ impl Moment {
                 origin: origin(exchange),
             },
             to_server: exchange.path.to_server.unwrap_or_default(),
-            is_encoded: exchange.particulars.is_encoded_on_the_fly,
             is_acked_first: exchange.path.is_acked_first,
             is_clear,
         }
@@ -398,11 +406,10 @@ mod tests {
                 answered: end,
                 resumed: end,
                 end,
-                held: Duration::ZERO,
+                response: Response::default(),
                 setup: None,
                 fingerprints: Fingerprints::default(),
                 to_server: Duration::ZERO,
-                is_encoded: false,
                 is_acked_first: false,
                 is_clear: true,
             }
