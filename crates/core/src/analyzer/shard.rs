@@ -27,7 +27,7 @@ use crate::views::picture::Collector;
 /// Maximum number of flows whose phase is stored.
 const MAX_FLOWS: usize = 1 << 20;
 
-/// Maximum number of upstreams of the targets.
+/// Maximum number of upstreams whose exchanges are counted.
 const MAX_UPSTREAMS: usize = 64;
 
 /// Facts that all shards read and none of them changes.

@@ -88,7 +88,7 @@ pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
         .filter_map(|directive| case.facts.setting(target, directive));
     let line = lines.find(|line| !line.value.is_empty() && line.set_at.is_some())?;
     let is_elsewhere = served::passed(case)
-        .is_some_and(|passed| passed.is_told() || passed.place == Place::RunQueue);
+        .is_some_and(|passed| passed.has_rule() || passed.place == Place::RunQueue);
     (!is_elsewhere).then_some(line)
 }
 

@@ -64,8 +64,7 @@ pub(super) struct Passed<'a> {
 }
 
 /// Returns the place at which most of the time passed. `None` if the kernel was not watched, if it
-/// did not see most of the time that packets show, or if there is no such place, for all requests
-/// and also for the slow ones.
+/// did not see most of the time that packets show, or if there is no such place.
 pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
     let turns = case.facts.turns.services.get(&case.endpoint)?;
     let mean = |stage| turns.stage(stage).mean().unwrap_or_default();
@@ -82,12 +81,11 @@ pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
         all,
         turns,
     };
-    let is_shown = |passed: &Passed<'_>| !passed.is_told() || passed.is_of_slow_requests(case);
     if let Some((whom, there)) = asked_most(turns).filter(|(_, there)| is_most(there)) {
-        return Some(passed(Place::Asked(whom), there)).filter(is_shown);
+        return Some(passed(Place::Asked(whom), there));
     }
     if is_most(&queued) {
-        return Some(passed(Place::Qdisc, queued)).filter(is_shown);
+        return Some(passed(Place::Qdisc, queued));
     }
     let stage = BEFORE_THE_ANSWER
         .into_iter()
@@ -101,7 +99,7 @@ pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
         Stage::Waiting => Place::Asleep,
         _ => Place::Program,
     };
-    Some(passed(place, mean(stage))).filter(is_shown)
+    Some(passed(place, mean(stage)))
 }
 
 /// Returns the upstream for which threads waited longest in total, and the mean of that time per
@@ -135,14 +133,19 @@ fn stolen(case: &Case<'_>) -> Option<Duration> {
 }
 
 impl Passed<'_> {
-    /// Returns true if another rule reports this place.
-    pub(super) fn is_told(&self) -> bool {
+    /// Returns true if another rule is about this place.
+    pub(super) fn has_rule(&self) -> bool {
         !matches!(self.place, Place::RunQueue | Place::Asleep | Place::Program)
     }
 
+    /// Returns true if another rule reports this place as the cause of slow requests.
+    pub(super) fn is_told(&self, case: &Case<'_>) -> bool {
+        self.has_rule() && self.is_of_slow_requests(case)
+    }
+
     /// Returns true if the slow requests must have spent most of their time at the place too. The
-    /// kernel's times are means of all requests, and those of a few slow ones may have passed
-    /// elsewhere: all the time that passed elsewhere may be theirs.
+    /// kernel's times are means of all requests. All the time that passed elsewhere may be that of
+    /// a few slow ones.
     fn is_of_slow_requests(&self, case: &Case<'_>) -> bool {
         let slow = case.gathered.thinking.slow_share();
         1.0 - self.share() <= slow * (1.0 - MOST)
@@ -221,7 +224,8 @@ pub(super) fn finding(
     case: &Case<'_>,
     is_there: impl Fn(Place) -> bool,
 ) -> Option<(Finding, Place)> {
-    let passed = passed(case).filter(|passed| is_there(passed.place))?;
+    let passed =
+        passed(case).filter(|passed| is_there(passed.place) && passed.is_of_slow_requests(case))?;
     let thinking = &case.gathered.thinking;
     let tally = match passed.place {
         // Our own load may have caused the queue.

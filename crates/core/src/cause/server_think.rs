@@ -86,7 +86,7 @@ impl Rule {
             // instead.
             Some(Claim::Thinks(_)) if case.ledger.is_unowed() => Conclusion::Nothing,
             Some(Claim::Thinks(_))
-                if served::passed(case).is_some_and(|passed| passed.is_told()) =>
+                if served::passed(case).is_some_and(|passed| passed.is_told(case)) =>
             {
                 Conclusion::Nothing
             }

@@ -85,8 +85,8 @@ pub(super) enum Role {
 
 impl Pair {
     /// Returns the time at which the upstream's response begins to arrive at the proxy. The time for
-    /// which Nagle's algorithm holds the response is before it: a head without its body is no use.
-    fn first_byte(&self) -> crate::observed::time::Timestamp {
+    /// which Nagle's algorithm holds the response comes before: a head without its body is no use.
+    fn arrival(&self) -> crate::observed::time::Timestamp {
         self.back.answered + self.back.response.held + self.back.asked.since(self.back.sent)
     }
 
@@ -98,12 +98,12 @@ impl Pair {
     /// Returns the time for which the complete client request waited for the upstream's response.
     fn waited(&self) -> Duration {
         let from = self.back.begin.max(self.front.asked);
-        self.first_byte().min(self.front.answered).since(from)
+        self.arrival().min(self.front.answered).since(from)
     }
 
     /// Returns the time of the client request without the time of the upstream request.
     fn room(&self) -> Duration {
-        let took = self.first_byte().since(self.back.begin);
+        let took = self.arrival().since(self.back.begin);
         self.front
             .answered
             .since(self.front.begin)
@@ -123,7 +123,7 @@ impl Pair {
 
     /// Returns the time for which the proxy held back the response.
     fn held(&self) -> Duration {
-        self.front.answered.since(self.first_byte())
+        self.front.answered.since(self.arrival())
     }
 }
 
@@ -297,7 +297,7 @@ fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {
     if is_asked_late {
         return Some(Role::IsAskedLate);
     }
-    let is_streaming = median(pairs, |pair| pair.back.end.since(pair.first_byte())) >= NOTABLE * 4;
+    let is_streaming = median(pairs, |pair| pair.back.end.since(pair.arrival())) >= NOTABLE * 4;
     if is_main(median(pairs, Pair::held)) && is_streaming {
         return Some(Role::IsHeldBack);
     }

@@ -53,7 +53,7 @@ pub(crate) struct Moment {
     pub(crate) is_clear: bool,
 }
 
-/// How the response was sent.
+/// Facts about the sending of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Response {
     /// Time for which Nagle's algorithm held parts of the response.

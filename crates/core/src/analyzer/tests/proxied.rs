@@ -1,8 +1,12 @@
 //! Tests of a proxy whose listener and upstream connections have different addresses, with both
 //! sides in one capture.
 
+use core::time::Duration;
+
 use super::*;
+use crate::observed::event::PhaseStart;
 use crate::registry::Id;
+use crate::report::Report;
 
 const SYN: TcpFlags = TcpFlags::SYN;
 const ROUNDS: i64 = 20;
@@ -84,14 +88,22 @@ fn behind(takes: impl Fn(i64) -> i64) -> Vec<(i64, i64)> {
 
 /// Returns the services that are reported as waiting for another service.
 fn waiting(all: Vec<Vec<(Segment, &'static [u8])>>) -> Vec<String> {
+    let report = report(Analyzer::new(Options::default()), all);
+    waiting_in(report)
+}
+
+fn report(mut analyzer: Analyzer, all: Vec<Vec<(Segment, &'static [u8])>>) -> Report {
     let mut all = all.concat();
     all.sort_by_key(|(segment, _)| segment.at);
-    let mut analyzer = Analyzer::new(Options::default());
     for (number, (mut segment, payload)) in (1..).zip(all) {
         segment.number = number;
         analyzer.segment(&segment, payload);
     }
-    let findings = analyzer.finish().findings.into_iter();
+    analyzer.finish()
+}
+
+fn waiting_in(report: Report) -> Vec<String> {
+    let findings = report.findings.into_iter();
     let waiting = findings.filter(|finding| finding.cause == Id::DownstreamWait);
     waiting.map(|finding| finding.service).collect()
 }
@@ -101,6 +113,59 @@ fn what_fills_each_request_and_varies_with_it_is_what_it_waits_for() {
     let front = connection(CLIENT, PROXY, in_front(|n| takes(n, 0)));
     let back = connection(INNER, UPSTREAM, behind(|n| takes(n, 0)));
     assert_eq!(waiting(vec![front, back]), ["10.1.0.2:80"]);
+}
+
+/// Returns the report of an investigation of the proxy that observes the load for `lasting` µs, and
+/// has been told of the upstream or not.
+fn investigated(lasting: i64, is_told: bool) -> Report {
+    let [proxy, upstream] = [PROXY, UPSTREAM].map(|host| Endpoint::new(host.into(), 80));
+    let mut analyzer = Analyzer::new(Options {
+        targets: vec![(TargetId::Subject, proxy)],
+        ..Options::default()
+    });
+    let begin = Timestamp::from_nanos(1_700_000_000_000_000_000);
+    let observed = PhaseStart {
+        target: TargetId::Subject,
+        end: begin + Duration::from_micros(lasting as u64),
+        experiment: None,
+        connections: 1,
+        offered_rate: None,
+        turns: 1,
+        active: Duration::from_micros(lasting as u64),
+        is_observed: true,
+    };
+    let told = is_told.then_some(EventBody::Upstream(upstream));
+    let events = [EventBody::PhaseStarted(observed)].into_iter().chain(told);
+    events.for_each(|body| analyzer.observe(Event::here(begin, Phase::Baseline, body)));
+    let front = connection(CLIENT, PROXY, in_front(|n| takes(n, 0)));
+    let back = connection(INNER, UPSTREAM, behind(|n| takes(n, 0)));
+    report(analyzer, vec![front, back])
+}
+
+#[test]
+fn an_investigation_follows_the_upstreams_that_it_is_told_of() {
+    let whole = investigated(ROUNDS * APART * 2, true);
+    let services: Vec<_> = whole
+        .account
+        .iter()
+        .map(|one| one.service.clone())
+        .collect();
+    assert_eq!(services, ["10.1.0.2:80"]);
+    assert!(
+        whole
+            .findings
+            .iter()
+            .all(|one| one.service == "10.1.0.2:80")
+    );
+    assert_eq!(waiting_in(whole), ["10.1.0.2:80"]);
+}
+
+#[test]
+fn an_investigation_counts_no_other_requests_to_upstreams() {
+    let untold = investigated(ROUNDS * APART * 2, false);
+    assert_eq!(waiting_in(untold), [] as [&str; 0]);
+    let beyond = investigated(APART / 2, true);
+    assert_eq!(waiting_in(beyond), [] as [&str; 0]);
 }
 
 #[test]

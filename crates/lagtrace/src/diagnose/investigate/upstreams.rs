@@ -1,5 +1,5 @@
 //! The upstreams that the targets' programs call. Their packets are captured too: they show for
-//! which time a server waits for others, whatever thread of it makes the call.
+//! which time a server waits for others, whatever thread makes the call.
 
 use lagtrace_core::observed::event::EventBody;
 use lagtrace_core::observed::flow::Endpoint;
