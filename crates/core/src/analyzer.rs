@@ -219,7 +219,7 @@ impl Analyzer {
         match event.body {
             EventBody::FlowPhase(flow) => self.common.begin_phase(flow, event.at, event.phase),
             EventBody::Turn(turn) => self.turn(&turn),
-            EventBody::Upstream(endpoint) => self.common.add_upstream(endpoint),
+            EventBody::Upstream(upstream) => self.common.add_upstream(upstream),
             _ => self.common.facts.observe(event),
         }
     }

@@ -373,14 +373,17 @@ impl<'a> Scene<'a> {
             let is_own = !from_packets.contains(&endpoint);
             is_own.then(|| evidence.facts.loads.first_baseline(*target))?
         };
+        let rhythm = |(&endpoint, service): (&Endpoint, &Service)| {
+            let mut rhythm = Rhythm::of(service, period(endpoint));
+            rhythm.is_called_here = evidence.upstreams.contains_key(&endpoint);
+            (endpoint, rhythm)
+        };
         Self {
             evidence,
             from_packets,
             fetches,
             uploads,
-            rhythms: services
-                .map(|(&endpoint, service)| (endpoint, Rhythm::of(service, period(endpoint))))
-                .collect(),
+            rhythms: services.map(rhythm).collect(),
         }
     }
 

@@ -305,6 +305,9 @@ pub struct PathTimes {
     /// Minimum round trip from the observation point to the server, as far as the connection had
     /// shown when the exchange closed.
     pub(crate) to_server: Option<Duration>,
+    /// True if this round trip cannot contain time of the server's program: its kernel replied at
+    /// once, or the round trip is short.
+    pub(crate) is_told: bool,
     /// The time to live with which the response arrived; 0 if none arrived.
     pub ttl: u8,
     /// Number of the client's segments missing just before the request, by its IP identifications.

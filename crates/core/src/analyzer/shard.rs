@@ -15,7 +15,7 @@ use crate::connection::table::{Arrived, Table, Tallied};
 use crate::connection::{Closed, Setup};
 use crate::exchange::Exchange;
 use crate::facts::{Facts, Hosts};
-use crate::observed::event::{Phase, TargetId};
+use crate::observed::event::{Phase, TargetId, Upstream};
 use crate::observed::flow::{Direction, Endpoint, FlowKey, Transport};
 use crate::observed::icmp::IcmpError;
 use crate::observed::kernel_span::RequestSpan;
@@ -38,7 +38,7 @@ pub(super) struct Common {
     phases: HashMap<FlowKey, Vec<(Timestamp, Phase)>, SeedableRandomState>,
     targets: Vec<(TargetId, Endpoint)>,
     /// The upstreams of the targets' programs.
-    upstreams: Vec<Endpoint>,
+    upstreams: Vec<Upstream>,
     /// Ports that are known to belong only to services.
     ports: Vec<u16>,
 }
@@ -150,17 +150,21 @@ impl Common {
     }
 
     /// Records an upstream that a target's program calls.
-    pub(super) fn add_upstream(&mut self, endpoint: Endpoint) {
-        if self.upstreams.len() < MAX_UPSTREAMS && !self.upstreams.contains(&endpoint) {
-            self.upstreams.push(endpoint);
+    pub(super) fn add_upstream(&mut self, upstream: Upstream) {
+        if self.upstreams.len() < MAX_UPSTREAMS && !self.upstreams.contains(&upstream) {
+            self.upstreams.push(upstream);
         }
     }
 
-    /// Returns true if an exchange is counted. Of the exchanges of upstreams, those during the
-    /// observed load are.
+    /// Returns true if an exchange is counted. Of the exchanges of upstreams, those are that begin
+    /// during the observed load and come from the target's host.
     fn counts_exchange(&self, exchange: &Exchange) -> bool {
         let (client, server) = (exchange.id.client, exchange.id.server);
-        if self.upstreams.contains(&server) {
+        let called = Upstream {
+            caller: client.addr,
+            endpoint: server,
+        };
+        if self.upstreams.contains(&called) {
             return self.facts.loads.is_observed(exchange.begin);
         }
         self.is_meant(server) && self.phase(client, server, exchange.begin) == Phase::Baseline

@@ -84,7 +84,7 @@ pub(super) fn late(case: &Case<'_>) -> Option<Tally> {
 /// Returns true if the request was sent in one burst, and the server's kernel did not acknowledge
 /// it before the response. An early ACK would show that the request had passed the queue.
 fn is_small(moment: &Moment) -> bool {
-    moment.is_clear && !moment.is_acked_first && moment.sent.since(moment.begin) < NOTABLE
+    moment.is_clear && !moment.path.is_acked_first && moment.sent.since(moment.begin) < NOTABLE
 }
 
 fn is_met(case: &Case<'_>, moment: &Moment) -> bool {

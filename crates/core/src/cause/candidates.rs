@@ -187,7 +187,7 @@ fn before_the_program(clear: &[Moment]) -> Vec<Candidate> {
     let late = || clear.iter().filter(|moment| moment.think() >= NOTABLE);
     let (count, acked) = (
         late().count(),
-        late().filter(|moment| moment.is_acked_first).count(),
+        late().filter(|moment| moment.path.is_acked_first).count(),
     );
     if count < LEAST_LATE || acked * 2 >= count {
         return Vec::new();
@@ -300,6 +300,7 @@ fn alike(times: &[Duration]) -> Option<Candidate> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::timeline::Path;
 
     /// Returns a request on connection `n`, sent at `asked` and answered at `answered` (both in
     /// milliseconds).
@@ -337,7 +338,10 @@ mod tests {
         let silent: Vec<Moment> = (0..9).map(|n| moment(0, n * 100, n * 110 + 20)).collect();
         assert_eq!(before_the_program(&silent).len(), 2);
         let heard = |moment: &Moment| Moment {
-            is_acked_first: true,
+            path: Path {
+                is_acked_first: true,
+                ..Path::default()
+            },
             ..*moment
         };
         let heard: Vec<Moment> = silent.iter().map(heard).collect();

@@ -147,7 +147,7 @@ fn schedule(case: &Case<'_>, moments: &[Moment]) -> Option<Queue> {
 /// connection.
 fn released(case: &Case<'_>, moments: &[Moment]) -> Vec<bool> {
     let slack = AT_ONCE + round_trip(case) / 10;
-    let travel = |before: &Moment| round_trip(case).saturating_sub(before.to_server);
+    let travel = |before: &Moment| round_trip(case).saturating_sub(before.path.to_server);
     let mut last: BTreeMap<Endpoint, Timestamp> = BTreeMap::new();
     let mut released = Vec::with_capacity(moments.len());
     for moment in moments {

@@ -37,6 +37,9 @@ pub(crate) struct Rhythm {
     pub(crate) moments: Vec<Moment>,
     /// Number of exchanges that each moment represents.
     pub(super) weight: f64,
+    /// True if all requests come from the host of an investigation's target, whatever address and
+    /// interface they use. One clock stamps the packets of all interfaces of a host.
+    pub(crate) is_called_here: bool,
     /// The exchanges with the longest waits, if `moments` does not contain all exchanges.
     late: Option<Vec<Moment>>,
     pub(super) nature: Option<Nature>,
@@ -93,6 +96,7 @@ impl Rhythm {
         Self {
             moments,
             weight,
+            is_called_here: false,
             late,
             nature,
             ordinary,

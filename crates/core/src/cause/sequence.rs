@@ -23,7 +23,7 @@ pub(super) fn round_trip(case: &Case<'_>) -> Duration {
 /// Returns the time for which the client was idle: from the arrival of the response to the next
 /// request.
 pub(super) fn idle(case: &Case<'_>, before: &Moment, next: &Moment) -> Duration {
-    let to_client = round_trip(case).saturating_sub(before.to_server);
+    let to_client = round_trip(case).saturating_sub(before.path.to_server);
     next.begin.since(before.end).saturating_sub(to_client)
 }
 

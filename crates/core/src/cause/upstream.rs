@@ -90,9 +90,11 @@ impl Pair {
         self.back.answered + self.back.response.held + self.back.asked.since(self.back.sent)
     }
 
-    /// Returns the time for which the upstream has the request before its response is on its way.
+    /// Returns the time for which the upstream has the request before its response is on its way. If
+    /// nothing shows the round trip to the upstream, all of the time counts.
     pub(super) fn late(&self) -> Duration {
-        self.back.think() + self.back.response.held
+        let travel = (!self.back.path.is_told).then(|| self.travel());
+        self.back.think() + self.back.response.held + travel.unwrap_or_default()
     }
 
     /// Returns the time for which the complete client request waited for the upstream's response.
@@ -139,7 +141,7 @@ impl Upstream {
             .filter(|(back, rhythm)| **back != front && may_be_behind(front, rhythm))
             .take(MAX_CANDIDATES);
         let (endpoint, rhythm, pairs) = candidates
-            .map(|(&back, rhythm)| (back, rhythm, pairs(front, &own.moments, &rhythm.moments)))
+            .map(|(&back, rhythm)| (back, rhythm, pairs(front, &own.moments, rhythm)))
             .filter(|(_, _, pairs)| {
                 pairs.len() >= LEAST_PAIRS
                     && pairs.len() as f64 >= own.moments.len() as f64 * FOLLOWED
@@ -268,7 +270,10 @@ pub(super) fn asked_meanwhile(
                 .partition_point(|back| back.begin < moment.sent);
             let later = rhythm.moments.iter().skip(from);
             let mut within = later.take_while(|back| back.begin <= moment.answered);
-            within.any(|back| is_same_host(front, back.client) && back.client != moment.client)
+            within.any(|back| {
+                let is_here = rhythm.is_called_here || is_same_host(front, back.client);
+                is_here && back.client != moment.client
+            })
         })
     };
     let mut others = rhythms.iter().filter(|(back, _)| **back != front);
@@ -307,11 +312,12 @@ fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {
     // The clients reuse their connections, and each upstream connection carries one request.
     let reused = pairs.iter().filter(|pair| pair.front.ordinal > 0).count();
     let is_anew = most(&|pair| pair.back.ordinal == 0) && reused * 2 >= pairs.len();
+    let is_told = most(&|pair| pair.back.path.is_told);
     let travel = median(pairs, Pair::travel);
     let own = median(pairs, Pair::late);
     if is_anew && gate.is_some_and(|gate| gate.quickest * 2 <= gate.turn) {
         Some(Role::IsConnectedAnew)
-    } else if travel > own && is_main(travel) {
+    } else if is_told && travel > own && is_main(travel) {
         Some(Role::IsFar)
     } else {
         is_main(own).then_some(Role::Thinks)
@@ -319,7 +325,8 @@ fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {
 }
 
 /// Matches each client request with the first upstream request that is sent and answered within it.
-fn pairs(front: Endpoint, asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
+fn pairs(front: Endpoint, asked: &[Moment], rhythm: &Rhythm) -> Vec<Pair> {
+    let behind = &rhythm.moments;
     let mut taken = vec![false; behind.len()];
     let mut pairs = Vec::new();
     for moment in asked.iter().filter(|moment| moment.is_clear) {
@@ -330,7 +337,7 @@ fn pairs(front: Endpoint, asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
             is_free
                 && behind
                     .get(index)
-                    .is_some_and(|back| is_within(front, moment, back))
+                    .is_some_and(|back| is_within(front, moment, rhythm, back))
         });
         let Some(index) = found else { continue };
         if let (Some(taken), Some(&back)) = (taken.get_mut(index), behind.get(index)) {
@@ -433,7 +440,8 @@ fn is_driven(pairs: &[Pair], behind: &[Moment]) -> bool {
 /// Returns true if the host of `front` sent enough requests to the service.
 fn may_be_behind(front: Endpoint, rhythm: &Rhythm) -> bool {
     let is_there = |moment: &Moment| is_same_host(front, moment.client);
-    rhythm.moments.len() >= LEAST_PAIRS && rhythm.moments.first().is_some_and(is_there)
+    let is_there = rhythm.is_called_here || rhythm.moments.first().is_some_and(is_there);
+    rhythm.moments.len() >= LEAST_PAIRS && is_there
 }
 
 /// Returns true if the client may be on the same host as the server `front`: at the same address,
@@ -444,9 +452,9 @@ fn is_same_host(front: Endpoint, client: Endpoint) -> bool {
 
 /// Returns true if the proxy may have sent `back` for the client request `moment`: from the same
 /// host, and with a response that came no later.
-fn is_within(front: Endpoint, moment: &Moment, back: &Moment) -> bool {
-    is_same_host(front, back.client)
-        && back.point == moment.point
+fn is_within(front: Endpoint, moment: &Moment, rhythm: &Rhythm, back: &Moment) -> bool {
+    let is_seen_here = is_same_host(front, back.client) && back.point == moment.point;
+    (rhythm.is_called_here || is_seen_here)
         && back.client != moment.client
         && back.answered <= moment.answered + JITTER
         && back.end <= moment.end + JITTER

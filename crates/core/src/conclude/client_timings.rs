@@ -86,6 +86,7 @@ fn exchange(
         },
         path: PathTimes {
             to_server: travel,
+            is_told: travel.is_some(),
             ..PathTimes::default()
         },
         packets: ExchangePackets::default(),

@@ -123,7 +123,7 @@ pub enum EventBody {
     LiveSocket(Box<LiveSocket>),
     /// An upstream that the program of a target calls. Requests to it show for which time the target
     /// waits for others.
-    Upstream(Endpoint),
+    Upstream(Upstream),
     /// One request and its reply on a live connection, as timed by the kernel.
     Turn(Box<RequestSpan>),
     /// The totals of watching the kernel, sent when it is over.
@@ -161,6 +161,15 @@ pub enum TargetId {
     Subject,
     /// The healthy twin of the subject (`--control`).
     Twin,
+}
+
+/// An upstream of a server, and who calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Upstream {
+    /// The address from which the server's connections to the upstream come.
+    pub caller: IpAddr,
+    /// The upstream.
+    pub endpoint: Endpoint,
 }
 
 /// The outcome of resolving a name.

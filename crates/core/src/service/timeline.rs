@@ -44,13 +44,21 @@ pub(crate) struct Moment {
     /// Setup time of the exchange's connection, if the connection was made for this exchange.
     pub(crate) setup: Option<Duration>,
     pub(crate) fingerprints: Fingerprints,
-    /// Minimum round trip from the observation point to the server.
-    pub(crate) to_server: Duration,
-    /// True if the server's kernel acknowledged the request before the response.
-    pub(crate) is_acked_first: bool,
+    pub(crate) path: Path,
     /// True if no part of the exchange was lost, missed by the capture or queued after another: its
     /// times are those of the server and the path alone.
     pub(crate) is_clear: bool,
+}
+
+/// Facts about the path to the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Path {
+    /// Minimum round trip from the observation point to the server.
+    pub(crate) to_server: Duration,
+    /// True if this round trip cannot contain time of the server's program.
+    pub(crate) is_told: bool,
+    /// True if the server's kernel acknowledged the request before the response.
+    pub(crate) is_acked_first: bool,
 }
 
 /// Facts about the sending of a response.
@@ -142,8 +150,11 @@ impl Moment {
                 redirect: exchange.particulars.redirect,
                 origin: origin(exchange),
             },
-            to_server: exchange.path.to_server.unwrap_or_default(),
-            is_acked_first: exchange.path.is_acked_first,
+            path: Path {
+                to_server: exchange.path.to_server.unwrap_or_default(),
+                is_told: exchange.path.is_told,
+                is_acked_first: exchange.path.is_acked_first,
+            },
             is_clear,
         }
     }
@@ -409,8 +420,7 @@ mod tests {
                 response: Response::default(),
                 setup: None,
                 fingerprints: Fingerprints::default(),
-                to_server: Duration::ZERO,
-                is_acked_first: false,
+                path: Path::default(),
                 is_clear: true,
             }
         }

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use lagtrace_core::observed::event::{KernelRoute, Note, TargetId};
+use lagtrace_core::observed::event::{KernelRoute, Note, TargetId, Upstream};
 use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::report::{Picture, Report};
 use lagtrace_sources::load::Target;
@@ -97,7 +97,7 @@ struct Site {
     /// The target's program, if it runs on this host.
     server: Option<Server>,
     /// The upstreams that this program calls.
-    upstreams: Vec<Endpoint>,
+    upstreams: Vec<Upstream>,
     /// True if a connection could be established.
     is_open: bool,
 }

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use super::*;
-use crate::observed::event::PhaseStart;
+use crate::observed::event::{PhaseStart, Upstream};
 use crate::registry::Id;
 use crate::report::Report;
 
@@ -116,8 +116,9 @@ fn what_fills_each_request_and_varies_with_it_is_what_it_waits_for() {
 }
 
 /// Returns the report of an investigation of the proxy that observes the load for `lasting` µs, and
-/// has been told of the upstream or not.
-fn investigated(lasting: i64, is_told: bool) -> Report {
+/// has been told that `caller` calls the upstream. The upstream's packets are those of another
+/// interface.
+fn investigated(lasting: i64, caller: [u8; 4]) -> Report {
     let [proxy, upstream] = [PROXY, UPSTREAM].map(|host| Endpoint::new(host.into(), 80));
     let mut analyzer = Analyzer::new(Options {
         targets: vec![(TargetId::Subject, proxy)],
@@ -134,17 +135,25 @@ fn investigated(lasting: i64, is_told: bool) -> Report {
         active: Duration::from_micros(lasting as u64),
         is_observed: true,
     };
-    let told = is_told.then_some(EventBody::Upstream(upstream));
-    let events = [EventBody::PhaseStarted(observed)].into_iter().chain(told);
-    events.for_each(|body| analyzer.observe(Event::here(begin, Phase::Baseline, body)));
-    let front = connection(CLIENT, PROXY, in_front(|n| takes(n, 0)));
-    let back = connection(INNER, UPSTREAM, behind(|n| takes(n, 0)));
+    let told = Upstream {
+        caller: caller.into(),
+        endpoint: upstream,
+    };
+    let events = [EventBody::PhaseStarted(observed), EventBody::Upstream(told)];
+    events
+        .into_iter()
+        .for_each(|body| analyzer.observe(Event::here(begin, Phase::Baseline, body)));
+    let front = connection(CLIENT, PROXY, in_front(|_| 40_000));
+    let mut back = connection(INNER, UPSTREAM, behind(|_| 40_000));
+    for (segment, _) in &mut back {
+        segment.point = PointId(1);
+    }
     report(analyzer, vec![front, back])
 }
 
 #[test]
 fn an_investigation_follows_the_upstreams_that_it_is_told_of() {
-    let whole = investigated(ROUNDS * APART * 2, true);
+    let whole = investigated(ROUNDS * APART * 2, INNER);
     let services: Vec<_> = whole
         .account
         .iter()
@@ -162,9 +171,9 @@ fn an_investigation_follows_the_upstreams_that_it_is_told_of() {
 
 #[test]
 fn an_investigation_counts_no_other_requests_to_upstreams() {
-    let untold = investigated(ROUNDS * APART * 2, false);
-    assert_eq!(waiting_in(untold), [] as [&str; 0]);
-    let beyond = investigated(APART / 2, true);
+    let of_others = investigated(ROUNDS * APART * 2, OTHER);
+    assert_eq!(waiting_in(of_others), [] as [&str; 0]);
+    let beyond = investigated(APART / 2, INNER);
     assert_eq!(waiting_in(beyond), [] as [&str; 0]);
 }
 

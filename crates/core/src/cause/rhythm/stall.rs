@@ -88,13 +88,13 @@ impl Stall {
 
     /// Counts the exchanges that waited in the stall, and their connections.
     fn count(&mut self, held: &[&Moment]) {
-        let is_long = |moment: &&&Moment| moment.think() > DELAYED_ACK.max(moment.to_server);
+        let is_long = |moment: &&&Moment| moment.think() > DELAYED_ACK.max(moment.path.to_server);
         let long = held.iter().filter(is_long);
         let clients: BTreeSet<Endpoint> = held.iter().map(|moment| moment.client).collect();
         self.connections = clients.len();
         self.requests = held.len();
         self.long = long.clone().count();
-        self.acknowledged = long.filter(|moment| moment.is_acked_first).count();
+        self.acknowledged = long.filter(|moment| moment.path.is_acked_first).count();
     }
 
     /// Adds the requests of a long stall that were answered a little later. After the stall, all

@@ -260,6 +260,7 @@ impl Draft {
             },
             path: PathTimes {
                 to_server: view.to_server().floor(),
+                is_told: view.to_server().is_told(),
                 ..tiling.path
             },
             packets: ExchangePackets {

@@ -174,7 +174,8 @@ impl Investigation<'_> {
         let of_end = |end: Endpoint| format!("(tcp port {} and host {})", end.port, end.addr);
         let ends = |site: &Site| [Some(site.target.endpoint()), site.translated()];
         let ends = self.open_sites().flat_map(ends).flatten();
-        let upstreams = self.open_sites().flat_map(|site| site.upstreams.clone());
+        let upstreams = self.open_sites().flat_map(|site| &site.upstreams);
+        let upstreams = upstreams.map(|upstream| upstream.endpoint);
         let parts: Vec<_> = ends.chain(upstreams).map(of_end).collect();
         format!("{} or {AROUND}", parts.join(" or "))
     }
@@ -183,7 +184,8 @@ impl Investigation<'_> {
 /// Returns the interfaces of the packets to a target: that of the route, behind NAT that of the
 /// translated address, and those of its upstreams.
 fn interfaces(site: &Site) -> Vec<String> {
-    let further = site.translated().into_iter().chain(site.upstreams.clone());
+    let upstreams = site.upstreams.iter().map(|upstream| upstream.endpoint);
+    let further = site.translated().into_iter().chain(upstreams);
     let further: Vec<_> = further
         .filter_map(|end| route::lookup(end.addr).ok())
         .collect();

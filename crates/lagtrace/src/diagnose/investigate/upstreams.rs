@@ -1,7 +1,9 @@
 //! The upstreams that the targets' programs call. Their packets are captured too: they show for
 //! which time a server waits for others, whatever thread makes the call.
 
-use lagtrace_core::observed::event::EventBody;
+use std::collections::BTreeSet;
+
+use lagtrace_core::observed::event::{EventBody, Upstream};
 use lagtrace_core::observed::flow::Endpoint;
 
 use super::{Investigation, Site};
@@ -27,7 +29,7 @@ impl Investigation<'_> {
             let id = site.target.id;
             match server.upstreams() {
                 Ok(mut upstreams) => {
-                    upstreams.retain(|upstream| !targets.contains(upstream));
+                    upstreams.retain(|upstream| !targets.contains(&upstream.endpoint));
                     if !upstreams.is_empty() {
                         self.say(STEP, id, &describe(&upstreams));
                     }
@@ -49,10 +51,8 @@ fn ends(site: &Site) -> impl Iterator<Item = Endpoint> {
         .flatten()
 }
 
-fn describe(upstreams: &[Endpoint]) -> String {
-    let names: Vec<_> = upstreams.iter().map(Endpoint::to_string).collect();
-    format!(
-        "the server calls {}: these packets are captured too",
-        names.join(", ")
-    )
+fn describe(upstreams: &[Upstream]) -> String {
+    let ends: BTreeSet<Endpoint> = upstreams.iter().map(|upstream| upstream.endpoint).collect();
+    let names: Vec<_> = ends.iter().map(Endpoint::to_string).collect();
+    format!("the server keeps connections to {} open", names.join(", "))
 }

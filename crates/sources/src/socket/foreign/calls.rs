@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 
-use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::event::Upstream;
 
 use super::Server;
 use crate::privilege::HostError;
@@ -17,14 +17,14 @@ const MOST_UPSTREAMS: usize = 8;
 const MOST_CONNECTIONS: usize = 65_536;
 
 impl Server {
-    /// Returns the upstreams of the server: the remote ends of the connections that its processes
-    /// have opened, at most eight, those with the most connections first. Upstreams to which
+    /// Returns the upstreams of the server: both ends of the connections that its processes have
+    /// opened, without the local ports; at most eight, those with the most connections first. Upstreams to which
     /// other processes of this host have more connections are left out, and so are those whose
     /// connections the server closes after each call.
     ///
     /// # Errors
     /// Returns an error if `CAP_SYS_ADMIN` or `CAP_SYS_PTRACE` is missing, or if `sock_diag` fails.
-    pub fn upstreams(&self) -> Result<Vec<Endpoint>, HostError> {
+    pub fn upstreams(&self) -> Result<Vec<Upstream>, HostError> {
         let mut diag = DiagSocket::open_in(&self.namespace)?;
         let opened = opened(&mut diag)?;
         let inodes = opened.iter().map(|each| each.inode);
@@ -42,7 +42,7 @@ impl Server {
 #[derive(Clone, Copy, Debug)]
 struct Opened {
     inode: u32,
-    remote: Endpoint,
+    upstream: Upstream,
 }
 
 /// Returns the connections whose local port is not that of a listener.
@@ -64,7 +64,10 @@ fn opened(diag: &mut DiagSocket) -> Result<Vec<Opened>, HostError> {
         if !listening.contains(&record.local.port) {
             opened.push(Opened {
                 inode: record.inode,
-                remote: record.remote,
+                upstream: Upstream {
+                    caller: record.local.addr,
+                    endpoint: record.remote,
+                },
             });
         }
         if examined < MOST_CONNECTIONS {
@@ -76,46 +79,51 @@ fn opened(diag: &mut DiagSocket) -> Result<Vec<Opened>, HostError> {
     Ok(opened)
 }
 
-/// Returns the remote ends of connections of which the server holds (`is_held`) at least half.
-fn called(opened: &[Opened], is_held: impl Fn(u32) -> bool) -> Vec<Endpoint> {
-    let mut counts: BTreeMap<Endpoint, (usize, usize)> = BTreeMap::new();
+/// Returns the upstreams whose connections the server holds (`is_held`), at least half of them.
+fn called(opened: &[Opened], is_held: impl Fn(u32) -> bool) -> Vec<Upstream> {
+    let mut counts: BTreeMap<Upstream, (usize, usize)> = BTreeMap::new();
     for each in opened {
-        let (held, all) = counts.entry(each.remote).or_default();
+        let (held, all) = counts.entry(each.upstream).or_default();
         *held += usize::from(is_held(each.inode));
         *all += 1;
     }
     counts.retain(|_, (held, all)| *held > 0 && *held * 2 >= *all);
-    let mut ends: Vec<(usize, Endpoint)> = counts
+    let mut found: Vec<(usize, Upstream)> = counts
         .into_iter()
-        .map(|(end, (held, _))| (held, end))
+        .map(|(upstream, (held, _))| (held, upstream))
         .collect();
-    ends.sort_by_key(|&(held, _)| Reverse(held));
-    ends.truncate(MOST_UPSTREAMS);
-    ends.into_iter().map(|(_, end)| end).collect()
+    found.sort_by_key(|&(held, _)| Reverse(held));
+    found.truncate(MOST_UPSTREAMS);
+    found.into_iter().map(|(_, upstream)| upstream).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use lagtrace_core::observed::flow::Endpoint;
+
     use super::*;
 
-    fn end(last: u8) -> Endpoint {
-        Endpoint::new([10, 0, 0, last].into(), 5432)
+    fn upstream(last: u8) -> Upstream {
+        Upstream {
+            caller: [10, 0, 0, 200].into(),
+            endpoint: Endpoint::new([10, 0, 0, last].into(), 5432),
+        }
     }
 
     #[test]
     fn upstreams_are_those_that_the_server_mostly_calls_itself() {
-        let ends = [
-            (1, end(1)),
-            (2, end(2)),
-            (3, end(2)),
-            (4, end(3)),
-            (50, end(3)),
-            (51, end(3)),
-            (0, end(4)),
+        let held = [
+            (1, upstream(1)),
+            (2, upstream(2)),
+            (3, upstream(2)),
+            (4, upstream(3)),
+            (50, upstream(3)),
+            (51, upstream(3)),
+            (0, upstream(4)),
         ];
-        let opened = ends.map(|(inode, remote)| Opened { inode, remote });
+        let opened = held.map(|(inode, upstream)| Opened { inode, upstream });
         let found = called(&opened, |inode| (1..50).contains(&inode));
-        assert_eq!(found, [end(2), end(1)]);
+        assert_eq!(found, [upstream(2), upstream(1)]);
     }
 
     #[test]
@@ -124,11 +132,11 @@ mod tests {
         let opened: Vec<_> = numbers
             .map(|last| Opened {
                 inode: last.into(),
-                remote: end(last),
+                upstream: upstream(last),
             })
             .collect();
         let found = called(&opened, |_| true);
-        let expected: Vec<_> = (13..=20).rev().map(end).collect();
+        let expected: Vec<_> = (13..=20).rev().map(upstream).collect();
         assert_eq!(found, expected);
     }
 }
