@@ -312,12 +312,11 @@ fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {
     // The clients reuse their connections, and each upstream connection carries one request.
     let reused = pairs.iter().filter(|pair| pair.front.ordinal > 0).count();
     let is_anew = most(&|pair| pair.back.ordinal == 0) && reused * 2 >= pairs.len();
-    let is_told = most(&|pair| pair.back.path.is_told);
     let travel = median(pairs, Pair::travel);
     let own = median(pairs, Pair::late);
     if is_anew && gate.is_some_and(|gate| gate.quickest * 2 <= gate.turn) {
         Some(Role::IsConnectedAnew)
-    } else if is_told && travel > own && is_main(travel) {
+    } else if travel > own && is_main(travel) {
         Some(Role::IsFar)
     } else {
         is_main(own).then_some(Role::Thinks)
