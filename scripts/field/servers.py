@@ -61,10 +61,10 @@ class Process:
     environment: dict = field(default_factory=dict)
 
 
-def install():
+def install(more=()):
     missing = [package for command, package in COMMANDS.items() if not shutil.which(command)]
     installer = Path(__file__).parents[1] / "install-packages"
-    subprocess.run([installer, *PACKAGES, *missing], check=True)
+    subprocess.run([installer, *PACKAGES, *more, *missing], check=True)
 
 
 def build(folder):

@@ -46,6 +46,7 @@ export type WaitKind =
     | "send-buffer"
     | "paced"
     | "flow-control"
+    | "between-messages"
     | "recovery"
     | "behind"
     | "unknown";

@@ -2,7 +2,6 @@
 // are in the page already.
 
 import { render } from "preact";
-import "uplot/dist/uPlot.min.css";
 import "./page.css";
 import { decode } from "./decode.ts";
 import { follow } from "./live/follow.tsx";
@@ -55,6 +54,23 @@ function Failure({ error }: { error: Error }) {
     );
 }
 
+/** Paper has nothing to open: what is folded is printed, but for tables that stand beside a picture.
+ * Browsers that know how to unfold by the style sheet have done so already. */
+function printUnfolded() {
+    let folded: HTMLDetailsElement[] = [];
+    addEventListener("beforeprint", () => {
+        folded = [...document.querySelectorAll<HTMLDetailsElement>("details:not([open], .twin)")];
+        for (const details of folded) {
+            details.open = true;
+        }
+    });
+    addEventListener("afterprint", () => {
+        for (const details of folded) {
+            details.open = false;
+        }
+    });
+}
+
 /** Paper is light, whatever the screen is: pictures copy the colours of the page. */
 function printLight() {
     const root = document.documentElement;
@@ -73,4 +89,5 @@ function printLight() {
 }
 
 printLight();
+printUnfolded();
 void start();

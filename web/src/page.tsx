@@ -5,6 +5,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { delayed, type Range } from "./density.ts";
 import type { PageDocument } from "./document.ts";
 import { Guard } from "./parts/guard.tsx";
+import { isKept, Kept } from "./parts/kept.ts";
 import { showTopBar } from "./parts/topbar.tsx";
 import type { Listed } from "./served.ts";
 import { AccountView, hasAccount } from "./views/account.tsx";
@@ -13,7 +14,6 @@ import { BothCurves, BothShares, Differences, FindingChanges } from "./views/com
 import { Connections } from "./views/connection.tsx";
 import { Curves, hasCurves } from "./views/curves.tsx";
 import { Experiments } from "./views/experiments.tsx";
-import { Knee } from "./views/knee.tsx";
 import { Ladders } from "./views/ladder.tsx";
 import { hasLatency, Latency } from "./views/latency.tsx";
 import { Probes } from "./views/probes.tsx";
@@ -63,13 +63,13 @@ export function Page({ document, onDrawn }: Props) {
     const isWhole = drawn >= entries.length;
     useEffect(() => (isWhole ? onDrawn() : setDrawn(drawn + 1)), [drawn, isWhole, onDrawn]);
     return (
-        <>
+        <Kept.Provider value={isKept(document)}>
             {entries.slice(0, drawn).map(({ id, link, view }) => (
                 <Guard key={id} name={link}>
                     {view(brush)}
                 </Guard>
             ))}
-        </>
+        </Kept.Provider>
     );
 }
 
@@ -131,7 +131,7 @@ function ofReport({ report, picture }: PageDocument): Entry[] {
     if (!report) {
         return [];
     }
-    const { account = [], experiments = [], joined, probes = [], sweep } = report;
+    const { account = [], experiments = [], joined, probes = [] } = report;
     return [
         {
             id: "account",
@@ -150,12 +150,6 @@ function ofReport({ report, picture }: PageDocument): Entry[] {
             link: "experiments",
             isThere: experiments.length > 0,
             view: once(<Experiments outcomes={experiments} />),
-        },
-        {
-            id: "knee",
-            link: "load",
-            isThere: (sweep?.steps ?? []).length > 0,
-            view: once(sweep && <Knee sweep={sweep} />),
         },
         {
             id: "probes",

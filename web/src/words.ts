@@ -41,7 +41,8 @@ const WAITS: Record<WaitKind, string> = {
     "send-buffer": "send buffer full",
     paced: "paced by its sender",
     "flow-control": "HTTP/2's flow-control window full",
-    recovery: "sending lost segments again",
+    "between-messages": "between the messages of a stream",
+    recovery: "waiting for a retransmission",
     behind: "behind another request",
     unknown: "not explained",
 };

@@ -12,6 +12,16 @@ import { drawnOwners } from "./browser/colours.ts";
 import { checkBrush, checkHelp, checkList, unreached } from "./browser/keys.ts";
 import { documentOf, expectedNumbers, wrongNumbers } from "./browser/numbers.ts";
 import { launch, open, openTables } from "./browser/open.ts";
+import { settled } from "./browser/settled.ts";
+import {
+    checkFirstView,
+    checkGaps,
+    checkNarrow,
+    checkScale,
+    checkUnfolded,
+    checkWords,
+    SCREEN,
+} from "./browser/view.ts";
 import { shell } from "./shell.ts";
 
 /** Widths from a telephone to a wide screen. */
@@ -54,8 +64,18 @@ function testPage(file: string) {
 
     test(name, async (t) => {
         // One page for all that only looks at it: opening takes longest.
-        const { page, complaints } = await open(browser, file);
+        const { page, complaints } = await open(browser, file, { viewport: SCREEN });
+        await t.test("its first view is enough to act", () =>
+            checkFirstView(page, documentOf(html)),
+        );
+        await t.test("nothing is cut off on a telephone", () => checkNarrow(page));
         await openTables(page);
+        // The hostile capture has such characters of its own.
+        if (name !== "hostile.html") {
+            await t.test("is written for people", () => checkWords(page));
+        }
+        await t.test("gaps of the capture are marked", () => checkGaps(page, documentOf(html)));
+        await t.test("bars of requests have one scale", () => checkScale(page));
         await t.test("holds no foreign markup", () => checkMarkup(page));
         await t.test("its views have their places", () => checkLayout(page));
         await t.test("its numbers are those of its document", () => checkNumbers(page, html));
@@ -64,7 +84,7 @@ function testPage(file: string) {
         await shortenTables(page);
         for (const colorScheme of ["light", "dark"] as const) {
             await page.emulateMedia({ colorScheme });
-            await page.waitForTimeout(200);
+            await settled(page);
             await t.test(`axe finds nothing, ${colorScheme}`, async () => {
                 assert.deepEqual(await axe(page, RULES[colorScheme]), []);
             });
@@ -159,7 +179,7 @@ async function checkColours(page: Page, html: string) {
 async function checkWidths(page: Page) {
     for (const width of WIDTHS) {
         await page.setViewportSize({ width, height: 900 });
-        await page.waitForTimeout(200);
+        await settled(page);
         const wide = await page.evaluate(() => document.documentElement.scrollWidth);
         assert.ok(wide <= width, `${wide} px at ${width}`);
     }
@@ -179,6 +199,7 @@ async function checkWithoutScript(page: Page, file: string) {
     const verdict = (of: Page) => of.locator("#verdict").textContent();
     assert.equal(await verdict(without), await verdict(page));
     assert.match(await without.locator("noscript").innerText(), /JavaScript/);
+    await checkUnfolded(without);
     await without.context().close();
 }
 

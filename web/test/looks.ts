@@ -9,11 +9,14 @@ import { fileURLToPath } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { Easel } from "./browser/likeness.ts";
 import { launch, open } from "./browser/open.ts";
+import { settled } from "./browser/settled.ts";
 
 const LOOKS = fileURLToPath(new URL("looks/", import.meta.url));
 /** The pictures of each page: a name, and the first element that matches the selector. */
 const PICTURES: Record<string, [string, string][]> = {
     "nagle-delayed-ack-8ms": [
+        ["request", "#verdict .request .bar"],
+        ["rungs", "#verdict .rungs svg"],
         ["shares", "#time .bar"],
         ["latency", "#latency .raster"],
         ["percentiles", "#curves .uplot"],
@@ -22,7 +25,7 @@ const PICTURES: Record<string, [string, string][]> = {
         ["sequence", "#connection .uplot"],
     ],
     "saved-route": [["route", "#route .ranges svg"]],
-    "saved-sweep": [["knee", "#knee .uplot"]],
+    "saved-sweep": [["knee", "#verdict .beside"]],
 };
 const WIDTHS = [1_200, 360];
 const SCHEMES = ["light", "dark"] as const;
@@ -65,7 +68,7 @@ describe("looks", { concurrency: 2 }, () => {
                 await page.setViewportSize({ width, height: 900 });
                 for (const colorScheme of SCHEMES) {
                     await page.emulateMedia({ colorScheme });
-                    await page.waitForTimeout(200);
+                    await settled(page);
                     for (const [of, selector] of pictures) {
                         const file = `${of}-${width}-${colorScheme}.png`;
                         await t.test(file, () => check(page, selector, join(LOOKS, file)));

@@ -6,21 +6,14 @@ import { pathToFileURL } from "node:url";
 import type { Page } from "playwright-core";
 import { launch } from "./browser/open.ts";
 
-/** Each picture shows the sections from the first to the last one, without those to be left out. */
-const PICTURES = [
-    { name: "verdict", first: "#verdict", last: "#time", without: "" },
-    { name: "exchanges", first: "#latency", last: "#waterfall", without: "#curves" },
-    { name: "packets", first: "#ladder", last: "#ladder", without: "" },
-];
+/** Each picture shows the sections from the first to the last one. */
+const PICTURES = [{ name: "verdict", first: "#verdict", last: "#verdict" }];
 const WIDTH = 1_200;
 /** Space around the sections. */
 const MARGIN = 12;
 
 async function picture(page: Page, file: string, shown: (typeof PICTURES)[number]) {
-    const box = await page.evaluate(({ first, last, without }) => {
-        if (without) {
-            document.querySelector(without)?.remove();
-        }
+    const box = await page.evaluate(({ first, last }) => {
         const top = document.querySelector(first)?.getBoundingClientRect().top ?? 0;
         const bottom = document.querySelector(last)?.getBoundingClientRect().bottom ?? 0;
         return { y: top + scrollY, height: bottom - top };

@@ -39,10 +39,12 @@ use crate::observed::experiment::Experiment;
 use crate::observed::flow::{self, Endpoint, FlowKey, Transport};
 use crate::observed::icmp::{Echo, IcmpError};
 use crate::observed::kernel_span::RequestSpan;
+use crate::observed::passage::BytePassage;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::registry::Id;
 use crate::report::{Picture, Report};
+use crate::stats::histogram::Distribution;
 use crate::views::connections::{Collected, ConnectionSink, Wanted};
 use crate::views::picture::{About, Collector, Keeps, SegmentStore};
 use ingress::Seen;
@@ -211,6 +213,9 @@ impl Analyzer {
                 self.ingress.queue(shard.undelivered.drain(..));
                 self.ingress.deliver(u64::MAX);
             }
+            for stream in shard.streams.drain(..) {
+                self.common.facts.turns.add_stream(&stream);
+            }
         }
     }
 
@@ -219,6 +224,7 @@ impl Analyzer {
         match event.body {
             EventBody::FlowPhase(flow) => self.common.begin_phase(flow, event.at, event.phase),
             EventBody::Turn(turn) => self.turn(&turn),
+            EventBody::Passage(passage) => self.passage(*passage),
             EventBody::Upstream(upstream) => self.common.add_upstream(upstream),
             _ => self.common.facts.observe(event),
         }
@@ -239,6 +245,22 @@ impl Analyzer {
             Some(shard) => shard.waiting.put(turn.clone()),
             None => {}
         }
+    }
+
+    /// Keeps a passage for the exchanges of its connection.
+    fn passage(&mut self, passage: BytePassage) {
+        self.common.facts.turns.has_passages = true;
+        let (flow, _) = FlowKey::new(Transport::Tcp, passage.remote, passage.local);
+        let share = flow.share(self.shards.len());
+        if let Some(shard) = self.shards.get_mut(share) {
+            shard.waiting.put_passage(passage);
+        }
+    }
+
+    /// Returns the durations of the requests so far on watched connections on which requests
+    /// overtake each other. The kernel's counts do not contain them.
+    pub fn watched_streams(&self) -> &Distribution {
+        &self.common.facts.turns.streams
     }
 
     /// Returns the experiments that would distinguish the remaining causes, the most conclusive one
@@ -318,6 +340,9 @@ impl Analyzer {
     pub fn close(&mut self) {
         for shard in &mut self.shards {
             shard.close(&self.common);
+            for stream in shard.streams.drain(..) {
+                self.common.facts.turns.add_stream(&stream);
+            }
             self.ingress.queue(shard.undelivered.drain(..));
         }
         self.ingress.deliver(u64::MAX);

@@ -26,7 +26,7 @@ mod stop;
 mod stops;
 mod trace;
 
-pub(crate) use overlay::Held;
+pub(crate) use overlay::{Held, Rest};
 
 use core::mem::take;
 use core::time::Duration;

@@ -3,6 +3,7 @@
 mod account;
 mod blank;
 pub(crate) mod bootstrap;
+mod capacity;
 mod captured_part;
 mod client_timings;
 mod connection;
@@ -10,6 +11,7 @@ mod consequence;
 mod dead_peers;
 mod display_filter;
 mod extent;
+mod failures;
 mod full_links;
 pub(crate) mod generator;
 mod icmp_errors;
@@ -29,6 +31,7 @@ mod route;
 mod secured;
 mod sockets;
 pub(crate) mod steadiness;
+mod streams;
 mod sweep;
 mod tables;
 mod watch;
@@ -47,7 +50,7 @@ use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::service::Service;
 use crate::cause::upstream::Upstream;
-use crate::cause::{self, Case, Conclusion};
+use crate::cause::{self, Case, Conclusion, Statuses};
 use crate::connection::SetupOutcome;
 use crate::connection::table::Tallied;
 use crate::exchange::wait::WaitKind;
@@ -58,7 +61,7 @@ use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
 use crate::observed::flow::Endpoint;
 use crate::preconnect::{Asked, Silent};
-use crate::registry::Id;
+use crate::registry::{Failing, Id};
 use crate::report::{
     Account, Details, Exchanges, Figures, Finding, PassedOn, Remark, Report, SCHEMA,
     SetupOutcome as SetupCount, Setups, StatusCount, Verdict,
@@ -68,6 +71,8 @@ use crate::service::{Counts, Ledger, Stretches, Uploads};
 use crate::stats::histogram::Distribution;
 use account::Booked;
 
+/// The source of latency figures that come from our own timestamps.
+const OWN_STAMPS: &str = "own stamps";
 /// Minimum wait in a request that makes experiments worthwhile.
 const WORTH_TRYING: Duration = Duration::from_millis(5);
 /// The pause of the think-time experiment. It is longer than a delayed ACK (40 ms), so that the
@@ -190,6 +195,7 @@ pub(crate) fn conclude(
     icmp_errors::add(&evidence, &mut findings, &mut notes);
     lookups::add(&evidence, &mut findings, &mut notes);
     consequence::fold(&mut findings);
+    failures::add(&evidence, &mut findings);
     full_links::doubt_repairs(&mut findings);
     if evidence.is_drawn {
         doubt_times(&mut findings);
@@ -211,6 +217,8 @@ pub(crate) fn conclude(
     notes.extend(evidence.facts.notes.iter().cloned());
     notes.extend(tables::capture_notes(&evidence));
     notes.extend(tables::generator_note(&evidence.facts));
+    notes.extend(capacity::remarks(&evidence.facts));
+    notes.extend(streams::hidden(&evidence));
     notes.extend(sweep::remarks(&evidence.facts));
     notes.extend(sockets::left_out(&evidence.facts.live));
     notes.extend(watch::remarks(&evidence.facts.turns));
@@ -234,6 +242,9 @@ pub(crate) fn conclude(
         setups: setups(&subject),
         twin: twin(&evidence),
         load,
+        capacity: capacity::capacity(facts),
+        processors: capacity::processors(facts),
+        sent: capacity::sent(facts),
         sweep: None,
         phases: tables::phases(facts),
         probes: probes::probes(facts),
@@ -256,7 +267,7 @@ pub(crate) fn conclude(
         ..Report::default()
     };
     let is_diagnosis = evidence.capture.is_some() || !evidence.targets.is_empty() || is_watched;
-    sum_up(&mut report, is_diagnosis);
+    sum_up(&mut report, is_diagnosis, &subject);
     if is_watched {
         packet_numbers::forget_packets(&mut report);
     }
@@ -265,12 +276,12 @@ pub(crate) fn conclude(
 
 /// Adds the parts that need the rest of the report: the extent of each finding, and the overall
 /// result.
-fn sum_up(report: &mut Report, is_diagnosis: bool) {
+fn sum_up(report: &mut Report, is_diagnosis: bool, subject: &Ledger) {
     for finding in &mut report.findings {
         once(&mut finding.evidence);
         finding.extent = extent::extent(finding, &report.exchanges);
     }
-    report.overall = is_diagnosis.then(|| overall::overall(report));
+    report.overall = is_diagnosis.then(|| overall::overall(report, subject));
 }
 
 /// Drops evidence that says the same as evidence before it: a cause and a merged consequence of it
@@ -333,7 +344,7 @@ pub(crate) fn complete_targets(
             for mut exchange in client_timings::exchanges(&evidence.facts, target, endpoint) {
                 // The kernel times requests only while the load is observed.
                 if evidence.facts.loads.is_observed(exchange.begin) {
-                    let turn = evidence.waiting.take_turn_within(&exchange);
+                    let turn = evidence.waiting.take_span(&exchange);
                     service.served.add_exchange(&mut exchange, turn);
                 }
                 take(target, &exchange);
@@ -531,6 +542,7 @@ fn weigh_all(scene: &Scene<'_>) -> Weighed {
             continue;
         };
         notes.extend(kernel_join::remarks(&case, &service.served));
+        notes.extend(streams::remarks(endpoint, &service.ledger));
         for conclusion in service.rules.conclude(&case) {
             let finding = match conclusion {
                 Conclusion::Nothing => None,
@@ -621,7 +633,7 @@ const GROUND_SHARE: f64 = 0.1;
 
 /// Moves the finding on packet loss before other findings of its service, if the loss costs at
 /// least the share [`GROUND_SHARE`] of their cost. Findings that block all requests stay first.
-fn put_ground_first(findings: &mut Vec<Finding>) {
+fn put_ground_first(findings: &mut Vec<Finding>, leads: impl Fn(&Finding) -> bool) {
     let Some(at) = findings.iter().position(|f| f.cause == Id::PacketLoss) else {
         return;
     };
@@ -634,7 +646,7 @@ fn put_ground_first(findings: &mut Vec<Finding>) {
     let to = findings
         .iter()
         .take(at)
-        .position(|f| !f.cause.cause().is_blocking && ground(f));
+        .position(|f| !is_blocking(f) && !leads(f) && ground(f));
     if let Some(to) = to {
         let loss = findings.remove(at);
         findings.insert(to, loss);
@@ -643,7 +655,8 @@ fn put_ground_first(findings: &mut Vec<Finding>) {
 
 /// Sorts the findings. Causes that let no request succeed come first, with two exceptions. One is a
 /// few failed attempts among many requests that succeed. The other is a few attempts at a service
-/// that never answered, if a finding with a more certain verdict costs more time.
+/// that never answered, if a finding with a more certain verdict costs more time. Requests that fail
+/// come first too, if they are many.
 ///
 /// The other findings are sorted by weight: the time that they claim or, before the account is
 /// made, their cost. Claimed time is better because two findings of equal cost may explain the same
@@ -668,20 +681,25 @@ fn rank(findings: &mut Vec<Finding>, evidence: &Evidence, weight: impl Fn(&Findi
         .values()
         .map(|service| service.ledger.uncut());
     let seen: u64 = seen.sum();
+    let fails = |f: &Finding| failures::leads(f, seen);
     findings.sort_by(|a, b| {
         let key = |f: &Finding| {
-            let is_blocking = f.cause.cause().is_blocking
-                && !is_strangers(f.affected.exchanges, seen)
-                && !is_small(f);
-            (!is_blocking, core::cmp::Reverse(weight(f)))
+            let is_blocking =
+                is_blocking(f) && !is_strangers(f.affected.exchanges, seen) && !is_small(f);
+            (!is_blocking, !fails(f), core::cmp::Reverse(weight(f)))
         };
         key(a)
             .cmp(&key(b))
             .then_with(|| (&a.service, a.cause.as_str()).cmp(&(&b.service, b.cause.as_str())))
     });
     particular::put_first(findings);
-    put_ground_first(findings);
+    put_ground_first(findings, fails);
     full_links::put_first(findings);
+}
+
+/// Returns true if no request succeeds while the finding's cause lasts.
+fn is_blocking(finding: &Finding) -> bool {
+    finding.cause.cause().fails == Some(Failing::Connections)
 }
 
 fn is_strangers(attempts: u64, requests: u64) -> bool {
@@ -698,11 +716,12 @@ fn ledger(evidence: &Evidence, target: TargetId) -> Ledger {
 }
 
 fn exchanges(ledger: &Ledger, facts: &Facts, target: TargetId) -> Exchanges {
+    let given_up = ledger.given_up().min(ledger.counts.timeouts);
     let mut exchanges = Exchanges {
         count: ledger.counts.count,
-        errors: ledger.counts.errors,
-        timeouts: ledger.counts.timeouts,
-        cut: ledger.counts.cut,
+        errors: ledger.counts.errors + Statuses::of(&ledger.counts.outcomes).refused(),
+        timeouts: given_up,
+        cut: ledger.counts.cut + (ledger.counts.timeouts - given_up),
         rate: ledger.rate() * facts.turns.each_for(),
         measured_by: "packets".to_owned(),
         latency_ns: Figures::from(&ledger.latency.all),
@@ -722,7 +741,7 @@ fn exchanges(ledger: &Ledger, facts: &Facts, target: TargetId) -> Exchanges {
         } else {
             0.0
         };
-        exchanges.measured_by = "own stamps".to_owned();
+        exchanges.measured_by = OWN_STAMPS.to_owned();
         exchanges.latency_ns = Figures::from(&load.latency);
         exchanges.statuses = load.outcomes();
     }

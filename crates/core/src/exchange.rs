@@ -20,11 +20,15 @@ use crate::observed::packet::PacketNumber;
 pub(crate) use crate::observed::side::PerSide;
 pub use crate::observed::side::Side;
 use crate::observed::time::Timestamp;
+use crate::protocol::http2::status_name;
+pub use crate::protocol::reply_error::ReplyError;
 pub use drops::{DropSlot, Drops};
 pub use hold::{Hold, HoldPackets, HoldRelease};
 pub use loss::{Disorder, DisorderPackets, Loss, MtuLoss, Recovery, RecoveryMechanism};
 pub use packing::{Gathered, Packing};
-pub(crate) use signs::{Foreign, PairingDoubts, Signs, Staleness};
+pub(crate) use signs::{
+    Foreign, PairingDoubts, Positions, Signs, Staleness, StreamEnd, StreamSigns,
+};
 
 use crate::exchange::wait::{Owner, Wait, WaitKind};
 use crate::observed::kernel_span::RequestSpan;
@@ -223,7 +227,9 @@ pub enum Outcome {
     Complete(Option<u16>),
     /// The response is complete and reports an error by its protocol (other than HTTP, whose status
     /// shows it).
-    Failed,
+    Failed(ReplyError),
+    /// The gRPC call ended with this status, which is not 0 (OK).
+    Grpc(u8),
     /// The client gave up: it closed before the response was whole.
     TimedOut,
     /// Reset by either end.
@@ -238,7 +244,10 @@ impl Outcome {
     /// Returns true if the exchange's latency counts: the response came, or the client gave up
     /// waiting for it.
     pub(crate) fn has_latency(self) -> bool {
-        matches!(self, Self::Complete(_) | Self::Failed | Self::TimedOut)
+        matches!(
+            self,
+            Self::Complete(_) | Self::Failed(_) | Self::Grpc(_) | Self::TimedOut
+        )
     }
 }
 
@@ -247,7 +256,8 @@ impl fmt::Display for Outcome {
         match self {
             Self::Complete(Some(status)) => status.fmt(f),
             Self::Complete(None) => f.write_str("complete"),
-            Self::Failed => f.write_str("error reply"),
+            Self::Failed(error) => error.fmt(f),
+            Self::Grpc(status) => write!(f, "grpc-status {status} ({})", status_name(*status)),
             Self::TimedOut => f.write_str("given up by the client"),
             Self::Reset => f.write_str("reset"),
             Self::Closed => f.write_str("closed early"),

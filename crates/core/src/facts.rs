@@ -16,8 +16,8 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 pub(crate) use host::Hosts;
-pub(crate) use kernel_spans::{Act, ServiceTurns, Turns};
-pub(crate) use load::{Loads, Outcome as ExperimentResult};
+pub(crate) use kernel_spans::{Act, ServiceTurns, Turns, WatchedStream};
+pub(crate) use load::{LoadSum, Loads, Outcome as ExperimentResult};
 pub(crate) use socket_samples::SocketFacts;
 pub(crate) use sockets::{LiveSockets, SeenSocket};
 pub(crate) use sweep::{StepTally, Sweep};
@@ -217,7 +217,10 @@ impl Facts {
             EventBody::Transport(transport) => self.loads.transport(phase, transport),
             EventBody::Stages(stages) => self.loads.stages(phase, stages),
             EventBody::LoadUrl(url) => self.loads.url(phase, url),
-            EventBody::Generator(sample) => self.loads.generator(sample),
+            EventBody::Generator(sample) => self.loads.generator(phase, sample),
+            EventBody::Level(level) => self.loads.level(level),
+            EventBody::Processors(used) => self.loads.used(phase, used),
+            EventBody::Sent(sent) => self.loads.sent = Some(sent),
             EventBody::Silence(silence) => self.loads.silence(phase, silence),
             EventBody::Request(sample) => self.loads.sample(phase, sample),
             EventBody::Socket(sample) => self.socket(&sample),
@@ -239,7 +242,10 @@ impl Facts {
                 }
             }
             // The connection table handles these events.
-            EventBody::FlowPhase(_) | EventBody::Turn(_) | EventBody::Upstream(_) => {}
+            EventBody::FlowPhase(_)
+            | EventBody::Turn(_)
+            | EventBody::Passage(_)
+            | EventBody::Upstream(_) => {}
         }
     }
 
@@ -310,11 +316,16 @@ impl Facts {
     /// Returns how often the accept queue of a listener in the target's network namespace was full
     /// when a connection came (`LINUX_MIB_LISTENOVERFLOWS`); 0 if the target is on another host.
     pub(crate) fn listen_overflows(&self) -> u64 {
-        let is_targets = |change: &&CounterChange| {
-            change.name == LISTEN_OVERFLOWS && change.scope != CounterScope::Client
-        };
-        let change = self.kernel.counters.iter().find(is_targets);
-        change.map_or(0, |change| change.after.saturating_sub(change.before))
+        self.targets_counter(LISTEN_OVERFLOWS).unwrap_or_default()
+    }
+
+    /// Returns the increase of a kernel counter in the target's network namespace; `None` if the
+    /// target is on another host.
+    pub(crate) fn targets_counter(&self, name: &str) -> Option<u64> {
+        let is_targets =
+            |change: &&CounterChange| change.name == name && change.scope != CounterScope::Client;
+        let change = self.kernel.counters.iter().find(is_targets)?;
+        Some(change.after.saturating_sub(change.before))
     }
 
     /// Returns the probes of one method that were sent during a load (`is_loaded`) or without one.

@@ -18,9 +18,11 @@ pub(crate) mod mysql;
 mod postgres;
 pub(crate) mod quic;
 mod redis;
+pub(crate) mod reply_error;
 pub(crate) mod tls;
 
 use self::http::{Head, Messages, RequestLine, Role};
+use self::reply_error::ReplyError;
 
 /// A step of parsing, in the order of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,15 +128,21 @@ impl Protocol {
         self == Self::Answered && answered::waits_for_news(bytes)
     }
 
-    /// Returns true if a response's first bytes report that the request failed. For connections on
-    /// which requests and responses alternate.
-    pub(crate) fn is_error(self, bytes: &[u8]) -> bool {
+    /// Returns the error that a response's first bytes report. For connections on which requests and
+    /// responses alternate.
+    pub(crate) fn error(self, bytes: &[u8]) -> Option<ReplyError> {
         match self {
-            Self::MySql => mysql::is_error(bytes),
-            Self::Memcached => memcached::is_error(bytes),
-            Self::Http | Self::Http2 | Self::Tls => false,
-            Self::Redis | Self::Postgres | Self::Answered => false,
+            Self::MySql => mysql::error(bytes),
+            Self::Memcached => ReplyError::of_memcached(bytes),
+            Self::Http | Self::Http2 | Self::Tls => None,
+            Self::Redis | Self::Postgres | Self::Answered => None,
         }
+    }
+
+    /// Returns the error with which a server refuses a connection before any request, in its first
+    /// bytes.
+    pub(crate) fn refusal(bytes: &[u8]) -> Option<ReplyError> {
+        ReplyError::of_refusal(bytes).or_else(|| mysql::refusal(bytes))
     }
 
     /// Returns the parser of one direction.
@@ -202,6 +210,13 @@ impl Parser {
             Self::Tls(records) => records.reset(),
             Self::Redis(messages) => messages.reset(),
             Self::Postgres(messages) => messages.reset(),
+        }
+    }
+
+    /// Joins HTTP/2's frames midway: reading begins at a segment that begins with a frame.
+    pub(crate) fn join(&mut self) {
+        if let Self::Http2(frames) = self {
+            frames.join();
         }
     }
 

@@ -10,8 +10,8 @@ use core::str::FromStr;
 
 pub use id::UnknownCause;
 pub use row::{Cause, LayerId};
+pub(crate) use row::{Failing, RouteProperty, SharedTime, SocketOption};
 use row::{Origin, PLAIN};
-pub(crate) use row::{RouteProperty, SharedTime, SocketOption};
 
 use crate::exchange::wait::WaitKind;
 use crate::observed::kernel_span::Stage;
@@ -28,11 +28,13 @@ macro_rules! ids {
         $(particular_to: [$($general:ident),* $(,)?],)?
         $(route: $route:ident,)?
         $(option: $option:ident,)?
-        $(is_blocking: $is_blocking:literal,)?
+        $(fails: $fails:ident,)?
         $(is_place: $is_place:literal,)?
         $(is_between_exchanges: $is_between_exchanges:literal,)?
+        $(is_free: $is_free:literal,)?
         $(may_be_work: $may_be_work:literal,)?
         $(says_only_where: $says_only_where:literal,)?
+        $(manner: $manner:literal,)?
     })*) => {
         /// The identity of a cause, written as a stable kebab-case id.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,11 +70,13 @@ macro_rules! ids {
                         $(particular_to: &[$(Self::$general),*],)?
                         $(route: Some(RouteProperty::$route),)?
                         $(option: Some(SocketOption::$option),)?
-                        $(is_blocking: $is_blocking,)?
+                        $(fails: Some(Failing::$fails),)?
                         $(is_place: $is_place,)?
                         $(is_between_exchanges: $is_between_exchanges,)?
+                        $(is_free: $is_free,)?
                         $(may_be_work: $may_be_work,)?
                         $(says_only_where: $says_only_where,)?
+                        $(manner: $manner,)?
                         ..PLAIN
                     },)*
                 }
@@ -120,16 +124,19 @@ macro_rules! causes {
                 title: "Delayed ACKs that hold nothing back",
                 layer: Transport,
                 waits: [],
+                is_free: true,
             }
             Autocorking: "autocorking" by autocorking {
                 title: "Small writes leave together, at no cost",
                 layer: Transport,
                 waits: [],
+                is_free: true,
             }
             AckThinning: "ack-thinning" by ack_thinning {
                 title: "One acknowledgement comes for many segments, at no cost",
                 layer: Transport,
                 waits: [],
+                is_free: true,
             }
             ServerThink: "server-think" by server_think {
                 title: "The server is slow to start its answer",
@@ -147,6 +154,7 @@ macro_rules! causes {
                 ],
                 may_be_work: true,
                 says_only_where: true,
+                manner: "it takes {each} before it answers",
             }
             SocketQueueDwell: "socket-queue-dwell" by socket_queue_dwell {
                 title: "Requests wait in the server's sockets until they are read",
@@ -193,6 +201,7 @@ macro_rules! causes {
                 ],
                 may_be_work: true,
                 says_only_where: true,
+                manner: "it pauses for {each} in the middle of its answer",
             }
             CompressionCost: "compression-cost" by compression_cost {
                 title: "The server compresses each response while the client waits",
@@ -208,6 +217,7 @@ macro_rules! causes {
                 follows: [Within NagleDelayedAckRequest, Within SocketMemoryPressure],
                 may_be_work: true,
                 says_only_where: true,
+                manner: "it pauses for {each} while it sends its request",
             }
             ExpectContinue: "expect-continue" by expect_continue {
                 title: "The client waits for permission to send its request's body",
@@ -237,6 +247,7 @@ macro_rules! causes {
                 is_between_exchanges: true,
                 may_be_work: true,
                 says_only_where: true,
+                manner: "it pauses for {each} between requests that belong together",
             }
             ChattyRoundTrips: "chatty-round-trips" by chatty_round_trips {
                 title: "One action takes many round trips one after the other",
@@ -596,7 +607,7 @@ macro_rules! causes {
                 title: "The client runs out of local ports",
                 layer: Connection,
                 waits: [],
-                is_blocking: true,
+                fails: Connections,
             }
             DeferAccept: "defer-accept" by defer_accept {
                 title: "The server learns of its connections late",
@@ -617,42 +628,69 @@ macro_rules! causes {
                 title: "No program listens on the port",
                 layer: Connection,
                 waits: [],
-                is_blocking: true,
+                fails: Connections,
             }
             FirewallDrop: "firewall-drop" by firewall_drop {
                 title: "Connection attempts are dropped or filtered",
                 layer: Firewall,
                 waits: [],
-                is_blocking: true,
+                fails: Connections,
             }
             HostUnreachable: "host-unreachable" by host_unreachable {
                 title: "The network reports that the host cannot be reached",
                 layer: Connection,
                 waits: [],
-                is_blocking: true,
+                fails: Connections,
             }
             NoResponse: "no-response" by no_response {
                 title: "The server accepts requests but does not answer",
                 layer: Server,
                 waits: [ServerThink, Unknown],
+                fails: Requests,
             }
             ConnectionClosed: "connection-closed" by connection_closed {
                 title: "The server closes before it answers",
                 layer: Server,
                 waits: [],
+                fails: Requests,
             }
             NotHttp: "not-http" by not_http {
                 title: "The answer is not HTTP",
                 layer: Server,
                 waits: [],
+                fails: Requests,
             }
             TlsFailed: "tls-failed" by tls_failed {
                 title: "No TLS connection succeeds",
                 layer: Tls,
                 waits: [],
+                fails: Requests,
             }
             HttpError: "http-error" by http_error {
                 title: "The server answers with errors",
+                layer: Server,
+                waits: [],
+                fails: Requests,
+            }
+            ErrorReply: "error-reply" by error_reply {
+                title: "The server replies with errors",
+                layer: Server,
+                waits: [],
+                fails: Requests,
+            }
+            RequestsFail: "requests-fail" {
+                title: "Requests fail, and nothing shows why",
+                layer: Server,
+                waits: [],
+                fails: Requests,
+            }
+            GrpcError: "grpc-error" by grpc_error {
+                title: "gRPC calls end with errors",
+                layer: Server,
+                waits: [],
+            }
+            Http2StreamReset: "http2-stream-reset" by http2_stream_reset {
+                title: "The server ends HTTP/2 streams before it answers",
                 layer: Server,
                 waits: [],
             }

@@ -13,6 +13,8 @@
 //! - `account` books all time.
 //! - A layer is `cleared` only by its own account.
 
+use core::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +24,7 @@ use crate::registry::Id;
 use crate::stats::histogram::Distribution;
 
 mod account;
+mod capacity;
 mod connection;
 mod counted;
 mod figures;
@@ -37,6 +40,9 @@ mod two_point;
 mod watch;
 
 pub use account::{Account, Booking, Claim, Location, Says, Shape, Witness};
+pub use capacity::{
+    Capacity, CapacityLimit, LoadLevel, ProcessorShare, ProcessorShares, RequestsSent,
+};
 pub use connection::{
     Acknowledgements, CongestionMarks, ConnectionEnd, ConnectionRecord, ConnectionSide,
     Connections, Delays, Handshake, InitialWindow, Lost, QuicFacts, Retransmissions,
@@ -71,6 +77,8 @@ pub const SCHEMA: u32 = 2;
 
 /// The first status code of an error (RFC 9110 §15).
 const LEAST_ERROR_STATUS: u16 = 400;
+/// Minimum share of failed requests that users notice, as one in this many.
+const NOTICED: u64 = 100;
 
 impl Report {
     /// Returns the findings that name a cause: all but those that only locate unexplained time.
@@ -82,6 +90,46 @@ impl Report {
     pub fn accusations(&self) -> impl Iterator<Item = &Finding> {
         self.causes()
             .filter(|finding| !finding.cause.cause().says_only_where)
+    }
+
+    /// Returns true if a file has the packets of the report, so that their numbers refer to it.
+    pub fn keeps_packets(&self) -> bool {
+        let capture = self.capture.as_ref();
+        self.command == "analyze" || capture.is_some_and(|capture| capture.written.is_some())
+    }
+
+    /// Returns the report of a run that has measured nothing.
+    pub fn nothing() -> Self {
+        Self {
+            schema: SCHEMA,
+            ..Self::default()
+        }
+    }
+
+    /// Records that the user interrupted the run after this time, before its measurement was whole.
+    /// A cause that was found until then stays the result.
+    pub fn interrupt(&mut self, after: Duration) {
+        self.took_ns = Some(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
+        let overall = self.overall.get_or_insert_with(Overall::nothing);
+        overall.is_interrupted = true;
+        if overall.result != OverallResult::CauseFound {
+            overall.result = OverallResult::Interrupted;
+        }
+    }
+
+    /// Returns true if a share of the requests failed that its users notice, for whatever reason, or
+    /// if none of our own was answered.
+    pub fn fails(&self) -> bool {
+        let exchanges = &self.exchanges;
+        let failed = exchanges.errors.saturating_add(exchanges.timeouts);
+        let all = exchanges.count.saturating_add(failed);
+        match self.overall.as_ref().map(|overall| overall.result) {
+            Some(OverallResult::AllFailed | OverallResult::SomeFailed) => {
+                failed.saturating_mul(NOTICED) >= all
+            }
+            Some(OverallResult::NoRequest) => self.command == "diagnose",
+            _ => false,
+        }
     }
 
     /// Returns the findings that only locate time that no cause explains.
@@ -101,6 +149,9 @@ pub struct Report {
     pub subject: String,
     /// Start of the diagnosis, RFC 3339 in UTC; the first packet's time for a capture.
     pub started: String,
+    /// For how long the run measured; `None` if it read a file, or if that does not matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_ns: Option<u64>,
     /// The overall result, and the limits of the claim; `None` in reports of older versions, and
     /// where nothing was diagnosed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,6 +172,15 @@ pub struct Report {
     /// The results of our own load; `None` where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<LoadRun>,
+    /// What the service carries; `None` if no levels of load were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
+    /// Who used the processors of this host while delay was judged; `None` if that was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processors: Option<ProcessorShares>,
+    /// The requests that lagtrace sent in all; `None` where it sent none, or was not asked to load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<RequestsSent>,
     /// Results of the load run in steps; `load` holds the results of one of the steps.
     #[serde(default)]
     pub sweep: Option<Sweep>,
@@ -182,6 +242,10 @@ pub struct Capture {
     pub dropped: Option<u64>,
     /// Records cut by the snap length.
     pub truncated: u64,
+    /// The file to which packets captured live were written; `None` if they were not kept, or were
+    /// read from the files of `points`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<String>,
     /// Each observation point.
     pub points: Vec<CapturePoint>,
 }
@@ -220,7 +284,7 @@ pub struct UnreadLink {
 /// A phase of the investigation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseSpan {
-    /// The phase: `warm-up`, `baseline`, `control N`, `experiment N`.
+    /// The phase: `warm-up`, `level N`, `baseline`, `control N`, `experiment N`.
     pub phase: String,
     /// The target: `subject` or `twin`.
     pub target: String,
@@ -263,7 +327,8 @@ pub struct SetupOutcome {
 pub struct Exchanges {
     /// Number of whole exchanges.
     pub count: u64,
-    /// Exchanges ended by reset, close, garbage or an HTTP status of 500 or more.
+    /// Exchanges ended by reset, close, garbage, an error reply or an HTTP status of 500 or more; also
+    /// by a status of 400 or more if most are, for our own requests, and for too many requests.
     pub errors: u64,
     /// Exchanges given up by the client.
     pub timeouts: u64,
@@ -580,6 +645,9 @@ pub struct ExperimentOutcome {
     pub difference_high_ns: i64,
     /// Number of alternations between control and intervention.
     pub alternations: u64,
+    /// False if requests without the intervention did not have the load's delay either, so that
+    /// nothing follows.
+    pub is_conclusive: bool,
     /// The interpretation of the outcome, in a sentence.
     pub meaning: String,
 }
@@ -717,6 +785,10 @@ pub struct Extent {
     /// Lower and upper bound of the mean cost, where they are materially apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range_ns: Option<[u64; 2]>,
+    /// True if the server's kernel timed the wait: then `each_ns` is its time, and the lower bound is
+    /// what packets alone show.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub is_timed_by_kernel: bool,
     /// True if the cause affects all, or nearly all, exchanges of its service.
     pub concerns_all: bool,
     /// Mean time of a request, including connection setup if the cause is there. `each_ns` is the
@@ -899,6 +971,11 @@ pub struct Remark {
     pub id: String,
     /// The remark.
     pub text: String,
+}
+
+impl Remark {
+    /// The id of the remark on a host whose processors are busy while requests wait for them.
+    pub const SHORT_OF_PROCESSORS: &str = "short-of-processors";
 }
 
 /// Raw data for `compare` and for detailed analysis.

@@ -4,6 +4,7 @@ mod counts;
 pub(crate) mod example;
 pub(crate) mod kernel_join;
 pub(crate) mod latency_modes;
+mod left;
 mod places;
 mod stretches;
 pub(crate) mod tally;
@@ -17,7 +18,7 @@ use crate::attribution::rtt::LONGEST_PATH;
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::delivery::Limit;
 use crate::exchange::wait::{Owner, WaitKind};
-use crate::exchange::{Exchange, Outcome, Side};
+use crate::exchange::{Exchange, Outcome, Side, StreamSigns};
 use crate::observed::time::Timestamp;
 use crate::observed::time::nanos;
 use crate::report::Unit;
@@ -26,6 +27,7 @@ use crate::service::latency_modes::Bands;
 use crate::service::tcp_handshakes::Handshakes;
 use crate::stats::histogram::Distribution;
 pub(crate) use counts::{Counts, Shares};
+pub(crate) use left::Left;
 pub(crate) use places::{Place, Places};
 pub(crate) use stretches::Stretches;
 pub(crate) use uploads::Uploads;
@@ -71,12 +73,15 @@ pub(crate) struct ExchangeCounts {
     /// Number of exchanges with a whole response.
     pub(crate) count: u64,
     pub(crate) errors: u64,
+    /// Number of exchanges that their client left before the response was whole.
     pub(crate) timeouts: u64,
+    left: Left,
     pub(crate) cut: u64,
     /// Number of requests on idle connections that turned out to be dead.
     pub(crate) stale: u64,
     /// Outcomes of exchanges, except of those cut by the capture.
     pub(crate) outcomes: Counts<Outcome>,
+    pub(crate) streams: StreamCounts,
 }
 
 /// Numbers of exchanges that may be misread.
@@ -91,6 +96,37 @@ pub(crate) struct DoubtfulCounts {
     pub(crate) crossed: u64,
     /// Number of exchanges whose server is behind a device that acknowledges on its behalf.
     pub(crate) relayed: u64,
+    /// Number of exchanges on TLS connections that use HTTP/2.
+    pub(crate) hidden_streams: u64,
+}
+
+/// Numbers of HTTP/2 streams.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StreamCounts {
+    /// Number of requests on streams.
+    pub(crate) read: u64,
+    /// Number of requests that could not be read, because the capture lacks parts of frames.
+    pub(crate) unread: u64,
+    /// Number of requests that left right after another stream had ended, with as many streams open
+    /// as the server allows; and the least such limit.
+    pub(crate) at_limit: u64,
+    pub(crate) limit: Option<u32>,
+}
+
+impl StreamCounts {
+    fn add(&mut self, signs: &StreamSigns) {
+        self.read += u64::from(signs.is_read);
+        self.unread += u64::from(signs.unread_before);
+        self.at_limit += u64::from(signs.waited_at_limit.is_some());
+        self.limit = self.limit.into_iter().chain(signs.waited_at_limit).min();
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.read += other.read;
+        self.unread += other.unread;
+        self.at_limit += other.at_limit;
+        self.limit = self.limit.into_iter().chain(other.limit).min();
+    }
 }
 
 /// Figures of the exchanges' latency.
@@ -153,6 +189,7 @@ impl Ledger {
             self.shares.secured.add(&handshake.waits);
         }
         self.counts.stale += u64::from(exchange.is_stale());
+        self.counts.streams.add(&exchange.signs.stream);
         if outcome == Outcome::Cut {
             self.counts.cut += 1;
             if let Some(thought) = exchange.signs.thought {
@@ -165,17 +202,27 @@ impl Ledger {
         self.doubtful.unseen += u64::from(exchange.signs.doubts.is_unseen);
         self.doubtful.crossed += u64::from(exchange.signs.doubts.is_crossed);
         self.doubtful.relayed += u64::from(exchange.signs.is_relayed);
+        self.doubtful.hidden_streams += u64::from(exchange.signs.stream.is_hidden);
         self.extend_span(exchange.begin, exchange.end);
+        self.counts.left.begin(exchange.begin);
         match outcome {
             Outcome::Complete(status) => {
                 self.counts.count += 1;
                 self.counts.errors += u64::from(status.is_some_and(|status| status >= 500));
             }
-            Outcome::Failed => {
+            // The connection was refused before any request, which therefore took no time.
+            Outcome::Failed(_) if exchange.latency().is_zero() => {
+                self.counts.errors += 1;
+                return;
+            }
+            Outcome::Failed(_) | Outcome::Grpc(_) => {
                 self.counts.count += 1;
                 self.counts.errors += 1;
             }
-            Outcome::TimedOut => self.counts.timeouts += 1,
+            Outcome::TimedOut => {
+                self.counts.timeouts += 1;
+                self.counts.left.add(exchange.end, exchange.latency());
+            }
             _ => {
                 self.counts.errors += 1;
                 return;
@@ -250,12 +297,15 @@ impl Ledger {
         self.counts.count += other.counts.count;
         self.counts.errors += other.counts.errors;
         self.counts.timeouts += other.counts.timeouts;
+        self.counts.left.merge(other.counts.left);
         self.counts.cut += other.counts.cut;
         self.broken_off.absorb(other.broken_off);
+        self.counts.streams.merge(other.counts.streams);
         self.doubtful.unread += other.doubtful.unread;
         self.doubtful.unseen += other.doubtful.unseen;
         self.doubtful.crossed += other.doubtful.crossed;
         self.doubtful.relayed += other.doubtful.relayed;
+        self.doubtful.hidden_streams += other.doubtful.hidden_streams;
         self.latency.all.absorb(other.latency.all);
         self.trips.handshake = self
             .trips
@@ -287,9 +337,12 @@ impl Ledger {
     /// Returns true if it cannot be determined which side owes a response: the protocol is not
     /// known, or both sides send at any time, so that apparent turns may not be responses.
     pub(crate) fn is_unowed(&self) -> bool {
-        let is_crossed = self.doubtful.crossed >= CROSSED
-            && self.doubtful.crossed * CROSSED_PART >= self.uncut();
-        self.doubtful.unread * 2 > self.uncut() || is_crossed
+        self.doubtful.unread * 2 > self.uncut() || self.is_crossed()
+    }
+
+    /// Returns true if both sides send at any time, so that turns overlap.
+    pub(crate) fn is_crossed(&self) -> bool {
+        self.doubtful.crossed >= CROSSED && self.doubtful.crossed * CROSSED_PART >= self.uncut()
     }
 
     /// Returns true if it cannot be determined which bytes form a message: no side owes a response,
@@ -310,6 +363,11 @@ impl Ledger {
     pub(crate) fn is_behind_relay(&self, wait: Duration, trips: u32) -> bool {
         let trip = self.trips.handshake.unwrap_or(LONGEST_PATH);
         self.is_relayed() && wait <= trip * trips + trip / 2
+    }
+
+    /// Returns the number of requests that failed because their client gave up.
+    pub(crate) fn given_up(&self) -> u64 {
+        self.counts.left.given_up(&self.latency.all)
     }
 
     /// Returns the number of exchanges that the capture did not cut.

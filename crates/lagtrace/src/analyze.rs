@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Instant;
 
 use clap::Args;
 use indicatif::ProgressBar;
@@ -17,12 +18,13 @@ use lagtrace_core::views::picture::Keeps;
 use lagtrace_sources::capture::{CaptureError, FileCapture, Packets};
 
 use crate::clock;
+use crate::conclusion::{self, About};
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::render::html;
-use crate::{conclusion, delivery, page};
+use crate::{delivery, page};
 
 mod annotate;
 pub(crate) mod condition;
@@ -184,6 +186,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         let views = &options.show;
         return stream::run(path, number, views, limit, &progress, &interrupt, console);
     }
+    let started = clock::now();
     let begin = |output: &PathBuf| annotate::begin(&options.files, output);
     let annotation = options.annotate.as_ref().map(begin).transpose()?;
     let listing = options.listing(console)?;
@@ -208,12 +211,22 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         ..
     }) = report
     else {
-        return Ok(Outcome::Interrupted);
+        let names = options.files.iter().map(|file| file.display().to_string());
+        let about = About {
+            command: "analyze",
+            subject: &names.collect::<Vec<_>>().join(", "),
+            started,
+        };
+        return conclusion::interrupted(about, console);
     };
     report.notes.extend(unread);
     if let (Some(annotation), [path]) = (annotation, options.files.as_slice()) {
         let reader = (&progress, &interrupt);
         annotation.write(path, &report, reader, console)?;
+    }
+    if listing.is_some() && console.output().html.is_some() {
+        console
+            .note("the list has the exchanges that were asked for, the page has the whole capture");
     }
     let Some(listing) = listing else {
         return options.connections.show(&report, picture, console);
@@ -352,6 +365,7 @@ fn reading(
     interrupt: &Interrupt,
     watch: Watch<'_>,
 ) -> Result<Option<Analysed>> {
+    let began = Instant::now();
     let limit = bounds.limit;
     let joint = Joint::recognise(files, limit, progress, interrupt)?;
     let mut captures = match &joint {
@@ -414,6 +428,7 @@ fn reading(
     for Note { id, text } in assumed {
         analyzer.observe(conclusion::note(&id, text));
     }
+    let is_cut_short = interrupt.is_requested() && !input::is_live(files);
     if interrupt.is_requested() {
         if packets == 0 {
             return Ok(None);
@@ -430,6 +445,9 @@ fn reading(
     connections::name_files(&mut report, &names, room(files.len()));
     let start = report.capture.as_ref().and_then(|capture| capture.start_ns);
     report.started = start.map_or(String::new(), |at| clock::started(Some(at)));
+    if is_cut_short {
+        report.interrupt(began.elapsed());
+    }
     let mut again = Again::new(files, limit, &report, captures);
     if let Some(picture) = picture.as_mut().filter(|_| watch.has_page) {
         again.add_packets(&mut report, picture, progress, interrupt);

@@ -3,7 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::confinement::{Confinement, Needs};
-use crate::output::{Form, Offer, Output, STYLES};
+use crate::console::Console;
+use crate::failure::Result;
+use crate::output::{Form, Offer, Output, REPORT, STYLES};
 
 const EXAMPLES_AND_EXIT_CODES: &str = "\
 Examples:
@@ -69,14 +71,30 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Returns the forms of output that the command has besides those of a report.
+    /// Returns the name of the command.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Diagnose(_) => "diagnose",
+            Self::Route(_) => "route",
+            Self::Analyze(_) => "analyze",
+            Self::Capture(_) => "capture",
+            Self::Load(_) => "load",
+            Self::Probe(_) => "probe",
+            Self::Sockets(_) => "sockets",
+            Self::Watch(_) => "watch",
+            Self::Compare(_) => "compare",
+            Self::View(_) => "view",
+            Self::Explain(_) => "explain",
+            Self::SelfTest(_) => "self-test",
+            Self::Completions(_) => "completions",
+            Self::Man(_) => "man",
+        }
+    }
+
+    /// Returns the forms of output that the command has.
     pub(crate) fn offer(&self) -> Offer {
         Offer {
-            forms: match self {
-                Self::Route(_) => &[Form::Csv],
-                Self::Analyze(_) | Self::Watch(_) => &[Form::Har, Form::Perfetto],
-                _ => &[],
-            },
+            forms: forms(self.name()),
             page: !matches!(
                 self,
                 Self::Sockets(_)
@@ -94,7 +112,33 @@ impl Command {
     }
 }
 
+/// Returns the formats that a command prints.
+pub(crate) fn forms(command: &str) -> &'static [Form] {
+    use Form::{Csv, Har, Json, Ndjson, Perfetto, Text};
+    match command {
+        "analyze" | "watch" => &[Text, Json, Ndjson, Har, Perfetto],
+        "route" => &[Text, Json, Ndjson, Csv],
+        "view" | "self-test" | "completions" | "man" => &[Text],
+        _ => REPORT,
+    }
+}
+
 impl Command {
+    /// Takes over what the command's options name elsewhere: a curl command, credentials in a URL.
+    pub(crate) fn adopt(&mut self, console: &Console) -> Result<()> {
+        let unused = match self {
+            Self::Diagnose(options) => options.adopt()?,
+            Self::Load(options) => options.adopt()?,
+            Self::Probe(options) => options.adopt()?,
+            _ => return Ok(()),
+        };
+        if !unused.is_empty() {
+            let text = format!("{} of the curl command: not used", unused.join(", "));
+            console.note(&text);
+        }
+        Ok(())
+    }
+
     /// Returns what the command needs although it is confined; `None` if it reads nothing that
     /// others have made.
     pub(crate) fn needs(&self) -> Option<Needs> {
@@ -103,7 +147,8 @@ impl Command {
             Self::Capture(_) => Some(crate::capture::needs()),
             Self::Diagnose(options) => Some(options.needs()),
             Self::Load(options) => Some(options.needs()),
-            Self::Probe(_) | Self::Route(_) => Some(Needs::probes()),
+            Self::Probe(options) => Some(options.needs()),
+            Self::Route(_) => Some(Needs::probes()),
             Self::Sockets(options) => Some(options.needs()),
             Self::Watch(options) => Some(options.needs()),
             Self::SelfTest(_) => Some(crate::self_test::needs()),

@@ -16,7 +16,7 @@ use lagtrace_sources::capture::{
 };
 
 use crate::clock;
-use crate::conclusion;
+use crate::conclusion::{self, About};
 use crate::confinement::Needs;
 use crate::console::Console;
 use crate::duration;
@@ -60,7 +60,7 @@ pub(crate) struct Options {
     #[arg(value_parser = clap::value_parser!(u32).range(64..=i64::from(MAX_CAPTURED)))]
     snapshot_length: u32,
     /// Filter for packets, in the syntax of pcap-filter(7)
-    #[arg(value_name = "FILTER", trailing_var_arg = true)]
+    #[arg(value_name = "FILTER")]
     filter: Vec<String>,
 }
 
@@ -97,12 +97,25 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         .iter()
         .map(|(_, summary)| summary.packets)
         .sum();
-    if packets == 0 && interrupt.is_requested() {
+    let is_only_written = options.write.is_some() && !options.analyze;
+    if packets == 0 && interrupt.is_requested() && is_only_written {
         return Ok(Outcome::Interrupted);
     }
+    if packets == 0 && interrupt.is_requested() {
+        let subject = subject(options);
+        let about = About {
+            command: "capture",
+            subject: &subject,
+            started,
+        };
+        return conclusion::interrupted(about, console);
+    }
     tell_losses(&outcome, console);
-    let written = tell_written(outcome.written.take(), console);
-    if options.write.is_some() && !options.analyze {
+    let written = outcome.written.take();
+    let whole = written.iter().find(|written| written.fault.is_none());
+    let kept_in = whole.map(|written| written.name.clone());
+    let written = tell_written(written, console);
+    if is_only_written {
         // Writing was the only task, so a write error is the result of the command.
         return written.map(|()| Outcome::Clean);
     }
@@ -114,6 +127,9 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     "capture".clone_into(&mut report.command);
     report.subject = subject(options);
     report.started = clock::started(Some(started.as_nanos()));
+    if let Some(capture) = &mut report.capture {
+        capture.written = kept_in;
+    }
     conclusion::conclude(&report, picture, console)
 }
 

@@ -6,10 +6,11 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use lagtrace_core::analyzer::{self, Analyzer};
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, TargetId};
 use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::{Picture, Report};
 use lagtrace_core::views::picture::Keeps;
 
-use crate::clock::now;
+use crate::clock::{self, now};
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
@@ -78,6 +79,29 @@ pub(crate) fn conclude(
     let shown = || html::Document::of_report(report, picture);
     page::beside(console, shown, || print(report, console))?;
     Ok(Outcome::of(report))
+}
+
+/// Prints that the user interrupted the command before anything was measured.
+pub(crate) fn interrupted(about: About<'_>, console: &Console) -> Result<Outcome> {
+    if !matches!(
+        console.output().form,
+        Form::Text | Form::Json | Form::Ndjson
+    ) {
+        return Ok(Outcome::Interrupted);
+    }
+    let mut report = Report::nothing();
+    about.command.clone_into(&mut report.command);
+    about.subject.clone_into(&mut report.subject);
+    report.started = clock::started(Some(about.started.as_nanos()));
+    report.interrupt(now().since(about.started));
+    conclude(&report, None, console)
+}
+
+/// A run that measured nothing.
+pub(crate) struct About<'a> {
+    pub(crate) command: &'a str,
+    pub(crate) subject: &'a str,
+    pub(crate) started: Timestamp,
 }
 
 fn print(report: &Report, console: &Console) -> Result<()> {

@@ -3,25 +3,17 @@
 //!
 //! The scope of the keeper follows from the command line alone ([`Needs`]), before anything is read.
 
-use std::path::PathBuf;
-
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 use lagtrace_core::report::Remark;
 use lagtrace_sources::keeper::{self, Kept, Scope};
 use lagtrace_sources::sandbox::{self, Lacking, Rules, Step};
 use lagtrace_sources::url::Url;
 
 use crate::failure::{Failure, Result};
+use crate::named::Named;
 
 /// The port of DNS.
 const DNS: u16 = 53;
-/// The options that name files to be read. An old page is read before it is replaced.
-const INPUTS: &[&str] = &[
-    "after", "asn", "before", "body", "cacert", "files", "html", "urls", "verify",
-];
-/// The options that name files to be written.
-const OUTPUTS: &[&str] = &["annotate", "hdr", "html", "observations", "output", "write"];
 /// Identifier of the remark about restrictions that a kernel lacks.
 const REMARK: &str = "sandbox-incomplete";
 
@@ -111,7 +103,7 @@ impl Confinement {
     /// # Errors
     /// Returns an error if the confinement is required and incomplete, or if no process can be
     /// started.
-    pub(crate) fn begin(self, needs: Option<Needs>, arguments: &ArgMatches) -> Result<Confined> {
+    pub(crate) fn begin(self, needs: Option<Needs>, named: &Named) -> Result<Confined> {
         let needs = match self.when {
             When::Off => None,
             When::Auto | When::Strict => needs,
@@ -119,8 +111,8 @@ impl Confinement {
         let Some(mut needs) = needs else {
             return Ok(Confined::default());
         };
-        needs.scope.inputs = named(arguments, INPUTS);
-        needs.scope.outputs = named(arguments, OUTPUTS);
+        needs.scope.inputs = named.readable();
+        needs.scope.outputs = named.writable();
         let confined = confine(needs).map_err(|error| {
             let failure = format!("the part that reads packets cannot be confined: {error}");
             Failure::new(failure).hint("--sandbox off runs everything in one process")
@@ -179,86 +171,4 @@ impl Confined {
 fn list(lacking: &[Lacking]) -> String {
     let names: Vec<String> = lacking.iter().map(Lacking::to_string).collect();
     names.join(", ")
-}
-
-/// Returns the files that the command line names by these options. No value of another option is
-/// one, and no default.
-fn named(arguments: &ArgMatches, options: &[&str]) -> Vec<PathBuf> {
-    let mut named: Vec<PathBuf> = Vec::new();
-    let mut level = Some(arguments);
-    while let Some(matches) = level {
-        for id in options {
-            // Not every command has every option.
-            let Ok(Some(values)) = matches.try_get_many::<PathBuf>(id) else {
-                continue;
-            };
-            let is_typed = matches.value_source(id) == Some(ValueSource::CommandLine);
-            // `-` is standard input or output.
-            let values = values.filter(|path| is_typed && path.as_os_str() != "-");
-            named.extend(values.cloned());
-        }
-        level = matches.subcommand().map(|(_, inner)| inner);
-    }
-    named
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use clap::builder::ValueParser;
-    use clap::{CommandFactory as _, value_parser};
-
-    use super::*;
-    use crate::arguments::Arguments;
-
-    /// Paths that are not opened as files, or by commands without a keeper.
-    const OTHERS: &[&str] = &["cgroup", "directory", "unix_socket"];
-
-    fn matches(words: &str) -> ArgMatches {
-        let words = words.split_whitespace();
-        Arguments::command().get_matches_from(words)
-    }
-
-    /// The options of all commands are also among those of each command.
-    fn texts(named: &[PathBuf]) -> BTreeSet<&str> {
-        named.iter().filter_map(|path| path.to_str()).collect()
-    }
-
-    #[test]
-    fn only_options_for_files_name_files() {
-        let analyze = matches("lagtrace -o out analyze one.pcap two.pcap --annotate copy --html p");
-        assert_eq!(
-            texts(&named(&analyze, INPUTS)),
-            BTreeSet::from(["p", "one.pcap", "two.pcap"])
-        );
-        assert_eq!(
-            texts(&named(&analyze, OUTPUTS)),
-            BTreeSet::from(["p", "out", "copy"])
-        );
-        let load =
-            matches("lagtrace load http://h/evil -H a:b --body body --unix-socket s --hdr h");
-        assert_eq!(texts(&named(&load, INPUTS)), BTreeSet::from(["body"]));
-        assert_eq!(texts(&named(&load, OUTPUTS)), BTreeSet::from(["h"]));
-        let watch = matches("lagtrace watch -p 80 --cgroup /sys --netns /run/netns/x");
-        assert!(named(&watch, INPUTS).is_empty() && named(&watch, OUTPUTS).is_empty());
-        let capture = matches("lagtrace capture -i lo -w - host x");
-        assert!(named(&capture, INPUTS).is_empty() && named(&capture, OUTPUTS).is_empty());
-    }
-
-    #[test]
-    fn every_option_for_a_path_is_an_input_or_an_output() {
-        let is_path = |parser: &ValueParser| {
-            let path: ValueParser = value_parser!(PathBuf);
-            parser.type_id() == path.type_id()
-        };
-        let all = Arguments::command();
-        let commands = std::iter::once(&all).chain(all.get_subcommands());
-        for argument in commands.flat_map(clap::Command::get_arguments) {
-            let id = argument.get_id().as_str();
-            let lists = [INPUTS, OUTPUTS, OTHERS].map(|list| list.contains(&id));
-            let is_listed = lists.contains(&true);
-            assert!(is_listed || !is_path(argument.get_value_parser()), "--{id}");
-        }
-    }
 }

@@ -1,10 +1,9 @@
 //! The console while lagtrace runs: outcome lines, progress, remarks, errors.
 //!
-//! Standard output carries data. Outcome lines are written there only if the report that follows is
-//! text for the same reader. All other messages go to standard error, and progress is shown only on
-//! a terminal. Messages contain names and errors from outside, so all of them are escaped here.
+//! Standard output carries the result and nothing else, so that its first line is the verdict. All
+//! messages go to standard error, and progress is shown only on a terminal. Messages contain names
+//! and errors from outside, so all of them are escaped here.
 
-use std::cell::Cell;
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -20,7 +19,9 @@ use crate::failure::{Failure, Result};
 use crate::output::{Color, Format, Output};
 use crate::outputs::Outputs;
 use crate::render;
+use crate::render::ascii::ascii;
 use crate::render::escape::{escape, message};
+use crate::render::tone::length;
 
 const STEP: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -43,8 +44,6 @@ pub(crate) struct Console {
     output: Output,
     outputs: Outputs,
     bars: MultiProgress,
-    /// True once an outcome line was written to standard output.
-    has_spoken: Cell<bool>,
     /// A remark for all reports.
     remark: Option<Remark>,
 }
@@ -66,7 +65,6 @@ impl Console {
             output: output.clone(),
             outputs: Outputs::default(),
             bars: MultiProgress::with_draw_target(target),
-            has_spoken: Cell::new(false),
             remark: None,
         }
     }
@@ -102,6 +100,7 @@ impl Console {
                 columns
             },
             color: !is_file && self.colors_stdout(),
+            ascii: self.output.is_ascii(),
             length: self.output.length(),
         }
     }
@@ -113,6 +112,7 @@ impl Console {
         let style = render::Style {
             width: size.and_then(|size| room(size.ws_col)).unwrap_or(WIDTH),
             color: self.colors_stderr(),
+            ascii: self.output.is_ascii(),
             length: self.output.length(),
         };
         let rows = size.and_then(|size| room(size.ws_row)).unwrap_or(ROWS);
@@ -123,37 +123,26 @@ impl Console {
         self.colors(io::stdout().is_terminal())
     }
 
-    /// Prints the result of a step.
+    /// Prints the result of a step, wrapped to the width of the terminal. What a reader must know of
+    /// it is also in the report.
     pub(crate) fn outcome(&self, step: &str, text: &str) {
         if self.output.quiet {
             return;
         }
-        let to_stdout = self.output.format == Format::Text && self.output.is_on_stdout();
-        let colored = if to_stdout {
-            self.colors_stdout()
-        } else {
-            self.colors_stderr()
-        };
-        let line = format!(
-            "{} {}",
-            paint(colored, STEP, &format!("{step:STEP_WIDTH$}")),
-            escape(text)
-        );
-        self.line(to_stdout, &line);
-        self.has_spoken.set(self.has_spoken.get() || to_stdout);
-    }
-
-    /// Returns the separator between the outcome lines and the report; empty if there are no
-    /// outcome lines.
-    pub(crate) fn gap(&self) -> &'static str {
-        if self.has_spoken.get() { "\n" } else { "" }
+        let (style, _) = self.panel_style();
+        let room = style.width.saturating_sub(STEP_WIDTH + 1);
+        for (at, text) in wrapped(&escape(text), room).iter().enumerate() {
+            let step = if at == 0 { step } else { "" };
+            let step = paint(style.color, STEP, &format!("{step:STEP_WIDTH$}"));
+            self.line(&format!("{step} {text}"));
+        }
     }
 
     /// Prints details of a step with `--verbose`.
     pub(crate) fn detail(&self, text: &str) {
         if self.output.verbose {
             let line = format!("{:STEP_WIDTH$} {}", "", escape(text));
-            self.line(false, &paint(self.colors_stderr(), DIM, &line));
+            self.line(&paint(self.colors_stderr(), DIM, &line));
         }
     }
 
@@ -167,7 +156,7 @@ impl Console {
     /// Prints a remark without which the user cannot go on, even with `--quiet`.
     pub(crate) fn tell(&self, text: &str) {
         let head = paint(self.colors_stderr(), NOTE, "note:");
-        self.line(false, &format!("{head} {}", escape(text)));
+        self.line(&format!("{head} {}", escape(text)));
     }
 
     /// Returns a progress bar for a known size, in bytes.
@@ -225,13 +214,10 @@ impl Console {
     fn fail(&self, failure: &Failure) {
         let colored = self.colors_stderr();
         let text = message(&failure.to_string());
-        self.line(
-            false,
-            &format!("{} {text}", paint(colored, ERROR, "error:")),
-        );
+        self.line(&format!("{} {text}", paint(colored, ERROR, "error:")));
         if let Some(hint) = failure.hint_text() {
             let hint = message(hint);
-            self.line(false, &format!("{} {hint}", paint(colored, HINT, "hint:")));
+            self.line(&format!("{} {hint}", paint(colored, HINT, "hint:")));
         }
     }
 
@@ -245,7 +231,11 @@ impl Console {
         bar.set_style(
             style
                 .expect("the templates above are valid")
-                .progress_chars("━╸─"),
+                .progress_chars(if self.output.is_ascii() {
+                    "=>-"
+                } else {
+                    "━╸─"
+                }),
         );
         bar.enable_steady_tick(Duration::from_millis(250));
         bar
@@ -253,14 +243,13 @@ impl Console {
 
     /// Prints a line above the progress bars. Errors are ignored: if the reader has exited,
     /// measuring continues, because the report may go to a file.
-    fn line(&self, to_stdout: bool, line: &str) {
-        self.bars.suspend(|| {
-            if to_stdout {
-                writeln!(io::stdout(), "{line}").ok();
-            } else {
-                writeln!(io::stderr(), "{line}").ok();
-            }
-        });
+    fn line(&self, line: &str) {
+        let line = if self.output.is_ascii() {
+            ascii(line)
+        } else {
+            line.into()
+        };
+        self.bars.suspend(|| writeln!(io::stderr(), "{line}").ok());
     }
 
     fn colors_stderr(&self) -> bool {
@@ -275,6 +264,23 @@ impl Console {
             Color::Auto => is_terminal && !is_set("NO_COLOR") && !is_dumb(),
         }
     }
+}
+
+/// Returns the lines of a text, at most `room` columns long unless a single word is longer.
+fn wrapped(text: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.last_mut().expect("one at least");
+        if last.is_empty() {
+            last.push_str(word);
+        } else if length(last) + 1 + length(word) <= room {
+            last.push(' ');
+            last.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
 }
 
 fn is_dumb() -> bool {

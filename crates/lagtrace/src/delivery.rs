@@ -9,11 +9,12 @@ use lagtrace_sources::files;
 use crate::console::Console;
 use crate::failure::Result;
 use crate::output::Form;
+use crate::render::ascii::ascii;
 use crate::render::escape::{json, laid_out};
 
 /// Writes the document to the destination that the user requested.
 pub(crate) fn deliver(console: &Console, document: &str) -> Result<()> {
-    let document = &*Writing::of(console).escaped(document);
+    let document = &*Writing::of(console).written(document);
     match &console.output().output {
         Some(path) => {
             let mut file = console.outputs().report(path)?;
@@ -24,13 +25,21 @@ pub(crate) fn deliver(console: &Console, document: &str) -> Result<()> {
         None if !console.output().is_on_stdout() => {}
         None => {
             let mut to = io::stdout().lock();
-            to.write_all(console.gap().as_bytes())
-                .and_then(|()| to.write_all(document.as_bytes()))
-                .and_then(|()| to.flush())
-                .context("write the report")?;
+            let written = to.write_all(document.as_bytes());
+            let written = written.and_then(|()| to.flush());
+            unless_unread(written).context("write the report")?;
         }
     }
     Ok(())
+}
+
+/// Takes it as success that the reader of the output has exited: it has read what it wanted, as
+/// `head` does, and the exit code still tells the outcome.
+pub(crate) fn unless_unread(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
 }
 
 /// Opens the output for lines. If they are not live, a file of them appears when it is whole;
@@ -60,6 +69,8 @@ pub(crate) fn open(console: &Console, is_live: bool) -> Result<Lines> {
 enum Writing {
     /// Text for people.
     Text,
+    /// Text for people, in ASCII.
+    Ascii,
     /// JSON documents.
     Json,
     /// Lines that end as RFC 4180 says.
@@ -71,6 +82,7 @@ enum Writing {
 impl Writing {
     fn of(console: &Console) -> Self {
         match console.output().form {
+            Form::Text if console.output().is_ascii() => Self::Ascii,
             Form::Text => Self::Text,
             Form::Json | Form::Ndjson | Form::Har => Self::Json,
             Form::Csv => Self::Csv,
@@ -78,10 +90,12 @@ impl Writing {
         }
     }
 
-    /// Returns the document without characters that a terminal would interpret or hide.
-    fn escaped(self, document: &str) -> Cow<'_, str> {
+    /// Returns the document without characters that its reader cannot show, or that a terminal would
+    /// interpret or hide.
+    fn written(self, document: &str) -> Cow<'_, str> {
         match self {
             Self::Text => laid_out(document),
+            Self::Ascii => ascii(&laid_out(document)).into_owned().into(),
             Self::Json => json(document),
             Self::Csv => {
                 let lines: Vec<_> = document.split("\r\n").map(laid_out).collect();
@@ -124,10 +138,10 @@ impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match (self.writing, str::from_utf8(bytes)) {
             (Writing::Binary, _) => self.to.write_all(bytes)?,
-            (writing, Ok(text)) => self.to.write_all(writing.escaped(text).as_bytes())?,
+            (writing, Ok(text)) => self.to.write_all(writing.written(text).as_bytes())?,
             (writing, Err(_)) => {
                 let text = String::from_utf8_lossy(bytes);
-                self.to.write_all(writing.escaped(&text).as_bytes())?;
+                self.to.write_all(writing.written(&text).as_bytes())?;
             }
         }
         Ok(bytes.len())

@@ -14,6 +14,7 @@ use crate::console::Console;
 use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::Result;
+use crate::request;
 use crate::tls::Tls;
 
 /// The options of `lagtrace diagnose`.
@@ -26,7 +27,11 @@ steps still run. Ctrl-C ends the measurement and reports the results so far.
 Examples:
   lagtrace diagnose http://shop.example:8080/
   lagtrace diagnose http://shop.example:8080/ --control http://shop.example/
-  lagtrace diagnose https://shop.example/
+  lagtrace diagnose https://shop.example/ --http2
+  lagtrace diagnose https://shop.example/api -u name:password
+  lagtrace diagnose https://shop.example/orders --json @order.json --yes
+  lagtrace diagnose --from-curl @copied.txt         a request copied from a browser
+  lagtrace diagnose https://shop.example/shop.Cart/Get --grpc message.bin --yes
   lagtrace diagnose http://10.0.0.5/slow -c 20 -d 5s --rate 200
   lagtrace diagnose http://10.0.0.5/slow -w evidence.pcap --observations evidence.ndjson
   lagtrace diagnose http://10.0.0.5/slow --server-netns shop
@@ -36,7 +41,8 @@ Examples:
 pub(crate) struct Options {
     // No doc comment: rustdoc would take the brackets for a link.
     #[arg(help = "The service, http[s]://HOST[:PORT]/PATH")]
-    pub(crate) url: String,
+    #[arg(required_unless_present = "from_curl")]
+    pub(crate) url: Option<String>,
     /// A healthy service to compare with; both are measured alternately
     #[arg(long, value_name = "URL")]
     pub(crate) control: Option<String>,
@@ -54,20 +60,31 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) host: Host,
     #[command(flatten)]
+    pub(crate) request: request::Options,
+    /// Send N requests in all, if they may change something [default: 200]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) requests: Option<u64>,
+    #[command(flatten)]
     pub(crate) tls: Tls,
 }
 
 /// The default duration of the load.
 pub(crate) const DURATION: Duration = Duration::from_secs(10);
 
+/// The default number of connections.
+const CONNECTIONS: u32 = 100;
+
 /// Options for the load.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct Load {
-    /// Number of connections kept open
-    #[arg(short, long, default_value_t = 100, value_name = "N")]
+    // No doc comment: rustdoc would take the brackets for a link.
+    #[arg(
+        help = "Number of connections kept open [default: 100; diagnose: at most 8 for requests that may change something]"
+    )]
+    #[arg(short, long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=60_000))]
-    pub(crate) connections: u32,
+    connections: Option<u32>,
     // No doc comment: rustdoc would take the brackets for a link.
     #[arg(help = "Duration of the load, warm-up included [default: 10s]")]
     #[arg(short, long, value_name = "TIME", value_parser = duration::parse_load)]
@@ -84,6 +101,18 @@ pub(crate) struct Load {
     #[arg(long, default_value = "2s", value_name = "TIME")]
     #[arg(value_parser = duration::parse_positive)]
     pub(crate) timeout: Duration,
+}
+
+impl Load {
+    /// Returns the number of connections.
+    pub(crate) fn connections(&self) -> u32 {
+        self.connections.unwrap_or(CONNECTIONS)
+    }
+
+    /// Returns true if the user set the number of connections.
+    pub(crate) fn sets_connections(&self) -> bool {
+        self.connections.is_some()
+    }
 }
 
 /// Options for addresses and packets.
@@ -133,12 +162,31 @@ pub(crate) struct Host {
 }
 
 impl Options {
+    /// Takes over a curl command, and the credentials in URLs.
+    pub(crate) fn adopt(&mut self) -> Result<Vec<String>> {
+        let mut urls: Vec<String> = self.url.take().into_iter().collect();
+        let unused = self.request.adopt(&mut urls, &mut self.tls)?;
+        let mut control: Vec<String> = self.control.take().into_iter().collect();
+        self.request.adopt(&mut control, &mut self.tls)?;
+        (self.url, self.control) = (urls.pop(), control.pop());
+        Ok(unused)
+    }
+
+    /// Returns the URL of the service.
+    pub(crate) fn subject(&self) -> &str {
+        self.url.as_deref().unwrap_or_default()
+    }
+
     /// Returns what the investigation needs although it is confined.
     pub(crate) fn needs(&self) -> Needs {
         let mut needs = Needs::probes();
-        let urls = [Some(&self.url), self.control.as_ref()];
+        let urls = [&self.url, &self.control];
         let ports = confinement::ports(urls.into_iter().flatten().map(String::as_str));
+        let ports = self.request.ports(ports);
         let scope = &mut needs.scope;
+        scope.inputs = self.request.inputs();
+        scope.inputs.extend(self.tls.inputs());
+        scope.unix_socket.clone_from(&self.request.way.unix_socket);
         scope.packets = !self.network.no_capture;
         scope.processes = Processes::Servers(ports.clone().unwrap_or_default());
         scope.filters = true;

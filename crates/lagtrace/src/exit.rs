@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use lagtrace_core::report::{LayerState, Report};
+use lagtrace_core::report::{LayerState, OverallResult, Report};
 
 /// The outcome of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,18 +11,25 @@ pub(crate) enum Outcome {
     Clean,
     /// There are findings: a cause, or a target that refuses connections or fails.
     Found,
-    /// The user stopped the command before anything was measured.
+    /// The user stopped the command before there was a result.
     Interrupted,
 }
 
 impl Outcome {
     /// Returns the outcome of a diagnosis. A cause counts as a finding. An accused layer counts
-    /// too: a target that refuses connections has no exchanges, so no cause can have a cost.
-    /// Unexplained time does not count. A finding that only names the owner of the time does not
-    /// count either.
+    /// too: a target that refuses connections has no exchanges, so no cause can have a cost. Failed
+    /// requests count even if nothing shows why. Unexplained time does not count. A finding that only
+    /// names the owner of the time does not count either. An interrupted run has a result if it
+    /// measured a request or found a cause.
     pub(crate) fn of(report: &Report) -> Self {
+        let overall = report.overall.as_ref();
+        let is_interrupted = overall.is_some_and(|o| o.result == OverallResult::Interrupted);
+        if is_interrupted && report.exchanges.count == 0 {
+            return Self::Interrupted;
+        }
         let accused = |state| state == LayerState::Accused;
-        if report.accusations().next().is_some() || report.layers.iter().any(|l| accused(l.state)) {
+        let is_accused = report.layers.iter().any(|layer| accused(layer.state));
+        if report.accusations().next().is_some() || is_accused || report.fails() {
             Self::Found
         } else {
             Self::Clean

@@ -1,5 +1,5 @@
 //! What the program makes of documents and expressions from anyone, for the fuzz targets. This
-//! module exists only when it is compiled for fuzzing.
+//! module exists only with the feature `fuzzing`.
 
 use std::path::Path;
 
@@ -56,6 +56,7 @@ fn style(length: Length) -> Style {
     Style {
         width: 80,
         color: true,
+        ascii: false,
         length,
     }
 }

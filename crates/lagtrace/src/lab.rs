@@ -1,5 +1,6 @@
 //! The program `lagtrace-lab`, which reproduces causes of latency and tests whether they are found.
 
+use std::env;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::manual;
+use crate::named::Named;
 use crate::output::{Offer, Output, STYLES};
 use crate::page;
 use crate::usage::parsed;
@@ -125,7 +127,8 @@ struct Choice {
 
 /// Runs the subcommand of `lagtrace-lab` that the command line names.
 pub fn run() -> ExitCode {
-    let (Arguments { mut output, action }, _) = parsed();
+    let (Arguments { mut output, action }, matches) =
+        parsed(Arguments::command(), env::args_os().collect());
     if let Action::Record(_) = action {
         // There `--output` names the folder of the recordings.
         output.output = None;
@@ -142,7 +145,10 @@ pub fn run() -> ExitCode {
     if let Action::Helper { arguments } = action {
         return lagtrace_lab::helper_main(arguments);
     }
-    let outcome = page::check(&console).and_then(|()| carry_out(action, &console));
+    let outcome = Named::of(&matches)
+        .check()
+        .and_then(|()| page::check(&console))
+        .and_then(|()| carry_out(action, &console));
     console.close(outcome)
 }
 
@@ -251,8 +257,13 @@ fn milliseconds(text: &str) -> std::result::Result<Duration, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Returns the definition of the command line, for tests of all options.
+    pub(crate) fn command_line() -> clap::Command {
+        Arguments::command()
+    }
 
     #[test]
     fn a_bare_number_means_milliseconds_with_its_fraction() {

@@ -4,11 +4,12 @@
 //! observations to the analyzer and prints the report. It contains no protocol logic and no
 //! thresholds.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
-use std::{panic, process};
+use std::{env, panic, process};
 
-use clap::CommandFactory as _;
 use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory as _};
 use mimalloc::MiMalloc;
 
 mod analyze;
@@ -26,19 +27,24 @@ mod duration;
 mod exit;
 mod explain;
 mod failure;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod habits;
+mod help;
 mod interrupt;
 mod json;
 mod lab;
 mod load;
+mod locale;
 mod lookup;
 mod manual;
+mod named;
 mod output;
 mod outputs;
 mod page;
 mod probe;
 mod render;
+mod request;
 mod route;
 mod saved;
 mod self_test;
@@ -52,6 +58,8 @@ mod words;
 use arguments::{Arguments, Command};
 use console::Console;
 pub use lab::run as run_lab;
+use named::Named;
+use output::Output;
 
 /// The allocator. An analysis allocates and frees memory for each connection and each exchange;
 /// with the C library's allocator, this takes a quarter of its time.
@@ -61,19 +69,30 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// Runs the subcommand of `lagtrace` that the command line names.
 pub fn run() -> ExitCode {
     end_at_panics();
-    let (arguments, matches) = usage::parsed();
+    let (arguments, matches) = match command_line() {
+        Ok(parsed) => parsed,
+        Err(failure) => return Console::new(&Output::default()).close(Err(failure)),
+    };
     let Arguments {
         output,
         confinement,
-        command,
+        mut command,
     } = arguments;
-    let output = output.settled(command.offer());
-    let output = output.unwrap_or_else(|reason| {
+    let output = output.settled(command.offer()).unwrap_or_else(|reason| {
         let mut command_line = Arguments::command();
         command_line.error(ErrorKind::InvalidValue, reason).exit()
     });
     let mut console = Console::new(&output);
-    let confined = match confinement.begin(command.needs(), &matches) {
+    if let Err(failure) = command.adopt(&console) {
+        return console.close(Err(failure));
+    }
+    let needs = command.needs();
+    let inputs = needs.as_ref().map(|needs| needs.scope.inputs.as_slice());
+    let named = Named::of(&matches).with_inputs(inputs.unwrap_or_default());
+    let confined = named
+        .check()
+        .and_then(|()| confinement.begin(needs, &named));
+    let confined = match confined {
         Ok(confined) => confined,
         Err(failure) => return console.close(Err(failure)),
     };
@@ -82,6 +101,21 @@ pub fn run() -> ExitCode {
     let code = console.close(outcome);
     confined.end();
     code
+}
+
+/// Reads the command line; ends the program if it asks for help, or is wrong.
+fn command_line() -> failure::Result<(Arguments, ArgMatches)> {
+    let root = Arguments::command();
+    let words: Vec<OsString> = env::args_os().collect();
+    if let Some(mut subject) = help::subject(&words, &root) {
+        subject.print_help()?;
+        process::exit(0);
+    }
+    let words = habits::read(words, &root)?;
+    let known = habits::known(help::arranged(root));
+    let (arguments, matches) = usage::parsed(known, words);
+    habits::answered(&matches)?;
+    Ok((arguments, matches))
 }
 
 /// Makes a panic of any thread end the process: what would go on could report half of the truth.
@@ -109,8 +143,10 @@ fn carry_out(command: Command, console: &Console) -> failure::Result<exit::Outco
         Command::Watch(options) => watch::run(&options, console),
         Command::SelfTest(_) => self_test::run(console),
         Command::Explain(options) => explain::run(&options, console),
-        Command::Completions(options) => manual::completions(&options, Arguments::command()),
-        Command::Man(options) => manual::pages(&options, Arguments::command()),
+        Command::Completions(options) => {
+            manual::completions(&options, help::arranged(Arguments::command()))
+        }
+        Command::Man(options) => manual::pages(&options, help::arranged(Arguments::command())),
     }
 }
 

@@ -17,7 +17,7 @@ use lagtrace_core::report::{Picture, Report};
 use lagtrace_sources::load::{self, LaneSummary, Plan, Progress, Summary};
 
 use crate::clock;
-use crate::conclusion;
+use crate::conclusion::{self, About};
 use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
@@ -29,7 +29,7 @@ use crate::render::{self, html};
 use crate::words;
 use hdr::{Log, Seconds};
 pub(crate) use options::Options;
-use remarks::remarks;
+use remarks::{remarks, status_help};
 
 /// Minimum number of failures at which a run is aborted.
 const MANY_FAILURES: u64 = 200;
@@ -41,6 +41,7 @@ const WARM_UP_SHARE: f64 = 0.05;
 /// Puts load on the service and reports its latencies.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
+    let started = clock::now();
     options.check()?;
     let mut events = Vec::new();
     let plan = options.plan(console, &mut events)?;
@@ -58,8 +59,18 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         Some((over, plans)) => run.in_steps(over, &plans)?,
     };
     match report {
-        Some((report, picture)) => conclude(&report, picture, console),
-        None => Ok(Outcome::Interrupted),
+        Some((mut report, picture)) => {
+            let expected = options.request.answer.check(&mut report);
+            conclude(&report, picture, expected, console)
+        }
+        None => conclusion::interrupted(
+            About {
+                command: "load",
+                subject: &run.subject,
+                started,
+            },
+            console,
+        ),
     }
 }
 
@@ -97,6 +108,9 @@ impl Run<'_> {
         }
         for (id, text) in remarks(plan, &summary, is_failing, self.interrupt) {
             analyzer.observe(conclusion::note(id, text));
+        }
+        if let Some(text) = status_help(&summary, &self.options.request) {
+            analyzer.observe(conclusion::note("answer-is-no-success", text));
         }
         let (mut report, picture) = analyzer.finish_with_picture();
         "load".clone_into(&mut report.command);
@@ -199,7 +213,14 @@ fn warm_up(whole: Duration) -> Duration {
     share.clamp(Duration::from_millis(100), Duration::from_millis(500))
 }
 
-fn conclude(report: &Report, picture: Option<Picture>, console: &Console) -> Result<Outcome> {
+/// Prints the report. `expected` is true if all responses had a status that the user expects, and
+/// `None` if the user expects none in particular.
+fn conclude(
+    report: &Report,
+    picture: Option<Picture>,
+    expected: Option<bool>,
+    console: &Console,
+) -> Result<Outcome> {
     let document = match console.output().format {
         Format::Text => render::load(report, &console.style()),
         Format::Json => render::json(report),
@@ -207,7 +228,11 @@ fn conclude(report: &Report, picture: Option<Picture>, console: &Console) -> Res
     };
     let shown = || html::Document::of_report(report, picture);
     page::beside(console, shown, || deliver(console, &document))?;
-    let is_clean = report.load.as_ref().is_some_and(|load| !load.is_faulty());
+    let load = report.load.as_ref();
+    let is_clean = load.is_some_and(|load| match expected {
+        Some(expected) => expected && load.responses > 0,
+        None => !load.is_faulty(),
+    });
     Ok(if is_clean {
         Outcome::Clean
     } else {

@@ -42,10 +42,34 @@ pub(crate) fn completions(options: &Shell, mut command: Command) -> Result<Outco
     let mut script = Vec::new();
     let program = command.get_name().to_owned();
     clap_complete::generate(options.shell, &mut command, program, &mut script);
+    if options.shell == clap_complete::Shell::Fish {
+        script.extend_from_slice(causes_in_fish(&command).as_bytes());
+    }
     io::stdout()
         .write_all(&script)
         .context("write the script")?;
     Ok(Outcome::Clean)
+}
+
+/// Returns a line that completes the causes of `explain`: the generator leaves out the values of an
+/// argument that may be repeated.
+fn causes_in_fish(command: &Command) -> String {
+    let name = command.get_name();
+    let explain = command.find_subcommand("explain");
+    let causes = explain.and_then(|explain| explain.get_positionals().next());
+    let values = causes.map(|causes| causes.get_possible_values());
+    let ids: Vec<String> = values
+        .unwrap_or_default()
+        .iter()
+        .map(|value| value.get_name().to_owned())
+        .collect();
+    if ids.is_empty() {
+        return String::new();
+    }
+    format!(
+        "complete -c {name} -n \"__fish_{name}_using_subcommand explain\" -f -a \"{}\"\n",
+        ids.join(" ")
+    )
 }
 
 /// Prints the main manual page, or writes all pages.
@@ -83,11 +107,17 @@ fn all(mut command: Command, directory: &Path) -> io::Result<()> {
 /// Returns a manual page. What `--help` prints after the options has sections of its own, as
 /// man-pages(7) names and orders them.
 fn page(command: Command) -> io::Result<Vec<u8>> {
+    let is_root = command.get_name() == "lagtrace";
     let others = match command.get_display_name().unwrap_or(command.get_name()) {
         "lagtrace" => "lagtrace-setcap(8), capabilities(7)",
         name if name.starts_with("lagtrace-lab-") => "lagtrace-lab(1)",
         _ => "lagtrace(1)",
     };
+    // The help has them apart.
+    let command = command.mut_args(|it| {
+        let is_hidden = it.is_hide_set() && !(is_root && it.is_global_set());
+        it.hide(is_hidden)
+    });
     let after = command.get_after_long_help().or(command.get_after_help());
     let [notes, examples, codes] = parts(&after.map(ToString::to_string).unwrap_or_default());
     let man = Man::new(

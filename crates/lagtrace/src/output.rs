@@ -1,10 +1,13 @@
 //! The options for output, which all commands have.
 
+use std::env;
 use std::path::{Path, PathBuf};
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Args, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{Arg, Args, ValueEnum};
 
+use crate::locale;
 use crate::render::{Encoder, Har, Length, Perfetto};
 
 /// The colours of help texts.
@@ -15,7 +18,7 @@ pub(crate) const STYLES: Styles = Styles::styled()
     .placeholder(AnsiColor::Cyan.on_default());
 
 /// Options for the form of results and where they go.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Output {
     /// Format of the report
@@ -46,6 +49,10 @@ pub(crate) struct Output {
     /// When to use colour
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: Color,
+    /// Use only ASCII characters in text. This is the default where LC_ALL, LC_CTYPE or LANG names a
+    /// character set other than UTF-8
+    #[arg(long, global = true)]
+    pub(crate) ascii: bool,
     /// Print only the report, without steps and progress
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
@@ -79,6 +86,17 @@ pub(crate) enum Form {
 }
 
 impl Form {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+            Self::Ndjson => "ndjson",
+            Self::Csv => "csv",
+            Self::Har => "har",
+            Self::Perfetto => "perfetto",
+        }
+    }
+
     /// Returns the writer of exchanges in this form; `None` if it is not a form of exchanges.
     pub(crate) fn encoder(self) -> Option<Encoder> {
         match self {
@@ -90,15 +108,42 @@ impl Form {
     }
 }
 
-/// The forms of output that not all commands have.
-#[derive(Clone, Copy, Debug, Default)]
+/// The forms of a report.
+pub(crate) const REPORT: &[Form] = &[Form::Text, Form::Json, Form::Ndjson];
+
+/// Returns the option for the format of a command that prints these.
+pub(crate) fn format(forms: &[Form]) -> Arg {
+    let names = forms.iter().map(|form| form.name());
+    let form = |name: String| Form::from_str(&name, false).unwrap_or_default();
+    Arg::new("format")
+        .long("format")
+        .value_name("FORMAT")
+        .help("Format of the result")
+        .help_heading("Output")
+        .default_value("text")
+        .hide(forms.len() < 2)
+        .value_parser(PossibleValuesParser::new(names).map(form))
+}
+
+/// The forms of output that a command has.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
-    /// The forms besides those of a report.
+    /// The formats.
     pub(crate) forms: &'static [Form],
     /// True if there is a page of the result.
     pub(crate) page: bool,
     /// True if the command makes a page even if `--html` names no file for it.
     pub(crate) always_page: bool,
+}
+
+impl Default for Offer {
+    fn default() -> Self {
+        Self {
+            forms: REPORT,
+            page: false,
+            always_page: false,
+        }
+    }
 }
 
 impl Output {
@@ -116,6 +161,11 @@ impl Output {
     /// Returns true if the report goes to standard output.
     pub(crate) fn is_on_stdout(&self) -> bool {
         self.output.is_none() && !self.has_page_on_stdout()
+    }
+
+    /// Returns true if text may contain only ASCII characters.
+    pub(crate) fn is_ascii(&self) -> bool {
+        self.ascii || !locale::is_utf8(env::var_os)
     }
 
     /// Returns the length of the report to print as text.
@@ -136,14 +186,9 @@ impl Output {
             Form::Json | Form::Csv | Form::Har | Form::Perfetto => Format::Json,
             Form::Ndjson => Format::Ndjson,
         };
-        let is_offered = |form| offer.forms.contains(&form);
         match self.form {
-            Form::Csv if !is_offered(Form::Csv) => Err("--format csv is for `lagtrace route` only"),
-            Form::Har if !is_offered(Form::Har) => {
-                Err("--format har is for `lagtrace analyze` and `lagtrace watch` only")
-            }
-            Form::Perfetto if !is_offered(Form::Perfetto) => {
-                Err("--format perfetto is for `lagtrace analyze` and `lagtrace watch` only")
+            form if !offer.forms.contains(&form) => {
+                Err("this command does not print that --format")
             }
             _ if self.html.is_some() && !offer.page => {
                 Err("--html is for commands that make a report")

@@ -12,6 +12,7 @@ use flate2::write::GzEncoder;
 use lagtrace_sources::files::{self, Kind};
 
 use crate::console::Console;
+use crate::delivery::unless_unread;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::render::html::{Document, Place, Redaction, page};
@@ -111,7 +112,7 @@ pub(crate) fn write(path: &Path, shown: Shown, console: &Console) -> Result<()> 
     if path == Path::new("-") {
         let mut to = io::stdout().lock();
         let written = to.write_all(text.as_bytes()).and_then(|()| to.flush());
-        return Ok(written.context("write the page")?);
+        return Ok(unless_unread(written).context("write the page")?);
     }
     let mut file = console.outputs().page(path)?;
     let written = put(&mut file, path, &text).and_then(|()| file.commit());

@@ -15,12 +15,11 @@ use std::io::Write;
 use anyhow::Context as _;
 use lagtrace_core::observed::event::ProbeAnswer;
 use lagtrace_core::report::{Probe, Report};
-use lagtrace_sources::tls::Carried;
 
 use crate::clock;
-use crate::conclusion;
+use crate::conclusion::{self, About};
 use crate::console::Console;
-use crate::delivery::Lines;
+use crate::delivery::{Lines, unless_unread};
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -41,7 +40,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let (targets, mut events) = targets::find(options, console)?;
     let load = options.load(&mut events)?;
     let urls = targets.iter().filter_map(|target| target.url.as_ref());
-    let tls = options.tls.client(urls, Carried::Http1)?;
+    let tls = options.tls.client(urls, options.carried())?;
     let plans = targets
         .iter()
         .map(|target| options.plan(target, tls.as_ref()));
@@ -63,7 +62,13 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         session.measure_under(&load, &plans, &interrupt)?;
     }
     if !session.has_measured {
-        return Ok(Outcome::Interrupted);
+        let subject = options.targets.join(" ");
+        let about = About {
+            command: "probe",
+            subject: &subject,
+            started,
+        };
+        return conclusion::interrupted(about, console);
     }
     if interrupt.is_requested() {
         let text = "Interrupted: probes in flight at that time are not counted.".to_owned();
@@ -89,7 +94,7 @@ fn conclude(report: &Report, console: &Console, mut lines: Lines) -> Result<Outc
     page::beside(console, shown, || {
         let written = lines.write_all(document.as_bytes());
         let written = written.and_then(|()| lines.finish());
-        Ok(written.context("write the report")?)
+        Ok(unless_unread(written).context("write the report")?)
     })?;
     if report.probes.iter().any(Probe::is_faulty) {
         Ok(Outcome::Found)

@@ -9,8 +9,10 @@ use lagtrace_core::report::{Connections, ExchangeRecord, Hop, Report};
 use lagtrace_core::views::compare::Comparison;
 
 mod annotation;
+pub(crate) mod ascii;
 mod bar;
 mod browsed;
+mod capacity;
 mod capture;
 mod comparison;
 mod configuration;
@@ -50,7 +52,7 @@ mod stages;
 mod stream;
 mod sweep;
 pub(crate) mod table;
-mod tone;
+pub(crate) mod tone;
 mod transport;
 mod unexplained;
 mod verdict;
@@ -77,6 +79,8 @@ pub(crate) struct Style {
     pub(crate) width: usize,
     /// True if colour is used.
     pub(crate) color: bool,
+    /// True if only ASCII characters are used.
+    pub(crate) ascii: bool,
     /// The length of a report.
     pub(crate) length: Length,
 }
@@ -96,7 +100,7 @@ pub(crate) enum Length {
 /// Renders a report as text: one screen, or the whole report.
 pub(crate) fn text(report: &Report, style: &Style) -> String {
     match style.length {
-        _ if report.command == "route" => route(report, style),
+        _ if report.command == "route" && report.overall.is_none() => route(report, style),
         Length::Brief | Length::Screen => screen::text(report, style),
         Length::Full => letter(report, style),
     }

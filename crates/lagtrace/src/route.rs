@@ -112,8 +112,6 @@ pub(crate) struct Options {
     probes: Probes,
     #[command(flatten)]
     look: Look,
-    #[command(flatten)]
-    foreign: refusal::Foreign,
 }
 
 /// Options for sending the probes.

@@ -4,12 +4,15 @@
 //! as in a capture. Turns are the times at which a program reads a request and writes its response,
 //! and at which TCP holds data back. The analysis joins them as in `diagnose`. A request with only
 //! one kind of data cannot be joined: turns that `--slow` adds to the sample have no segments, and
-//! requests that a watched program sends to other services have no turns.
+//! requests that a watched program sends to other services have no turns. On connections with
+//! HTTP/2, requests overtake each other: there, segments alone show the requests, and the kernel
+//! reports when which of their bytes were read, written and sent.
 
 mod browser;
 mod conclusions;
 mod editor;
 mod keys;
+mod listeners;
 mod live;
 mod place;
 mod recent;
@@ -67,7 +70,8 @@ long), and with --slow every slow request.
 This needs a kernel 5.11 or later with type information (BTF), CAP_BPF and
 CAP_PERFMON. Nothing is changed, and the BPF programs disappear when the
 command ends in any way. Only the first 64 bytes of a request and the first 16
-of a response leave the kernel, or none with --no-payload.
+of a response leave the kernel, and the segments of HTTP/2 in clear text, in
+which frames begin anywhere; or none with --no-payload.
 
 On a terminal, a live page shows the rate, how long requests take and in which
 stage, the slowest requests so far, and the findings as the evidence grows.
@@ -153,7 +157,11 @@ impl Options {
             watch: Some(Box::new(wanted)),
         };
         let pid = self.netns.as_deref().and_then(|place| place.parse().ok());
-        needs.scope.processes = pid.map_or(Processes::None, Processes::NamespaceOf);
+        needs.scope.processes = match (pid, self.pid) {
+            (Some(pid), _) => Processes::NamespaceOf(pid),
+            (None, Some(pid)) => Processes::Sockets(vec![pid]),
+            (None, None) => Processes::Servers(self.wanted().ports),
+        };
         needs.scope.namespace = self.netns.clone();
         needs.scope.saves_in = Some(SAVED_IN.into());
         needs.rules.ports = Some(Vec::new());
@@ -182,6 +190,9 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     // Attaching takes a while, in which nobody would read what the watch records.
     let calls = CallTrace::start(options.called()?);
     let watch = Watch::start(&wanted).map_err(refused)?;
+    if let Some(remark) = listeners::remark(options) {
+        console.note(&remark);
+    }
     let serving = options.serving(&about, console)?;
     let lines = match console.output().form.encoder() {
         Some(encoder) => Some(Listing::of_watch(delivery::open(console, true)?, encoder)),
@@ -202,17 +213,17 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         },
         conclusions: conclusions(&live, serving.as_ref()),
     };
-    let end = options.duration.map(|duration| Instant::now() + duration);
+    let began = Instant::now();
+    let end = options.duration.map(|duration| began + duration);
     let standing = session.follow(watch, &interrupt, end, &mut live);
     live.end();
     let has_seen = standing.records > 0 || !standing.tally.latency.is_empty();
-    if !has_seen && interrupt.is_requested() {
-        return Ok(Outcome::Interrupted);
-    }
+    let is_empty = !has_seen && interrupt.is_requested();
     session.tell_copies(console);
     let lines = session.lines.take();
     let (mut report, picture) = session.report(standing);
     about.name(&mut report);
+    report.took_ns = u64::try_from(began.elapsed().as_nanos()).ok();
     if let Some(serving) = &serving {
         serving.editor().publish_last(&report, picture.clone());
     }
@@ -220,7 +231,10 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     if let Some(serving) = serving {
         serving.end(&interrupt, console)?;
     }
-    outcome
+    match outcome {
+        Ok(_) if is_empty => Ok(Outcome::Interrupted),
+        outcome => outcome,
+    }
 }
 
 /// Returns the conclusions that the page of a terminal and the page of a browser need.

@@ -4,5 +4,6 @@
 fn says_what_is_in_the_golden_files() {
     trycmd::TestCases::new()
         .env("NO_COLOR", "1")
+        .env("LC_ALL", "C.UTF-8")
         .case("tests/cli/*.trycmd");
 }

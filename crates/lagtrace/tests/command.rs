@@ -22,12 +22,14 @@ mod command {
         mod manual;
         mod outputs;
         pub(super) mod page;
+        mod printed;
         mod score;
         mod served;
         mod streams;
         mod two_captures;
     }
 
+    mod capacity;
     mod captured_part;
     mod captures;
     mod case;
@@ -42,6 +44,7 @@ mod command {
     mod lab;
     mod limits;
     mod loads;
+    mod nginx;
     mod observations;
     mod paged;
     mod privileges;
@@ -50,6 +53,7 @@ mod command {
     mod renamed;
     #[path = "../runs/replay.rs"]
     mod replay;
+    mod requests;
     mod route;
     mod secured;
     mod server;
@@ -65,5 +69,6 @@ mod command {
     mod upstreams;
     mod watch;
     mod watch_host;
+    mod watch_http2;
     mod watch_page;
 }

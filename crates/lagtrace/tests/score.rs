@@ -2,14 +2,15 @@
 //! any change. To accept a change, run `UPDATE_SCORE=1 cargo test -p lagtrace --test score`.
 //!
 //! `SCORE.json` is also the list of recordings. If a recording or a part of it is missing, the test
-//! with its name fails.
+//! with its name fails. The corpus is scored once for all tests; if only some are selected by name,
+//! each scores its own recording.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
@@ -34,13 +35,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::write(score_file(), whole(&scored(&corpus())?))?;
     }
     let committed = Arc::new(Committed::read()?);
+    let is_part = arguments.filter.is_some() || !arguments.skip.is_empty();
     let mut names: BTreeSet<String> = committed.cases.keys().cloned().collect();
     names.extend(folders()?);
     let mut trials = Vec::new();
     for name in names {
         let committed = Arc::clone(&committed);
         trials.push(Trial::test(name.clone(), move || {
-            scores_as_committed(&name, &committed)
+            scores_as_committed(&name, &committed, is_part)
         }));
     }
     trials.push(Trial::test("totals", move || totals(&committed)));
@@ -69,6 +71,25 @@ fn folders() -> Result<Vec<String>, Box<dyn Error>> {
     Ok(names)
 }
 
+/// The score of the whole corpus.
+struct Scored {
+    lines: Vec<String>,
+    /// The lines of each recording.
+    cases: BTreeMap<String, Vec<String>>,
+}
+
+/// Returns the score of the corpus, which is made once.
+fn scored_corpus() -> Result<&'static Scored, Failed> {
+    static SCORE: OnceLock<Result<Scored, String>> = OnceLock::new();
+    let score = || -> Result<Scored, Box<dyn Error>> {
+        let lines = scored(&corpus())?;
+        let cases = cases(lines.iter().map(String::as_str))?;
+        Ok(Scored { lines, cases })
+    };
+    let score = SCORE.get_or_init(|| score().map_err(|error| error.to_string()));
+    Ok(score.as_ref()?)
+}
+
 /// Returns the lines of the score of a folder, each a JSON object.
 fn scored(folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lagtrace-lab"));
@@ -94,6 +115,19 @@ fn case_of(line: &str) -> Result<Option<String>, serde_json::Error> {
     Ok(name.filter(|_| value["type"] == "case"))
 }
 
+/// Returns the lines of each recording.
+fn cases<'a>(
+    lines: impl Iterator<Item = &'a str>,
+) -> Result<BTreeMap<String, Vec<String>>, Box<dyn Error>> {
+    let mut cases: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in lines {
+        if let Some(name) = case_of(line).map_err(|error| format!("{error}: {line}"))? {
+            cases.entry(name).or_default().push(line.to_owned());
+        }
+    }
+    Ok(cases)
+}
+
 /// The committed score.
 struct Committed {
     text: String,
@@ -104,14 +138,9 @@ struct Committed {
 impl Committed {
     fn read() -> Result<Self, Box<dyn Error>> {
         let text = fs::read_to_string(score_file())?;
-        let mut cases: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let lines = text.lines().map(|line| line.trim_end_matches(','));
-        for line in lines.filter(|line| line.starts_with('{')) {
-            let name = case_of(line).map_err(|error| format!("SCORE.json: {error}: {line}"))?;
-            if let Some(name) = name {
-                cases.entry(name).or_default().push(line.to_owned());
-            }
-        }
+        let cases = cases(lines.filter(|line| line.starts_with('{')))
+            .map_err(|error| format!("SCORE.json: {error}"))?;
         if cases.is_empty() {
             Err("corpus/SCORE.json names no recording".into())
         } else {
@@ -121,8 +150,8 @@ impl Committed {
 }
 
 /// Checks that the recording exists and is complete, and that the diagnoses at its ends are the
-/// committed ones.
-fn scores_as_committed(name: &str, committed: &Committed) -> Result<(), Failed> {
+/// committed ones. The recording is scored alone if only a part of the tests runs (`is_part`).
+fn scores_as_committed(name: &str, committed: &Committed, is_part: bool) -> Result<(), Failed> {
     let folder = corpus().join(name);
     if !folder.is_dir() {
         return Err(format!("corpus/{name} is gone; {HINT}").into());
@@ -137,9 +166,15 @@ fn scores_as_committed(name: &str, committed: &Committed) -> Result<(), Failed> 
     let Some(wanted) = committed.cases.get(name) else {
         return Err(format!("corpus/SCORE.json does not name it; {HINT}").into());
     };
-    let mut found = scored(&folder)?;
-    found.retain(|line| case_of(line).is_ok_and(|name| name.is_some()));
-    if found != *wanted {
+    let alone;
+    let found = if is_part {
+        alone = cases(scored(&folder)?.iter().map(String::as_str))?;
+        alone.get(name)
+    } else {
+        scored_corpus()?.cases.get(name)
+    };
+    let found = found.ok_or("it has no score")?;
+    if found != wanted {
         let (wanted, found) = (wanted.join("\n"), found.join("\n"));
         return Err(format!("was:\n{wanted}\nis:\n{found}\n{HINT}").into());
     }
@@ -148,12 +183,12 @@ fn scores_as_committed(name: &str, committed: &Committed) -> Result<(), Failed> 
 
 /// Checks the file as a whole, with the totals of all recordings.
 fn totals(committed: &Committed) -> Result<(), Failed> {
-    let found = scored(&corpus())?;
-    if whole(&found) == committed.text {
+    let found = &scored_corpus()?.lines;
+    if whole(found) == committed.text {
         return Ok(());
     }
     let mut changed = Vec::new();
-    for line in &found {
+    for line in found {
         if case_of(line)?.is_none() && !committed.text.contains(line.as_str()) {
             changed.push(line.as_str());
         }

@@ -15,7 +15,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use lagtrace_core::observed::event::{Phase, TargetId};
-use lagtrace_sources::load::{Lane, Method, Plan, Target, run};
+use lagtrace_sources::load::{Lane, Plan, Target, run};
+use lagtrace_sources::request::Request;
 use lagtrace_sources::url::Url;
 use nginx::Nginx;
 
@@ -117,9 +118,7 @@ fn lagtrace(address: SocketAddr, threads: usize, seconds: u64) -> Run {
             id: TargetId::Subject,
             address,
             url: Url::at(address.ip(), address.port(), "/"),
-            method: Method::Get,
-            fields: Vec::new(),
-            body: Vec::new(),
+            request: Request::default(),
         },
         phase: Phase::Baseline,
         experiment: None,

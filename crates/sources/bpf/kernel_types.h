@@ -83,6 +83,7 @@ struct tcp_sock {
 	__u32 packets_out;
 	__u32 mss_cache;
 	__u32 rcv_nxt;
+	__u32 copied_seq;
 	__u32 rcv_wnd;
 	__u32 srtt_us;
 	__u32 total_retrans;

@@ -6,7 +6,7 @@
  *
  * An exchange is a request and its answer on one connection. In names, it is called a turn.
  * Every exchange of every watched connection is timed in its socket's storage
- * (watch/turns.h). Slow exchanges are reported at any time. In sampling periods (in names:
+ * (watch/turns.h), unless it uses HTTP/2 (watch/frames.h). Slow exchanges are reported at any time. In sampling periods (in names:
  * looks), a sample of connections is observed in detail: all its exchanges and segments are
  * reported (watch/segments.h), and the activity of the answering threads (watch/threads.h).
  */
@@ -21,6 +21,7 @@
 
 #include "watch/connections.h"
 #include "watch/threads.h"
+#include "watch/frames.h"
 #include "watch/turns.h"
 #include "watch/segments.h"
 #include "watch/drops.h"

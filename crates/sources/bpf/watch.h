@@ -13,6 +13,11 @@
 /* Maximum number of bytes kept of a segment: the headers of IPv6 and of TCP with
  * options, and 64 bytes of payload. */
 #define MAX_CAPTURED 168
+/* Maximum numbers of bytes kept of a segment of an HTTP/2 connection: frames begin
+ * anywhere in it. A record has one of these sizes. */
+#define MAX_CAPTURED_FRAMES 2048
+#define MAX_CAPTURED_MANY 16384
+#define MAX_CAPTURED_ALL 65535
 /* Number of counters of exchanges by duration: eight for each doubling, from 256
  * ns on. */
 #define LATENCY_SLOTS 320
@@ -54,6 +59,9 @@ struct watch_tally {
 	__u64 lost_records;
 	__u64 connections;
 	__u64 lost_connections;
+	/* Segments with requests of HTTP/2 connections: all, and those in the sample. */
+	__u64 frames;
+	__u64 sampled_frames;
 };
 
 enum record_kind {
@@ -61,6 +69,21 @@ enum record_kind {
 	RECORD_SEGMENT_OUT = 2,
 	RECORD_TURN = 3,
 	RECORD_OPENING = 4,
+	RECORD_PASSAGE = 5,
+};
+
+/* The places that a connection's bytes pass in this host. */
+enum gate {
+	/* TCP received them. */
+	GATE_DELIVERED = 1,
+	/* The program has read them. */
+	GATE_READ = 2,
+	/* The program has written them. */
+	GATE_WRITTEN = 3,
+	/* TCP sent them. */
+	GATE_SENT = 4,
+	/* The device's driver received them. */
+	GATE_LEFT = 5,
 };
 
 /* The TCP options that one end offered in its SYN, as the kernel keeps them. */
@@ -178,6 +201,42 @@ struct turn_record {
 	__u32 pid;
 	__u32 tid;
 	char comm[16];
+};
+
+/* Bytes of an HTTP/2 connection that passed a gate. On such a connection, requests
+ * overtake each other, so their times are reported by the bytes' positions, and not
+ * by exchange. Times are CLOCK_MONOTONIC in ns. */
+struct passage_record {
+	__u8 kind;
+	__u8 gate;
+	/* True if the times of the thread are known. */
+	__u8 has_thread;
+	/* For GATE_SENT: something arrived while the bytes were held. */
+	__u8 is_acked;
+	/* The sequence numbers of the first byte, and of the byte after the last. */
+	__u32 start_seq;
+	struct ends ends;
+	__u64 at;
+	/* For GATE_DELIVERED, as in struct turn_record; otherwise 0. */
+	__u64 arrived_at;
+	__u64 entered_at;
+	/* For GATE_LEFT: how long the segment waited in queueing disciplines. For a
+	 * thread: the total time for which it was runnable without a processor, the part
+	 * of it that ended on an idle processor, and its total time asleep. */
+	__u64 queued;
+	__u64 waking;
+	__u64 slept;
+	/* For GATE_READ: as in struct turn_record, while these bytes waited to be read. */
+	__u64 queued_unread;
+	__u64 waking_unread;
+	__u32 end_seq;
+	/* The thread that read or wrote. */
+	__u32 pid;
+	__u32 tid;
+	char comm[16];
+	__u32 pad;
+	/* For GATE_SENT: how long Nagle's algorithm held the bytes back; 0: it did not. */
+	__u64 held;
 };
 
 #endif

@@ -38,7 +38,7 @@ impl Clock {
     }
 
     /// Returns the time at which `CLOCK_MONOTONIC` showed `nanos`.
-    #[cfg(any(feature = "live", fuzzing))]
+    #[cfg(any(feature = "live", feature = "fuzzing"))]
     pub(crate) fn of_monotonic(&self, nanos: u64) -> Timestamp {
         let nanos = i64::try_from(nanos).unwrap_or(i64::MAX);
         Timestamp::from_nanos(nanos.saturating_add(self.offset_ns))

@@ -19,11 +19,11 @@ pub mod program;
 mod apache;
 mod by_line;
 pub(crate) mod files;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod glob;
 mod haproxy;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 mod parts;
 pub(crate) mod process;
 

@@ -5,6 +5,7 @@
 //! they are protected.
 
 mod claim;
+mod clash;
 mod output;
 mod owner;
 mod place;
@@ -16,7 +17,6 @@ mod tests;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -25,6 +25,7 @@ use crate::privilege::client::keeper;
 pub use crate::privilege::message::Purpose;
 use crate::privilege::message::{Reply, Request};
 
+pub use self::clash::{Clash, Stream, clash};
 pub use self::output::Output;
 pub use self::refusal::Refusal;
 
@@ -114,16 +115,6 @@ pub fn kind(path: &Path) -> Kind {
 /// Returns true if all inputs are regular files, which can be read several times.
 pub fn are_regular<'p>(paths: impl IntoIterator<Item = &'p Path>) -> bool {
     paths.into_iter().all(|path| kind(path) == Kind::Regular)
-}
-
-/// Returns true if both paths name the same file.
-pub fn are_same(one: &Path, other: &Path) -> bool {
-    if let Some(keeper) = keeper() {
-        let answer = keeper.ask(&Request::AreSame(one.to_owned(), other.to_owned()));
-        return matches!(answer, Ok((Reply::Number(1), _)));
-    }
-    let number = |path| fs::metadata(path).map(|about| (about.dev(), about.ino()));
-    matches!((number(one), number(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Creates a folder for outputs, if it does not exist yet.

@@ -1,5 +1,5 @@
 //! The parsers of bytes that others can choose, for the fuzz targets. Each function parses such
-//! bytes and discards the result. This module exists only when it is compiled for fuzzing.
+//! bytes and discards the result. This module exists only with the feature `fuzzing`.
 
 #![allow(
     clippy::duplicate_mod,
@@ -20,7 +20,7 @@ use crate::socket;
 use crate::url::Url;
 
 pub use crate::config::fuzzing::{apache, haproxy, launch, nginx};
-pub use crate::load::fuzzing::http2_answer;
+pub use crate::http2::fuzzing::http2_answer;
 
 // These parsers belong to modules that are compiled only with eBPF, which the fuzz targets do
 // without, or are private to a module that does more than parse.
@@ -91,7 +91,7 @@ pub fn http_answer(bytes: &[u8]) {
 /// Returns the statuses of all responses, and true if the bytes are no HTTP.
 fn responses(bytes: &[u8], piece: usize, is_head: bool) -> (Vec<u16>, bool) {
     let mut reader = ResponseReader::new(is_head);
-    reader.keep_cookies();
+    reader.keep_field("set-cookie");
     let mut found = Vec::new();
     for mut part in bytes.chunks(piece.min(bytes.len().max(1))) {
         while !part.is_empty() {
@@ -104,7 +104,7 @@ fn responses(bytes: &[u8], piece: usize, is_head: bool) -> (Vec<u16>, bool) {
                 Err(_) => return (found, true),
             }
         }
-        reader.take_cookies();
+        reader.take_values();
     }
     let is_bad = reader.close().is_err();
     (found, is_bad)

@@ -19,8 +19,6 @@ const MAX_REMEMBERED: usize = 1024;
 const MAX_FIELDS: usize = 128;
 /// Maximum number of interim responses (1xx) before the final one.
 const MAX_INTERIM: u8 = 32;
-/// The name of the field that sets a cookie, with the colon.
-const SET_COOKIE: &[u8] = b"set-cookie:";
 /// The bytes at the start of every response head.
 const PREFIX: &[u8] = b"HTTP/1.";
 
@@ -62,9 +60,8 @@ pub(crate) struct ResponseReader {
     last_head: Option<(Vec<u8>, ParsedHead)>,
     is_head_request: bool,
     interim: u8,
-    /// Values of `Set-Cookie` fields that have not been taken yet; `None` if cookies are not
-    /// requested.
-    cookies: Option<Vec<String>>,
+    /// The name of a field whose values are kept, and those that have not been taken yet.
+    kept: Option<(&'static str, Vec<String>)>,
 }
 
 #[derive(Debug)]
@@ -86,20 +83,19 @@ impl ResponseReader {
             last_head: None,
             is_head_request,
             interim: 0,
-            cookies: None,
+            kept: None,
         }
     }
 
-    /// Starts keeping the values of `Set-Cookie` fields until they are taken.
-    pub(crate) fn keep_cookies(&mut self) {
-        self.cookies = Some(Vec::new());
+    /// Starts keeping the values of fields with this name until they are taken.
+    pub(crate) fn keep_field(&mut self, name: &'static str) {
+        self.kept = Some((name, Vec::new()));
     }
 
-    /// Returns the values of `Set-Cookie` fields since the last call.
-    pub(crate) fn take_cookies(&mut self) -> Vec<String> {
-        self.cookies
-            .as_mut()
-            .map(core::mem::take)
+    /// Returns the values of the kept field since the last call.
+    pub(crate) fn take_values(&mut self) -> Vec<String> {
+        let kept = self.kept.as_mut();
+        kept.map(|(_, values)| core::mem::take(values))
             .unwrap_or_default()
     }
 
@@ -165,7 +161,7 @@ impl ResponseReader {
     fn read_head(&mut self, bytes: &[u8]) -> Result<(usize, Option<Head>), NotHttp> {
         if self.partial_head.is_empty() {
             if let Some(parsed) = self.parse(bytes)? {
-                self.note_cookies(bytes.get(..parsed.len).unwrap_or_default());
+                self.note_values(bytes.get(..parsed.len).unwrap_or_default());
                 return self.enter_body(parsed, parsed.len);
             }
             self.keep(bytes)?;
@@ -184,7 +180,7 @@ impl ResponseReader {
             return Err(NotHttp);
         }
         let head = core::mem::take(&mut self.partial_head);
-        self.note_cookies(&head);
+        self.note_values(&head);
         self.enter_body(parsed, end)
     }
 
@@ -209,15 +205,18 @@ impl ResponseReader {
         Ok(parsed)
     }
 
-    fn note_cookies(&mut self, head: &[u8]) {
-        let Some(cookies) = &mut self.cookies else {
+    fn note_values(&mut self, head: &[u8]) {
+        let Some((name, values)) = &mut self.kept else {
             return;
         };
         for line in head.split(|&byte| byte == b'\n') {
-            let name = line.get(..SET_COOKIE.len()).unwrap_or_default();
-            if name.eq_ignore_ascii_case(SET_COOKIE) && cookies.len() < MAX_FIELDS {
-                let value = line.get(SET_COOKIE.len()..).unwrap_or_default();
-                cookies.push(String::from_utf8_lossy(value).trim().to_owned());
+            let Some(colon) = line.iter().position(|&byte| byte == b':') else {
+                continue;
+            };
+            let (named, value) = line.split_at(colon);
+            if named.eq_ignore_ascii_case(name.as_bytes()) && values.len() < MAX_FIELDS {
+                let value = value.get(1..).unwrap_or_default();
+                values.push(String::from_utf8_lossy(value).trim().to_owned());
             }
         }
     }

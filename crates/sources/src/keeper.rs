@@ -51,7 +51,7 @@ pub fn delegate_raw_sockets() -> io::Result<()> {
 }
 
 /// Answers encoded requests, one after the other, as a keeper whose command line names nothing.
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub(crate) fn ask_for_nothing(mut bytes: &[u8]) {
     use crate::privilege::channel::Channel;
 

@@ -50,6 +50,7 @@ use std::time::Duration;
 
 use lagtrace_core::decode::Packet;
 use lagtrace_core::observed::kernel_span::{RequestSpan, WatchTally};
+use lagtrace_core::observed::passage::BytePassage;
 
 pub use attached::Watch;
 pub use calls::Calls;
@@ -84,7 +85,7 @@ pub struct WatchOptions {
     /// namespaces belong to other services.
     pub namespace: Option<u64>,
     /// True if the first bytes of requests (up to 64) and responses (up to 16) are reported, to
-    /// parse HTTP.
+    /// parse HTTP, and the segments of HTTP/2 in clear text, in which frames begin anywhere.
     pub keeps_payload: bool,
     /// Minimum duration of exchanges that are reported even outside of the sample.
     pub slow_from: Option<Duration>,
@@ -95,10 +96,13 @@ pub struct WatchOptions {
 /// An observation.
 #[derive(Debug)]
 pub enum Sighting<'a> {
-    /// A segment at the edge of this host's network stack, with the first bytes of its payload.
+    /// A segment at the edge of this host's network stack, with the first bytes of its payload; of
+    /// HTTP/2 with all of them.
     Packet(&'a Packet<'a>),
     /// A completed exchange.
     Turn(&'a RequestSpan),
+    /// Bytes of an HTTP/2 connection that passed through this host.
+    Passage(&'a BytePassage),
 }
 
 /// The choice of the processes and sockets whose calls are reported.

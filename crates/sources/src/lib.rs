@@ -10,14 +10,16 @@
 pub mod capture;
 mod checksum;
 mod clock;
+pub mod command_line;
 pub mod config;
 pub mod counter;
 pub mod files;
 pub mod firewall;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod headers;
 mod http;
+mod http2;
 pub mod keeper;
 pub mod kernel;
 pub mod load;
@@ -25,6 +27,8 @@ pub mod netlink;
 pub mod origin;
 pub mod privilege;
 pub mod probe;
+pub mod processors;
+pub mod request;
 pub mod resolve;
 pub mod route;
 pub mod sandbox;
@@ -33,4 +37,5 @@ mod stamped;
 pub mod timer;
 pub mod tls;
 pub mod trace;
+mod unix;
 pub mod url;

@@ -15,7 +15,6 @@ mod collector;
 mod connection;
 mod driver;
 mod engine;
-mod http2;
 mod jar;
 mod lane;
 mod meter;
@@ -35,9 +34,6 @@ mod tests;
 mod transport;
 mod wait;
 
-#[cfg(fuzzing)]
-pub(crate) use http2::fuzzing;
-
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -47,12 +43,9 @@ use core::time::Duration;
 use lagtrace_core::observed::event::{Event, RequestFailure};
 use lagtrace_core::observed::time::Timestamp;
 
-pub use plan::{
-    Arrangement, Lane, LoadProtocol, LoadReporting, Method, Pace, Plan, Target, WeightedUrl,
-};
+pub use plan::{Arrangement, Lane, LoadProtocol, LoadReporting, Pace, Plan, Target, WeightedUrl};
 pub use recent::Recent;
 pub use socket_options::SocketOptions;
-pub(crate) use socket_options::connect_unix;
 pub use summary::{Ending, GeneratorLoad, LaneSummary, Summary};
 
 use crate::clock::Clock;
@@ -332,6 +325,7 @@ impl<S: FnMut(Event)> Watch<'_, S> {
         let last_start = reports.iter().filter_map(|report| report.last_start).max();
         Summary {
             started: self.start,
+            requests,
             counted_from,
             ended,
             ending: match self.hopeless {

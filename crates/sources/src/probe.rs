@@ -23,7 +23,7 @@ use lagtrace_core::observed::event::{
 use lagtrace_core::observed::flow::Endpoint;
 use lagtrace_core::observed::time::Timestamp;
 
-pub use http::{Ask, RequestPlan, http, request};
+pub use http::{Answers, Ask, Asked, RequestPlan, http, request};
 pub use steady::{
     LEAST_INTERVAL, PacketPlan, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
 };

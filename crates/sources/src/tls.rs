@@ -1,6 +1,7 @@
 //! The client side of TLS: trust, session resumption, and descriptions of failures. This module
 //! creates the state of connections. Its only I/O is reading the certificates of authorities.
 
+mod identity;
 pub(crate) mod secure;
 mod sessions;
 mod trust;
@@ -55,6 +56,15 @@ impl Carried {
     }
 }
 
+/// The certificate by which this side identifies itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// PEM file with the certificate and those of its authorities.
+    pub certificate: PathBuf,
+    /// PEM file with the private key; `None` if it is in the same file.
+    pub key: Option<PathBuf>,
+}
+
 /// A reason why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -64,6 +74,16 @@ pub enum TlsError {
         /// File that was read.
         path: PathBuf,
         /// The reason why the file could not be read.
+        why: String,
+    },
+    /// A file with the client's certificate or its private key could not be used.
+    #[error("the client's {what} in {} could not be used: {why}", path.display())]
+    Identity {
+        /// The part that could not be used.
+        what: &'static str,
+        /// File that was read.
+        path: PathBuf,
+        /// The reason.
         why: String,
     },
     /// No certificate of an authority is installed on this host.
@@ -92,10 +112,23 @@ pub struct TlsClient {
 impl TlsClient {
     /// Creates a client that trusts `trust` and offers the protocol `carried`.
     pub fn new(trust: &Trust, carried: Carried) -> Result<Self, TlsError> {
+        Self::identified(trust, carried, None)
+    }
+
+    /// Creates a client that also presents a certificate to servers that ask for one.
+    pub fn identified(
+        trust: &Trust,
+        carried: Carried,
+        identity: Option<&Identity>,
+    ) -> Result<Self, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?;
-        let mut config = with_trust(builder, trust, &provider)?.with_no_client_auth();
+        let builder = with_trust(builder, trust, &provider)?;
+        let mut config = match identity {
+            Some(identity) => identity::present(builder, identity)?,
+            None => builder.with_no_client_auth(),
+        };
         config.resumption = Resumption::store(Arc::new(Sessions::default()));
         config.alpn_protocols = vec![carried.protocol().to_vec()];
         Ok(Self {

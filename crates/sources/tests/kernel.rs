@@ -157,6 +157,7 @@ fn watched_on(
             segments.push((*segment, payload.to_vec()));
         }
         Sighting::Packet(other) => panic!("only segments: {other:?}"),
+        Sighting::Passage(_) => panic!("only HTTP/2 has passages"),
     };
     // The last exchange is complete when its connection ends.
     let begun = Instant::now();
@@ -608,6 +609,7 @@ fn watched_closing(options: impl FnOnce(u16) -> WatchOptions, is_deferred: bool)
             segments.push((*segment, payload.to_vec()));
         }
         Sighting::Packet(other) => panic!("only segments: {other:?}"),
+        Sighting::Passage(_) => panic!("only HTTP/2 has passages"),
     };
     watch.take(&mut take);
     seen.standing = watch.finish(&mut take);

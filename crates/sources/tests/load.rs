@@ -17,8 +17,9 @@ use lagtrace_core::observed::event::{Event, EventBody, Phase, RequestFailure, Ta
 use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_core::stats::histogram::Distribution;
 use lagtrace_sources::load::{
-    Arrangement, Ending, Lane, LaneSummary, LoadError, Method, Pace, Plan, Summary, Target, run,
+    Arrangement, Ending, Lane, LaneSummary, LoadError, Pace, Plan, Summary, Target, run,
 };
+use lagtrace_sources::request::{Method, Request};
 use lagtrace_sources::url::Url;
 use lagtrace_trial::live;
 use nginx::Nginx;
@@ -33,9 +34,7 @@ fn lane(address: SocketAddr, connections: u32) -> Lane {
             id: TargetId::Subject,
             address,
             url: Url::at(address.ip(), address.port(), "/"),
-            method: Method::Get,
-            fields: Vec::new(),
-            body: Vec::new(),
+            request: Request::default(),
         },
         phase: Phase::Baseline,
         experiment: None,
@@ -182,7 +181,7 @@ fn subject_and_twin_are_measured_at_once_over_both_families() {
     }
     let mut twin = lane(v6, 4);
     twin.target.id = TargetId::Twin;
-    twin.target.method = Method::Head;
+    twin.target.request.method = Method::HEAD;
     let (summary, _) = measure(&plan(vec![subject, twin], 500));
     for lane in &summary.lanes {
         assert!(lane.responses() > 100, "{lane:?}");
@@ -266,8 +265,8 @@ fn a_long_body_arrives_whole_and_a_long_response_is_read_to_its_end() {
         }
     });
     let mut lane = lane(server.address, 2);
-    lane.target.method = Method::Post;
-    lane.target.body = vec![b'b'; LEN];
+    lane.target.request.method = Method::POST;
+    lane.target.request.body = Some(vec![b'b'; LEN]);
     let mut plan = plan(vec![lane], 20_000);
     (plan.warm_up, plan.requests) = (ms(0), Some(6));
     let (summary, _) = measure(&plan);

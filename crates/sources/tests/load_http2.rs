@@ -15,11 +15,16 @@ use std::time::Duration;
 
 use fake::Server;
 
-use lagtrace_core::observed::event::{Event, EventBody, Phase, RequestFailure, TargetId};
-use lagtrace_sources::load::{
-    Ending, Lane, LoadError, Method, Pace, Plan, Summary, Target, WeightedUrl, run,
+use lagtrace_core::observed::event::{
+    Event, EventBody, Phase, ProbeAnswer, ProbeMethod, RequestFailure, TargetId,
 };
+use lagtrace_sources::load::{
+    Ending, Lane, LoadError, Pace, Plan, Summary, Target, WeightedUrl, run,
+};
+use lagtrace_sources::probe::{Asked, ProbePlan, http};
+use lagtrace_sources::request::{Method, Request};
 use lagtrace_sources::tls::{Carried, TlsClient, Trust};
+use lagtrace_sources::url::Url;
 use nginx::Nginx;
 
 /// Returns an HTTP/2 server without TLS. `lines` are added to it.
@@ -55,9 +60,10 @@ fn plan_at(port: u16, scheme: &str, path: &str, connections: u32, at_once: u32) 
             url: format!("{scheme}://localhost:{port}{path}")
                 .parse()
                 .expect("a URL"),
-            method: Method::Get,
-            fields: vec!["X-Twice: 1".to_owned()],
-            body: Vec::new(),
+            request: Request {
+                fields: vec!["X-Twice: 1".to_owned()],
+                ..Request::default()
+            },
         },
         phase: Phase::Baseline,
         experiment: None,
@@ -194,8 +200,8 @@ fn long_bodies_arrive_whole_where_the_windows_have_no_end() {
     });
     let mut post = plan_at(server.address.port(), "http", "/", 1, 8);
     post.requests = Some(16);
-    post.lanes[0].target.method = Method::Post;
-    post.lanes[0].target.body = vec![b'y'; LEN];
+    post.lanes[0].target.request.method = Method::POST;
+    post.lanes[0].target.request.body = Some(vec![b'y'; LEN]);
     let (summary, _) = measure(&post);
     let lane = &summary.lanes[0];
     assert_eq!(lane.statuses, [(200, 16)], "{lane:?}");
@@ -281,12 +287,109 @@ fn long_bodies_go_both_ways_within_the_windows() {
         assert!(lane.received_bytes > 20_000_000);
         let mut post = plan(&nginx, scheme, "/taken", 2, 3);
         post.requests = Some(20);
-        post.lanes[0].target.method = Method::Post;
-        post.lanes[0].target.body = vec![b'y'; 500_000];
+        post.lanes[0].target.request.method = Method::POST;
+        post.lanes[0].target.request.body = Some(vec![b'y'; 500_000]);
         let (summary, _) = measure(&post);
         let lane = &summary.lanes[0];
         assert_eq!(lane.statuses, [(204, 20)], "{lane:?}");
     }
+}
+
+/// Returns a server of gRPC: streams end with these statuses in turn, as trailers after a message,
+/// or without a message in the head itself.
+fn calls(outcomes: &'static [&'static str], has_message: bool) -> Server {
+    let number = AtomicU64::new(0);
+    const END_HEADERS: u8 = 4;
+    Server::start(move |stream| {
+        let answer = |kind, flags: u8, id| {
+            let is_part = matches!(kind, frames::DATA | frames::HEADERS);
+            let is_end = is_part && flags & frames::END_STREAM != 0;
+            if !is_end {
+                return Some(Vec::new());
+            }
+            let at = number.fetch_add(1, Ordering::SeqCst) as usize % outcomes.len();
+            let mut trailers = b"\x00\x0bgrpc-status".to_vec();
+            trailers.push(outcomes[at].len() as u8);
+            trailers.extend(outcomes[at].bytes());
+            let head = [b"\x88", trailers.as_slice()].concat();
+            let last = frames::END_STREAM | END_HEADERS;
+            Some(match has_message {
+                false => frames::frame(frames::HEADERS, last, id, &head),
+                true => [
+                    frames::frame(frames::HEADERS, END_HEADERS, id, b"\x88"),
+                    frames::frame(frames::DATA, 0, id, b"\0\0\0\0\x02ok"),
+                    frames::frame(frames::HEADERS, last, id, &trailers),
+                ]
+                .concat(),
+            })
+        };
+        frames::serve(stream, &frames::generous(), &AtomicU64::new(0), answer);
+    })
+}
+
+#[test]
+fn calls_of_grpc_end_with_their_status() {
+    for has_message in [true, false] {
+        let server = calls(&["0", "14", "0", "5"], has_message);
+        let mut plan = plan_at(server.address.port(), "http", "/a.B/C", 1, 1);
+        plan.requests = Some(40);
+        let request = &mut plan.lanes[0].target.request;
+        (request.method, request.is_grpc) = (Method::POST, true);
+        request.body = Some(b"\0\0\0\0\x03abc".to_vec());
+        let (summary, _) = measure(&plan);
+        let lane = &summary.lanes[0];
+        assert_eq!(lane.statuses, [(200, 20)], "{lane:?}");
+        let mut failures = lane.failures.clone();
+        failures.sort();
+        let want = [5, 14].map(|code| (RequestFailure::Grpc(code), 10));
+        assert_eq!(failures, want, "{lane:?}");
+        assert_eq!(RequestFailure::Grpc(14).name(), "gRPC UNAVAILABLE");
+    }
+}
+
+#[test]
+fn single_requests_are_made_over_http2_too() {
+    let server = calls(&["0", "3"], true);
+    let url: Url = format!("http://{}/a.B/C", server.address)
+        .parse()
+        .expect("a URL");
+    let mut asked = Asked {
+        url,
+        request: Request {
+            method: Method::POST,
+            body: Some(vec![0; 100_000]),
+            is_grpc: true,
+            ..Request::default()
+        },
+        peer: None,
+        is_http2: true,
+        unix: None,
+    };
+    let plan = ProbePlan {
+        count: 4,
+        interval: Duration::ZERO,
+        timeout: Duration::from_secs(10),
+        ..ProbePlan::new(TargetId::Subject, server.address)
+    };
+    let stop = AtomicBool::new(false);
+    let told = |asked: &Asked| {
+        let answers = http(&plan, asked, &stop, |_| {}).expect("it ran");
+        let told = answers.samples.into_iter();
+        told.map(|sample| (sample.method, sample.answer))
+            .collect::<Vec<_>>()
+    };
+    let good = ProbeAnswer::Status(200);
+    let bad = ProbeAnswer::Grpc(3);
+    let kept = ProbeMethod::HttpKeptAlive;
+    let want = [
+        (ProbeMethod::HttpFresh, good),
+        (kept, bad),
+        (kept, good),
+        (kept, bad),
+    ];
+    assert_eq!(told(&asked), want);
+    asked.request.is_grpc = false;
+    assert!(told(&asked).iter().all(|(_, answer)| *answer == good));
 }
 
 #[test]

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use fake::{Server, answer_after};
 use lagtrace_core::observed::event::{EventBody, LoadStages, Phase, TargetId};
-use lagtrace_sources::load::{Lane, LoadError, Method, Pace, Plan, Summary, Target, run};
+use lagtrace_sources::load::{Lane, LoadError, Pace, Plan, Summary, Target, run};
+use lagtrace_sources::request::Request;
 use lagtrace_sources::url::Url;
 use lagtrace_trial::live;
 use nginx::Nginx;
@@ -35,9 +36,7 @@ fn plan(address: SocketAddr, rate: f64) -> Plan {
             id: TargetId::Subject,
             address,
             url: Url::at(address.ip(), address.port(), "/"),
-            method: Method::Get,
-            fields: Vec::new(),
-            body: Vec::new(),
+            request: Request::default(),
         },
         phase: Phase::Baseline,
         experiment: None,
@@ -135,7 +134,7 @@ fn a_queue_of_our_own_is_where_it_went() {
             }
             let server = far.visit(|| Server::start_at("10.99.3.2:0", answer_after(ms(0))));
             let mut plan = plan(server.address, 10.0);
-            plan.lanes[0].target.fields = vec![format!("X-Long: {}", "x".repeat(8_000))];
+            plan.lanes[0].target.request.fields = vec![format!("X-Long: {}", "x".repeat(8_000))];
             let (_, free) = near.visit(|| measure(&plan));
             near.run("tc qdisc add dev n1 root tbf rate 1mbit burst 2000 limit 100000");
             let (summary, shaped) = near.visit(|| measure(&plan));

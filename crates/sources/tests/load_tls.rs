@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use lagtrace_core::observed::event::{Event, EventBody, Phase, RequestFailure, TargetId};
 use lagtrace_core::observed::experiment::Experiment;
-use lagtrace_sources::load::{Ending, Lane, LaneSummary, Method, Plan, Summary, Target, run};
+use lagtrace_sources::load::{Ending, Lane, LaneSummary, Plan, Summary, Target, run};
+use lagtrace_sources::request::{Method, Request};
 use lagtrace_sources::tls::{Carried, TlsClient, Trust};
 use nginx::Nginx;
 
@@ -30,9 +31,7 @@ fn plan(port: u16, host: &str, trust: &Trust, connections: u32) -> Plan {
             id: TargetId::Subject,
             address: SocketAddr::from(([127, 0, 0, 1], port)),
             url: format!("https://{host}:{port}/").parse().expect("a URL"),
-            method: Method::Get,
-            fields: Vec::new(),
-            body: Vec::new(),
+            request: Request::default(),
         },
         phase: Phase::Baseline,
         experiment: None,
@@ -151,8 +150,8 @@ fn bodies_of_many_records_go_both_ways() {
     assert!(lane.responses() > 0, "{lane:?}");
     assert!(lane.received_bytes >= lane.responses() * 3_000_000);
     let mut post = get;
-    post.lanes[0].target.method = Method::Post;
-    post.lanes[0].target.body = vec![b'y'; 2_000_000];
+    post.lanes[0].target.request.method = Method::POST;
+    post.lanes[0].target.request.body = Some(vec![b'y'; 2_000_000]);
     let url = format!("https://localhost:{}/taken", nginx.other_port);
     post.lanes[0].target.url = url.parse().expect("a URL");
     let (summary, _) = measure(&post);

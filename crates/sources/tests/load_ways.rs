@@ -14,9 +14,8 @@ use std::time::Duration;
 
 use fake::{RESPONSE, Server};
 use lagtrace_core::observed::event::{Event, EventBody, Phase, TargetId};
-use lagtrace_sources::load::{
-    Lane, LaneSummary, LoadError, Method, Pace, Plan, Summary, Target, run,
-};
+use lagtrace_sources::load::{Lane, LaneSummary, LoadError, Pace, Plan, Summary, Target, run};
+use lagtrace_sources::request::Request;
 use lagtrace_sources::url::Url;
 use nginx::Nginx;
 
@@ -30,9 +29,7 @@ fn plan(address: SocketAddr, connections: u32) -> Plan {
             id: TargetId::Subject,
             address,
             url: Url::at(address.ip(), address.port(), "/"),
-            method: Method::Get,
-            fields: Vec::new(),
-            body: Vec::new(),
+            request: Request::default(),
         },
         phase: Phase::Baseline,
         experiment: None,

@@ -19,19 +19,22 @@
 //! - Set the limit to the longest stall that the test's verdict tolerates, and not lower: one stall
 //!   of 5 ms does not explain a wrong verdict about a load of 3 s.
 //!
-//! Live tests of a process run in parallel, at most two on each processor. A test that is
-//! [`busy`](Live::busy) counts as two, and a test that is [`alone`](Live::alone) takes the whole
-//! machine. Such tests run after all others that wait. Run the tests with five times as many threads as
-//! there are processors, because most of them wait.
+//! Live tests of a process run in parallel, at most three on each processor. A test that is
+//! [`busy`](Live::busy) has a processor's three places, and a test that is [`alone`](Live::alone)
+//! takes the whole machine. Such tests run after all others that wait. Run the tests with several
+//! times as many threads as there are processors, because most of them wait.
 //!
 //! If `LAGTRACE_VOID_LOG` names a file, each test appends `run NAME` when it begins,
 //! `took SECONDS NAME` when it has ended, and `void NAME REASON` if it is void. The log can be used
-//! to count runs and void tests and to find the longest test.
+//! to count runs and void tests and to find the longest test. A void test also appends a line
+//! `again`, with the folder, the program and the test's full name, separated by tabs: whoever has the
+//! log can run that test again, once the machine is quiet.
 
 mod log;
 mod machine;
 mod places;
 mod ports;
+mod seed;
 mod watcher;
 
 use std::any::Any;
@@ -41,6 +44,7 @@ use std::time::{Duration, Instant};
 
 pub use machine::Standstill;
 pub use ports::{RefusingPort, free_port, free_ports};
+pub use seed::seed;
 
 use machine::Machine;
 use places::{Places, Share};
@@ -85,7 +89,8 @@ pub fn live(name: &str) -> Live<'_> {
 }
 
 impl<'a> Live<'a> {
-    /// Marks the test as taking two places, because it computes, or measures a computation.
+    /// Marks the test as taking the places of one processor, because it computes, or measures a
+    /// computation.
     pub fn busy(mut self) -> Self {
         self.of_machine = Share::Busy;
         self

@@ -1,8 +1,10 @@
 //! The log of live tests, from which runs and void tests can be counted.
 
+use std::env;
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The environment variable that names the log's file.
@@ -22,12 +24,23 @@ pub(crate) fn took(name: &str, time: Duration) {
 /// the output of tests.
 pub(crate) fn void(name: &str, reason: &str) {
     append(&format!("void {name} {reason}\n"));
+    append(&again(name));
     let told = writeln!(io::stderr(), "void: {name}: {reason}");
     told.expect("standard error takes a line");
 }
 
+/// Returns the line that tells how to run a void test again. The harness names the thread of a test
+/// after it; where it runs on the main thread, `name` has to do.
+fn again(name: &str) -> String {
+    let thread = std::thread::current();
+    let test = thread.name().filter(|&test| test != "main").unwrap_or(name);
+    let path = |path: io::Result<PathBuf>| path.unwrap_or_default().display().to_string();
+    let (folder, program) = (path(env::current_dir()), path(env::current_exe()));
+    format!("again\t{folder}\t{program}\t{test}\n")
+}
+
 fn append(line: &str) {
-    if let Some(path) = std::env::var_os(LOG) {
+    if let Some(path) = env::var_os(LOG) {
         append_to(&path, line);
     }
 }

@@ -87,10 +87,16 @@ fn a_test_that_fails_after_a_standstill_is_void_and_says_so() {
     let void = "victim: the machine stood still for ";
     assert!(told.contains(&format!("void: {void}")), "{told}");
     let lines: Vec<_> = log.lines().collect();
-    assert_eq!(lines.len(), 2, "{log}");
-    assert_eq!(lines[0], "run victim");
-    assert!(lines[1].starts_with("void victim the machine"), "{log}");
-    assert!(lines[1].ends_with("failed with: this is wrong"), "{log}");
+    let [run, void, again] = lines[..] else {
+        panic!("{log}");
+    };
+    assert_eq!(run, "run victim");
+    assert!(void.starts_with("void victim the machine"), "{log}");
+    assert!(void.ends_with("failed with: this is wrong"), "{log}");
+    let program = std::env::current_exe().expect("this program's path");
+    let folder = std::env::current_dir().expect("this folder");
+    let told = format!("again\t{}\t{}\tvictim", folder.display(), program.display());
+    assert_eq!(again, told);
 }
 
 #[test]
@@ -132,10 +138,10 @@ impl Drop for Computing {
 
 #[test]
 fn a_test_that_fails_while_its_server_waits_for_a_processor_is_void() {
-    const LONG: Duration = Duration::from_millis(50);
+    const LONG: Duration = Duration::from_millis(20);
     let waits_at_once = |is_watched: bool| {
         let outcome = live("server").standstill(Duration::ZERO).judge(|| {
-            // The kernel gives the second one a processor for a few of some hundred milliseconds.
+            // The kernel gives the second one a processor for a few of many milliseconds.
             let _first = Computing::start("0");
             let server = Computing::start("19");
             if is_watched {

@@ -1,5 +1,5 @@
 """An ASGI application for uvicorn. With $HABIT `blocking`, a call blocks the event loop for
-$PAUSE milliseconds. With `stream`, there are $PIECES pieces at intervals of $PAUSE."""
+$PAUSE milliseconds. With `plain`, it answers at once. With `stream`, there are $PIECES pieces at intervals of $PAUSE."""
 
 import asyncio
 import os
@@ -18,6 +18,12 @@ async def blocking(send):
     await send({"type": "http.response.body", "body": PAGE})
 
 
+async def plain(send):
+    headers = [(b"content-type", b"text/plain"), (b"content-length", b"400")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": PAGE})
+
+
 async def stream(send):
     headers = [(b"content-type", b"text/plain")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -27,7 +33,7 @@ async def stream(send):
             await asyncio.sleep(PAUSE)
 
 
-HABIT = {"blocking": blocking, "stream": stream}[os.environ["HABIT"]]
+HABIT = {"blocking": blocking, "plain": plain, "stream": stream}[os.environ["HABIT"]]
 
 
 async def application(scope, _, send):

@@ -10,6 +10,8 @@ export interface Picture {
     services: PictureService[];
     shares: PartShares[];
     raster: Raster;
+    /** The exchanges of which the capture lacks packets, by time. */
+    cut?: Raster | null;
     points?: Points | null;
     curves: Curve[];
     exchanges: PicturedExchange[];

@@ -15,8 +15,8 @@ export interface Report {
     command: string;
     subject: string;
     started: string;
+    capture?: { written?: string | null } | null;
     joined?: Joined | null;
-    sweep?: Sweep | null;
     exchanges: Exchanges;
     probes?: Probe[];
     route?: Route | null;
@@ -66,6 +66,8 @@ export interface Finding {
     culprit: Owner;
     waits: WaitKind[];
     predicted?: { latency_ns: { p50: number; p99: number } } | null;
+    fix: { where: string; change: string }[];
+    exemplars: { client: string; start_ns: number; waits: WaitSpan[] }[];
     locates?: boolean;
 }
 
@@ -134,23 +136,6 @@ export interface Hop {
     rtt_ns: ProbeFigures;
     kept_ns?: number;
     slow_ns?: number | null;
-}
-
-export interface Sweep {
-    over: string;
-    steps: SweepStep[];
-    knee: number | null;
-    remark: string | null;
-}
-
-export interface SweepStep {
-    connections: number;
-    offered_rate: number | null;
-    rate: number;
-    failed: number;
-    latency_ns: Figures;
-    is_generator_limit: boolean;
-    falls_behind: boolean;
 }
 
 export interface Probe {

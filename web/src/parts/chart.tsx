@@ -8,7 +8,7 @@ export interface ChartSeries {
     label: string;
     /** Name of a custom property of the style sheet, without the dashes. */
     colour: string;
-    kind?: "line" | "steps" | "points" | "crosses";
+    kind?: "line" | "steps" | "steps-before" | "points" | "crosses";
     dash?: number[];
 }
 
@@ -19,8 +19,10 @@ export interface ChartProps {
     series: ChartSeries[];
     x: ChartAxis;
     y: ChartAxis;
-    /** A value of x at which a line is drawn. */
-    mark?: number;
+    /** Further series, which are drawn when the reader chooses them. */
+    others?: ChartSeries[];
+    /** Draws a series, or no longer. */
+    onToggle?(label: string): void;
 }
 
 export interface ChartAxis {
@@ -63,22 +65,51 @@ export function Chart(props: ChartProps) {
 }
 
 /** The series with their values at the cursor. */
-function Legend({ series, data, x, y, at }: ChartProps & { at: number | null }) {
+function Legend(props: ChartProps & { at: number | null }) {
+    const { series, data, x, y, at, others = [], onToggle } = props;
     const position = at === null ? null : data[0]?.[at];
+    const entries = [...series, ...others];
     return (
         <p class="legend" aria-live="polite">
             {position != null && <span>{x.values(position)}:</span>}
-            {series.map((one, i) => {
+            {entries.map((one, i) => {
                 const value = at === null ? null : data[i + 1]?.[at];
-                return (
-                    <span key={one.label}>
-                        <span class={`key key-${one.colour}`} aria-hidden="true" />
+                const words = (
+                    <>
+                        <Sample of={one} />
                         {one.label}
-                        {value != null && <> {y.values(value)}</>}
-                    </span>
+                        {i < series.length && value != null && <> {y.values(value)}</>}
+                    </>
+                );
+                return onToggle ? (
+                    <button
+                        key={one.label}
+                        type="button"
+                        class="toggle"
+                        aria-pressed={i < series.length}
+                        onClick={() => onToggle(one.label)}
+                    >
+                        {words}
+                    </button>
+                ) : (
+                    <span key={one.label}>{words}</span>
                 );
             })}
         </p>
+    );
+}
+
+/** How a series is drawn: its colour, its dashes, its marks. */
+function Sample({ of }: { of: ChartSeries }) {
+    const isMarks = of.kind === "points" || of.kind === "crosses";
+    return (
+        <svg class={`sample sample-${of.colour}`} width={28} height={10} aria-hidden="true">
+            {isMarks ? (
+                <circle cx={14} cy={5} r={of.kind === "crosses" ? 3.5 : 2} />
+            ) : (
+                <line x1={0} x2={28} y1={5} y2={5} stroke-dasharray={of.dash?.join(" ")} />
+            )}
+        </svg>
     );
 }
 
@@ -118,25 +149,8 @@ function options(
         series: [{}, ...props.series.map((one) => series(one, colour))],
         hooks: {
             setCursor: [(chart) => onCursor(chart.cursor.idx ?? null)],
-            draw: [(chart) => drawMark(chart, props.mark, colour("ink"))],
         },
     };
-}
-
-function drawMark(chart: uPlot, at: number | undefined, colour: string) {
-    if (at === undefined) {
-        return;
-    }
-    const { ctx, bbox } = chart;
-    const x = Math.round(chart.valToPos(at, "x", true));
-    ctx.save();
-    ctx.strokeStyle = colour;
-    ctx.setLineDash([5, 4]);
-    ctx.beginPath();
-    ctx.moveTo(x, bbox.top);
-    ctx.lineTo(x, bbox.top + bbox.height);
-    ctx.stroke();
-    ctx.restore();
 }
 
 /** Leaves out ticks whose labels would overlap; the later one stays, as the tail matters more. */
@@ -169,6 +183,8 @@ function paths(kind: ChartSeries["kind"]): uPlot.Series.PathBuilder | undefined 
     switch (kind) {
         case "steps":
             return uPlot.paths.stepped?.({ align: 1 });
+        case "steps-before":
+            return uPlot.paths.stepped?.({ align: -1 });
         case "points":
         case "crosses":
             return () => null;

@@ -2,14 +2,19 @@
 
 import { useRef, useState } from "preact/hooks";
 import { visible } from "../visible.ts";
+import { useKept } from "./kept.ts";
 
 export function CopyFilter({ filter }: { filter: string }) {
     const code = useRef<HTMLElement>(null);
     const [state, setState] = useState("");
+    const isKept = useKept();
     const copy = async () => {
         const isCopied = await copied(visible(filter), code.current);
         setState(isCopied ? "Copied." : "Selected: press Ctrl-C.");
     };
+    if (!isKept) {
+        return null;
+    }
     return (
         <p class="filter">
             <button type="button" onClick={copy}>

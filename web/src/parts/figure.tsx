@@ -54,6 +54,14 @@ export function Text({ of }: { of: string | null | undefined }) {
     return <bdi>{visible(of ?? "–")}</bdi>;
 }
 
+/** A sentence of the report: words between backticks are code. */
+export function Prose({ of }: { of: string }) {
+    const parts = visible(of).split(/`([^`]*)`/);
+    return (
+        <bdi>{parts.map((part, i) => (i % 2 === 1 ? <code key={part}>{part}</code> : part))}</bdi>
+    );
+}
+
 /** An owner as its colour, letter and name. */
 export function OwnerMark({ of }: { of: Owner }) {
     const owner = knownOwner(of);

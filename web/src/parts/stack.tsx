@@ -25,7 +25,19 @@ const CHARACTER_PX = 7;
 /** Below this width, the names stand above their bars. */
 const NARROW_PX = 560;
 
-export function Stack({ label, rows }: { label: string; rows: StackRow[] }) {
+interface Props {
+    label: string;
+    rows: StackRow[];
+    /** The value of the longest bar of several pictures on one scale. */
+    longest?: number;
+}
+
+/** The longest of these bars. */
+export function longestOf(rows: StackRow[]): number {
+    return Math.max(...rows.map(({ parts }) => sum(parts)), Number.MIN_VALUE);
+}
+
+export function Stack({ label, rows, longest: of }: Props) {
     const [ref, width] = useWidth<HTMLDivElement>();
     const isNarrow = width < NARROW_PX;
     const rowPx = isNarrow ? ROW_PX + 14 : ROW_PX;
@@ -33,7 +45,7 @@ export function Stack({ label, rows }: { label: string; rows: StackRow[] }) {
         ? 0
         : Math.min(width * 0.34, longest(rows.map((row) => row.name)) * CHARACTER_PX + 12);
     const figures = longest(rows.map((row) => row.figure)) * CHARACTER_PX + 12;
-    const most = Math.max(...rows.map(({ parts }) => sum(parts)), Number.MIN_VALUE);
+    const most = of ?? longestOf(rows);
     const px = (value: number) => (value / most) * Math.max(width - left - figures, 10);
     return (
         <div class="stack" ref={ref}>

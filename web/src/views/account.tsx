@@ -2,7 +2,7 @@
 
 import type { Account, Booking } from "../document/report.ts";
 import { cells, OwnerMark, Text } from "../parts/figure.tsx";
-import { Stack } from "../parts/stack.tsx";
+import { longestOf, Stack, type StackRow } from "../parts/stack.tsx";
 import { columns, Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
 import { counted, duration } from "../quantity.ts";
@@ -14,11 +14,13 @@ export function hasAccount(accounts: Account[]): boolean {
 }
 
 export function AccountView({ accounts }: { accounts: Account[] }) {
+    const longest = Math.max(...accounts.map((one) => longestOf(rowsOf(one))));
+    const scale = accounts.length > 1 ? " All services are on one scale." : "";
     return (
         <View
             id="account"
             title="Account of the time"
-            says="Each nanosecond of each kind of wait, booked once: inherent (distance and transmission, which no change at the owner removes), claimed by a finding, or claimed by nothing."
+            says={`Each nanosecond of each kind of wait, booked once: inherent (distance and transmission, which no change at the owner removes), claimed by a finding, or claimed by nothing.${scale}`}
         >
             <p class="legend">
                 {["inherent", "claimed", "unclaimed"].map((kind) => (
@@ -29,7 +31,7 @@ export function AccountView({ accounts }: { accounts: Account[] }) {
                 ))}
             </p>
             {accounts.map((account) => (
-                <OneAccount key={account.service} account={account} />
+                <OneAccount key={account.service} account={account} longest={longest} />
             ))}
         </View>
     );
@@ -37,11 +39,28 @@ export function AccountView({ accounts }: { accounts: Account[] }) {
 
 const NUMBERS = ["Booked", "Inherent", "Claimed", "Unclaimed"];
 
-function OneAccount({ account }: { account: Account }) {
-    const bookings = [
+function bookingsOf(account: Account) {
+    return [
         ...account.exchanges.map((booking) => ({ booking, of: "requests" })),
         ...account.setups.map((booking) => ({ booking, of: "setup" })),
     ].sort((a, b) => b.booking.booked_ns - a.booking.booked_ns);
+}
+
+/** Maximum number of bars of a service. */
+const MOST_ROWS = 12;
+
+function rowsOf(account: Account): StackRow[] {
+    return bookingsOf(account)
+        .slice(0, MOST_ROWS)
+        .map(({ booking, of }) => ({
+            name: `${LETTERS[knownOwner(booking.owner)]}  ${waitWords(booking.kind)}${of === "setup" ? " (setup)" : ""}`,
+            parts: parts(booking),
+            figure: duration(booking.booked_ns),
+        }));
+}
+
+function OneAccount({ account, longest }: { account: Account; longest: number }) {
+    const bookings = bookingsOf(account);
     const service = visible(account.service);
     return (
         <>
@@ -51,11 +70,8 @@ function OneAccount({ account }: { account: Account }) {
             </h3>
             <Stack
                 label={`The time of ${service} by kind of wait; the table below lists it.`}
-                rows={bookings.slice(0, 12).map(({ booking, of }) => ({
-                    name: `${LETTERS[knownOwner(booking.owner)]}  ${waitWords(booking.kind)}${of === "setup" ? " (setup)" : ""}`,
-                    parts: parts(booking),
-                    figure: duration(booking.booked_ns),
-                }))}
+                rows={rowsOf(account)}
+                longest={longest}
             />
             <Twin
                 caption={`Account of ${service}`}

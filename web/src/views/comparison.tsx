@@ -12,7 +12,7 @@ import type {
 import type { PageDocument, WaitShare } from "../document.ts";
 import { Difference, Ns, OwnerMark, Share, Text } from "../parts/figure.tsx";
 import { Stack } from "../parts/stack.tsx";
-import { Table, Twin } from "../parts/table.tsx";
+import { Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
 import { rate, share } from "../quantity.ts";
 import { knownOwner, LETTERS, waitWords } from "../words.ts";
@@ -187,7 +187,7 @@ export function FindingChanges({ changes }: { changes: FindingChange[] }) {
             title="Findings"
             says="What became of each finding, and whether its mechanism was seen to change."
         >
-            <Table
+            <Twin
                 caption="Findings before and after"
                 columns={[
                     "Cause",

@@ -2,7 +2,7 @@
 
 import type { ExperimentOutcome } from "../document/report.ts";
 import { experimentWords } from "../experiment.ts";
-import { Count, cells, Difference, Text } from "../parts/figure.tsx";
+import { Count, cells, Difference, Prose, Text } from "../parts/figure.tsx";
 import { Ranges, rangeOf } from "../parts/ranges.tsx";
 import { columns, Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
@@ -43,10 +43,7 @@ export function Experiments({ outcomes }: { outcomes: ExperimentOutcome[] }) {
             />
             {outcomes.map((it, i) => (
                 <p key={i}>
-                    {experimentWords(it.experiment)}: <Difference of={it.difference_ns} /> (95 %:{" "}
-                    <Difference of={it.difference_low_ns} /> to{" "}
-                    <Difference of={it.difference_high_ns} />
-                    ). <Text of={it.meaning} />
+                    {experimentWords(it.experiment)}: <Prose of={it.meaning} />
                 </p>
             ))}
             <Twin

@@ -18,6 +18,7 @@ import { isServed, type Listed } from "../served.ts";
 import { visible } from "../visible.ts";
 import { OWNERS } from "../words.ts";
 import { ColumnTable } from "./latency/columns.tsx";
+import { type Gap, GapLegend, GapMark, gapsOf } from "./latency/gaps.tsx";
 import { Listing } from "./latency/listing.tsx";
 import { Selected } from "./latency/selected.tsx";
 
@@ -55,8 +56,10 @@ export function Latency({ document, range, onRange, onListed }: Props) {
         return null;
     }
     const says = density.hasOwners
-        ? "Each square is the exchanges that began at a time and took a latency. Its colour is the owner of most of their time, and it is stronger the more exchanges it holds. Drag to select, or use the arrow keys."
-        : "Each square is the requests of a second that took a latency, by our own timestamps. It is stronger the more requests it holds. Drag to select, or use the arrow keys.";
+        ? "Each square: requests that began then and took that long; darker means more. Its colour is the owner of most of their time. Drag to select, or use the arrow keys."
+        : "Each square: requests of that second that took that long, by our own timestamps; darker means more. Drag to select, or use the arrow keys.";
+    const { cut, raster } = document.picture ?? {};
+    const gaps = cut && raster ? gapsOf(cut, raster.start_ns) : [];
     return (
         <View id="latency" title="Latency over time" says={says}>
             <Services
@@ -68,6 +71,7 @@ export function Latency({ document, range, onRange, onListed }: Props) {
                 density={density}
                 service={service}
                 modes={document.report?.exchanges.modes ?? []}
+                gaps={gaps}
                 range={range}
                 onRange={onRange}
             />
@@ -76,6 +80,7 @@ export function Latency({ document, range, onRange, onListed }: Props) {
                     {OWNERS.filter((_, i) => owners.has(i)).map((owner) => (
                         <OwnerMark key={owner} of={owner} />
                     ))}
+                    <GapLegend gaps={gaps} />
                 </p>
             )}
             <Selected
@@ -127,11 +132,12 @@ interface PictureProps {
     density: Density;
     service: number | null;
     modes: LatencyMode[];
+    gaps: Gap[];
     range: Range | null;
     onRange(range: Range | null): void;
 }
 
-function Picture({ density, service, modes, range, onRange }: PictureProps) {
+function Picture({ density, service, modes, gaps, range, onRange }: PictureProps) {
     const [ref, width] = useWidth<HTMLDivElement>();
     const canvas = useRef<HTMLCanvasElement>(null);
     const plane = useMemo(() => planeOf(density, width), [density, width]);
@@ -166,6 +172,9 @@ function Picture({ density, service, modes, range, onRange }: PictureProps) {
                     <Axes density={density} plane={plane} />
                     {modes.map((mode) => (
                         <ModeLine key={mode.peak_ns} mode={mode} plane={plane} />
+                    ))}
+                    {gaps.map((gap) => (
+                        <GapMark key={gap.from} gap={gap} plane={plane} />
                     ))}
                     {range && <Shade plane={plane} range={range} />}
                 </svg>

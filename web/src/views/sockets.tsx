@@ -1,9 +1,10 @@
-// Sockets and their options, and the kernel's limits on them. All but the calls are tables by nature.
+// Sockets and their options, and the kernel's limits on them. All but the calls are tables by nature;
+// those that are wider than a telephone are folded.
 
 import type { Picture } from "../document/picture.ts";
 import type { Limit, LiveSocket, Report, SocketGroup, Tally } from "../document/report.ts";
-import { Count, MaybeNs, Text } from "../parts/figure.tsx";
-import { columns, Table } from "../parts/table.tsx";
+import { Count, MaybeNs, Prose, Text } from "../parts/figure.tsx";
+import { columns, Table, Twin } from "../parts/table.tsx";
 import { View } from "../parts/view.tsx";
 import { SocketCalls } from "./sockets/calls.tsx";
 
@@ -47,7 +48,7 @@ function Of({ tally }: { tally: Tally | null }) {
 function Groups({ groups }: { groups: SocketGroup[] }) {
     const tallies = ["TCP_NODELAY", "TCP_CORK", "TCP_QUICKACK", "Held back"];
     return (
-        <Table
+        <Twin
             caption="Sockets by owner"
             columns={columns(["Owner", "Target"], ["Sockets", "Samples", ...tallies])}
             rows={groups.map((group) => [
@@ -87,7 +88,7 @@ function Live({ sockets }: { sockets: LiveSocket[] }) {
         />,
         onOff(socket.options?.nodelay),
         onOff(socket.options?.cork),
-        <Text key="remarks" of={socket.remarks.join(" ") || "–"} />,
+        <Prose key="remarks" of={socket.remarks.join(" ") || "–"} />,
         <Count key="receive" of={socket.receive_queue} />,
         <Count key="send" of={socket.send_queue} />,
         <MaybeNs key="rtt" of={socket.tcp?.rtt_ns} />,
@@ -96,7 +97,7 @@ function Live({ sockets }: { sockets: LiveSocket[] }) {
         socket.tcp ? <Count key="retrans" of={socket.tcp.total_retrans} /> : "–",
     ];
     return (
-        <Table
+        <Twin
             caption="Sockets of this host"
             columns={columns(words, numbers)}
             rows={sockets.map(row)}
@@ -119,7 +120,7 @@ function Limits({ limits }: { limits: Limit[] }) {
                 <Text key="name" of={limit.name} />,
                 <Text key="value" of={limit.value} />,
                 BEARINGS[limit.bearing] ?? limit.bearing,
-                <Text key="text" of={limit.text} />,
+                <Prose key="text" of={limit.text ?? "–"} />,
             ])}
         />
     );

@@ -2,6 +2,7 @@
 
 import { pathToFileURL } from "node:url";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { settled } from "./settled.ts";
 
 /** The system's browser: none is downloaded. */
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
@@ -38,8 +39,7 @@ export async function openUrl(
     await page.goto(url);
     if (options.javaScriptEnabled !== false) {
         await page.waitForSelector("html[data-ready]", { state: "attached" });
-        // The pictures are drawn when their width is known: after the next layout.
-        await page.waitForTimeout(200);
+        await settled(page);
     }
     return { page, complaints };
 }
@@ -74,5 +74,5 @@ export async function openTables(page: Page) {
             details.open = true;
         }
     });
-    await page.waitForTimeout(200);
+    await settled(page);
 }

@@ -162,6 +162,7 @@ impl Points {
             end_ns: last.map(Timestamp::as_nanos),
             dropped: dropped.reduce(|a, b| a + b),
             truncated: summaries().map(|summary| summary.cut_records).sum(),
+            written: None,
             points: described,
         })
     }

@@ -14,7 +14,7 @@ use crate::cause::service::Service;
 use crate::connection::table::{Arrived, Table, Tallied};
 use crate::connection::{Closed, Setup};
 use crate::exchange::Exchange;
-use crate::facts::{Facts, Hosts};
+use crate::facts::{Facts, Hosts, WatchedStream};
 use crate::observed::event::{Phase, TargetId, Upstream};
 use crate::observed::flow::{Direction, Endpoint, FlowKey, Transport};
 use crate::observed::icmp::IcmpError;
@@ -50,8 +50,10 @@ pub(super) struct Shard {
     pub(super) services: Services,
     pub(super) hosts: Hosts,
     pub(super) vantages: Vantages,
-    /// Turns of the shard's flows whose exchanges have not closed yet.
+    /// Turns of the shard's flows whose exchanges have not closed yet, and passages.
     pub(super) waiting: Waiting,
+    /// The closed exchanges of watched connections on which requests overtake each other.
+    pub(super) streams: Vec<WatchedStream>,
     /// Exchanges and connections that closed and are not counted yet.
     closed: Closed,
     /// True if individual exchanges are requested.
@@ -265,6 +267,7 @@ impl Shard {
             hosts: Hosts::default(),
             vantages: Vantages::new(),
             waiting: Waiting::default(),
+            streams: Vec::new(),
             closed: Closed::default(),
             tells_exchanges: false,
             is_collecting,
@@ -368,20 +371,32 @@ impl Shard {
     fn fold_exchanges(&mut self, common: &Common, ordinal: u64) {
         let (taken, _) = self.services.taken();
         for exchange in self.closed.exchanges.iter_mut().skip(taken) {
-            let counts = common.counts_exchange(exchange);
+            let is_denied = self.waiting.deny(exchange);
+            let counts = !is_denied && common.counts_exchange(exchange);
             let place = if counts {
                 self.services.place(exchange.id.server)
             } else {
                 None
             };
             self.services.queue_exchange(place);
+            if is_denied {
+                continue;
+            }
             if !counts && common.reaches_baseline(exchange) {
                 self.services.take_early(exchange);
             }
             if let Some(place) = place
                 && let Some(served) = self.services.served(place)
             {
-                served.add_exchange(exchange, self.waiting.take_turn_within(exchange));
+                let span = self.waiting.take_span(exchange);
+                if exchange.signs.stream.is_read && self.waiting.has_passages() {
+                    let has_latency = exchange.outcome.has_latency();
+                    self.streams.push(WatchedStream {
+                        latency: has_latency.then(|| exchange.latency()),
+                        span: span.clone().filter(|_| has_latency),
+                    });
+                }
+                served.add_exchange(exchange, span);
             }
             if let Some(picture) = &mut self.picture
                 && place.is_some()

@@ -17,13 +17,23 @@ pub(crate) struct Held {
     pub(crate) released: u64,
 }
 
+/// A stretch between two messages of a stream in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rest {
+    pub(crate) from: Timestamp,
+    pub(crate) until: Timestamp,
+    /// The sender of the messages.
+    pub(crate) by: Side,
+}
+
 impl Tiling {
     /// Attributes the stretches in which one side's data was held back by the peer's flow-control
     /// windows to those windows, in time order. Time with another explanation in the packets
     /// (losses, unseen data) keeps its attribution.
     pub(crate) fn hold_back(&mut self, held: &[Held]) {
         for &held in held {
-            self.give(held);
+            let name = (WaitKind::FlowControl, held.by.owner());
+            self.give((held.from, held.until), name, may_be_held);
         }
         // The segments that were then sent were not held by Nagle's algorithm either.
         self.sending.holds.retain(|hold| {
@@ -32,21 +42,36 @@ impl Tiling {
         });
     }
 
-    fn give(&mut self, held: Held) {
-        let owner = match held.by {
-            Side::Client => Owner::Client,
-            Side::Server => Owner::Server,
-        };
+    /// Attributes the stretches between a stream's messages in which their sender paused to nobody's
+    /// delay, in time order.
+    pub(crate) fn owe_nothing(&mut self, rests: &[Rest]) {
+        for rest in rests {
+            let pause = match rest.by {
+                Side::Client => WaitKind::RequestPause,
+                Side::Server => WaitKind::ServerPause,
+            };
+            let name = (WaitKind::BetweenMessages, rest.by.owner());
+            self.give((rest.from, rest.until), name, |kind| kind == pause);
+        }
+    }
+
+    /// Gives the parts of `stretch` that are waits of the meant kinds another name.
+    fn give(
+        &mut self,
+        (from, until): (Timestamp, Timestamp),
+        (kind, owner): (WaitKind, Owner),
+        is_meant: impl Fn(WaitKind) -> bool,
+    ) {
         let mut cut = Vec::with_capacity(self.waits.len() + 2);
         for wait in self.waits.drain(..) {
-            let (start, end) = (held.from.max(wait.start), held.until.min(wait.end));
-            if start >= end || !may_be_held(wait.kind) {
+            let (start, end) = (from.max(wait.start), until.min(wait.end));
+            if start >= end || !is_meant(wait.kind) {
                 push(&mut cut, wait);
                 continue;
             }
             let part = |start, end| Wait { start, end, ..wait };
             let mine = Wait {
-                kind: WaitKind::FlowControl,
+                kind,
                 owner,
                 ..part(start, end)
             };

@@ -15,6 +15,10 @@ use crate::observed::time::Timestamp;
 /// Maximum number of segments of other responses examined before a response.
 const MAX_OTHERS: usize = 64;
 
+/// Minimum length of a segment that belongs to a large response, unless the MSS is smaller: the
+/// server had more to send than fits into a small response.
+const BULK: u64 = 4096;
+
 /// The state of a sender's socket buffer, derived from a gap in its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Buffer {
@@ -34,6 +38,8 @@ struct Step {
     number: u64,
     gap: Duration,
     name: Option<(WaitKind, Owner)>,
+    /// True if the segment carries a part of a large response.
+    is_bulk: bool,
 }
 
 impl Step {
@@ -55,9 +61,9 @@ impl Step {
 
 impl Tiler<'_> {
     /// Attributes the time up to `first` if other responses of the server were held back before
-    /// this one. This response queues after the others, so the server is known to have been
-    /// thinking only up to the last instant at which it had nothing left to send. Returns false if
-    /// that cannot be determined.
+    /// this one, or kept the connection busy. This response queues after the others, so the server
+    /// is known to have been thinking only up to the last instant at which it had nothing left to
+    /// send. Returns false if that cannot be determined.
     pub(super) fn held_with_others(&mut self, from: Timestamp, first: &PacketRecord) -> bool {
         let trace = self.trace;
         let Some(propagation) = trace.trips.server.floor() else {
@@ -73,7 +79,8 @@ impl Tiler<'_> {
             .unwrap_or_default();
         // The maximum number of segments shows no empty buffer: the queue was never empty.
         let is_endless = begun > asked && empty.is_none();
-        if !is_endless && !line.iter().any(|step| step.buffer() == Buffer::Full) {
+        let is_held = line.iter().any(|step| step.buffer() == Buffer::Full);
+        if !is_endless && !is_held && !is_busy(line) {
             return false;
         }
         let free = empty
@@ -99,11 +106,27 @@ impl Tiler<'_> {
             self.push(free, WaitKind::RoundTrip, path, None, inferred);
         }
         for step in line {
-            let (kind, owner) = step.name.unwrap_or((WaitKind::ResponseTransfer, path));
+            // If nothing held the large responses back, it is not visible whether this response
+            // existed and waited for them.
+            let otherwise = if is_held {
+                (WaitKind::ResponseTransfer, path)
+            } else {
+                (WaitKind::Unknown, Owner::Unknown)
+            };
+            let (kind, owner) = step.name.unwrap_or(otherwise);
             self.push(step.until, kind, owner, Some(step.number), Bound::Observed);
         }
         true
     }
+}
+
+/// Returns true if large responses took at least half of the time: this response may have waited
+/// behind them.
+fn is_busy(line: &[Step]) -> bool {
+    let time =
+        |steps: &mut dyn Iterator<Item = &Step>| steps.map(|step| step.gap).sum::<Duration>();
+    let bulk = time(&mut line.iter().filter(|step| step.is_bulk));
+    !bulk.is_zero() && bulk * 2 >= time(&mut line.iter())
 }
 
 /// Returns the server's segments of other responses and of this one up to `first`, the latest ones
@@ -117,6 +140,11 @@ fn steps(trace: &Trace<'_>, asked: Timestamp, first: &PacketRecord) -> (Timestam
             is_sent && data.need != Need::Spurious && data.span.end <= start
         });
         packet.by == Side::Server && (is_other || packet.number == number)
+    };
+    let least = BULK.min(u64::from(trace.pipe(Side::Server).mss.max(1)));
+    let length = |packet: &PacketRecord| {
+        let data = packet.data.filter(|_| packet.number != number);
+        data.map_or(0, |data| data.span.end - data.span.start)
     };
     let end = trace
         .packets
@@ -143,6 +171,7 @@ fn steps(trace: &Trace<'_>, asked: Timestamp, first: &PacketRecord) -> (Timestam
             until: packet.at,
             number: packet.number,
             gap: packet.at.since(before.at),
+            is_bulk: length(before) >= least && packet.at.since(before.at) <= REORDERING,
             name: gap::name(trace, &Flow::default(), before, packet, index).wait,
         });
         last = (place, before);

@@ -80,6 +80,18 @@ impl Attempts {
         self.has_response() || self.has_begun
     }
 
+    /// Returns true if one of our own TLS handshakes failed.
+    pub(crate) fn has_failed_tls(&self) -> bool {
+        let is_tls = |failure: &RequestFailure| {
+            matches!(
+                failure,
+                RequestFailure::Certificate | RequestFailure::Tls | RequestFailure::TlsTimeout
+            )
+        };
+        let mut answers = self.requests.keys();
+        answers.any(|answer| answer.is_tls_failure()) || self.failures.keys().any(is_tls)
+    }
+
     /// Returns true if any response was complete.
     pub(crate) fn has_response(&self) -> bool {
         !self.statuses.is_empty()

@@ -65,7 +65,7 @@ const KIND: Kind = Kind {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,
-    /// Number of failed requests that were not the first on their connection.
+    /// Number of failed requests on connections that the server had closed after a response.
     after: u64,
     /// Number of failed requests after a TLS handshake.
     secured: u64,
@@ -84,6 +84,8 @@ impl super::Rule for Rule {
             Outcome::Reset => signs.ended_by == Some(Side::Server) || signs.was_closing,
             _ => false,
         };
+        // HTTP/2 tells why a stream ended: the connection goes on, or ends in order.
+        let is_closed = is_closed && signs.stream.end.is_none();
         // A server also resets data of connections that it does not know, and gives up on clients
         // from which nothing arrives. So a request that was never acknowledged and had to be
         // retransmitted was lost on the path.
@@ -94,9 +96,13 @@ impl super::Rule for Rule {
         // without packets are our own.
         let is_http = exchange.particulars.target != 0 || exchange.packets.first.is_none();
         let is_awaited = !is_after || (is_http && exchange.staleness().is_none());
-        if is_closed && is_taken && !signs.has_response && is_awaited {
+        let is_tls_refused = signs.tls.alert.is_some();
+        if is_closed && is_taken && !signs.has_response && is_awaited && !is_tls_refused {
             self.failures.add(exchange);
-            self.after += u64::from(is_after);
+            // What the server acknowledged, and only then closed, it closed because of the request.
+            let is_unknown = exchange.packets.first.is_none();
+            let was_left = signs.was_closing || !signs.is_request_acked || is_unknown;
+            self.after += u64::from(is_after && was_left);
             self.secured += u64::from(exchange.connecting.handshake.is_some());
         }
     }

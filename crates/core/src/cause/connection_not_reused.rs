@@ -107,7 +107,7 @@ impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         match exchange.outcome {
             Outcome::Complete(_) => {}
-            Outcome::Failed => return,
+            Outcome::Failed(_) | Outcome::Grpc(_) => return,
             outcome => {
                 self.reused += u64::from(outcome == Outcome::Cut && exchange.id.ordinal > 0);
                 return self.leave_unfinished(exchange.begin, exchange.id.client);

@@ -1,5 +1,7 @@
 //! The rule of the cause `downstream-wait`.
 
+use core::time::Duration;
+
 use super::evidence::{self, human, median};
 use super::served::{self, Place};
 use super::settings::PASSING;
@@ -9,8 +11,12 @@ use super::wording::Wording;
 use super::{Case, Conclusion, Id, capacity, rate_limit};
 use crate::exchange::wait::Owner;
 use crate::observed::event::ConfigurationLine;
-use crate::report::{Evidence, EvidenceKind, Finding, counted};
+use crate::observed::time::nanos;
+use crate::report::{Evidence, EvidenceKind, Finding, Verdict, counted};
 use crate::service::tally::Tally;
+
+/// Below this time, an upstream may only have waited for a processor that others use.
+const SHORT: Duration = Duration::from_millis(10);
 
 const WORDING: Wording = Wording {
     summary: "The server answers late because {behind}, which it calls for each request, answers \
@@ -65,18 +71,33 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        match claimed(case, &[Role::Thinks]) {
-            Some((upstream, _, tally)) => {
-                Conclusion::Finding(Box::new(finding(case, upstream, tally)))
-            }
+        let found = match claimed(case, &[Role::Thinks]) {
+            Some((upstream, _, tally)) => Some(finding(case, upstream, tally)),
             None => served::finding(Id::DownstreamWait, case, |place| {
                 matches!(place, Place::Asked(_))
             })
             .map(|(finding, place)| watched(finding, place))
-            .or_else(|| configured(case))
-            .into(),
-        }
+            .or_else(|| configured(case)),
+        };
+        found
+            .and_then(|finding| allowing_for_processors(case, finding))
+            .into()
     }
+}
+
+/// Returns the finding as far as it holds on a host whose processors others use: an upstream on the
+/// same host may only have waited for one. A short wait is not told then, and a long one is possible.
+fn allowing_for_processors(case: &Case<'_>, mut finding: Finding) -> Option<Finding> {
+    if !case.facts.loads.lacks_processors() {
+        return Some(finding);
+    }
+    let each = finding.cost_ns / finding.affected.exchanges.max(1);
+    finding.verdict = Verdict::Possible;
+    // It shows where the time passed, and not that the upstream needs it.
+    for piece in &mut finding.evidence {
+        piece.shows_mechanism = false;
+    }
+    (each >= nanos(SHORT)).then_some(finding)
 }
 
 /// Returns the line of the server's configuration that forwards these requests to an upstream;

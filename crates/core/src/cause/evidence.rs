@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{Case, Cause, Id};
 use crate::exchange::wait::{Owner, WaitKind};
-use crate::observed::event::ProbeMethod;
+use crate::observed::event::{ProbeAnswer, ProbeMethod, TargetId};
 use crate::observed::time::nanos;
 pub(crate) use crate::report::share as percent;
 use crate::report::{
@@ -204,19 +204,35 @@ pub(crate) fn prediction(
 }
 
 /// Returns the minimum time of a request. It is the request's time on the path or, for causes on
-/// the server, the latency of a single request to the idle server.
+/// the server, the latency of a single request to the idle server; without such a request, that of
+/// the quickest one of our own load.
 fn floor(case: &Case<'_>, cause: &Cause, transit: Transit) -> Duration {
-    let target = case
-        .target
-        .filter(|_| cause.waits.contains(&WaitKind::ServerThink));
-    let alone = target.and_then(|target| {
-        let method = ProbeMethod::HttpKeptAlive;
-        case.facts
-            .probes_of(target, method, false)?
-            .rtt
-            .quantile(0.5)
-    });
-    transit.within.max(alone.unwrap_or_default())
+    if !cause.waits.contains(&WaitKind::ServerThink) {
+        return transit.within;
+    }
+    let alone = case.target.and_then(|_| idle_latency(case));
+    let quickest = || case.target.and(case.ledger.latency.all.min());
+    transit
+        .within
+        .max(alone.or_else(quickest).unwrap_or_default())
+}
+
+/// Returns the median time of our own requests to the idle server.
+pub(crate) fn idle_latency(case: &Case<'_>) -> Option<Duration> {
+    // If the server closes each connection, there is no probe on a kept-alive one.
+    let kept_alive = alone(case, ProbeMethod::HttpKeptAlive);
+    let alone = kept_alive.or_else(|| alone(case, ProbeMethod::HttpFresh))?;
+    alone.quantile(0.5)
+}
+
+/// Returns the times of our own requests to the idle server; `None` if some had no response.
+pub(crate) fn alone<'a>(case: &Case<'a>, method: ProbeMethod) -> Option<&'a Distribution> {
+    let probes = case
+        .facts
+        .probes_of(case.target.unwrap_or(TargetId::Subject), method, false)?;
+    let mut answers = probes.answers.keys();
+    let is_whole = answers.all(|answer| matches!(answer, ProbeAnswer::Status(_)));
+    is_whole.then_some(&probes.rtt)
 }
 
 /// The minimum round trip between the ends, split into its parts within and outside the exchanges.

@@ -3,6 +3,7 @@
 
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{Disorder, Exchange, Outcome};
+use crate::protocol::http::status::Meaning;
 
 /// A set of features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,9 @@ impl Features {
     /// A part of the path is beyond the capture point.
     pub(crate) const BEYOND: Self = Self(1 << 17);
 
+    /// The response reports an error.
+    pub(crate) const ERROR: Self = Self(1 << 18);
+
     /// Returns the feature of a wait of this kind.
     pub(crate) const fn wait(kind: WaitKind) -> Self {
         Self(1 << (WAITS + kind as u32))
@@ -94,9 +98,17 @@ impl Features {
             Self::EXPECTATION.only_if(particulars.expectation.is_some()),
             Self::FAILED.only_if(!is_whole),
             Self::FOREIGN.only_if(signs.foreign.is_some()),
+            Self::ERROR.only_if(is_error(exchange.outcome)),
         ];
         let waits = exchange.waits.iter().map(|wait| Self::wait(wait.kind));
         there.into_iter().chain(waits).fold(Self::ANY, Self::or)
+    }
+}
+
+fn is_error(outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Complete(Some(status)) => Meaning::of(status).is_some(),
+        outcome => matches!(outcome, Outcome::Failed(_)),
     }
 }
 

@@ -1,128 +1,123 @@
 //! The rule of the cause `http-error`.
 
-use core::cmp::Reverse;
-use std::collections::BTreeMap;
+mod statuses;
+mod wording;
+
+use core::time::Duration;
+use std::collections::BTreeSet;
 
 use super::attempts::Attempts;
-use super::evidence;
+use super::evidence::{self, REPEATS, human, median};
 use super::settings::{self, Measured};
 use super::wording::Wording;
-use super::{Case, Conclusion, Id};
-use crate::exchange::Outcome;
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::Owner;
-use crate::report::{Affected, Evidence, EvidenceKind, counted};
-
-/// The server failed, or its configuration has it answer so.
-const FAILS: Wording = Wording {
-    summary: "{service} answers {part} of the requests with an error (status 400 or more). The \
-        latency of errors says nothing about requests that succeed.",
-    ruled_out: &[],
-    overturned_by: "the same request succeeding from elsewhere",
-    fix: &[
-        (
-            "client",
-            "check path and Host of the URL if the status is 4xx",
-        ),
-        ("server", "read its error log"),
-    ],
-};
-/// Only statuses that say that the request was wrong.
-const REJECTS: Wording = Wording {
-    summary: "{service} rejects {part} of the requests with a status of 4xx. Either these requests \
-        are wrong, or the server lacks what they ask for. The latency of errors says nothing about \
-        requests that succeed.",
-    ruled_out: &[],
-    overturned_by: "the same request succeeding from elsewhere",
-    fix: &[
-        ("client", "check path, Host and credentials of the requests"),
-        (
-            "server",
-            "if the requests are right, find in its error log why it rejects them",
-        ),
-    ],
-};
+use crate::exchange::{Exchange, Outcome};
+use crate::observed::time::Timestamp;
+use crate::protocol::http::status::Meaning;
+use crate::report::{Affected, Evidence, EvidenceKind, Finding, Remark, count, counted};
+use crate::stats::histogram::Distribution;
+pub(crate) use statuses::Statuses;
 
 /// Minimum share of error responses for a finding.
 const SHARE: f64 = 0.01;
-/// Maximum number of statuses in the evidence of a capture.
-const MOST_TOLD: usize = 4;
+/// Maximum part of the time, as one in this many, for which errors count as those of a beginning.
+const BEGINNING: i64 = 5;
+/// Minimum share of errors that all came at the beginning for a finding: a service that starts is
+/// not broken.
+const SHARE_AT_FIRST: f64 = 0.05;
+/// Maximum number of targets that a client asks for by habit, although nothing is there: a health
+/// check, an icon.
+const HABITS: usize = 2;
+/// Minimum length of a load from which the rate of its good answers is told.
+const LONG_ENOUGH: f64 = 1.0;
+
+/// Connection attempts of a host that were refused or given up (RFC 4022 §4).
+const ATTEMPT_FAILS: &str = "Tcp:AttemptFails";
 
 /// Counts error responses.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule;
+pub(crate) struct Rule {
+    /// Times of the requests that were answered by an error.
+    took: Distribution,
+    /// Time from the first such request to the end of the last error.
+    span: Option<(Timestamp, Timestamp)>,
+    /// Fingerprints of their targets, up to one more than there are habits.
+    targets: BTreeSet<u64>,
+}
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
+    const CONCERNS: Features = Features::ERROR;
+
+    fn observe(&mut self, exchange: &Exchange) {
+        let is_error = matches!(exchange.outcome, Outcome::Complete(Some(status))
+            if Meaning::of(status).is_some());
+        if is_error {
+            self.took.record(exchange.latency());
+            self.extend((exchange.begin, exchange.end));
+            self.add_target(exchange.particulars.target);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.took.absorb(other.took);
+        other.span.into_iter().for_each(|span| self.extend(span));
+        let targets = other.targets.into_iter();
+        targets.for_each(|target| self.add_target(target));
+    }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let own = Attempts::of(case).unwrap_or_default().statuses;
-        let seen = if case.has_packets {
-            statuses(case)
-        } else {
-            Statuses::new()
-        };
-        let unmet = unmet(&seen);
-        let mut found = Vec::new();
-        if is_frequent(&unmet, &seen, is_error) {
-            let errors = count(&unmet, is_error);
-            let met = match count(&seen, is_challenge) - count(&unmet, is_challenge) {
-                0 => String::new(),
-                met => format!(
-                    ", not counting {} (401, 407)",
-                    counted(met, "challenge", "challenges")
-                ),
-            };
-            let text = format!(
-                "{errors} of {} were errors ({}){met}",
-                counted(count(&seen, |_| true), "response", "responses"),
-                list(&most_frequent(&unmet)),
-            );
-            found.push(Evidence::mechanism(EvidenceKind::Wire, text).count(errors));
+        let own = own(case);
+        let seen = seen(case);
+        let unmet = seen.unmet();
+        if own.are_redirects() {
+            return Conclusion::Note(redirects(&own));
         }
-        if is_frequent(&own, &own, is_error) {
-            let all: Vec<(u16, u64)> = own.iter().map(|(&status, &n)| (status, n)).collect();
-            let text = format!("our own requests were answered by {}", list(&all));
-            let errors = count(&own, is_error);
-            found.push(Evidence::mechanism(EvidenceKind::OwnSocket, text).count(errors));
-        }
-        if found.is_empty() {
+        let (is_own, is_seen) = (is_frequent(&own, &own), is_frequent(&unmet, &seen));
+        if !is_own && (!is_seen || self.is_beginning(case, &seen)) {
             return Conclusion::Nothing;
         }
-        let has_failed =
-            is_frequent(&own, &own, is_failure) || is_frequent(&seen, &seen, is_failure);
-        let culprit = if has_failed || self.is_configured(case) {
-            Owner::Server
-        } else {
-            Owner::Unknown
-        };
-        let (errors, all) = if is_frequent(&own, &own, is_error) {
+        if !is_own && self.is_habit(&unmet, &seen) {
+            return Conclusion::Note(habit(&unmet, &seen));
+        }
+        let (errors, all) = if is_own {
             (&own, &own)
         } else {
             (&unmet, &seen)
         };
+        let mut found = Vec::new();
+        if is_seen {
+            found.push(of_packets(&unmet, &seen));
+        }
+        if is_own {
+            found.push(of_own(&own));
+        }
+        if all.all() > errors.errors() {
+            found.extend(self.apart(case));
+        }
+        found.extend(refused_behind(case, errors));
+        let fault = errors.count(|s| Meaning::of(s).is_some_and(Meaning::is_servers_fault));
+        let is_fault = fault as f64 >= all.all() as f64 * SHARE;
+        let culprit = if is_fault || self.is_configured(case) {
+            Owner::Server
+        } else {
+            Owner::Unknown
+        };
         let mut finding = evidence::bare_finding(Id::HttpError, culprit, case);
         finding.affected = Affected {
-            exchanges: count(errors, is_error),
-            of: count(all, |_| true),
+            exchanges: errors.errors(),
+            of: all.all(),
         };
         finding.verdict = evidence::judge(&found, finding.affected.exchanges, false);
         finding.evidence = found;
-        let wording = if culprit == Owner::Server {
-            &FAILS
-        } else {
-            &REJECTS
-        };
-        wording.tell(&mut finding, &[]);
+        self.tell(&mut finding, case, errors);
         Conclusion::Finding(Box::new(finding))
     }
 
     fn measured(&self, case: &Case<'_>) -> Measured {
-        let own = Attempts::of(case).unwrap_or_default().statuses;
-        let own = most_frequent(&own);
-        let seen = || most_frequent(&statuses(case));
-        let most = own.first().copied().or_else(|| seen().first().copied());
+        let worst = own(case).worst().or_else(|| seen(case).worst());
         Measured {
-            status: most.map(|(status, _)| status),
+            status: worst,
             connections: case.facts.loads.connections(case.target),
             ..Measured::default()
         }
@@ -130,6 +125,90 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
+    fn extend(&mut self, (begin, end): (Timestamp, Timestamp)) {
+        let (first, last) = self.span.unwrap_or((begin, end));
+        self.span = Some((first.min(begin), last.max(end)));
+    }
+
+    fn add_target(&mut self, target: u64) {
+        self.targets.insert(target);
+        if self.targets.len() > HABITS + 1 {
+            self.targets.pop_last();
+        }
+    }
+
+    fn tell(&self, finding: &mut Finding, case: &Case<'_>, errors: &Statuses) {
+        let own = |text: &'static str| if case.target.is_some() { text } else { "" };
+        // 503 may have other reasons than a limit.
+        let is_limited =
+            errors.meaning() == Some(Meaning::TooMany) || errors.errors() * 2 > finding.affected.of;
+        let (let_through, slower) = match good_rate(case).filter(|_| is_limited) {
+            Some(rate) => (
+                format!(" About {rate:.0} requests/s were served."),
+                format!(" (--rate {rate:.0})"),
+            ),
+            None => (String::new(), own(" (a lower --rate)").to_owned()),
+        };
+        let values: &super::wording::Values<'_> = &[
+            ("statuses", &errors.list_of_errors()),
+            (
+                "credentials",
+                &own(" (-u USER:PASSWORD, -H 'Authorization: …', -b COOKIE)"),
+            ),
+            ("method", &own(" (-X METHOD)")),
+            ("let_through", &let_through),
+            ("slower", &slower),
+        ];
+        let meaning = errors.meaning();
+        if let Some(title) = wording::title(meaning) {
+            title.clone_into(&mut finding.title);
+        }
+        wording::of(meaning).tell(finding, values);
+        match self.beginning(case) {
+            Some(beginning) => {
+                wording::AT_FIRST.tell(finding, &[("beginning", &human(beginning))]);
+            }
+            None => wording::NO_MEASURE.tell(finding, &[]),
+        }
+    }
+
+    /// Returns the time in which all errors came, if that was only the beginning.
+    fn beginning(&self, case: &Case<'_>) -> Option<Duration> {
+        let (begin, end) = case.ledger.span?;
+        let (_, last) = self.span?;
+        let all = end.as_nanos().saturating_sub(begin.as_nanos());
+        let of = last.as_nanos().saturating_sub(begin.as_nanos());
+        (of.saturating_mul(BEGINNING) <= all).then(|| last.since(begin))
+    }
+
+    /// Returns true if there were only a few errors, all at the beginning.
+    fn is_beginning(&self, case: &Case<'_>, seen: &Statuses) -> bool {
+        let share = seen.errors() as f64 / seen.all().max(1) as f64;
+        share < SHARE_AT_FIRST && self.beginning(case).is_some()
+    }
+
+    /// Returns true if clients only ask now and again for something that is not there, while most
+    /// requests are answered.
+    fn is_habit(&self, errors: &Statuses, all: &Statuses) -> bool {
+        let missing = errors.count(|s| Meaning::of(s) == Some(Meaning::Missing));
+        missing == errors.errors() && missing * 2 < all.all() && self.targets.len() <= HABITS
+    }
+
+    /// Returns evidence of the errors' latency, apart from the latency of the other requests.
+    fn apart(&self, case: &Case<'_>) -> Option<Evidence> {
+        let mut others = case.ledger.latency.all.clone();
+        others.subtract(&self.took);
+        if self.took.is_empty() || others.is_empty() {
+            return None;
+        }
+        let text = format!(
+            "the errors came after {} (median), all other answers after {}",
+            median(&self.took),
+            median(&others),
+        );
+        Some(Evidence::circumstance(case.timed_by(), text))
+    }
+
     /// Returns true if the server's configuration has it answer with this error.
     fn is_configured(&self, case: &Case<'_>) -> bool {
         let measured = super::Rule::measured(self, case);
@@ -137,65 +216,89 @@ impl Rule {
     }
 }
 
-/// Number of responses by status.
-type Statuses = BTreeMap<u16, u64>;
+/// Returns the responses to our own requests.
+fn own(case: &Case<'_>) -> Statuses {
+    Attempts::of(case).unwrap_or_default().statuses.into()
+}
 
 /// Returns the responses in the capture.
-fn statuses(case: &Case<'_>) -> Statuses {
-    let mut statuses = Statuses::new();
-    for (outcome, n) in case.ledger.counts.outcomes.iter() {
-        if let Outcome::Complete(Some(status)) = outcome {
-            *statuses.entry(status).or_default() += n;
-        }
+fn seen(case: &Case<'_>) -> Statuses {
+    if case.has_packets {
+        Statuses::of(&case.ledger.counts.outcomes)
+    } else {
+        Statuses::default()
     }
-    statuses
 }
 
-/// Returns the responses without those challenges that other responses followed: a challenge (401,
-/// 407) only asks the client to authenticate (RFC 9110 §11.1). It is no error if there are at least
-/// as many other responses.
-fn unmet(seen: &Statuses) -> Statuses {
-    let mut unmet = seen.clone();
-    if count(seen, is_challenge) * 2 <= count(seen, |_| true) {
-        unmet.retain(|&status, _| !is_challenge(status));
-    }
-    unmet
-}
-
-fn count(statuses: &Statuses, is_meant: fn(u16) -> bool) -> u64 {
-    let meant = statuses.iter().filter(|(status, _)| is_meant(**status));
-    meant.map(|(_, n)| n).sum()
-}
-
-fn is_frequent(of: &Statuses, all: &Statuses, is_meant: fn(u16) -> bool) -> bool {
-    let (errors, all) = (count(of, is_meant), count(all, |_| true));
+fn is_frequent(errors: &Statuses, all: &Statuses) -> bool {
+    let (errors, all) = (errors.errors(), all.all());
     errors > 0 && errors as f64 >= all as f64 * SHARE
 }
 
-/// Returns the most frequent statuses of errors, with their counts, the most frequent first.
-fn most_frequent(statuses: &Statuses) -> Vec<(u16, u64)> {
-    let errors = statuses.iter().filter(|(status, _)| is_error(**status));
-    let mut errors: Vec<(u16, u64)> = errors.map(|(&status, &n)| (status, n)).collect();
-    errors.sort_by_key(|&(status, n)| Reverse((n, status)));
-    errors.truncate(MOST_TOLD);
-    errors
+fn of_packets(errors: &Statuses, seen: &Statuses) -> Evidence {
+    let met = match seen.errors() - errors.errors() {
+        0 => String::new(),
+        met => format!(
+            ", not counting {} (401, 407)",
+            counted(met, "challenge", "challenges")
+        ),
+    };
+    let text = format!(
+        "{} of {} were errors ({}){met}",
+        count(errors.errors()),
+        counted(seen.all(), "response", "responses"),
+        errors.list_of_errors(),
+    );
+    Evidence::mechanism(EvidenceKind::Wire, text).count(errors.errors())
 }
 
-fn list(statuses: &[(u16, u64)]) -> String {
-    let list: Vec<String> = statuses.iter().map(|(s, n)| format!("{s} ×{n}")).collect();
-    list.join(", ")
+fn of_own(own: &Statuses) -> Evidence {
+    let text = format!("our own requests were answered by {}", own.list());
+    Evidence::mechanism(EvidenceKind::OwnSocket, text).count(own.errors())
 }
 
-fn is_error(status: u16) -> bool {
-    status >= 400
+/// Returns the rate of the answers of our own load that were no errors, if some were.
+fn good_rate(case: &Case<'_>) -> Option<f64> {
+    let target = case.target?;
+    let seconds = case.facts.loads.baseline_seconds(target);
+    let statuses: Statuses = case.facts.loads.baseline(target)?.statuses.clone().into();
+    let good = statuses.all() - statuses.errors();
+    let is_told = seconds >= LONG_ENOUGH && good > 0 && statuses.errors() > 0;
+    is_told.then(|| good as f64 / seconds)
 }
 
-/// Returns true if the server says that it failed (RFC 9110 §15.6); the other errors say that the
-/// request was wrong.
-fn is_failure(status: u16) -> bool {
-    status >= 500
+/// Returns evidence that the host on which both we and the gateway run failed to connect about as
+/// often as the gateway answered that nothing valid came from behind it.
+fn refused_behind(case: &Case<'_>, errors: &Statuses) -> Option<Evidence> {
+    let behind = errors.count(|s| Meaning::of(s) == Some(Meaning::BadGateway));
+    let failed = case.facts.targets_counter(ATTEMPT_FAILS)?;
+    let text = format!(
+        "meanwhile {} of its host were refused or failed ({ATTEMPT_FAILS})",
+        counted(failed, "connection attempt", "connection attempts")
+    );
+    let is_told = behind > 0 && failed >= REPEATS;
+    is_told.then(|| Evidence::circumstance(EvidenceKind::Counter, text).count(failed))
 }
 
-fn is_challenge(status: u16) -> bool {
-    matches!(status, 401 | 407)
+fn redirects(own: &Statuses) -> Remark {
+    Remark {
+        id: "only-redirects".to_owned(),
+        text: format!(
+            "Only redirects were measured ({}), not what they lead to: -L follows them.",
+            own.list()
+        ),
+    }
+}
+
+fn habit(errors: &Statuses, all: &Statuses) -> Remark {
+    Remark {
+        id: Id::HttpError.as_str().to_owned(),
+        text: format!(
+            "{} of {} were errors ({}), all for the same path or two: clients ask for something that is not \
+             there, and everything else is answered.",
+            count(errors.errors()),
+            counted(all.all(), "response", "responses"),
+            errors.list_of_errors(),
+        ),
+    }
 }

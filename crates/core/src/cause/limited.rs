@@ -29,6 +29,11 @@ const GROWING_STOPS: u32 = 4;
 /// window has another limit. A window that grows by a segment or two is in congestion avoidance
 /// (RFC 5681 §3.1).
 const GROWING: u64 = 3;
+/// In slow start, the window has doubled after a round trip, or grown by half. A window that has
+/// not grown by this much, in percent, after [`LEVEL_TRIPS`] round trips of waiting is constant: it
+/// is the window of an upper layer, such as HTTP/2 inside TLS, or a buffer.
+const GROWN_BY: u64 = 25;
+const LEVEL_TRIPS: f64 = 1.5;
 /// Stops shorter than a round trip divided by this number are pacing. A window that was filled in a
 /// burst opens only a round trip later.
 const ROUND_PART: u32 = 8;
@@ -136,7 +141,10 @@ fn is_level(delivery: &Delivery) -> bool {
         .most_segments
         .saturating_mul(u64::from(delivery.size.mss));
     let first = delivery.in_flight.first;
-    delivery.stops >= GROWING_STOPS && most < first.saturating_mul(GROWING)
+    let trips = delivery.stalled.stopped.as_secs_f64() / delivery.round_trip.as_secs_f64();
+    let is_constant =
+        trips >= LEVEL_TRIPS && most.saturating_mul(100) < first.saturating_mul(100 + GROWN_BY);
+    is_constant || delivery.stops >= GROWING_STOPS && most < first.saturating_mul(GROWING)
 }
 
 /// Minimum number of round trips until a full receive window is acknowledged, if a queue on the

@@ -159,13 +159,14 @@ fn is_retracted(held: &Held, case: &Case<'_>) -> bool {
     nodelay.of >= evidence::REPEATS && nodelay.count * 10 >= nodelay.of * 9
 }
 
-/// Returns the result of the experiment in which our side never delays ACKs.
+/// Returns the result of the experiment in which our side never delays ACKs, if something follows
+/// from it.
 pub(crate) fn quick_ack(facts: &Facts, target: TargetId) -> Option<ExperimentResult<'_>> {
     facts
         .loads
         .outcomes(target)
         .into_iter()
-        .find(|r| r.experiment == Experiment::QuickAck)
+        .find(|r| r.experiment == Experiment::QuickAck && !r.is_blind)
 }
 
 /// A stall between a response's first and last byte that immediate ACKs removed. A round trip of
@@ -255,11 +256,9 @@ fn intervention(result: &ExperimentResult<'_>) -> Option<Evidence> {
     };
     let text = format!(
         "with TCP_QUICKACK armed after every read the time from first to last byte fell from {} to \
-         {} ({which}); it came back with each interleaved control ({} with, {} without)",
+         {} ({which}); each time it was switched off again, the delay was back",
         human(before),
         human(after),
-        counted(result.treated.latency.count(), "request", "requests"),
-        result.control.latency.count(),
     );
     let requests = result.treated.latency.count();
     Some(Evidence::mechanism(EvidenceKind::Intervention, text).count(requests))

@@ -6,8 +6,10 @@ use super::attempts::Attempts;
 use super::failures::{Failures, Kind};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id, starved};
+use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
+use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
@@ -39,6 +41,25 @@ const OTHER: Wording = Wording {
         (
             "server",
             "check which protocol the listening program expects: it may wait for more",
+        ),
+    ],
+    ..WORDING
+};
+
+/// The wording for a server whose kernel shows that it answers.
+const UNDELIVERED: Wording = Wording {
+    summary: "{service} answers its requests, as its kernel shows, but no response arrives in the \
+              time allowed.",
+    overturned_by: "a capture at the client that has the responses",
+    fix: &[
+        (
+            "path",
+            "find what drops the responses: a filter, or a link with a smaller MTU whose ICMP \
+             messages do not reach the server (small responses arrive then, and large ones do not)",
+        ),
+        (
+            "server",
+            "if it is the MTU: `ip link set dev IF mtu 1280` as a test, or clamp the MSS",
         ),
     ],
     ..WORDING
@@ -79,7 +100,7 @@ impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let has_failed = exchange.outcome == Outcome::TimedOut
             && !exchange.signs.has_response
-            && !exchange.signs.has_hello
+            && !exchange.signs.tls.is_answered
             && exchange.signs.is_request_acked
             && exchange.latency() >= PATIENCE;
         if has_failed {
@@ -101,9 +122,11 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         let overdue = self.overdue(case);
-        self.failures.conclude_of(case, &KIND, overdue, |finding| {
-            self.wording(case.endpoint.port).tell(finding, &[]);
-        })
+        self.failures
+            .conclude_of(case, &KIND, overdue, |finding| match self.sent(case) {
+                Some(evidence) => undelivered(finding, evidence),
+                None => self.wording(case.endpoint.port).tell(finding, &[]),
+            })
     }
 }
 
@@ -118,6 +141,23 @@ impl Rule {
         }
     }
 
+    /// Returns the evidence that the server's kernel saw the responses leave to at least half of the
+    /// unanswered requests, if no request was answered: it times only requests with a response, and
+    /// does not tell to which of them one came.
+    fn sent(&self, case: &Case<'_>) -> Option<Evidence> {
+        let turns = case.facts.turns.services.get(&case.endpoint)?;
+        let unanswered = self.failures.tally.affected;
+        let is_answered = case.ledger.counts.count > 0
+            || Attempts::of(case).is_some_and(|attempts| attempts.has_answer());
+        let is_most = !is_answered && turns.turns > 0 && turns.turns * 2 >= unanswered;
+        let text = format!(
+            "its kernel saw {} and the responses to them leave",
+            counted(turns.turns, "request", "requests")
+        );
+        let evidence = Evidence::mechanism(EvidenceKind::KernelTrace, text);
+        is_most.then(|| evidence.count(turns.turns))
+    }
+
     /// Returns the number of unanswered requests that were late. At the end of a load run, the
     /// client also leaves requests whose responses were not yet due.
     fn overdue(&self, case: &Case<'_>) -> u64 {
@@ -130,6 +170,15 @@ impl Rule {
         let late = (late * all as f64).round() as u64;
         late.min(all.saturating_sub(cut))
     }
+}
+
+/// Words a finding on responses that left the server and did not arrive.
+fn undelivered(finding: &mut Finding, evidence: Evidence) {
+    UNDELIVERED.tell(finding, &[]);
+    "The server's responses do not arrive".clone_into(&mut finding.title);
+    // Somewhere after the server's kernel, which may be this host's own filter.
+    finding.culprit = Owner::Unknown;
+    finding.evidence.push(evidence);
 }
 
 #[cfg(test)]

@@ -121,7 +121,7 @@ impl Rhythm {
     /// Returns the even intervals at which waiting requests are answered. They do not show the
     /// reason, for which the caller needs other evidence.
     pub(super) fn turns(&self) -> Option<Gate> {
-        gate::even(&self.clear_answers(), gate::LOOSE)
+        gate::even(&self.clear_answers(), gate::TIMED)
     }
 
     /// Returns the even intervals of a server that sets the pace of its clients, on connections that
@@ -129,7 +129,7 @@ impl Rhythm {
     /// interval for each.
     pub(super) fn paced(&self) -> Option<Gate> {
         let answers = self.clear_answers();
-        let gate = gate::even(&answers, gate::LOOSE)?;
+        let gate = gate::even(&answers, gate::TIMED)?;
         let moments = &answers.moments;
         let is_paced = gate::is_round_of_turns(moments, gate.turn) && are_kept_alive(moments);
         is_paced.then_some(gate)

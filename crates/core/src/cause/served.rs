@@ -75,9 +75,10 @@ pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
         return None;
     }
     let is_most = |there: &Duration| there.as_secs_f64() > all.as_secs_f64() * MOST;
-    let passed = |place, there| Passed {
+    // Calls that a request makes side by side take longer than the request, if they are added up.
+    let passed = |place, there: Duration| Passed {
         place,
-        there,
+        there: there.min(all),
         all,
         turns,
     };
@@ -108,9 +109,10 @@ fn asked_most(turns: &ServiceTurns) -> Option<(Option<Endpoint>, Duration)> {
     let times = turns
         .asked
         .iter()
-        .map(|(&whom, took)| (took.sum_ns(), whom));
-    let (sum, whom) = times.max()?;
-    let each = sum / u128::from(turns.staged.max(1));
+        .map(|(&whom, took)| (took.sum_ns(), whom, took.count()));
+    let (sum, whom, calls) = times.max()?;
+    // Calls of requests whose stages are not known are among them.
+    let each = sum / u128::from(turns.staged.max(calls).max(1));
     Some((
         whom,
         Duration::from_nanos(u64::try_from(each).unwrap_or(u64::MAX)),
@@ -252,11 +254,10 @@ pub(super) fn finding(
         format!(
             "the program itself had them for {} of the {} (means)",
             human(
-                passed
-                    .turns
-                    .stage(Stage::Program)
-                    .mean()
-                    .unwrap_or_default()
+                [Stage::Program, Stage::Waiting]
+                    .map(|stage| passed.turns.stage(stage).mean().unwrap_or_default())
+                    .iter()
+                    .sum()
             ),
             human(passed.all)
         ),
@@ -275,6 +276,33 @@ pub(super) fn turns_that_waited<'a>(case: &Case<'a>, waits: &Tally) -> Option<&'
     let is_in_them = took >= mean_wait(case, waits) * MOST;
     let are_most = turns.turns as f64 >= requests as f64 * MOST;
     (turns.staged >= REPEATS && (is_in_them || are_most)).then_some(turns)
+}
+
+/// The advice to find out why threads sleep.
+pub(crate) const SLEEPERS: &str = "find out what its threads sleep for: a timer, a lock, a file, or \
+                                   another service (`sudo strace -f -T -p PID` shows the calls; a \
+                                   profile of the CPU does not)";
+
+/// Returns true if the server's threads slept for most of the time, as its kernel shows.
+pub(crate) fn is_asleep(case: &Case<'_>) -> bool {
+    passed(case).is_some_and(|passed| passed.place == Place::Asleep)
+}
+
+/// Returns true if at least half of a time of `each` in every request of the service was a wait for a
+/// processor, while other programs used a large part of them. The service and its program are not
+/// at fault then, and [`crate::conclude`] remarks who uses the processors.
+pub(crate) fn lacks_processor(case: &Case<'_>, each: Duration) -> bool {
+    let turns = case.facts.turns.services.get(&case.endpoint);
+    let turns = turns.filter(|turns| turns.staged >= REPEATS);
+    let queued = turns.and_then(|turns| turns.stage(Stage::RunQueue).mean());
+    let is_most = |queued: Duration| queued.as_secs_f64() >= each.as_secs_f64() * MOST;
+    case.facts.loads.lacks_processors() && queued.is_some_and(is_most)
+}
+
+/// Returns true if at least half of the time in `waits` was a wait for a processor
+/// ([`lacks_processor`]).
+pub(super) fn is_for_processor(case: &Case<'_>, waits: &Tally) -> bool {
+    lacks_processor(case, Duration::from_nanos(mean_wait(case, waits) as u64))
 }
 
 /// Returns the time in `waits` for each request of the service, in nanoseconds.

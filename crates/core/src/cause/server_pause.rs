@@ -172,8 +172,8 @@ impl super::Rule for Rule {
         if !is_told || !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return self.streams(case);
         }
-        // The kernel held or paced the data, so the program did not pause.
-        if served::had_written(case, tally) {
+        // The kernel held or paced the data, or the program had no processor, so it did not pause.
+        if served::had_written(case, tally) || served::is_for_processor(case, tally) {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case, tally)))

@@ -18,25 +18,22 @@ use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
     summary: "The server has the whole request and takes {saved} (median) before it begins to \
-        answer, {share} of all request time.{others} What the server does in that time can be seen \
-        only on the server.",
+        answer, {share} of all request time.{others} Packets do not show what the \
+        server does in that time.",
     ruled_out: &[(
         Id::NagleDelayedAck,
         "no part of the response had been sent yet, so there was nothing whose acknowledgement \
          could have released the rest",
     )],
     overturned_by: "the server's own log showing that it answered sooner",
-    fix: &[
-        (
-            "server",
-            "profile the handler: its own CPU, locks, database and upstream calls",
-        ),
-        ("server", "{change}"),
-    ],
+    fix: &[("server", "{handler}"), ("server", "{change}")],
 };
 
 /// The sentence on the network and the client, if no look-alike remains.
 const NOBODY_ELSE: &str = " The network and the client do not contribute to this time.";
+
+/// The advice to find out what a handler does.
+const PROFILE: &str = "profile the handler: its own CPU, locks, database and upstream calls";
 
 /// The change at a server that can handle several requests in parallel.
 const SIDE_BY_SIDE: &str = "if requests queue (compare single requests with many concurrent ones): \
@@ -90,6 +87,9 @@ impl Rule {
             {
                 Conclusion::Nothing
             }
+            Some(Claim::Thinks(tally)) if served::is_for_processor(case, &tally) => {
+                Conclusion::Nothing
+            }
             Some(Claim::Thinks(_)) if case.rhythm.blocked(case).is_some() => Conclusion::Nothing,
             Some(Claim::Thinks(tally)) if stands(case, &tally) => Conclusion::Nothing,
             Some(Claim::Thinks(tally)) if is_behind_relay(case, &tally) => Conclusion::Nothing,
@@ -131,6 +131,11 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
             .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
     }
     finding.evidence.extend(served::shown(case));
+    let handler = if served::is_asleep(case) {
+        served::SLEEPERS
+    } else {
+        PROFILE
+    };
     let has_look_alike = !case.gathered.thinking.has_floor() || case.ledger.is_relayed();
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);
     if case.has_packets {
@@ -141,6 +146,7 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
         &[
             ("saved", &median(&tally.saved)),
             ("others", &if has_look_alike { "" } else { NOBODY_ELSE }),
+            ("handler", &handler),
             ("change", &one_thread::change_for(case, SIDE_BY_SIDE)),
         ],
     );

@@ -18,6 +18,7 @@ use crate::observed::event::{ConfigurationLine, TargetId};
 use crate::observed::flow::Endpoint;
 use crate::report::{Evidence, EvidenceKind, Finding, Fix, Says, Verdict, Witness};
 pub(super) use table::PASSING;
+pub(super) use table::by_directive;
 pub use table::directives;
 use table::{Row, TABLE};
 

@@ -66,6 +66,7 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
+            _ if lacks_processors(case) => Conclusion::Nothing,
             Some((Nature::Stops(stalls), tally)) => {
                 Conclusion::Finding(Box::new(finding(case, stalls, tally)))
             }
@@ -76,6 +77,18 @@ impl super::Rule for Rule {
                 .into(),
         }
     }
+}
+
+/// Returns true if the server on this host stands still because others use the processors, and its
+/// kernel does not show that its threads could run.
+fn lacks_processors(case: &Case<'_>) -> bool {
+    let is_shown = match case.rhythm.claim(case) {
+        Some((Nature::Stops(stalls), _)) => {
+            case.rhythm.stood(stalls, case).is_some_and(Stood::is_shown)
+        }
+        _ => false,
+    };
+    case.target.is_some() && case.facts.loads.lacks_processors() && !is_shown
 }
 
 /// Returns the evidence from the server's own kernel.

@@ -7,7 +7,7 @@ use super::rhythm::NOTABLE;
 use super::{Case, beside, path_queueing, starved};
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{Exchange, Outcome};
-use crate::observed::event::{ProbeAnswer, ProbeMethod, TargetId};
+use crate::observed::event::{ProbeMethod, TargetId};
 use crate::report::{Evidence, Remark, counted};
 use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
@@ -62,7 +62,10 @@ impl Thinking {
         self.think.record(think);
         if think >= NOTABLE {
             let is_answered = exchange.signs.has_response
-                || matches!(exchange.outcome, Outcome::Complete(_) | Outcome::Failed);
+                || matches!(
+                    exchange.outcome,
+                    Outcome::Complete(_) | Outcome::Failed(_) | Outcome::Grpc(_)
+                );
             let tally = if !is_answered {
                 &mut self.unanswered
             } else if starved::is_left(exchange) {
@@ -228,34 +231,20 @@ pub(super) fn with_the_server(case: &Case<'_>, tally: &Tally) -> Evidence {
 
 /// Returns the think time of the idle server for a single request.
 pub(super) fn idle_think(case: &Case<'_>) -> Option<Duration> {
-    // If the server closes each connection, there is no probe on a kept-alive one.
-    let kept_alive = alone(case, ProbeMethod::HttpKeptAlive);
-    let alone = kept_alive.or_else(|| alone(case, ProbeMethod::HttpFresh))?;
-    Some(alone.quantile(0.5)?.saturating_sub(travel(case)))
+    Some(evidence::idle_latency(case)?.saturating_sub(travel(case)))
 }
 
 /// Returns the shortest think time of the idle server. A limit on the rate of requests lets the
 /// first one through at once.
 pub(super) fn quickest_idle_think(case: &Case<'_>) -> Option<Duration> {
     let methods = [ProbeMethod::HttpKeptAlive, ProbeMethod::HttpFresh];
-    let quickest = methods.map(|method| alone(case, method)?.min());
+    let quickest = methods.map(|method| evidence::alone(case, method)?.min());
     let quickest = quickest.into_iter().flatten().min()?;
     Some(quickest.saturating_sub(travel(case)))
 }
 
-/// Returns the times of our own requests to the idle server; `None` if some had no response.
-fn alone<'a>(case: &Case<'a>, method: ProbeMethod) -> Option<&'a Distribution> {
-    let probes = case.facts.probes_of(subject(case), method, false)?;
-    let mut answers = probes.answers.keys();
-    let is_whole = answers.all(|answer| matches!(answer, ProbeAnswer::Status(_)));
-    is_whole.then_some(&probes.rtt)
-}
-
 /// Returns the round trip to the server, by probes.
 fn travel(case: &Case<'_>) -> Duration {
-    case.facts.round_trip(subject(case)).unwrap_or_default()
-}
-
-fn subject(case: &Case<'_>) -> TargetId {
-    case.target.unwrap_or(TargetId::Subject)
+    let subject = case.target.unwrap_or(TargetId::Subject);
+    case.facts.round_trip(subject).unwrap_or_default()
 }

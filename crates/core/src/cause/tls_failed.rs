@@ -1,11 +1,15 @@
 //! The rule of the cause `tls-failed`.
 
+mod alerts;
+
 use super::attempts::Attempts;
 use super::failures::{Failures, Kind};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
-use crate::exchange::Exchange;
+use crate::exchange::tls_handshake::Alert;
+use crate::exchange::{Exchange, Side};
 use crate::observed::event::{ProbeAnswer, RequestFailure};
+use crate::service::Counts;
 
 const WORDING: Wording = Wording {
     summary: "No TLS connection to {service} succeeds: the notes say why.",
@@ -69,26 +73,47 @@ const KIND: Kind = Kind {
     what: "got no TLS connection",
 };
 
-/// Reports our own failed handshakes if none succeeded. For other programs, packets do not show why
-/// a handshake failed.
+/// Reports our own failed handshakes if none succeeded, and those of other programs that an alert
+/// ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,
+    alerts: Counts<Alert>,
 }
 
 impl super::Rule for Rule {
     const CONCERNS: Features = Features::FAILED;
 
-    fn observe(&mut self, _exchange: &Exchange) {}
+    fn observe(&mut self, exchange: &Exchange) {
+        if let Some(alert) = exchange.signs.tls.alert {
+            self.failures.add(exchange);
+            self.alerts.add(alert, 1);
+        }
+    }
 
     fn merge(&mut self, other: Self) {
         self.failures.merge(other.failures);
+        self.alerts.merge(&other.alerts);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         self.failures.conclude(case, &KIND, |finding| {
-            let met = Attempts::of(case).unwrap_or_default();
-            wording(&met).tell(finding, &[]);
+            let met = Attempts::of(case).filter(|met| !met.has_response());
+            let most = self.alerts.iter().max_by_key(|&(_, count)| count);
+            match (met.filter(Attempts::has_failed_tls), most) {
+                (None, Some((alert, _))) => {
+                    let (wording, culprit) = alerts::wording(alert);
+                    finding.culprit = culprit;
+                    let who = match alert.by {
+                        Side::Client => "client",
+                        Side::Server => "server",
+                    };
+                    let name = alerts::name(alert);
+                    finding.title = format!("The {who} ends TLS handshakes with {name}");
+                    wording.tell(finding, &[("who", &who), ("alert", &name)]);
+                }
+                (met, _) => wording(&met.unwrap_or_default()).tell(finding, &[]),
+            }
         })
     }
 }

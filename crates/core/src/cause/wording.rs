@@ -7,8 +7,8 @@ use super::evidence::{fix, percent, ruled_out};
 use crate::report::Finding;
 
 /// All texts of a finding except its evidence. `{name}` in a text is replaced by a value of the
-/// rule. `{share}`, `{part}` (the affected share of the exchanges) and `{service}` are replaced by
-/// values of the finding.
+/// rule. `{share}`, `{part}` (the affected share of the exchanges, or "all") and `{service}` are
+/// replaced by values of the finding.
 pub(super) struct Wording {
     pub(super) summary: &'static str,
     /// The look-alikes, each with the evidence that excludes it.
@@ -69,6 +69,7 @@ fn own(finding: &Finding, name: &str) -> String {
     let affected = finding.affected;
     match name {
         "share" => percent(finding.share),
+        "part" if affected.of > 0 && affected.exchanges >= affected.of => "all".to_owned(),
         "part" => percent(affected.exchanges as f64 / affected.of.max(1) as f64),
         "service" => finding.service.clone(),
         _ => {

@@ -25,6 +25,7 @@ use crate::service::{Place, Shares};
 
 pub(super) use certainty::certainty;
 pub(super) use locate::{locate, resolution, unknown};
+pub(super) use material::{NOTICED, NOTICED_SHARE};
 pub(super) use tried::tried;
 pub(super) use witnesses::witnesses;
 
@@ -160,7 +161,9 @@ impl<'a> Booked<'a> {
         let mut slow_start = self.scaled(nanos(Some(self.service.ledger.slow_start)));
         for booking in &mut self.account.exchanges {
             let inherent = match booking.kind {
-                WaitKind::RequestTransfer | WaitKind::ResponseTransfer => u64::MAX,
+                WaitKind::RequestTransfer
+                | WaitKind::ResponseTransfer
+                | WaitKind::BetweenMessages => u64::MAX,
                 WaitKind::RoundTrip => trips,
                 WaitKind::CongestionWindow | WaitKind::WindowFull => slow_start,
                 _ => 0,

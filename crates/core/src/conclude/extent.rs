@@ -1,6 +1,6 @@
 //! The extent of a finding: its cost per request, and the time of which its share is a part.
 
-use crate::report::{Exchanges, Extent, Finding};
+use crate::report::{EvidenceKind, Exchanges, Extent, Finding};
 
 /// A cause counts as affecting all requests if it affects at least this share of them.
 const NEARLY_ALL: f64 = 0.99;
@@ -25,10 +25,19 @@ pub(super) fn extent(finding: &Finding, exchanges: &Exchanges) -> Option<Extent>
     Some(Extent {
         each_ns: each(finding.cost_ns),
         range_ns: is_range.then(|| [each(finding.cost_low_ns), each(finding.cost_high_ns)]),
+        is_timed_by_kernel: is_range && is_timed_by_kernel(finding),
         concerns_all,
         whole_ns: (concerns_all && is_of_all)
             .then(|| whole_request(finding, exchanges.latency_ns.mean)),
     })
+}
+
+/// Returns true if the server's kernel timed the waits of the finding as this cause, and if its
+/// cost is the upper bound, so that the lower one is only what packets alone can show.
+fn is_timed_by_kernel(finding: &Finding) -> bool {
+    let mut evidence = finding.evidence.iter();
+    finding.cost_ns == finding.cost_high_ns
+        && evidence.any(|e| e.kind == EvidenceKind::KernelTrace && e.shows_mechanism)
 }
 
 /// Returns the mean time to which the finding's share refers. It is more than the `mean` latency if

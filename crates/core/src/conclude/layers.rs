@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use super::Evidence;
 use super::layer::layer;
+use super::lookups::LONG_LOOKUP;
 use crate::cause::evidence::{human, median, percent};
 use crate::cause::settings;
 use crate::connection::SetupOutcome;
@@ -38,8 +39,6 @@ const MOST_ODD: u64 = 200;
 /// Minimum duration of a handshake that distance alone cannot explain: the longest cables have a
 /// round trip of about 300 ms.
 const FAR: Duration = Duration::from_millis(400);
-/// Minimum duration of a lookup that the round trip to a nearby resolver cannot explain.
-pub(super) const LONG_LOOKUP: Duration = Duration::from_millis(100);
 /// Minimum age of a SYN whose answer is overdue.
 const OVERDUE: Duration = Duration::from_millis(20);
 /// Minimum ratio of this age to the 99th percentile of the durations of handshakes.
@@ -89,7 +88,8 @@ pub(super) fn layers(
     let part = |layer, kinds: &[_]| Part::of(of_subject(evidence, account), layer, kinds);
     let transports = part(LayerId::Transport, &TRANSPORTS);
     layers.push(transport(evidence, ledger, &transports));
-    layers.push(server(ledger, &part(LayerId::Server, &SERVERS)));
+    let is_starved = super::capacity::is_starved(facts);
+    layers.push(server(ledger, &part(LayerId::Server, &SERVERS), is_starved));
     if !evidence.targets.is_empty() {
         layers.push(configuration(facts, findings));
     }
@@ -448,7 +448,8 @@ fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
     let repaired: u64 = ledger.losses.repaired.sum();
     if evidence.capture.is_none() {
         let line = "packets were not captured".to_owned();
-        let is_tried = !evidence.facts.loads.outcomes(TargetId::Subject).is_empty();
+        let outcomes = evidence.facts.loads.outcomes(TargetId::Subject);
+        let is_tried = outcomes.iter().any(|outcome| !outcome.is_blind);
         let state = if is_tried {
             LayerState::Cleared
         } else {
@@ -501,10 +502,18 @@ fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
     // The kernel of a watched server passes only a sample of the segments.
     let is_whole = tallied.unseen_bytes.saturating_mul(MOST_ODD) <= tallied.bytes;
     if !is_whole && !evidence.is_only_watched() {
-        let line = format!(
-            "{} of acknowledged data are missing from the capture",
-            counted(tallied.unseen_bytes, "byte", "bytes"),
-        );
+        let dropped = evidence
+            .capture
+            .as_ref()
+            .and_then(|capture| capture.dropped);
+        let lost = match dropped {
+            Some(lost @ 1..) => format!("lost {}", counted(lost, "packet", "packets")),
+            _ => format!(
+                "lacks {} of acknowledged data",
+                counted(tallied.unseen_bytes, "byte", "bytes")
+            ),
+        };
+        let line = format!("the capture {lost}: losses and windows could not be judged");
         return layer("transport", LayerState::NotMeasured, line, SEEN);
     }
     if let Some((state, line)) = outside {
@@ -580,7 +589,9 @@ fn repeated(tallied: Tallied) -> String {
     }
 }
 
-fn server(ledger: &Ledger, part: &Part) -> Layer {
+/// Returns the server's layer. `is_starved` is true if it mostly waited for processors that others
+/// used.
+fn server(ledger: &Ledger, part: &Part, is_starved: bool) -> Layer {
     if ledger.counts.count == 0 && ledger.broken_off.max().is_some_and(|most| most >= NOTABLE) {
         let line = format!(
             "the server took up to {} before a response whose end is not in the capture",
@@ -605,7 +616,11 @@ fn server(ledger: &Ledger, part: &Part) -> Layer {
     let line = format!("its own waits took {}", part.words());
     layer(
         "server",
-        cleared(part),
+        if part.is_long() && !is_starved {
+            cleared(part)
+        } else {
+            LayerState::Cleared
+        },
         line,
         "from the waits within its exchanges",
     )

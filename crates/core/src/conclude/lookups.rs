@@ -16,6 +16,9 @@ use crate::registry::Id;
 use crate::report::{Affected, Evidence as Shown, EvidenceKind, Finding, Remark, Unit, counted};
 use crate::stats::histogram::Distribution;
 
+/// Minimum duration of a lookup that the round trip to a nearby resolver cannot explain.
+pub(super) const LONG_LOOKUP: Duration = Duration::from_millis(100);
+
 /// A slow lookup takes at least this time beyond the round trip. For a name that is not cached, a
 /// resolver needs some round trips to other servers.
 const SLOW: Duration = Duration::from_millis(200);
@@ -23,6 +26,8 @@ const SLOW: Duration = Duration::from_millis(200);
 const ONE_DOMAIN: f64 = 0.8;
 /// Minimum median time lost to retries over TCP that is reported.
 const STREAMED: Duration = Duration::from_millis(20);
+/// The id of the remark on lookups that no connection followed.
+pub(super) const APART: &str = "lookups-apart";
 /// Maximum number of resolvers reported.
 const MAX_TOLD: usize = 8;
 
@@ -65,7 +70,7 @@ fn is_all(evidence: &Evidence) -> bool {
 /// Returns the remark that replaces a finding in a capture that is not only about lookups.
 fn remark(finding: &Finding) -> Remark {
     Remark {
-        id: "lookups-apart".to_owned(),
+        id: APART.to_owned(),
         text: format!(
             "{} No connection followed ({}).",
             finding.summary, finding.cause

@@ -4,7 +4,7 @@ use super::Evidence;
 use core::time::Duration;
 
 use super::{captured_part, steadiness};
-use crate::cause::evidence::{human, median};
+use crate::cause::evidence::human;
 use crate::cause::secured::version_name;
 use crate::decode::LinkType;
 use crate::facts::{ExperimentResult, Facts};
@@ -22,6 +22,10 @@ use crate::stats::histogram::Distribution;
 /// Minimum share of the due responses that a service must return to keep up. The requests in flight
 /// at the end are less than the missing share.
 const KEEPS_UP: f64 = 0.97;
+/// Capturing is mentioned if it changes the median latency by at least this time ...
+const DISTURBED: Duration = Duration::from_micros(100);
+/// ... and by at least this share.
+const DISTURBED_SHARE: f64 = 0.1;
 
 pub(super) fn phases(facts: &Facts) -> Vec<PhaseSpan> {
     facts
@@ -215,14 +219,28 @@ fn falls_behind(facts: &Facts, start: &PhaseStart, rate: f64) -> bool {
 /// all runs.
 pub(super) fn generator_note(facts: &Facts) -> Option<Remark> {
     let sample = facts.loads.generator.filter(GeneratorSample::is_limit)?;
-    let text = format!(
-        "The load generator itself may be the limit: its busiest thread used {:.0} % of a \
-         processor, started requests up to {} late and read responses up to {} late (99th \
-         percentiles).",
-        sample.busiest_share * 100.0,
-        human(sample.start_lag_p99),
-        human(sample.turn_p99),
-    );
+    let late = [
+        ("started requests", sample.start_lag_p99),
+        ("read responses", sample.turn_p99),
+    ];
+    let late = late.into_iter().filter(|(_, late)| !late.is_zero());
+    let late: Vec<String> = late
+        .map(|(what, late)| format!("{what} up to {} late", human(late)))
+        .collect();
+    let late = match late.as_slice() {
+        [] => String::new(),
+        late => format!("it {} (99th percentiles)", late.join(" and ")),
+    };
+    let text = if sample.is_busy() {
+        format!(
+            "The load generator itself may be the limit: its busiest thread used {:.0} % of a \
+             processor{}{late}.",
+            sample.busiest_share * 100.0,
+            if late.is_empty() { "" } else { "; " },
+        )
+    } else {
+        format!("This machine gave the load generator a processor too late: {late}.")
+    };
     Some(Remark {
         id: "load-generator-limited".to_owned(),
         text,
@@ -237,6 +255,7 @@ fn phase_name(phase: Phase) -> String {
     match phase {
         Phase::WarmUp => "warm-up".to_owned(),
         Phase::Baseline => "baseline".to_owned(),
+        Phase::Level(number) => format!("level {number}"),
         Phase::Control(number) => format!("control {number}"),
         Phase::Experiment(number) => format!("experiment {number}"),
     }
@@ -318,6 +337,7 @@ pub(super) fn experiments(facts: &Facts) -> Vec<ExperimentOutcome> {
                 difference_low_ns: result.low,
                 difference_high_ns: result.high,
                 alternations: result.alternations,
+                is_conclusive: !result.is_blind,
                 meaning: meaning(&result).to_owned(),
             });
         }
@@ -326,6 +346,9 @@ pub(super) fn experiments(facts: &Facts) -> Vec<ExperimentOutcome> {
 }
 
 fn meaning(result: &ExperimentResult<'_>) -> &'static str {
+    if result.is_blind {
+        return "Nothing follows: requests without it were already much quicker than in the load.";
+    }
     let (helps, hurts) = (result.high < 0, result.low > 0);
     match (result.experiment, helps, hurts) {
         (Experiment::QuickAck, true, _) => {
@@ -423,15 +446,21 @@ fn undecoded(summary: &CaptureSummary) -> Option<Remark> {
 }
 
 /// Returns the remark that compares the service's latency during packet capture with its latency
-/// before.
+/// before, if they differ by a material share and time.
 fn disturbance(facts: &Facts) -> Option<Remark> {
     let alone = facts.loads.baseline(TargetId::Subject)?;
     let observed = facts.loads.observed_baseline(TargetId::Subject)?;
+    let [without, with] = [alone, observed].map(|load| load.latency.quantile(0.5));
+    let (without, with) = (without?, with?);
+    let changed = with.abs_diff(without);
+    if changed < DISTURBED || changed.as_secs_f64() < without.as_secs_f64() * DISTURBED_SHARE {
+        return None;
+    }
     let text = format!(
         "Effect of capturing: the median request took {} without it and {} with it. The latency \
          figures come from the part without it, the explanation of the time from the part with it.",
-        median(&alone.latency),
-        median(&observed.latency)
+        human(without),
+        human(with)
     );
     (!core::ptr::eq(alone, observed)).then(|| Remark {
         id: "capture-disturbance".to_owned(),

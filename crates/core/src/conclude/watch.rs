@@ -46,10 +46,12 @@ pub(super) fn watch(turns: &Turns, services: &BTreeMap<Endpoint, Service>) -> Op
     })
 }
 
-/// Returns the latency of all watched requests or, if that is not known, of the requests recorded
-/// in detail.
+/// Returns the latency of all watched requests: those that the kernel timed, and those of
+/// connections on which requests overtake each other, which packets show. If neither is known, it is
+/// that of the requests recorded in detail.
 fn latency(turns: &Turns, tally: &WatchTally) -> Figures {
     let mut all = tally.latency.clone();
+    all.merge(&turns.streams);
     if all.is_empty() {
         let each = turns.services.values();
         each.for_each(|service| all.merge(&service.latency));
@@ -132,6 +134,20 @@ pub(super) fn remarks(turns: &Turns) -> Vec<Remark> {
             tally.sampled_share * 100.0
         );
         say("watch-sampled", text);
+    }
+    if let Some(share) = tally.stream_share.filter(|share| *share < 1.0) {
+        let text = format!(
+            "Because of the high rate, only {:.1} % of the HTTP/2 traffic was examined; the \
+             figures contain only the requests in it.",
+            share * 100.0
+        );
+        say("watch-streams-sampled", text);
+    }
+    if turns.has_passages && !turns.has_streams {
+        let text = "Connections with HTTP/2 were watched, but their requests could not be read in \
+                    what the kernel passed on, and are not counted. That takes payload from the \
+                    beginning of a request on, and a kernel 6.12 or later.";
+        say("watch-streams-unread", text.to_owned());
     }
     list
 }

@@ -12,6 +12,7 @@ mod flights;
 mod http2;
 mod loose;
 mod messages;
+mod refusal;
 mod tls;
 mod turns;
 
@@ -106,6 +107,10 @@ struct ProtocolState {
     is_unseen: bool,
     /// Number of times that HTTP/2 frames were lost since an exchange was read.
     frames_lost: u8,
+    /// True once the server has sent something.
+    has_answered: bool,
+    /// True if the server refused the connection by an error.
+    is_refused: bool,
 }
 
 /// The byte streams of both sides.
@@ -165,7 +170,8 @@ enum Mode {
     /// By the parsers of requests and of responses, which find the ends of messages.
     Http,
     Http2,
-    Tls,
+    /// By TLS records; true once the client has sent a control frame of HTTP/2 in them.
+    Tls(bool),
     Turns,
 }
 
@@ -215,6 +221,7 @@ impl Pairing {
         view: &View<'_>,
         scratch: &mut Scratch,
     ) {
+        self.take_refusal(packet, data, payload, view);
         self.pair(packet, data, payload, view, scratch);
         self.take_loose(packet, data, view, scratch);
         if self.fins.is_some() && packet.by == Side::Server {
@@ -249,7 +256,7 @@ impl Pairing {
         match self.protocol.mode {
             Mode::Http => self.message_data(packet, data, payload, view, scratch),
             Mode::Http2 => self.framed_data(packet, data, payload, view, scratch),
-            Mode::Tls => {
+            Mode::Tls(_) => {
                 self.veiled_turn(packet, data, view);
                 self.framed_data(packet, data, payload, view, scratch);
             }
@@ -267,9 +274,12 @@ impl Pairing {
             }
             return false;
         }
-        match Protocol::of_client(payload) {
+        // Only whole payloads show that a connection that was joined midway uses HTTP/2.
+        let is_whole = payload.len() as u64 == span.end - span.start;
+        let joined = (is_whole && http2::is_joined(payload)).then_some(Protocol::Http2);
+        match Protocol::of_client(payload).or(joined) {
             Some(Protocol::Http) => self.protocol.mode = Mode::Http,
-            Some(Protocol::Http2) => self.begin_http2(),
+            Some(Protocol::Http2) => self.begin_http2(joined.is_some()),
             Some(Protocol::Tls) => self.begin_tls(payload),
             Some(protocol @ (Protocol::Redis | Protocol::Postgres)) => {
                 self.protocol.mode = Mode::Http;
@@ -278,7 +288,6 @@ impl Pairing {
             }
             spoken => {
                 (self.protocol.mode, self.protocol.identified) = (Mode::Turns, spoken);
-                let is_whole = payload.len() as u64 == span.end - span.start;
                 let is_seen = is_whole || payload.len() >= LEAST_READ;
                 self.protocol.is_unread = spoken.is_none() && is_seen;
                 self.protocol.is_unseen = spoken.is_none() && !is_seen;
@@ -306,7 +315,7 @@ impl Pairing {
             Mode::Undecided => return,
             Mode::Turns => return self.turn_torn(by, span),
             Mode::Http2 => return self.http2_torn(by, span),
-            Mode::Tls => return self.tls_torn(by, span),
+            Mode::Tls(_) => return self.tls_torn(by, span),
         }
         for (offset, step) in self.skip(by, span) {
             self.step(by, offset, step, PacketTime { at, number: None }, true);
@@ -337,7 +346,7 @@ impl Pairing {
         }
         match self.protocol.mode {
             Mode::Http => self.break_off(),
-            Mode::Turns | Mode::Tls => {
+            Mode::Turns | Mode::Tls(_) => {
                 let acked = self.acked.responses;
                 let last = self.open.back_mut().filter(|draft| draft.is_awaited());
                 let is_in_doubt = |draft: &Draft| draft.ordinal > 0 && draft.response.end > acked;
@@ -372,10 +381,11 @@ impl Pairing {
     pub(crate) fn finish(&mut self, ending: Option<Ending>) {
         let fins = self.fins.as_mut();
         let ending = fins.and_then(|fin| fin.ending.take()).or(ending);
-        if matches!(self.protocol.mode, Mode::Turns | Mode::Tls) {
+        if matches!(self.protocol.mode, Mode::Turns | Mode::Tls(_)) {
             self.finish_turn();
         }
         self.fail_handshake();
+        self.note_alert();
         if let Some(loose) = &mut self.loose {
             loose.end();
         }
@@ -444,9 +454,11 @@ impl Pairing {
         let is_right_before = said
             .next()
             .is_some_and(|packet| at.since(packet.at) < FAREWELL);
-        let is_farewell = |draft: &Draft| draft.is_awaited() && !draft.has_response();
+        let is_farewell = |draft: &Draft| {
+            draft.is_awaited() && !draft.has_response() && draft.signs.tls.alert.is_none()
+        };
         let is_read = self.protocol.identified == Some(Protocol::Http);
-        if matches!(self.protocol.mode, Mode::Tls | Mode::Turns)
+        if matches!(self.protocol.mode, Mode::Tls(_) | Mode::Turns)
             && !is_read
             && is_right_before
             && self.open.back().is_some_and(is_farewell)
@@ -494,7 +506,7 @@ impl Pairing {
     }
 
     fn begin(&mut self, offset: u64, first: PacketTime) {
-        if self.open.len() >= MAX_OPEN {
+        if self.open.len() >= MAX_OPEN || self.protocol.is_refused {
             return;
         }
         let was_behind = self.open.iter().any(Draft::is_awaited);

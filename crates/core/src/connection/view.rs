@@ -44,6 +44,16 @@ impl<'a> View<'a> {
         self.flow.destination(self.client)
     }
 
+    /// Returns TCP's sequence number of a byte of one side's stream; `None` if no byte of it was
+    /// seen.
+    pub(crate) fn sequence_number(self, by: Side, offset: u64) -> Option<u32> {
+        let half = match by {
+            Side::Client => self.request,
+            Side::Server => self.response,
+        };
+        Some(half.sequence.base()?.wrapping_add(offset as u32))
+    }
+
     /// Returns the round trip from the point to the server.
     pub(crate) fn to_server(self) -> rtt::RoundTrip {
         self.trip(self.request)

@@ -2,7 +2,17 @@
 
 use core::time::Duration;
 
+use super::tls_handshake::Alert;
 use super::{Exchange, Outcome, Side};
+
+/// Indications of why a TLS handshake failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TlsSigns {
+    /// True if the server answered the handshake, but it was never completed.
+    pub(crate) is_answered: bool,
+    /// The alert with which a side refused TLS, if there was one.
+    pub(crate) alert: Option<Alert>,
+}
 
 /// Indications of why an exchange failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,8 +28,8 @@ pub(crate) struct Signs {
     /// True if the response was still awaited when the capture ended; false if the capture missed a
     /// part of it.
     pub(crate) is_left_waiting: bool,
-    /// True for a TLS handshake that the server answered but that was never completed.
-    pub(crate) has_hello: bool,
+    /// What shows of a TLS handshake that failed.
+    pub(crate) tls: TlsSigns,
     /// The kind of bytes that came back instead of HTTP, if the request was HTTP.
     pub(crate) foreign: Option<Foreign>,
     /// True if the server had sent its FIN before the request.
@@ -36,6 +46,44 @@ pub(crate) struct Signs {
     pub(crate) is_made: bool,
     /// True if a device on the path acknowledges for the server, which is farther away.
     pub(crate) is_relayed: bool,
+    /// What frames show of the exchange, if it is an HTTP/2 stream.
+    pub(crate) stream: StreamSigns,
+}
+
+/// What HTTP/2's frames show of an exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StreamSigns {
+    /// True if the exchange is an HTTP/2 stream.
+    pub(crate) is_read: bool,
+    /// True if the messages are those of streams that TLS hides.
+    pub(crate) is_hidden: bool,
+    /// How the stream ended, if not with its messages.
+    pub(crate) end: Option<StreamEnd>,
+    /// Number of requests on the connection between the previous exchange and this one whose frames
+    /// could not be read, because the capture lacks parts of them.
+    pub(crate) unread_before: u32,
+    /// The number of streams that the server allows, if so many were open until right before the
+    /// request.
+    pub(crate) waited_at_limit: Option<u32>,
+    /// The stream's bytes among those of the connection, if it has a response.
+    pub(crate) positions: Option<Positions>,
+}
+
+/// TCP's sequence numbers of the first and the last byte of both messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Positions {
+    pub(crate) request: [u32; 2],
+    pub(crate) response: [u32; 2],
+}
+
+/// The end of a stream before its messages were complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum StreamEnd {
+    /// A reset by this side (RST_STREAM), with this error code.
+    Reset(Side, u32),
+    /// The server ended the connection (GOAWAY) with this error code, and does not process the
+    /// stream.
+    GoAway(u32),
 }
 
 /// Reasons why a request and its response may be paired wrongly.
@@ -81,7 +129,7 @@ impl Exchange {
         signs.idle.filter(|idle| *idle >= IDLE)?;
         let is_servers = signs.ended_by == Some(Side::Server);
         Some(match self.outcome {
-            Outcome::Complete(_) | Outcome::Failed => Staleness::Alive,
+            Outcome::Complete(_) | Outcome::Failed(_) | Outcome::Grpc(_) => Staleness::Alive,
             _ if signs.has_response => Staleness::Alive,
             // The exchange may continue after the end of the capture, but is unlikely to succeed.
             Outcome::Cut if signs.is_ignored() => Staleness::Forgotten,

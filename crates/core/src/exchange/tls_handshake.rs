@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use crate::exchange::Recovery;
 use crate::exchange::wait::{Wait, WaitKind};
+use crate::exchange::{Recovery, Side};
 use crate::observed::packet::PacketNumber;
 use crate::observed::time::Timestamp;
 
@@ -43,6 +43,15 @@ pub struct Handshake {
     pub waits: Vec<Wait>,
     /// Losses repaired within the handshake.
     pub recoveries: Vec<Recovery>,
+}
+
+/// An alert with which a side ended a TLS handshake (RFC 8446 §6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Alert {
+    /// The side that sent the alert.
+    pub(crate) by: Side,
+    /// Number of the alert; `None` if it was encrypted.
+    pub(crate) description: Option<u8>,
 }
 
 /// A flight of the client and the server's answer to it, if there was one.

@@ -66,6 +66,8 @@ pub enum WaitKind {
     Paced,
     /// Waiting for the receiver to open HTTP/2's flow-control window.
     FlowControl,
+    /// Time between two messages of a stream (gRPC), in which its sender owed nothing.
+    BetweenMessages,
     /// Waiting for lost segments to be retransmitted.
     Recovery,
     /// Waiting for another exchange on the same connection.
@@ -93,6 +95,7 @@ impl WaitKind {
             Self::SendBuffer => "send buffer full",
             Self::Paced => "paced by its sender",
             Self::FlowControl => "HTTP/2's flow-control window full",
+            Self::BetweenMessages => "between the messages of a stream",
             Self::Recovery => "waiting for a retransmission",
             Self::Behind => "behind another request",
             Self::Unknown => "not explained",

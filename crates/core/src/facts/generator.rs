@@ -17,10 +17,14 @@ impl GeneratorSample {
     /// Returns true if the generator may have determined the measured figures instead of the
     /// service.
     pub(crate) fn is_limit(&self) -> bool {
-        let is_judged = self.wall.is_none_or(|wall| wall >= SHORTEST);
-        let is_busy = self.busiest_share >= BUSY_SHARE && is_judged;
         let is_late = self.start_lag_p99 >= LATE || self.turn_p99 >= LATE;
-        self.has_responses && (is_busy || is_late)
+        self.has_responses && (self.is_busy() || is_late)
+    }
+
+    /// Returns true if a thread of the generator used a whole processor.
+    pub(crate) fn is_busy(&self) -> bool {
+        let is_judged = self.wall.is_none_or(|wall| wall >= SHORTEST);
+        self.busiest_share >= BUSY_SHARE && is_judged
     }
 
     /// Returns true if the generator sent each request when it was due.

@@ -56,6 +56,22 @@ impl Act {
 pub(crate) struct Turns {
     pub(crate) services: BTreeMap<Endpoint, ServiceTurns>,
     pub(crate) tally: Option<WatchTally>,
+    /// Durations of the requests on connections on which requests overtake each other. The kernel
+    /// does not count these.
+    pub(crate) streams: Distribution,
+    /// True if the kernel reported passages of such connections.
+    pub(crate) has_passages: bool,
+    /// True if a request on such a connection was read, even if only in part.
+    pub(crate) has_streams: bool,
+}
+
+/// A request of a watched connection on which requests overtake each other.
+#[derive(Clone, Debug)]
+pub(crate) struct WatchedStream {
+    /// The duration of the request; `None` if it was cut.
+    pub(crate) latency: Option<Duration>,
+    /// The span of the request; `None` if the kernel's passages do not show when its bytes passed.
+    pub(crate) span: Option<RequestSpan>,
 }
 
 /// The recorded turns of one service.
@@ -100,6 +116,16 @@ impl Turns {
         share
             .filter(|share| *share > 0.0)
             .map_or(1.0, |share| 1.0 / share.min(1.0))
+    }
+
+    pub(crate) fn add_stream(&mut self, stream: &WatchedStream) {
+        self.has_streams = true;
+        if let Some(latency) = stream.latency {
+            self.streams.record(latency);
+        }
+        if let Some(span) = &stream.span {
+            self.add_turn(span);
+        }
     }
 
     pub(crate) fn add_turn(&mut self, turn: &RequestSpan) {

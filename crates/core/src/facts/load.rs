@@ -9,6 +9,7 @@ use crate::observed::event::{
 };
 use crate::observed::experiment::Experiment;
 use crate::observed::flow::FlowKey;
+use crate::observed::load_level::{LevelSample, ProcessorUse, SentRequests};
 use crate::observed::time::Timestamp;
 use crate::report::{Cluster, StatusCount};
 use crate::stats::histogram::Distribution;
@@ -21,6 +22,13 @@ const MAX_CLUSTERS: usize = 4096;
 const MAX_SECONDS: u64 = 2 * 24 * 3600;
 /// Maximum number of URLs kept.
 const MAX_URLS: usize = 1024;
+/// Minimum share of all processors' time that is used if they are busy: the rest is measured at the
+/// edges of the load.
+const BUSY: f64 = 0.9;
+/// Minimum share of all processors' time that others use if they are a reason for waits.
+const MUCH_BY_OTHERS: f64 = 0.25;
+/// Maximum number of levels kept.
+const MAX_LEVELS: usize = 64;
 /// Maximum number of silences kept.
 const MAX_SILENCES: usize = 1024;
 /// Maximum number of single requests kept.
@@ -49,6 +57,12 @@ pub(crate) struct Loads {
     pub(crate) generator: Option<GeneratorSample>,
     /// Stages of the subject's requests in the baseline, if they were requested.
     pub(crate) stages: Option<LoadStages>,
+    /// The levels of load that show what the subject carries.
+    pub(crate) levels: Vec<LevelSample>,
+    /// Who used the processors of this host during the baseline.
+    pub(crate) processors: Option<ProcessorUse>,
+    /// The requests that the investigation sent.
+    pub(crate) sent: Option<SentRequests>,
     /// Results of each URL of the baseline, if there are several.
     pub(crate) urls: Vec<LoadUrl>,
 }
@@ -81,6 +95,9 @@ pub(crate) struct Outcome<'a> {
     pub(crate) low: i64,
     pub(crate) high: i64,
     pub(crate) alternations: u64,
+    /// True if requests without the intervention did not have the delay of the load's requests either,
+    /// so that nothing follows from its absence with the intervention.
+    pub(crate) is_blind: bool,
 }
 
 impl Loads {
@@ -149,8 +166,35 @@ impl Loads {
         }
     }
 
+    /// Records a level of load.
+    pub(crate) fn level(&mut self, level: LevelSample) {
+        if self.levels.len() < MAX_LEVELS {
+            self.levels.push(level);
+        }
+    }
+
+    /// Records who used the processors. Of several parts of the baseline, the longest counts.
+    pub(crate) fn used(&mut self, phase: Phase, used: ProcessorUse) {
+        let known = self.processors.as_ref().map(|known| known.wall);
+        if phase == Phase::Baseline && known < Some(used.wall) {
+            self.processors = Some(used);
+        }
+    }
+
+    /// Returns true if all processors of this host were busy during the baseline, with processes that
+    /// belong neither to the target nor to lagtrace. Then any program on this host stands still at
+    /// times.
+    pub(crate) fn lacks_processors(&self) -> bool {
+        self.processors
+            .as_ref()
+            .is_some_and(|used| used.busy_share() >= BUSY && used.foreign_share() >= MUCH_BY_OTHERS)
+    }
+
     /// Records a run's generator sample. The sample of the most overloaded run is kept.
-    pub(crate) fn generator(&mut self, sample: GeneratorSample) {
+    pub(crate) fn generator(&mut self, phase: Phase, sample: GeneratorSample) {
+        if is_level(phase) {
+            return;
+        }
         self.standstill = self.standstill.max(sample.standstill);
         let lag = |sample: &GeneratorSample| {
             (sample.is_limit(), sample.start_lag_p99.max(sample.turn_p99))
@@ -304,9 +348,11 @@ impl Loads {
         cut.sum()
     }
 
-    /// Returns the largest number of connections that any phase of the target's load uses.
+    /// Returns the largest number of connections that any phase of the target's load uses, without
+    /// the levels that show what the service carries.
     pub(crate) fn connections(&self, target: Option<TargetId>) -> u64 {
-        let phases = self.phases.iter().map(|(_, _, start)| start);
+        let phases = self.phases.iter().filter(|(_, phase, _)| !is_level(*phase));
+        let phases = phases.map(|(_, _, start)| start);
         let own = phases.filter(|start| Some(start.target) == target);
         own.map(|start| u64::from(start.connections))
             .max()
@@ -319,11 +365,12 @@ impl Loads {
         phases.any(|start| Some(start.target) == target && start.offered_rate.is_some())
     }
 
-    /// Returns the sum of a target's load over all phases.
+    /// Returns the sum of a target's load over all phases, without the levels that show what the
+    /// service carries.
     pub(crate) fn all(&self, target: TargetId) -> LoadSum {
         let mut all = LoadSum::default();
-        for ((t, _, _), sum) in &self.sums {
-            if *t == target {
+        for ((t, phase, _), sum) in &self.sums {
+            if *t == target && !is_level(*phase) {
                 all.merge(sum);
             }
         }
@@ -400,7 +447,9 @@ impl Loads {
             );
             if let (Some(control), Some(treated)) = (control, treated) {
                 let turns = self.turns(target, number);
-                outcomes.extend(Outcome::of(experiment, control, treated, turns));
+                let usual = self.baseline(target).and_then(|load| load.latency.mean());
+                let outcome = Outcome::of(experiment, control, treated, turns, usual);
+                outcomes.extend(outcome);
             }
         }
         outcomes
@@ -458,7 +507,7 @@ impl LoadSum {
         self.received_bytes += other.received_bytes;
     }
 
-    /// Returns the number of failed requests, plus the number of responses with a status of 500 or
+    /// Returns the number of failed requests, plus the number of responses with a status of 400 or
     /// more. Timeouts and requests cut by the end of the run do not count.
     pub(crate) fn errors(&self) -> u64 {
         let is_error = |failure: RequestFailure| {
@@ -470,7 +519,7 @@ impl LoadSum {
             .filter(|(f, _)| is_error(**f))
             .map(|(_, count)| count)
             .sum();
-        let refused: u64 = self.statuses.range(500..).map(|(_, count)| count).sum();
+        let refused: u64 = self.statuses.range(400..).map(|(_, count)| count).sum();
         failed + refused
     }
 
@@ -518,6 +567,12 @@ impl LoadSum {
     }
 }
 
+/// Returns true for the phases of the levels that show what the service carries. They are not part
+/// of the measurement.
+fn is_level(phase: Phase) -> bool {
+    matches!(phase, Phase::Level(_))
+}
+
 impl<'a> Outcome<'a> {
     /// Returns the difference between the mean latencies, with an interval of twice its standard
     /// error.
@@ -526,22 +581,29 @@ impl<'a> Outcome<'a> {
         control: &'a LoadSum,
         treated: &'a LoadSum,
         alternations: u64,
+        usual: Option<Duration>,
     ) -> Option<Self> {
         let (without, with) = (control.latency.mean()?, treated.latency.mean()?);
         let difference = signed(with) - signed(without);
         let margin = 2.0 * (error(control).powi(2) + error(treated).powi(2)).sqrt();
         let margin = margin as i64;
+        let high = difference.saturating_add(margin);
+        let is_quick = usual.is_some_and(|usual| without * MUCH_QUICKER < usual);
         Some(Self {
             experiment,
             control,
             treated,
             difference,
             low: difference.saturating_sub(margin),
-            high: difference.saturating_add(margin),
+            high,
             alternations,
+            is_blind: is_quick && high >= 0,
         })
     }
 }
+
+/// Minimum ratio of the load's mean latency to that of a control that did not have the load's delay.
+const MUCH_QUICKER: u32 = 2;
 
 /// Returns the standard error of the mean latency. It follows from the spread of the seconds' means
 /// (Welch) or, for fewer than three seconds, from the spread of the single requests.
@@ -647,5 +709,24 @@ mod tests {
     fn connections_that_were_opened_together_are_kept() {
         let slow = [(1, 0, 1, 2_000), (2, 0, 1, 2_100), (3, 0, 1, 2_200)];
         assert_eq!(closed(&slow), [false; 3]);
+    }
+
+    #[test]
+    fn an_experiment_whose_control_has_no_delay_shows_nothing_unless_it_helps() {
+        let sum = |ms: u64| {
+            let mut sum = LoadSum::default();
+            sum.latency.record_many(Duration::from_millis(ms), 30);
+            sum
+        };
+        let is_blind = |usual: u64, control: u64, treated: u64| {
+            let usual = Some(Duration::from_millis(usual));
+            let (control, treated) = (sum(control), sum(treated));
+            Outcome::of(Experiment::QuickAck, &control, &treated, 3, usual)
+                .expect("requests")
+                .is_blind
+        };
+        assert!(is_blind(44, 1, 1));
+        assert!(!is_blind(44, 44, 44), "the delay is there in both");
+        assert!(!is_blind(44, 15, 1), "it helps");
     }
 }

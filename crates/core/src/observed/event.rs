@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::observed::experiment::Experiment;
 use crate::observed::flow::{Endpoint, FlowKey};
 use crate::observed::kernel_span::{RequestSpan, WatchTally};
+use crate::observed::load_level::{LevelSample, ProcessorUse, SentRequests};
+use crate::observed::passage::BytePassage;
 pub use crate::observed::point::{PointId, Stamp};
 use crate::observed::route::{AutonomousSystem, HopSample, PathMtu, TraceStart};
 use crate::observed::segment::{TcpFlags, TcpOptions};
@@ -44,6 +46,9 @@ pub enum Phase {
     /// The measurement without intervention: the service as its users see it.
     #[default]
     Baseline,
+    /// Level `n` of the load that finds out what the service carries, numbered in the order of the
+    /// levels.
+    Level(u8),
     /// The control of experiment `n`: it runs in parallel with the experiment and differs only in
     /// the intervention.
     Control(u8),
@@ -105,6 +110,12 @@ pub enum EventBody {
     Load(LoadCluster),
     /// The protocol, TLS and socket settings of a load run's connections, sent when it is over.
     Transport(LoadTransport),
+    /// The answers under one level of load, sent when it is over.
+    Level(LevelSample),
+    /// Who used the processors of this host during the load of this event's phase.
+    Processors(ProcessorUse),
+    /// The requests that the investigation sent, told when it is over.
+    Sent(SentRequests),
     /// The stages of a load run's requests and the time spent in each, sent when it is over.
     Stages(LoadStages),
     /// The results of one of several URLs of a load run, sent when it is over.
@@ -126,6 +137,9 @@ pub enum EventBody {
     Upstream(Upstream),
     /// One request and its reply on a live connection, as timed by the kernel.
     Turn(Box<RequestSpan>),
+    /// Bytes of a multiplexed connection that passed through the server's host, as timed by the
+    /// kernel.
+    Passage(Box<BytePassage>),
     /// The totals of watching the kernel, sent when it is over.
     Watched(WatchTally),
     /// A finished call on a socket.
@@ -250,6 +264,8 @@ pub enum ProbeAnswer {
     Closed,
     /// The bytes were not an HTTP response.
     NotHttp,
+    /// A call of gRPC that failed with this `grpc-status`.
+    Grpc(u8),
     /// A TLS handshake that succeeded.
     Secured,
     /// A TLS handshake that failed for a reason other than the next three.
@@ -278,6 +294,7 @@ impl ProbeAnswer {
             Self::Unfinished => "unfinished".to_owned(),
             Self::Closed => "closed".to_owned(),
             Self::NotHttp => "not HTTP".to_owned(),
+            Self::Grpc(code) => grpc_name(code).to_owned(),
             Self::Secured => "secured".to_owned(),
             Self::TlsFailed => "TLS failed".to_owned(),
             Self::NotTrusted => "certificate not accepted".to_owned(),
@@ -515,6 +532,8 @@ pub enum RequestFailure {
     /// The server rejected the request on every connection (HTTP/2's GOAWAY and REFUSED_STREAM),
     /// however often it was retried.
     TurnedAway,
+    /// A call of gRPC ended with this `grpc-status`, which is not 0.
+    Grpc(u8),
     /// Our own side failed (out of descriptors or ports).
     Local,
     /// The run and its grace period ended first: the request was in flight, or it was due and had
@@ -537,9 +556,32 @@ impl RequestFailure {
             Self::Tls => "TLS failed",
             Self::TlsTimeout => "TLS timeout",
             Self::TurnedAway => "turned away",
+            Self::Grpc(code) => grpc_name(code),
             Self::Local => "failed on our side",
             Self::Cut => "cut by the end of the run",
         }
+    }
+}
+
+/// Returns the name of a `grpc-status`.
+const fn grpc_name(code: u8) -> &'static str {
+    match code {
+        1 => "gRPC CANCELLED",
+        3 => "gRPC INVALID_ARGUMENT",
+        4 => "gRPC DEADLINE_EXCEEDED",
+        5 => "gRPC NOT_FOUND",
+        6 => "gRPC ALREADY_EXISTS",
+        7 => "gRPC PERMISSION_DENIED",
+        8 => "gRPC RESOURCE_EXHAUSTED",
+        9 => "gRPC FAILED_PRECONDITION",
+        10 => "gRPC ABORTED",
+        11 => "gRPC OUT_OF_RANGE",
+        12 => "gRPC UNIMPLEMENTED",
+        13 => "gRPC INTERNAL",
+        14 => "gRPC UNAVAILABLE",
+        15 => "gRPC DATA_LOSS",
+        16 => "gRPC UNAUTHENTICATED",
+        _ => "gRPC UNKNOWN",
     }
 }
 

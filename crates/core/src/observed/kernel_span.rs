@@ -228,6 +228,10 @@ pub struct WatchTally {
     pub connections: u64,
     /// Share of the turns that the kernel passed to this program individually, 0 to 1.
     pub sampled_share: f64,
+    /// Share of HTTP/2's traffic that was examined, 0 to 1; `None` if there was none. Its requests
+    /// are not turns, and are in no other figure of the kernel.
+    #[serde(default)]
+    pub stream_share: Option<f64>,
     /// Number of observations lost because a buffer was full.
     pub lost_records: u64,
     /// Number of connections not followed because a table was full.

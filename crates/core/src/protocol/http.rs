@@ -6,9 +6,12 @@
 
 mod head;
 mod messages;
+pub(crate) mod status;
 #[cfg(test)]
 mod tests;
 
+use super::reply_error::ReplyError;
+pub(crate) use head::is_stream;
 pub(crate) use messages::Messages;
 
 /// Maximum number of characters of a request target that are kept for the report.
@@ -35,8 +38,8 @@ pub(crate) struct Head {
     /// True if the body is an OCSP response, a revocation list or a certificate (RFC 6960 §4.2, RFC
     /// 5280 §4.2.1.13, RFC 2585 §4).
     pub(crate) is_revocation: bool,
-    /// True if a reply of a protocol other than HTTP reports that the request failed.
-    pub(crate) is_error: bool,
+    /// The error that a reply of a protocol other than HTTP reports.
+    pub(crate) error: Option<ReplyError>,
     /// True for `Upgrade: h2c` (RFC 7540 §3.2): after a 101 the connection continues with HTTP/2.
     pub(crate) upgrades_to_http2: bool,
 }

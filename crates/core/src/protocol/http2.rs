@@ -4,10 +4,12 @@
 //! The parser reads the positions of frames, their streams, requests and responses, and the
 //! flow-control windows.
 
+mod grpc;
 mod hpack;
 mod huffman;
 
-pub(crate) use hpack::Fields;
+pub(crate) use grpc::{Messages, status_name};
+pub(crate) use hpack::{Fields, StreamType};
 
 use super::{Step, skip};
 use hpack::Decoder;
@@ -25,6 +27,8 @@ const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PUSH_PROMISE: u8 = 5;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 /// Flags of frames (RFC 9113 §6).
@@ -33,7 +37,8 @@ const ACK: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
-/// Identifier of the setting for the initial window of each stream (RFC 9113 §6.5.2).
+/// Identifiers of settings (RFC 9113 §6.5.2).
+const MAX_CONCURRENT_STREAMS: u16 = 3;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 
 /// Progress in a direction's frames.
@@ -57,14 +62,35 @@ pub(crate) struct Frame {
 /// Meaning of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    Data,
+    /// The first bytes of the data, as far as they were captured and a gRPC message's length may be
+    /// in them.
+    Data(Option<[u8; grpc::PREFIX]>),
     /// A field section is complete; `None` if it could not be read.
     Headers(Option<Box<Fields>>),
-    /// The initial size of each stream's window.
-    InitialWindow(u32),
+    Settings(Settings),
     WindowUpdate(u32),
-    Reset,
+    /// The stream ends now, with this error code (RFC 9113 §6.4).
+    Reset(u32),
+    /// The sender ends the connection (RFC 9113 §6.8).
+    GoAway(GoAway),
     Other,
+}
+
+/// The settings that matter to the peer's requests; `None` if they stay as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// The initial size of each stream's window.
+    pub(crate) initial_window: Option<u32>,
+    /// The maximum number of streams that the peer may have open at the same time.
+    pub(crate) most_streams: Option<u32>,
+}
+
+/// The announcement that a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GoAway {
+    /// The last stream that its sender processes.
+    pub(crate) last_stream: u32,
+    pub(crate) code: u32,
 }
 
 impl Frame {
@@ -102,10 +128,31 @@ impl Frame {
         self.kind <= CONTINUATION && self.length <= 1 << 14 && has_right_stream
     }
 
+    /// Returns true if a client may send the frame: its stream, its flags and its length are right
+    /// for its type.
+    fn is_of_client(&self) -> bool {
+        let is_odd = self.stream % 2 == 1;
+        let has_only = |flags: u8| self.flags & !flags == 0;
+        match self.kind {
+            DATA => is_odd && has_only(END_STREAM | PADDED),
+            HEADERS => {
+                is_odd
+                    && self.length > 0
+                    && self.flags & END_HEADERS != 0
+                    && has_only(END_STREAM | END_HEADERS | PADDED | PRIORITY)
+            }
+            RST_STREAM => is_odd && self.length == 4 && has_only(0),
+            SETTINGS => self.length.is_multiple_of(6) && has_only(ACK),
+            PING => self.length == 8 && has_only(ACK),
+            WINDOW_UPDATE => self.length == 4 && has_only(0),
+            _ => false,
+        }
+    }
+
     fn is_kept(&self) -> bool {
         matches!(
             self.kind,
-            HEADERS | CONTINUATION | SETTINGS | WINDOW_UPDATE | PUSH_PROMISE
+            HEADERS | CONTINUATION | SETTINGS | WINDOW_UPDATE | PUSH_PROMISE | RST_STREAM | GOAWAY
         )
     }
 }
@@ -123,6 +170,27 @@ pub(crate) fn begins_frame(bytes: &[u8]) -> bool {
         .is_some_and(|header| Frame::parse(header).is_plausible())
 }
 
+/// Returns true if `bytes`, the payload of a whole segment, are frames of a client, and not data
+/// alone: a connection whose beginning was not seen.
+pub(crate) fn are_frames(bytes: &[u8]) -> bool {
+    let (mut rest, mut has_other) = (bytes, false);
+    while !rest.is_empty() {
+        let Some((header, after)) = rest.split_first_chunk() else {
+            return false;
+        };
+        let frame = Frame::parse(header);
+        if !frame.is_plausible() || !frame.is_of_client() {
+            return false;
+        }
+        has_other |= !frame.is_data();
+        let Some(next) = after.get(frame.length as usize..) else {
+            return false;
+        };
+        rest = next;
+    }
+    has_other
+}
+
 /// The frames of one direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frames {
@@ -133,6 +201,8 @@ pub(crate) struct Frames {
     is_torn: bool,
     /// The field section that is being read.
     section: Vec<u8>,
+    /// True if a part of that section is missing.
+    is_section_torn: bool,
     opened: Option<Frame>,
     decoder: Decoder,
 }
@@ -175,6 +245,12 @@ impl Frames {
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
         self.decoder.miss();
+    }
+
+    /// Waits for the first byte of a frame, because the bytes so far may be in the middle of one.
+    pub(crate) fn join(&mut self) {
+        self.reset();
+        self.state = State::Lost;
     }
 
     pub(crate) fn is_lost(&self) -> bool {
@@ -254,7 +330,12 @@ impl Frames {
 
     fn read_body(&mut self, frame: Frame, left: u32, bytes: &mut &[u8], missing: &mut u64) -> u32 {
         let captured = (left as usize).min(bytes.len());
-        if frame.is_kept() {
+        if frame.is_data() {
+            let wanted = grpc::PREFIX.saturating_sub(self.body.len()).min(captured);
+            let taken = bytes.get(..wanted).unwrap_or_default();
+            let is_first = self.body.len() as u32 == frame.length - left;
+            self.body.extend(taken.iter().filter(|_| is_first));
+        } else if frame.is_kept() {
             let taken = bytes.get(..captured).unwrap_or_default();
             let has_room = self.body.len() + captured <= LONGEST_SECTION;
             self.is_torn |= !has_room || captured < left as usize && *missing > 0;
@@ -268,12 +349,13 @@ impl Frames {
     fn finish(&mut self, frame: Frame) -> (Frame, Meaning) {
         let body = core::mem::take(&mut self.body);
         let meaning = match frame.kind {
-            DATA => Meaning::Data,
-            RST_STREAM => Meaning::Reset,
+            DATA => Meaning::Data(body.first_chunk().copied()),
+            RST_STREAM => body.first_chunk().map_or(Meaning::Other, |&code| {
+                Meaning::Reset(u32::from_be_bytes(code))
+            }),
+            GOAWAY => go_away(&body).map_or(Meaning::Other, Meaning::GoAway),
             HEADERS | PUSH_PROMISE | CONTINUATION => return self.section(frame, &body),
-            SETTINGS if frame.flags & ACK == 0 => {
-                initial_window(&body).map_or(Meaning::Other, Meaning::InitialWindow)
-            }
+            SETTINGS if frame.flags & ACK == 0 => Meaning::Settings(settings(&body)),
             WINDOW_UPDATE => match body.first_chunk() {
                 Some(bytes) => Meaning::WindowUpdate(u32::from_be_bytes(*bytes) & 0x7fff_ffff),
                 None => Meaning::Other,
@@ -288,20 +370,26 @@ impl Frames {
     fn section(&mut self, frame: Frame, body: &[u8]) -> (Frame, Meaning) {
         if frame.kind != CONTINUATION {
             self.section.clear();
+            self.is_section_torn = false;
             self.opened = Some(frame);
         }
         let fragment = fragment(frame, body).filter(|_| !self.is_torn);
         let has_room = self.section.len() + body.len() <= LONGEST_SECTION;
         match fragment.filter(|_| has_room) {
             Some(fragment) => self.section.extend_from_slice(fragment),
-            None => self.decoder.miss(),
+            None => {
+                self.is_section_torn = true;
+                self.decoder.miss();
+            }
         }
         if frame.flags & END_HEADERS == 0 {
             return (frame, Meaning::Other);
         }
         let opened = self.opened.take().unwrap_or(frame);
         let section = core::mem::take(&mut self.section);
-        let fields = self.decoder.decode(&section).map(Box::new);
+        let is_whole = !self.is_section_torn;
+        let fields = is_whole.then(|| self.decoder.decode(&section)).flatten();
+        let fields = fields.map(Box::new);
         match opened.kind {
             // A promised request is not sent by the client.
             PUSH_PROMISE => (frame, Meaning::Other),
@@ -327,13 +415,45 @@ fn fragment(frame: Frame, body: &[u8]) -> Option<&[u8]> {
     body.get(begin..body.len().checked_sub(padding)?)
 }
 
-fn initial_window(body: &[u8]) -> Option<u32> {
-    let mut found = None;
-    for setting in body.chunks_exact(6) {
-        let &[a, b, c, d, e, f] = setting.first_chunk()?;
-        if u16::from_be_bytes([a, b]) == INITIAL_WINDOW_SIZE {
-            found = Some(u32::from_be_bytes([c, d, e, f]));
+fn settings(body: &[u8]) -> Settings {
+    let mut settings = Settings::default();
+    for setting in body.as_chunks().0 {
+        let &[a, b, c, d, e, f] = setting;
+        let value = Some(u32::from_be_bytes([c, d, e, f]));
+        match u16::from_be_bytes([a, b]) {
+            MAX_CONCURRENT_STREAMS => settings.most_streams = value,
+            INITIAL_WINDOW_SIZE => settings.initial_window = value,
+            _ => {}
         }
     }
-    found
+    settings
+}
+
+fn go_away(body: &[u8]) -> Option<GoAway> {
+    let &[a, b, c, d, e, f, g, h] = body.first_chunk()?;
+    Some(GoAway {
+        last_stream: u32::from_be_bytes([a & 0x7f, b, c, d]),
+        code: u32::from_be_bytes([e, f, g, h]),
+    })
+}
+
+/// Returns the name of an error code (RFC 9113 §7).
+pub(crate) fn error_name(code: u32) -> &'static str {
+    const NAMES: [&str; 14] = [
+        "NO_ERROR",
+        "PROTOCOL_ERROR",
+        "INTERNAL_ERROR",
+        "FLOW_CONTROL_ERROR",
+        "SETTINGS_TIMEOUT",
+        "STREAM_CLOSED",
+        "FRAME_SIZE_ERROR",
+        "REFUSED_STREAM",
+        "CANCEL",
+        "COMPRESSION_ERROR",
+        "CONNECT_ERROR",
+        "ENHANCE_YOUR_CALM",
+        "INADEQUATE_SECURITY",
+        "HTTP_1_1_REQUIRED",
+    ];
+    NAMES.get(code as usize).copied().unwrap_or("unknown code")
 }

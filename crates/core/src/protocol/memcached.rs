@@ -52,9 +52,3 @@ pub(super) fn request(bytes: &[u8]) -> Option<Step> {
     let is_silent = words.last() == Some(&&b"noreply"[..]) && bytes.len() <= whole;
     (word != b"quit" && !is_silent).then(|| command(word))
 }
-
-/// Returns true if an answer begins with an error.
-pub(super) fn is_error(bytes: &[u8]) -> bool {
-    let errors: [&[u8]; 3] = [b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR"];
-    errors.iter().any(|error| bytes.starts_with(error))
-}

@@ -1,5 +1,6 @@
 //! A cursor over captured and missing bytes, which the parsers of Redis and PostgreSQL share.
 
+use super::reply_error::ReplyError;
 use super::{Step, skip};
 use crate::protocol::http::{Head, RequestLine};
 
@@ -65,10 +66,10 @@ pub(super) fn command(word: &[u8]) -> Step {
     })
 }
 
-/// Returns a response's head; `is_error` is true if the request failed.
-pub(super) fn reply(is_error: bool) -> Step {
+/// Returns the head of a response that reports an error.
+pub(super) fn error(error: ReplyError) -> Step {
     Step::Head(Head {
-        is_error,
+        error: Some(error),
         ..Head::default()
     })
 }

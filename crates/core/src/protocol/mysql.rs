@@ -7,6 +7,7 @@
 
 use super::Step;
 use super::messages::{command, first_word};
+use super::reply_error::ReplyError;
 
 /// Length of a packet's header in bytes: its length field and its number.
 const HEADER: usize = 4;
@@ -64,7 +65,22 @@ pub(super) fn request(bytes: &[u8]) -> Option<Step> {
     Some(command(word))
 }
 
-/// Returns true if an answer begins with an error packet.
-pub(super) fn is_error(bytes: &[u8]) -> bool {
-    matches!(packet(bytes), Some((3.., 1.., ERR)))
+/// Returns the error in an answer that begins with an error packet.
+pub(super) fn error(bytes: &[u8]) -> Option<ReplyError> {
+    let is_error = matches!(packet(bytes), Some((3.., 1.., ERR)));
+    is_error.then(|| ReplyError::of_mysql(code(bytes)))
+}
+
+/// Returns the error that a server sends instead of its greeting.
+pub(super) fn refusal(bytes: &[u8]) -> Option<ReplyError> {
+    let (length, number, first) = packet(bytes)?;
+    let is_error = (3..=512).contains(&length) && number == 0 && first == ERR;
+    let is_whole = bytes.len() == HEADER + length;
+    (is_error && is_whole).then(|| ReplyError::of_mysql(code(bytes)))
+}
+
+/// Returns the code in an error packet.
+fn code(bytes: &[u8]) -> u16 {
+    let code = bytes.get(HEADER + 1..).and_then(|rest| rest.first_chunk());
+    code.map_or(0, |code| u16::from_le_bytes(*code))
 }

@@ -5,7 +5,8 @@
 //! ReadyForQuery. Encrypted data after an SSLRequest is not parsed.
 
 use super::Step;
-use super::messages::{Input, command, first_word, reply};
+use super::messages::{Input, command, error, first_word};
+use super::reply_error::ReplyError;
 use crate::protocol::http::Role;
 
 /// Codes in place of a version: SSLRequest and GSSENCRequest.
@@ -209,8 +210,10 @@ impl Messages {
     }
 
     fn body(&mut self, kind: u8, left: u64, input: &mut Input<'_, '_>) -> Option<Step> {
-        let is_statement = self.role == Role::Request && matches!(kind, b'Q' | b'P');
-        if is_statement && !self.has_head && self.kept.len() < STATEMENT {
+        let is_statement =
+            self.role == Role::Request && matches!(kind, b'Q' | b'P') && !self.has_head;
+        let is_error = self.role == Role::Response && kind == b'E';
+        if (is_statement || is_error) && self.kept.len() < STATEMENT {
             let count = (left as usize).min(input.bytes.len()).min(STATEMENT);
             self.kept.extend(input.bytes.iter().take(count));
         }
@@ -254,9 +257,17 @@ impl Messages {
             }
             (Role::Request, b'S') => self.state = State::Ending,
             (Role::Response, b'Z') => self.state = State::Ending,
-            (Role::Response, b'E') => return Some(reply(true)),
+            (Role::Response, b'E') => return Some(error(ReplyError::of_postgres(state(&kept)))),
             _ => {}
         }
         None
     }
+}
+
+/// Returns the SQLSTATE in an error's fields: each has a type, and ends with a zero byte.
+fn state(fields: &[u8]) -> &[u8] {
+    let mut fields = fields.split(|&byte| byte == 0);
+    fields
+        .find_map(|field| field.strip_prefix(b"C"))
+        .unwrap_or_default()
 }

@@ -4,7 +4,8 @@
 //! pushes belong to no command.
 
 use super::Step;
-use super::messages::{Input, command, reply};
+use super::messages::{Input, command, error};
+use super::reply_error::ReplyError;
 use crate::protocol::http::Role;
 
 /// Maximum number of elements of one reply. A larger number is not plausible.
@@ -173,7 +174,7 @@ impl Messages {
             return Some(self.lose());
         }
         if self.role == Role::Response && is_first && matches!(kind, b'-' | b'!') && !self.is_push {
-            step = Some(reply(true));
+            step = ReplyError::of_redis(rest).map(error);
         }
         self.has_head |= self.role == Role::Response;
         self.settle();

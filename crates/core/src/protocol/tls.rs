@@ -18,6 +18,9 @@ const LONGEST: u16 = (1 << 14) + 2048;
 /// tickets a hello has a few kilobytes.
 const LONGEST_HELLO: usize = 16 * 1024;
 
+/// Length of an alert in clear text, in bytes.
+pub(crate) const ALERT: u16 = 2;
+
 /// A record's type (RFC 8446 §5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
@@ -34,6 +37,8 @@ pub(crate) enum Event {
     Began(Content, u16),
     /// A handshake message in clear text is complete.
     Message(Message),
+    /// An alert in clear text, with its description (RFC 8446 §6).
+    Alert(u8),
     /// The last byte of a record arrived.
     Ended(Content, u16),
 }
@@ -116,14 +121,14 @@ impl Records {
                     length,
                     left,
                 } => {
-                    let (left, message) = self.read_body((content, length, left), bytes, missing);
+                    let (left, event) = self.read_body((content, length, left), bytes, missing);
                     self.state = State::Body {
                         content,
                         length,
                         left,
                     };
-                    if let Some(message) = message {
-                        return Step::Tls(Event::Message(message));
+                    if let Some(event) = event {
+                        return Step::Tls(event);
                     }
                 }
                 _ if bytes.is_empty() => return self.lose(),
@@ -173,8 +178,14 @@ impl Records {
         (content, length, left): (Content, u16, u16),
         bytes: &mut &[u8],
         missing: &mut u64,
-    ) -> (u16, Option<Message>) {
+    ) -> (u16, Option<Event>) {
         self.is_encrypted &= !is_hello_again(length, left, bytes);
+        if content == Content::Alert && length == ALERT && !self.is_encrypted {
+            // The description is the last byte.
+            let description = bytes.get(usize::from(left) - 1).copied();
+            let left = skip(u64::from(left), bytes, missing) as u16;
+            return (left, description.map(Event::Alert));
+        }
         if content != Content::Handshake || self.is_encrypted {
             return (skip(u64::from(left), bytes, missing) as u16, None);
         }
@@ -185,12 +196,12 @@ impl Records {
         *bytes = bytes.get(used..).unwrap_or_default();
         let left = left - used as u16;
         if message.is_some() || !bytes.is_empty() {
-            return (left, message);
+            return (left, message.map(Event::Message));
         }
         let uncaptured = u64::from(left).min(*missing);
         *missing -= uncaptured;
         let message = self.message.miss(uncaptured as u32);
-        (left - uncaptured as u16, message)
+        (left - uncaptured as u16, message.map(Event::Message))
     }
 }
 

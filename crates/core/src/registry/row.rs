@@ -29,14 +29,16 @@ pub struct Cause {
     pub(crate) route: Option<RouteProperty>,
     /// The socket option that decides whether the cause applies.
     pub(crate) option: Option<SocketOption>,
-    /// True if no request succeeds while the cause lasts.
-    pub(crate) is_blocking: bool,
+    /// What fails while the cause lasts, so that its time is not what matters.
+    pub(crate) fails: Option<Failing>,
     /// True if the row only says where unexplained time passed. Such a row has no rule: its finding
     /// comes from the account of time.
     pub is_place: bool,
     /// True if the time is between exchanges, where the account books no time: for example, a
     /// client that waits before it sends. Such a cause claims no time of exchanges.
     pub is_between_exchanges: bool,
+    /// True if the cause costs nothing: what it names looks like a fault and is none.
+    pub is_free: bool,
     /// True if the time may be necessary work. The latency without such a cause cannot be
     /// predicted.
     pub(crate) may_be_work: bool,
@@ -44,6 +46,18 @@ pub struct Cause {
     /// or polls as intended looks the same. Its verdict is at most *possible*, even if the place is
     /// certain.
     pub says_only_where: bool,
+    /// What the owner of the time does in it, for a cause that says only where; `{each}` is the cost
+    /// for each affected request.
+    pub manner: &'static str,
+}
+
+/// What fails while a cause lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failing {
+    /// Attempts to connect: no request succeeds.
+    Connections,
+    /// The requests that are affected.
+    Requests,
 }
 
 /// A cause of which another cause can be a consequence.
@@ -136,9 +150,11 @@ pub(super) const PLAIN: Cause = Cause {
     particular_to: &[],
     route: None,
     option: None,
-    is_blocking: false,
+    fails: None,
     is_place: false,
     is_between_exchanges: false,
+    is_free: false,
     may_be_work: false,
     says_only_where: false,
+    manner: "",
 };

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Overall {
     /// The result.
     pub result: OverallResult,
+    /// True if the user interrupted the run before its measurement was whole.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub is_interrupted: bool,
     /// Share of the request time that no known wait explains, 0 to 1.
     pub unexplained_share: f64,
     /// The time that is not explained by distance, transmission or a finding; `None` if nothing was
@@ -16,6 +19,19 @@ pub struct Overall {
     pub unclaimed: Option<Unclaimed>,
     /// The limits of the result.
     pub caveats: Vec<Caveat>,
+}
+
+impl Overall {
+    /// Returns the result of a run in which nothing was measured.
+    pub(super) fn nothing() -> Self {
+        Self {
+            result: OverallResult::NoRequest,
+            is_interrupted: false,
+            unexplained_share: 0.0,
+            unclaimed: None,
+            caveats: Vec::new(),
+        }
+    }
 }
 
 /// Time that nothing in the account explains.
@@ -31,7 +47,7 @@ pub struct Unclaimed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverallResult {
-    /// At least one finding names a cause.
+    /// At least one finding explains why time was lost.
     CauseFound,
     /// No request was measured.
     NoRequest,
@@ -39,16 +55,26 @@ pub enum OverallResult {
     AllFailed,
     /// No cause was found in the requests that succeeded, but others failed.
     SomeFailed,
+    /// No cause was found, and all responses to our own requests only lead to another place.
+    OnlyRedirects,
     /// No cause was found, and much of the request time is unexplained.
     Unexplained,
     /// No cause was found. All located time is the server's own, about the same in each request.
     ServersOwnTime,
-    /// No cause was found, but findings locate unexplained time.
+    /// No cause was found, but findings say where time was lost.
     Located,
     /// No cause was found, but not every layer could be ruled out.
     Suspected,
+    /// No cause was found, but part of the time could not be judged: see the caveats.
+    NotJudged,
     /// The measurements show no avoidable delay.
     NothingFound,
+    /// The measurements show no avoidable delay at a load that the service carries; under the asked
+    /// load, requests wait for each other (`capacity`).
+    Saturated,
+    /// The user interrupted the run before its measurement was whole, and no cause was found until
+    /// then.
+    Interrupted,
 }
 
 /// A limit of the result.
@@ -65,4 +91,25 @@ pub enum Caveat {
     RequestsCut,
     /// The requests outside the captured part of the load took longer than those in it.
     CapturedPartDiffers,
+    /// Lookups waited, and no connection that was seen followed them.
+    LookupsWaited,
+    /// Connections changed their protocol (status 101), and their later messages were not read.
+    UpgradeNotRead,
+    /// Both ends sent at any time, so that requests and responses may be paired wrongly.
+    TurnsOverlapped,
+    /// Most of the time passed while data was transferred, which is only assumed to be necessary.
+    TransferAssumed,
+}
+
+impl Caveat {
+    /// Returns true if the caveat leaves open whether there is a delay.
+    pub fn is_open(self) -> bool {
+        matches!(
+            self,
+            Self::LookupsWaited
+                | Self::UpgradeNotRead
+                | Self::TurnsOverlapped
+                | Self::TransferAssumed
+        )
+    }
 }

@@ -28,6 +28,10 @@ pub struct Picture {
     pub shares: Vec<PartShares>,
     /// The number of exchanges by time and latency.
     pub raster: Raster,
+    /// The number of exchanges of which the capture lacks packets, by the time of the first one that
+    /// it has; their rows mean nothing. `None` if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Raster>,
     /// Every exchange as a row of a few numbers; `None` if there are too many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub points: Option<Points>,

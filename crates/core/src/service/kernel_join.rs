@@ -7,6 +7,7 @@
 //! kernel timestamps the same two events, so the two durations must agree; otherwise the difference
 //! is time between the two places. Only sums are kept.
 
+mod passages;
 mod rename;
 mod waiting;
 
@@ -90,7 +91,10 @@ impl Served {
     /// waits and gives the exchange its stages. An exchange without a whole response does not
     /// count.
     pub(crate) fn add_exchange(&mut self, exchange: &mut Exchange, turn: Option<RequestSpan>) {
-        if !matches!(exchange.outcome, Outcome::Complete(_) | Outcome::Failed) {
+        if !matches!(
+            exchange.outcome,
+            Outcome::Complete(_) | Outcome::Failed(_) | Outcome::Grpc(_)
+        ) {
             return;
         }
         self.offered += 1;

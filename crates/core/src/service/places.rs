@@ -52,7 +52,7 @@ impl Places {
         for wait in &exchange.waits {
             if matches!(
                 wait.kind,
-                WaitKind::RequestTransfer | WaitKind::ResponseTransfer
+                WaitKind::RequestTransfer | WaitKind::ResponseTransfer | WaitKind::BetweenMessages
             ) {
                 continue;
             }

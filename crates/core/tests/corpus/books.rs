@@ -2,12 +2,14 @@
 
 use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::registry::Id;
-use lagtrace_core::report::{Account, Booking, LayerState, Report};
+use lagtrace_core::report::{Account, Booking, LayerState, Remark, Report};
 
 /// A finding must name the place of unclaimed time that is at least this share of the service's
 /// time, and at least this mean per request.
 const SHARE: f64 = 0.05;
 const MEAN_NS: u64 = 1_000_000;
+/// Below this mean time, unexplained time may be a remark.
+const NOTICED_NS: u64 = 10_000_000;
 /// A finding must name the place of unclaimed time only if the time is at least this share of the
 /// time of all services.
 const OF_ALL: f64 = 0.01;
@@ -94,18 +96,32 @@ fn untold(report: &Report) -> Option<String> {
             .places()
             .any(|place| place.service == account.service);
         let is_full = report.findings.len() >= MAX_FINDINGS;
-        let unclaimed = [Owner::Server, Owner::Client, Owner::Path, Owner::Unknown].map(|owner| {
+        let places = [Owner::Server, Owner::Client, Owner::Path, Owner::Unknown].map(|owner| {
             let of_owner = account.exchanges.iter().filter(|booking| {
                 booking.owner == owner && booking.kind != WaitKind::CongestionWindow
             });
-            sum(of_owner, |booking| booking.unclaimed_ns)
+            let most = sum(of_owner, |booking| booking.unclaimed_ns);
+            (most, owner == Owner::Server)
         });
-        let most = unclaimed.into_iter().max().unwrap_or_default();
+        let (most, is_servers) = places.into_iter().max().unwrap_or_default();
+        // Time that is short, and a small part or the server's own work, is a remark.
+        let is_short = most / account.requests.max(1) < NOTICED_NS;
+        let is_small = is_short && (is_servers || most * 3 < total);
+        let overall = report.overall.as_ref();
+        let is_remarked = is_small
+            && (overall.is_some_and(|overall| overall.unclaimed.is_some())
+                || report.places().next().is_some());
         let is_material = most as f64 >= total as f64 * SHARE
             && most as f64 >= whole as f64 * OF_ALL
             && most / account.requests.max(1) >= MEAN_NS
             && most > 0;
-        (is_material && !is_told && !is_full).then(|| {
+        // A wait for a processor is a remark too, which names those who used them.
+        let is_starved = is_servers
+            && report
+                .notes
+                .iter()
+                .any(|note| note.id == Remark::SHORT_OF_PROCESSORS);
+        (is_material && !is_told && !is_full && !is_remarked && !is_starved).then(|| {
             format!(
                 "{most} ns of {} are nobody's and nobody says so",
                 account.service

@@ -1,8 +1,7 @@
 //! Hostile bytes: passes each recording, and randomly damaged copies of it, through the decoder and
-//! the analysis. The damage is the same in each run; `./figures fuzz` searches for hours with other
-//! damage.
+//! the analysis. Equal seeds give equal damage; `./figures fuzz` searches for hours with other damage.
 //!
-//! `HOSTILE_SEED` selects other damage, and `HOSTILE_ROUNDS` sets the number of copies.
+//! `LAGTRACE_SEED` selects other damage, and `HOSTILE_ROUNDS` sets the number of copies.
 //! `HOSTILE_WRITE` names a folder: seeds for the fuzz targets are written there, and nothing is
 //! tested.
 #![allow(
@@ -33,7 +32,7 @@ use mutation::{Draw, damaged};
 const SEED_BYTES: u64 = 4000;
 const SEED: u64 = 20;
 /// Number of damaged copies of each recording.
-const ROUNDS: u64 = 40;
+const ROUNDS: u64 = 20;
 
 /// The folders of recordings, relative to the repository's root.
 const FOLDERS: [&str; 5] = [
@@ -52,13 +51,13 @@ pub(crate) struct Seed {
 
 fn main() {
     let arguments = Arguments::from_args();
-    let [seed, rounds] = [("HOSTILE_SEED", SEED), ("HOSTILE_ROUNDS", ROUNDS)].map(number);
+    let [seed, rounds] = [("LAGTRACE_SEED", SEED), ("HOSTILE_ROUNDS", ROUNDS)].map(number);
     let seeds: Arc<[Seed]> = seeds().into();
     if let Some(folder) = std::env::var_os("HOSTILE_WRITE") {
         return talks::write_seeds(Path::new(&folder), &seeds).expect("the folder takes files");
     }
     println!(
-        "{rounds} damages of each of {} captures, drawn from {seed}",
+        "{rounds} damages of each of {} captures, drawn from LAGTRACE_SEED={seed}",
         seeds.len()
     );
     let trials = (0..seeds.len()).map(|index| {

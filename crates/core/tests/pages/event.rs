@@ -12,6 +12,7 @@ use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
 use lagtrace_core::observed::kernel_span::{
     Asked, Departure, Held, Program, RequestSpan, ThreadTimes, Throttling, WatchTally,
 };
+use lagtrace_core::observed::load_level::ProcessorUse;
 use lagtrace_core::observed::syscall::{
     Accepted, Argument, CallTally, CalledSocket, Caller, Request, SocketCall, SocketKind,
 };
@@ -71,10 +72,31 @@ pub(crate) fn make(
         "setting" => setting(&mut words, at),
         "counter" => counter(&mut words, at),
         "kernel" => kernel(&mut words, at),
+        "processors" => processors(&mut words, at),
         "called" => called(&mut words, at),
         "resolved" => resolved(&mut words, at),
         other => Err(format!("`{other}` is neither a segment nor an observation")),
     }
+}
+
+/// Returns who used the two processors of a busy host for a second: `processors others N`, percent.
+fn processors(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
+    let wall = Duration::from_secs(1);
+    let others = match words.operand("processors")? {
+        "others" => f64::from(words.count("others")?) / 100.0,
+        other => return Err(format!("processors are not used by `{other}`")),
+    };
+    let busy = wall * 2;
+    let used = ProcessorUse {
+        processors: 2,
+        wall,
+        busy,
+        by_others: busy.mul_f64(others),
+        service: Some(busy.mul_f64(1.0 - others)),
+        ..ProcessorUse::default()
+    };
+    let body = EventBody::Processors(used);
+    Ok(vec![Event::here(at, Phase::Baseline, body)])
 }
 
 /// Returns the lookup of a name by this host's own resolver: `resolved NAME SUM`.

@@ -16,6 +16,8 @@ pub(crate) fn frames(words: &str) -> Result<Vec<u8>, String> {
             // If a size is given, it is SETTINGS_INITIAL_WINDOW_SIZE.
             "settings" if first == 0 => frame(4, 0, 0, &[]),
             "settings" => frame(4, 0, 0, &[&[0, 4][..], &first.to_be_bytes()].concat()),
+            // SETTINGS_MAX_CONCURRENT_STREAMS.
+            "most" => frame(4, 0, 0, &[&[0, 3][..], &first.to_be_bytes()].concat()),
             // The fields :method GET, :scheme http, :path /.
             "get" => frame(1, 0x5, first, &[0x82, 0x86, 0x84]),
             // The field :status 200.
@@ -23,10 +25,40 @@ pub(crate) fn frames(words: &str) -> Result<Vec<u8>, String> {
             "data" => frame(0, 0, first, &vec![b'x'; second as usize]),
             "end" => frame(0, 1, first, &[]),
             "window" => frame(8, 0, first, &second.to_be_bytes()),
+            "reset" => frame(3, 0, first, &second.to_be_bytes()),
+            // `first` is the last stream that the server processes.
+            "goaway" => frame(
+                7,
+                0,
+                0,
+                &[first.to_be_bytes(), second.to_be_bytes()].concat(),
+            ),
+            // The head of a gRPC call, whose messages follow.
+            "call" => {
+                let fields = [&[0x83, 0x86, 0x84][..], &GRPC.concat()].concat();
+                frame(1, 0x4, first, &fields)
+            }
+            // A gRPC message of SIZE bytes, whole in one frame.
+            "message" => {
+                let prefix = [&[0][..], &second.to_be_bytes()].concat();
+                frame(0, 0, first, &[prefix, vec![b'x'; second as usize]].concat())
+            }
+            // The trailers of a call with `grpc-status`, here from 0 to 9.
+            "trailers" => frame(1, 0x5, first, &status(second)),
+            // A response that consists of trailers alone.
+            "failure" => frame(1, 0x5, first, &[vec![0x88], status(second)].concat()),
             other => return Err(format!("`{other}` is no HTTP/2 frame")),
         });
     }
     Ok(bytes)
+}
+
+/// The field content-type of gRPC, as a literal that is not indexed (RFC 7541 §6.2.2).
+const GRPC: [&[u8]; 4] = [&[0, 12], b"content-type", &[16], b"application/grpc"];
+
+/// Returns the field grpc-status with one digit.
+fn status(status: u32) -> Vec<u8> {
+    [&[0, 11][..], b"grpc-status", &[1, b'0' + status as u8]].concat()
 }
 
 /// Returns a frame in the format of RFC 9113 §4.1.

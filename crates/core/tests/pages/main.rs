@@ -104,11 +104,14 @@
 //! counter NAME N [shared]
 //! resolved NAME SUM
 //! kernel [thread N] [backlog SUM] [stack SUM] [unread SUM] [wake-up SUM] [run-queue SUM] [program SUM] [slept SUM] [qdisc SUM] [refused SUM] [asked SUM] [throttled N SUM] [stolen SUM]
+//! processors others N
 //! ```
 //! - `kernel` is a request that arrived at that time, as the server's own kernel timed it. `asked`
 //!   is the time of its call to 10.77.0.9:5432. `refused` is the time from the drop of its first
 //!   segment until the request was complete. `throttled` is the number of quota periods in which
 //!   its control group was throttled, and their total time.
+//! - `processors` are those of the host, all busy, with the share of programs that belong neither to
+//!   the server nor to lagtrace, in percent.
 //! - `shared` is a counter of the network namespace that the client shares with the server.
 //! - `called` is a system call of the server on each of its N connections; `sent` bytes went before
 //!   it.

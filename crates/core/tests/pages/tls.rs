@@ -39,6 +39,8 @@ pub(crate) fn records(words: &str) -> Result<Vec<u8>, String> {
             "change" => record(20, &[1]),
             "finished12" => record(22, &[0x8f; 40]),
             "finished13" => record(23, &[0x8f; 53]),
+            // `alert:N` is a fatal alert in clear text, with its number.
+            "alert" => record(21, &[2, size as u8]),
             "alert13" => record(23, &[0x8f; 19]),
             // Encrypted data; `app:LENGTH` gives the length of the record's body.
             "app" => record(23, &vec![0x8f; size]),

@@ -26,7 +26,7 @@ pub(super) struct Annotation {
     comments: Arc<Mutex<Comments>>,
 }
 
-/// Opens the output. Returns an error if the file cannot be read twice, or is the output.
+/// Opens the output. Returns an error if the file cannot be read twice.
 pub(super) fn begin(files: &[PathBuf], output: &Path) -> Result<Annotation> {
     let [path] = files else {
         let failure = Failure::new("--annotate copies a single capture");
@@ -35,10 +35,6 @@ pub(super) fn begin(files: &[PathBuf], output: &Path) -> Result<Annotation> {
     if files::kind(path) == Kind::Other || path.as_os_str() == "-" {
         let failure = Failure::new("--annotate reads the capture twice");
         return Err(failure.hint("write the capture to a file first"));
-    }
-    if files::are_same(path, output) {
-        let failure = format!("{} would be overwritten while it is read", path.display());
-        return Err(Failure::new(failure).hint("name another file for --annotate"));
     }
     Ok(Annotation {
         output: outputs::create(output, Purpose::Result)?,

@@ -7,16 +7,19 @@
 
 use std::time::{Duration, Instant};
 
-use lagtrace_core::observed::event::{KernelRoute, Note, TargetId, Upstream};
+use lagtrace_core::observed::event::{EventBody, KernelRoute, Note, TargetId, Upstream};
 use lagtrace_core::observed::flow::Endpoint;
+use lagtrace_core::observed::load_level::SentRequests;
+use lagtrace_core::ramp::Load;
 use lagtrace_core::report::{Picture, Report};
 use lagtrace_sources::load::Target;
 use lagtrace_sources::privilege::HostError;
+use lagtrace_sources::processors::ProcessorTimes;
 use lagtrace_sources::socket::foreign::Server;
-use lagtrace_sources::tls::{Carried, TlsClient};
+use lagtrace_sources::tls::TlsClient;
 
 use crate::clock;
-use crate::conclusion;
+use crate::conclusion::{self, About};
 use crate::console::Console;
 use crate::diagnose::Options;
 use crate::exit::Outcome;
@@ -32,6 +35,8 @@ mod load;
 mod loaded_probes;
 mod observation;
 mod packets;
+mod quota;
+mod ramp;
 mod recorder;
 mod request;
 mod resolve;
@@ -49,23 +54,42 @@ use feed::Feed;
 use keeper::{Head, Keeper};
 use recorder::Recorder;
 
+/// The note on a service that is reached by a Unix socket.
+const UNIX_SOCKET: &str = "The service was reached by a Unix socket, which has no packets, no round \
+    trip and no acknowledgements: only the times of the requests were measured. `lagtrace watch` \
+    shows the server's side.";
+
 /// Runs all steps and prints the report, or with `--verify` its comparison with an earlier report.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let before = verify::baseline(options)?;
     server::check_place(options)?;
-    let started = clock::started(Some(clock::now().as_nanos()));
+    let began = clock::now();
+    let started = clock::started(Some(began.as_nanos()));
     let Some(mut investigation) = Investigation::begin(options, &started, console)? else {
-        return Ok(Outcome::Interrupted);
+        let about = About {
+            command: "diagnose",
+            subject: options.subject(),
+            started: began,
+        };
+        return conclusion::interrupted(about, console);
     };
+    investigation.pace.before = before.as_ref().and_then(verify::judged);
     investigation.walk()?;
-    let Some((mut report, picture)) = investigation.conclude() else {
-        return Ok(Outcome::Interrupted);
-    };
+    let (mut report, picture) = investigation.conclude();
     report.started = started;
-    match before {
-        Some(before) => verify::conclude(&before, &report, console),
-        None => conclusion::conclude(&report, picture, console),
-    }
+    let expected = options.request.answer.check(&mut report);
+    let is_whole = report
+        .overall
+        .as_ref()
+        .is_none_or(|overall| !overall.is_interrupted);
+    let outcome = match before.filter(|_| is_whole) {
+        Some(before) => verify::conclude(&before, &report, console)?,
+        None => conclusion::conclude(&report, picture, console)?,
+    };
+    Ok(match outcome {
+        Outcome::Clean if expected == Some(false) => Outcome::Found,
+        outcome => outcome,
+    })
 }
 
 /// The state of the investigation.
@@ -80,11 +104,38 @@ struct Investigation<'a> {
     /// is one.
     sites: Vec<Site>,
     recorder: Option<Recorder>,
+    /// The file that holds the captured packets.
+    kept_in: Option<String>,
     /// The client's side of TLS. All steps share it, so later steps resume sessions of earlier
     /// ones.
     tls: Option<TlsClient>,
-    /// The median response time of the subject.
+    /// True once the load has ended as planned: later steps only explain what it measured.
+    has_measured: bool,
+    /// What the parts of the load go by.
+    pace: Pacing,
+    /// The requests that were sent so far.
+    sent: SentRequests,
+    /// The number of requests that the remaining parts of the load may send; `None`: any number.
+    quota: Option<u64>,
+}
+
+/// What earlier steps showed of the subject, which the parts of the load go by.
+struct Pacing {
+    /// The median time of single requests to the subject before the load.
+    idle: Option<Duration>,
+    /// The time until the service answered single requests as it does when it is idle.
+    settled_after: Duration,
+    /// The processor times of all processes at the beginning and at the end of the time before the
+    /// load.
+    usual: (Option<ProcessorTimes>, Option<ProcessorTimes>),
+    /// The load that the user asked for in the earlier run that this one verifies, and the load at
+    /// which delay was judged then. Other loads cannot be compared.
+    before: Option<(Load, Load)>,
+    /// The load at which delay is judged.
+    judged: Load,
+    /// The median response time of the subject, and its responses per second.
     typical: Option<Duration>,
+    carries: Option<f64>,
     /// The longest time by which a run of load exceeded its plan, including the time until the last
     /// requests ended.
     overrun: Duration,
@@ -123,7 +174,7 @@ impl<'a> Investigation<'a> {
             return Ok(None);
         };
         let urls = sites.iter().map(|site| &site.target.url);
-        let tls = options.tls.client(urls, Carried::Http1)?;
+        let tls = options.tls.client(urls, options.request.carried())?;
         let targets = sites
             .iter()
             .map(|site| (site.target.id, site.target.endpoint()));
@@ -131,11 +182,12 @@ impl<'a> Investigation<'a> {
         if let Some(keeper) = &mut keeper {
             keeper.begin(&Head {
                 lagtrace: env!("CARGO_PKG_VERSION"),
-                subject: &options.url,
+                subject: options.subject(),
                 started,
                 targets: &targets,
             });
         }
+        let quota = quota::agreed(options, &sites, console)?;
         let mut feed = Feed::new(targets, keeper, console.output().is_drawn());
         feed.observe_all(events);
         Ok(Some(Self {
@@ -146,14 +198,32 @@ impl<'a> Investigation<'a> {
             feed,
             sites,
             recorder: None,
+            kept_in: None,
             tls,
-            typical: None,
-            overrun: Duration::ZERO,
+            has_measured: false,
+            pace: Pacing {
+                idle: None,
+                settled_after: Duration::ZERO,
+                usual: (ProcessorTimes::read(None), None),
+                before: None,
+                judged: Load {
+                    connections: options.load.connections(),
+                    rate: options.load.rate,
+                },
+                typical: None,
+                carries: None,
+                overrun: Duration::ZERO,
+            },
+            sent: SentRequests::default(),
+            quota,
         }))
     }
 
     /// Runs the steps in order. Ctrl-C ends the current step and skips the remaining ones.
     fn walk(&mut self) -> Result<()> {
+        if self.is_local() {
+            return self.walk_locally();
+        }
         self.step(Self::route)?;
         self.step(Self::round_trip)?;
         self.step(Self::find_servers)?;
@@ -163,6 +233,7 @@ impl<'a> Investigation<'a> {
         if self.subject().is_open {
             self.step(Self::trace)?;
             self.step(Self::load)?;
+            self.has_measured = !self.interrupt.is_requested();
             self.step(Self::experiments)?;
             self.step(Self::what_if)?;
             self.end_capture();
@@ -172,23 +243,45 @@ impl<'a> Investigation<'a> {
         self.step(Self::suspects)
     }
 
-    /// Returns the report, and the picture if it is drawn; `None` if the user stopped the command
-    /// before anything was measured.
-    fn conclude(mut self) -> Option<(Report, Option<Picture>)> {
-        if self.interrupt.is_requested() {
-            if !self.feed.has_measured() {
-                return None;
-            }
+    /// Runs the steps that a service at a Unix socket allows.
+    fn walk_locally(&mut self) -> Result<()> {
+        self.note("unix-socket", UNIX_SOCKET);
+        self.step(Self::request)?;
+        if self.subject().is_open {
+            self.step(Self::load)?;
+            self.has_measured = !self.interrupt.is_requested();
+        }
+        Ok(())
+    }
+
+    /// Returns true if the service is reached by a Unix socket.
+    fn is_local(&self) -> bool {
+        self.options.request.way.unix_socket.is_some()
+    }
+
+    /// Returns the report, and the picture if it is drawn.
+    fn conclude(mut self) -> (Report, Option<Picture>) {
+        let interrupted_after = (self.interrupt.is_requested()).then(|| self.begun.elapsed());
+        if interrupted_after.is_some() {
             self.note(
                 "interrupted",
                 "Interrupted: the remaining steps were not carried out.",
             );
         }
-        let subject = self.options.url.clone();
+        if self.sent.all > 0 {
+            self.feed.observe_now(EventBody::Sent(self.sent));
+        }
+        let subject = self.options.subject().to_owned();
         let (mut report, picture) = self.feed.finish();
         "diagnose".clone_into(&mut report.command);
         report.subject = subject;
-        Some((report, picture))
+        if let Some(capture) = &mut report.capture {
+            capture.written = self.kept_in;
+        }
+        if let Some(after) = interrupted_after.filter(|_| !self.has_measured) {
+            report.interrupt(after);
+        }
+        (report, picture)
     }
 
     fn step(&mut self, run: fn(&mut Self) -> Result<()>) -> Result<()> {

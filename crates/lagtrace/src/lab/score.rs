@@ -4,7 +4,10 @@
 //! The analysis of `lagtrace analyze` runs over each recording, separately for each end,
 //! and its first finding is compared with the truth stored with the recording.
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
@@ -174,33 +177,64 @@ fn none(folder: &Path, only: &str) -> Failure {
     }
 }
 
-/// Returns the cases by recording and end; `None` if the user requested a stop.
+/// Returns the cases by recording and end, and diagnoses as many captures at a time as there are
+/// processors; `None` if the user requested a stop.
 fn diagnose_all(
     recordings: &[Recording],
     vantage: Vantage,
     console: &Console,
     interrupt: &Interrupt,
 ) -> Result<Option<Vec<Case>>> {
+    let ends = |recording| captures_of(recording, vantage);
+    let captures: Vec<_> = recordings.iter().flat_map(ends).collect();
     let progress = console.spinner("scoring");
-    let mut cases = Vec::new();
-    for recording in recordings {
-        progress.set_message(harmless(&recording.name));
-        for (end, capture) in &recording.captures {
-            if vantage.leaves_out(*end) {
-                continue;
-            }
-            let files = [capture.clone()];
-            let report = analyze::report(&files, u64::MAX, &ProgressBar::hidden(), interrupt)?;
-            match report {
-                Some(report) if !interrupt.is_requested() => {
-                    cases.push(Case::new(&recording.name, *end, &recording.label, &report));
-                }
-                _ => return Ok(None),
-            }
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut cases = Vec::new();
+        while !interrupt.is_requested() {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&(recording, end, capture)) = captures.get(index) else {
+                break;
+            };
+            progress.set_message(harmless(&recording.name));
+            cases.push((index, diagnose(recording, end, capture, interrupt)));
         }
-    }
+        cases
+    };
+    let mut cases = thread::scope(|scope| {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let ended = workers.into_iter().map(thread::ScopedJoinHandle::join);
+        let cases = ended.flat_map(|cases| cases.unwrap_or_else(|panic| resume_unwind(panic)));
+        cases.collect::<Vec<_>>()
+    });
+    cases.sort_by_key(|&(index, _)| index);
+    let cases = cases.into_iter().map(|(_, case)| case);
+    let cases: Option<Vec<Case>> = cases.collect::<Result<Vec<_>>>()?.into_iter().collect();
     progress.finish_and_clear();
-    Ok(Some(cases))
+    Ok(cases.filter(|_| !interrupt.is_requested()))
+}
+
+/// Returns the captures of a recording that are to be diagnosed.
+fn captures_of(
+    recording: &Recording,
+    vantage: Vantage,
+) -> impl Iterator<Item = (&Recording, End, &PathBuf)> {
+    let captures = recording.captures.iter();
+    let meant = captures.filter(move |(end, _)| !vantage.leaves_out(*end));
+    meant.map(move |(end, capture)| (recording, *end, capture))
+}
+
+/// Returns the case of one capture; `None` if the user requested a stop.
+fn diagnose(
+    recording: &Recording,
+    end: End,
+    capture: &Path,
+    interrupt: &Interrupt,
+) -> Result<Option<Case>> {
+    let files = [capture.to_owned()];
+    let report = analyze::report(&files, u64::MAX, &ProgressBar::hidden(), interrupt)?;
+    Ok(report.map(|report| Case::new(&recording.name, end, &recording.label, &report)))
 }
 
 impl Vantage {

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use lagtrace_sources::load::Method;
 
 use super::steps::Steps;
 use super::urls::Urls;
 use crate::confinement::Needs;
 use crate::duration;
+use crate::failure::Result;
+use crate::request;
 use crate::tls::Tls;
 
 /// The options of `lagtrace load`.
@@ -29,7 +30,10 @@ Examples:
   lagtrace load http://shop.example:8080/
   lagtrace load http://10.0.0.5/slow -c 20 -d 30s
   lagtrace load http://10.0.0.5/slow --rate 500 -d 1m
-  lagtrace load http://10.0.0.5/api -X POST -H 'Content-Type: application/json' --body order.json
+  lagtrace load http://10.0.0.5/api --json @order.json --yes -n 500
+  lagtrace load http://10.0.0.5/api -G --data-urlencode 'q=two words' -u name:password
+  lagtrace load http://10.0.0.5/orders/{rand:1:5000} -H 'Authorization: Bearer …'
+  lagtrace load --from-curl @copied.txt          a request copied from a browser
   lagtrace load 8@http://10.0.0.5/ 2@/search?q=x /cart -b 'session=4711'
   lagtrace load http://10.0.0.5/slow --stamps            where does the time go?
   lagtrace load http://10.0.0.5/ --fresh                 a connection for each request
@@ -55,7 +59,7 @@ Coming from wrk, wrk2, ab, oha, hey and h2load:
   h2load --h1 -D 10 -c 100 URL   load URL -d 10s -c 100
   --warm-up-time (h2load)        --warm-up
   h2load -n N -c C -m M URL      load URL -n N -c C --http2 --streams M
-  -H, -m/-X, -d @FILE            -H, -X, --body FILE
+  -H, -m/-X, -d, -D FILE         -H, -X, --data, --data-binary @FILE
   siege -f FILE, h2load -i FILE  load --urls FILE")]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -87,7 +91,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(super) steps: Steps,
     #[command(flatten)]
-    pub(super) request: Request,
+    pub(super) request: request::Options,
     #[command(flatten)]
     pub(super) connection: Connection,
     #[command(flatten)]
@@ -95,39 +99,24 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Takes over a curl command, and the credentials in URLs.
+    pub(crate) fn adopt(&mut self) -> Result<Vec<String>> {
+        self.request.adopt(&mut self.urls.url, &mut self.tls)
+    }
+
     /// Returns what the load needs although it is confined.
     pub(crate) fn needs(&self) -> Needs {
         let mut needs = Needs::network();
-        needs.connect_to(self.urls.ports());
-        if let Some(path) = &self.connection.unix_socket {
+        needs.connect_to(self.request.ports(self.urls.ports()));
+        needs.scope.inputs = self.request.inputs();
+        needs.scope.inputs.extend(self.tls.inputs());
+        if let Some(path) = &self.request.way.unix_socket {
             // The keeper connects it: its owner may be allowed to use it, and no other user.
             needs.scope.unix_socket = Some(path.clone());
             needs.rules.ports = Some(Vec::new());
         }
         needs
     }
-}
-
-/// Options for the requests.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Request")]
-pub(super) struct Request {
-    /// The method
-    #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET", value_parser = method)]
-    pub(super) method: Method,
-    /// A header field; replaces lagtrace's own field of that name
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = field)]
-    pub(super) headers: Vec<String>,
-    /// Cookies to send with each request, as NAME=VALUE; NAME=VALUE
-    #[arg(short = 'b', long, value_name = "COOKIES", value_parser = cookies)]
-    pub(super) cookie: Vec<String>,
-    /// Store and send the cookies that the server sets, separately for each connection; each begins
-    /// with those of --cookie (HTTP/1.1)
-    #[arg(long, conflicts_with = "http2")]
-    pub(super) cookies: bool,
-    /// Send FILE as the body of each request
-    #[arg(long, value_name = "FILE")]
-    pub(super) body: Option<PathBuf>,
 }
 
 /// Options for the connections.
@@ -142,24 +131,30 @@ pub(super) struct Connection {
     #[arg(conflicts_with_all = ["quickack", "pipeline", "streams"])]
     pub(super) think: Option<Duration>,
     /// Acknowledge without delay (TCP_QUICKACK)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "unix_socket")]
     pub(super) quickack: bool,
     /// Set TCP_NODELAY on lagtrace's side (the default)
-    #[arg(long, overrides_with = "nagle")]
+    #[arg(long, overrides_with = "nagle", conflicts_with = "unix_socket")]
     pub(super) nodelay: bool,
     /// Leave Nagle's algorithm on at lagtrace's side
-    #[arg(long, overrides_with = "nodelay")]
+    #[arg(long, overrides_with = "nodelay", conflicts_with = "unix_socket")]
     pub(super) nagle: bool,
     /// Send up to N requests on a connection before the first is answered
     /// (HTTP/1.1 pipelining)
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(super) pipeline: u32,
-    /// Use HTTP/2: with prior knowledge, or with ALPN over TLS
-    #[arg(long, conflicts_with = "pipeline")]
-    pub(super) http2: bool,
+    /// Store and send the cookies that the server sets, separately for each connection; each begins
+    /// with those of --cookie (HTTP/1.1)
+    #[arg(long, conflicts_with = "http2")]
+    pub(super) cookies: bool,
     /// Concurrent streams per HTTP/2 connection
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "http2")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        conflicts_with = "pipeline"
+    )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(super) streams: u32,
     /// Receive buffer of each socket, in bytes (SO_RCVBUF)
@@ -169,14 +164,15 @@ pub(super) struct Connection {
     #[arg(long, value_name = "BYTES")]
     pub(super) sndbuf: Option<u32>,
     /// Connect from each of these local addresses in turn
-    #[arg(long, value_name = "IP,…", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "IP,…",
+        value_delimiter = ',',
+        conflicts_with = "unix_socket"
+    )]
     pub(super) source: Vec<IpAddr>,
-    /// Connect to the Unix socket PATH; the URL's host appears only in the requests
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["address", "source", "ipv4", "ipv6"])]
-    #[arg(conflicts_with_all = ["quickack", "nagle", "nodelay"])]
-    pub(super) unix_socket: Option<PathBuf>,
     /// Connect to IP instead of resolving the URL's host; requests still name that host
-    #[arg(long, value_name = "IP", conflicts_with_all = ["ipv4", "ipv6"])]
+    #[arg(long, value_name = "IP", conflicts_with_all = ["ipv4", "ipv6", "unix_socket"])]
     pub(super) address: Option<IpAddr>,
     /// Use IPv4 only
     #[arg(short = '4', action = ArgAction::SetTrue, conflicts_with = "ipv6")]
@@ -184,48 +180,4 @@ pub(super) struct Connection {
     /// Use IPv6 only
     #[arg(short = '6', action = ArgAction::SetTrue)]
     pub(super) ipv6: bool,
-}
-
-fn method(text: &str) -> std::result::Result<Method, String> {
-    Method::of(text).ok_or_else(|| {
-        let known: Vec<&str> = Method::ALL.iter().map(|method| method.as_str()).collect();
-        format!(
-            "`{text}` is not a method that lagtrace sends: {}",
-            known.join(", ")
-        )
-    })
-}
-
-fn cookies(text: &str) -> std::result::Result<String, String> {
-    let is_pair = |pair: &str| {
-        let name = pair.split_once('=').map_or("", |(name, _)| name.trim());
-        !name.is_empty() && !pair.bytes().any(|byte| byte.is_ascii_control())
-    };
-    if text.split(';').all(is_pair) {
-        Ok(text.trim().to_owned())
-    } else {
-        Err(format!(
-            "`{text}` contains no cookies: write them as NAME=VALUE; NAME=VALUE"
-        ))
-    }
-}
-
-fn field(text: &str) -> std::result::Result<String, String> {
-    let is_token = |name: &str| {
-        !name.is_empty()
-            && name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
-    };
-    let is_plain = !text
-        .bytes()
-        .any(|byte| byte.is_ascii_control() && byte != b'\t');
-    match text.split_once(':') {
-        Some((name, value)) if is_token(name) && is_plain => {
-            Ok(format!("{name}: {}", value.trim()))
-        }
-        _ => Err(format!(
-            "`{text}` is not a header field: write it as NAME: VALUE"
-        )),
-    }
 }

@@ -3,19 +3,19 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use lagtrace_core::observed::event::{Event, Phase, TargetId};
 use lagtrace_core::observed::experiment::Experiment;
-use lagtrace_sources::files;
-use lagtrace_sources::load::{Lane, Pace, Plan, SocketOptions, Target};
-use lagtrace_sources::tls::Carried;
+use lagtrace_sources::load::{Lane, Pace, Plan, SocketOptions, Target, WeightedUrl};
+use lagtrace_sources::request::Request;
 
-use super::options::{Connection, Options, Request};
+use super::options::{Connection, Options};
 use super::warm_up;
 use crate::console::Console;
 use crate::diagnose::DURATION;
 use crate::failure::{Failure, Result};
 use crate::lookup::{self, Family};
+use crate::request::USUAL_COUNT;
+use crate::request::redirect::Follow;
 use crate::words;
 
 /// Maximum number of requests in parallel without `--heavy`.
@@ -24,17 +24,21 @@ const USUAL_AT_ONCE: u32 = 2_000;
 const USUAL_RATE: f64 = 20_000.0;
 /// Maximum duration of a run that ends after a number of requests.
 const LONGEST_COUNTED: Duration = Duration::from_secs(3600);
-/// Maximum size of a request body read from a file, in bytes.
+/// Maximum size of the bodies for all URLs together, in bytes.
 const MAX_BODY: u64 = 64 * 1024 * 1024;
 
 impl Options {
     pub(super) fn check(&self) -> Result<()> {
+        if self.connection.streams > 1 && !self.request.is_http2() {
+            let told = "--streams are those of HTTP/2";
+            return Err(Failure::new(told).hint("add --http2, or use --pipeline"));
+        }
         if self.heavy {
             return Ok(());
         }
         let hint = "add --heavy if you may put such a load on the service";
         let (connections, rate) = self.steps.heaviest();
-        let connections = connections.unwrap_or(self.load.connections);
+        let connections = connections.unwrap_or(self.load.connections());
         let at_once = u64::from(connections) * u64::from(self.connection.at_once());
         if at_once > USUAL_AT_ONCE.into() {
             let what = match self.connection.at_once() {
@@ -62,49 +66,43 @@ impl Options {
     }
 
     pub(super) fn plan(&self, console: &Console, events: &mut Vec<Event>) -> Result<Plan> {
-        let urls = self.urls.all()?;
-        let Some(url) = urls.first().map(|first| first.url.clone()) else {
+        let settled = self.request.settle(self.load.timeout)?;
+        let mut urls = self.urls.all()?;
+        for WeightedUrl { url, .. } in &mut urls {
+            *url = settled.url(url.clone())?;
+        }
+        let Some(first) = urls.first_mut() else {
             return Err(Failure::new("there is no URL to request"));
         };
-        let carried = if self.connection.http2 {
-            Carried::Http2
-        } else {
-            Carried::Http1
-        };
-        let tls = self.tls.client([&url], carried)?;
-        let unix = self.connection.unix_socket.as_ref();
+        let request = self.follow(first, settled.request, console)?;
+        let url = first.url.clone();
+        let tls = self.tls.client([&url], self.request.carried())?;
+        let place = self.request.way.place(&url)?;
+        let unix = self.request.way.unix_socket.as_ref();
         let address = match self.connection.address {
             Some(address) => address,
             None if unix.is_some() => Ipv4Addr::LOCALHOST.into(),
-            None => {
-                let family = Family {
-                    ipv4: self.connection.ipv4,
-                    ipv6: self.connection.ipv6,
-                };
-                lookup::address(url.host(), family, events)?
-            }
+            None => lookup::address(&place.host, self.family(), events)?,
         };
         console.detail(&match unix {
             Some(path) => format!("connecting to {}", path.display()),
-            None => format!("connecting to {address}, port {}", url.port()),
+            None => format!("connecting to {address}, port {}", place.port),
         });
-        let body = self.body()?;
-        if body.len() as u64 * urls.len() as u64 > MAX_BODY {
+        let body_len = request.body.as_ref().map_or(0, Vec::len);
+        if body_len as u64 * urls.len() as u64 > MAX_BODY {
             let told = "the body is longer than 64 MiB for all URLs together";
             return Err(Failure::new(told).hint("give fewer URLs"));
         }
         let mut plan = Plan::new(vec![Lane {
             target: Target {
                 id: TargetId::Subject,
-                address: SocketAddr::new(address, url.port()),
+                address: SocketAddr::new(address, place.port),
                 url,
-                method: self.request.method,
-                fields: self.request.fields(),
-                body,
+                request,
             },
             phase: Phase::Baseline,
             experiment: self.connection.manner(),
-            connections: self.connections(),
+            connections: self.load.connections(),
         }]);
         if urls.len() > 1 {
             plan.urls = urls;
@@ -114,17 +112,18 @@ impl Options {
         plan.threads = self.load.threads.into();
         plan.nodelay = !self.connection.nagle;
         plan.protocol.tls = tls;
-        plan.protocol.http2 = self.connection.http2;
+        plan.protocol.http2 = self.request.is_http2();
         plan.protocol.at_once = self.connection.at_once();
         plan.sockets = self.connection.sockets();
-        plan.requests = self.requests;
+        plan.sockets.unix.clone_from(&self.request.way.unix_socket);
+        plan.requests = self.count(plan.lanes.first().map(|lane| &lane.target.request));
         plan.reporting.stamps = self.stamps;
-        plan.protocol.keeps_cookies = self.request.cookies;
-        let whole = match (self.requests, self.load.duration) {
+        plan.protocol.keeps_cookies = self.connection.cookies;
+        let whole = match (plan.requests, self.load.duration) {
             (Some(_), None) => LONGEST_COUNTED,
             (_, duration) => duration.unwrap_or(DURATION),
         };
-        plan.warm_up = self.warm_up.unwrap_or(match self.requests {
+        plan.warm_up = self.warm_up.unwrap_or(match plan.requests {
             Some(_) => Duration::ZERO,
             None => warm_up(whole),
         });
@@ -134,33 +133,71 @@ impl Options {
             .ok_or_else(|| {
                 Failure::new("the warm-up takes the whole duration").hint("use a longer -d")
             })?;
+        self.agree(&mut plan, console)?;
         Ok(plan)
     }
 
-    /// Returns the number of connections, at most the number of requests.
-    fn connections(&self) -> u32 {
-        let most = u32::try_from(self.requests.unwrap_or(u64::MAX)).unwrap_or(u32::MAX);
-        self.load.connections.min(most)
-    }
-
-    fn body(&self) -> Result<Vec<u8>> {
-        let Some(path) = &self.request.body else {
-            return Ok(Vec::new());
+    /// Follows redirects from the first URL on, if that is asked for; returns the request for the
+    /// last place.
+    fn follow(
+        &self,
+        first: &mut WeightedUrl,
+        request: Request,
+        console: &Console,
+    ) -> Result<Request> {
+        let follow = Follow {
+            options: &self.request,
+            tls: &self.tls,
+            family: self.family(),
+            timeout: self.load.timeout,
         };
-        let name = path.display();
-        let body = files::read(path, MAX_BODY).with_context(|| format!("cannot read {name}"))?;
-        body.ok_or_else(|| Failure::new(format!("{name} is longer than 64 MiB")))
-    }
-}
-
-impl Request {
-    /// Returns the header fields that were specified, including cookies.
-    fn fields(&self) -> Vec<String> {
-        let mut fields = self.headers.clone();
-        if !self.cookie.is_empty() {
-            fields.push(format!("Cookie: {}", self.cookie.join("; ")));
+        self.request.consent().check_once(&request, &first.url)?;
+        let followed = follow.from(first.url.clone(), request)?;
+        if let Some(text) = followed.text() {
+            console.note(&text);
         }
-        fields
+        first.url = followed.url;
+        Ok(followed.request)
+    }
+
+    fn family(&self) -> Family {
+        Family {
+            ipv4: self.connection.ipv4,
+            ipv6: self.connection.ipv6,
+        }
+    }
+
+    /// Returns the number of requests, if it is limited: a request that may change something is
+    /// sent a fixed number of times, unless the user gives a duration or a rate.
+    fn count(&self, request: Option<&Request>) -> Option<u64> {
+        let is_safe = request.is_none_or(|request| request.method.is_safe());
+        let is_told = self.load.duration.is_some() || self.load.rate.is_some();
+        let usual = (!is_safe && !is_told).then_some(USUAL_COUNT);
+        self.requests.or(usual)
+    }
+
+    /// Limits the connections to the number of requests, and checks that the user agrees to repeat
+    /// them.
+    fn agree(&self, plan: &mut Plan, console: &Console) -> Result<()> {
+        let most = u32::try_from(plan.requests.unwrap_or(u64::MAX)).unwrap_or(u32::MAX);
+        let how_often = match (plan.requests, plan.pace) {
+            (Some(count), _) => format!("{} times", words::count(count)),
+            (None, Pace::Rate(rate)) => {
+                let sent = rate * (plan.warm_up + plan.duration).as_secs_f64();
+                format!("about {} times", words::count(sent as u64))
+            }
+            (None, Pace::ClosedLoop) => {
+                let time = words::time(plan.warm_up + plan.duration);
+                format!("as often as it answers in {time}")
+            }
+        };
+        let consent = self.request.consent();
+        for lane in &mut plan.lanes {
+            lane.connections = lane.connections.min(most);
+            let target = &lane.target;
+            consent.check(&target.request, &target.url, &how_often, console)?;
+        }
+        Ok(())
     }
 }
 
@@ -168,20 +205,17 @@ impl Connection {
     fn sockets(&self) -> SocketOptions {
         let bytes = |bytes: Option<u32>| bytes.map(|bytes| bytes as usize);
         SocketOptions {
-            unix: self.unix_socket.clone(),
+            unix: None,
             sources: self.source.clone(),
             receive_buffer: bytes(self.rcvbuf),
             send_buffer: bytes(self.sndbuf),
         }
     }
 
-    /// Returns the maximum number of requests in flight on each connection.
+    /// Returns the maximum number of requests in flight on each connection: as streams of HTTP/2, or
+    /// pipelined.
     fn at_once(&self) -> u32 {
-        if self.http2 {
-            self.streams
-        } else {
-            self.pipeline
-        }
+        self.streams.max(self.pipeline)
     }
 
     /// Returns the experiment that corresponds to the settings of the connections, if they are not

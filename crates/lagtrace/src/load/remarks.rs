@@ -5,6 +5,8 @@ use lagtrace_core::registry::Id;
 use lagtrace_sources::load::{Ending, LaneSummary, Plan, Summary};
 
 use crate::interrupt::Interrupt;
+use crate::request;
+use crate::request::help::{self, is_success};
 use crate::tls;
 
 /// A note's stable name and its text.
@@ -30,6 +32,18 @@ pub(super) fn remarks(
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Returns what to do about the most frequent status that is no success.
+pub(super) fn status_help(summary: &Summary, options: &request::Options) -> Option<String> {
+    let statuses = summary.lanes.iter().flat_map(|lane| &lane.statuses);
+    let others = statuses.filter(|(status, _)| !is_success(*status, &[]));
+    let (status, _) = others.max_by_key(|(_, count)| *count)?;
+    if options.answer.expect_status.is_empty() {
+        help::with(*status, None, options)
+    } else {
+        None
+    }
 }
 
 /// Returns a remark if the server may have treated HTTP/2 requests as HTTP/1.

@@ -20,12 +20,12 @@ pub(super) struct Urls {
     // No doc comment: rustdoc would take the brackets for a link.
     #[arg(
         value_name = "URL",
-        required_unless_present = "urls",
+        required_unless_present_any = ["urls", "from_curl"],
         help = "The service, http[s]://HOST[:PORT]/PATH. Several URLs of one scheme, host and port \
                 are requested in turn on the same connections. WEIGHT@URL sets a relative \
                 frequency; /PATH alone means the host of the first URL"
     )]
-    url: Vec<String>,
+    pub(super) url: Vec<String>,
     /// Also request the URLs in FILE, one per line as above; # begins a comment
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,

@@ -147,6 +147,7 @@ pub(super) fn answer(answer: ProbeAnswer) -> String {
         ProbeAnswer::Unfinished => "not complete in time".to_owned(),
         ProbeAnswer::Closed => "closed".to_owned(),
         ProbeAnswer::NotHttp => "no HTTP".to_owned(),
+        ProbeAnswer::Grpc(_) => answer.name(),
         ProbeAnswer::Secured => "secured".to_owned(),
         ProbeAnswer::TlsFailed => "TLS failed".to_owned(),
         ProbeAnswer::NotTrusted => "certificate not accepted".to_owned(),

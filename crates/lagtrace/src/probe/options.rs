@@ -4,17 +4,21 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use lagtrace_sources::probe::LEAST_INTERVAL;
+use lagtrace_sources::tls::Carried;
 use lagtrace_sources::url::{Host, Url};
 
 use super::loaded::Loaded;
-use super::packet::{Packet, Request};
+use super::packet::{Packet, RequestPath};
 use super::values::{self, Ports};
+use crate::confinement::Needs;
 use crate::duration;
 use crate::failure::Result;
+use crate::request::{self, Place};
 use crate::tls::Tls;
 
 /// The options of `lagtrace probe`.
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("head", |head| head.short(None)))]
 #[command(after_help = "\
 A SYN from a raw socket (CAP_NET_RAW) is the most precise probe: the kernel
 timestamps the SYN and its answer, so the time is right even if this host is
@@ -35,6 +39,7 @@ Examples:
   lagtrace probe [2001:db8::7]:53 --method udp --size 12
   lagtrace probe shop.example -m tls                     handshakes, full and resumed
   lagtrace probe https://shop.example/cart -m http       where the time of a request goes
+  lagtrace probe --from-curl @copied.txt                 of a request copied from a browser
   lagtrace probe 10.0.0.5:80 --loaded http://10.0.0.5/   where queues are
   lagtrace probe 10.0.0.5:80 --format ndjson | jq .rtt_ns
 
@@ -47,7 +52,7 @@ Coming from hping3 and ping:
 pub(crate) struct Options {
     // No doc comment: rustdoc would take the brackets for a link.
     #[arg(help = "Hosts, HOST[:PORT], [IPV6]:PORT or a URL")]
-    #[arg(required = true, value_name = "TARGET")]
+    #[arg(required_unless_present = "from_curl", value_name = "TARGET")]
     pub(super) targets: Vec<String>,
     /// Ports for targets that name none, for example 80,443,8000-8010
     #[arg(short, long, value_name = "PORTS", value_parser = values::parse_ports)]
@@ -69,7 +74,9 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(super) packet: Packet,
     #[command(flatten)]
-    pub(super) request: Request,
+    pub(super) path: RequestPath,
+    #[command(flatten)]
+    pub(super) request: request::Options,
     #[command(flatten)]
     pub(super) queueing: Loaded,
     #[command(flatten)]
@@ -103,12 +110,48 @@ pub(super) enum Method {
 }
 
 impl Options {
+    /// Takes over a curl command, and the credentials in URLs.
+    pub(crate) fn adopt(&mut self) -> Result<Vec<String>> {
+        let unused = self.request.adopt(&mut self.targets, &mut self.tls)?;
+        if self.request.is_curl() && self.method == Method::Auto {
+            self.method = Method::Http;
+        }
+        Ok(unused)
+    }
+
+    /// Returns the place to connect to for a target that is a URL.
+    pub(super) fn place(&self, text: &str) -> Result<Option<Place>> {
+        let is_request = matches!(self.method, Method::Http | Method::Tls);
+        if is_request && text.contains("://") {
+            Ok(Some(self.request.way.place(&text.parse()?)?))
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// Returns the protocol within TLS.
+    pub(super) fn carried(&self) -> Carried {
+        self.request.carried()
+    }
+
+    /// Returns what the probes need although they are confined.
+    pub(crate) fn needs(&self) -> Needs {
+        let mut needs = Needs::probes();
+        needs.scope.inputs = self.request.inputs();
+        needs.scope.inputs.extend(self.tls.inputs());
+        needs
+            .scope
+            .unix_socket
+            .clone_from(&self.request.way.unix_socket);
+        needs
+    }
+
     /// Returns the target's URL, if the target is probed with a request or a handshake.
     pub(super) fn url(&self, text: &str, host: &Host, port: Option<u16>) -> Result<Option<Url>> {
         let is_url = text.contains("://");
         let (scheme, path) = match self.method {
             Method::Http if is_url => return Ok(Some(text.parse()?)),
-            Method::Http => ("http", self.request.path.as_str()),
+            Method::Http => ("http", self.path.path.as_str()),
             Method::Tls => ("https", "/"),
             _ => return Ok(None),
         };

@@ -18,16 +18,13 @@ const MATRIX: [TcpFlags; 7] = [
     TcpFlags::FIN.with(TcpFlags::PSH).with(TcpFlags::URG),
     TcpFlags(0),
 ];
-/// Options for probes that are HTTP requests.
+/// The path of probes that are HTTP requests.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Requests (--method http)")]
-pub(super) struct Request {
+#[command(next_help_heading = "Request")]
+pub(super) struct RequestPath {
     /// Path for targets that are not URLs
     #[arg(long, value_name = "PATH", default_value = "/", value_parser = path)]
     pub(super) path: String,
-    /// Use HEAD, so that no body is sent
-    #[arg(long)]
-    pub(super) head: bool,
 }
 
 /// Options for the packets of probes.

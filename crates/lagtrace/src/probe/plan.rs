@@ -6,8 +6,9 @@ use std::time::Duration;
 use lagtrace_core::observed::event::{Event, Phase, TargetId};
 use lagtrace_sources::load;
 use lagtrace_sources::probe::{
-    Ask, PacketPlan, ProbePlan, RequestPlan, Sizes, SteadyMethod, SteadyPlan, Turn,
+    Ask, Asked, PacketPlan, ProbePlan, RequestPlan, Sizes, SteadyMethod, SteadyPlan, Turn,
 };
+use lagtrace_sources::request::Request;
 use lagtrace_sources::tls::{Carried, TlsClient};
 use lagtrace_sources::url::Url;
 
@@ -29,14 +30,15 @@ pub(super) enum Plan {
     /// Probes at a constant rate.
     Steady(SteadyPlan),
     /// Handshakes or requests, one after the other.
-    Request(RequestPlan),
+    Request(Box<RequestPlan>),
 }
 
 impl Options {
     /// Returns the plan of the target's probes.
     pub(super) fn plan(&self, target: &Target, tls: Option<&TlsClient>) -> Result<Plan> {
         if let Some(url) = &target.url {
-            return self.request_plan(target, url, tls).map(Plan::Request);
+            let plan = self.request_plan(target, url, tls)?;
+            return Ok(Plan::Request(Box::new(plan)));
         }
         self.check_request()?;
         let method = self.method_for(target);
@@ -68,14 +70,14 @@ impl Options {
             let told = "with `--method tls` and `--method http` the kernel makes the packets";
             return Err(Failure::new(told).hint("leave out the packet options"));
         }
-        let ask = match (self.method, self.request.head) {
-            (Method::Tls, _) => {
+        let ask = match self.method {
+            Method::Tls => {
                 self.check_request()?;
                 Ask::Handshake
             }
-            (_, true) => Ask::Head,
-            (_, false) => Ask::Get,
+            _ => Ask::Request,
         };
+        let settled = self.request.settle(self.timeout)?;
         let count = self.count.unwrap_or(USUAL_COUNT);
         let peer = tls.filter(|_| url.is_tls()).map(|tls| tls.to(url.host()));
         Ok(RequestPlan {
@@ -86,8 +88,13 @@ impl Options {
                 silences: u32::MAX,
                 ..ProbePlan::new(TargetId::Subject, target.address)
             },
-            url: url.clone(),
-            peer: peer.transpose()?,
+            asked: Asked {
+                url: settled.url(url.clone())?,
+                request: settled.request,
+                peer: peer.transpose()?,
+                is_http2: self.request.is_http2(),
+                unix: self.request.way.unix_socket.clone(),
+            },
             ask,
             resolved: target.resolved,
         })
@@ -95,10 +102,9 @@ impl Options {
 
     /// Returns an error if options are given that only requests use.
     fn check_request(&self) -> Result<()> {
-        let request = &self.request;
-        if request.head || request.path != "/" {
+        if self.request.is_given() || self.path.path != "/" {
             Err(
-                Failure::new("--head and --path are for `--method http` only")
+                Failure::new("the options of requests are for `--method http` only")
                     .hint("add `--method http`, or leave them out"),
             )
         } else {
@@ -200,9 +206,7 @@ impl Options {
                 id: TargetId::Subject,
                 address: SocketAddr::new(address, url.port()),
                 url,
-                method: load::Method::Get,
-                fields: Vec::new(),
-                body: Vec::new(),
+                request: Request::default(),
             },
             phase: Phase::Baseline,
             experiment: None,

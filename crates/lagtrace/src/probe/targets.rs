@@ -1,6 +1,6 @@
 //! The addresses and ports to probe.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use lagtrace_core::observed::event::{Event, EventBody};
@@ -37,7 +37,13 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
             ipv4: options.ipv4,
             ipv6: options.ipv6,
         };
-        let address = lookup::address(&host, family, &mut events)?;
+        let place = options.place(text)?;
+        let is_local = options.request.way.unix_socket.is_some();
+        let address = match (&place, is_local) {
+            (_, true) => Ipv4Addr::LOCALHOST.into(),
+            (Some(place), _) => lookup::address(&place.host, family, &mut events)?,
+            (None, _) => lookup::address(&host, family, &mut events)?,
+        };
         let resolved = events.last().and_then(|event| match &event.body {
             EventBody::Resolution(it) => Some(it.took),
             _ => None,
@@ -62,7 +68,14 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
             let url = options.url(text, &host, port)?;
             let port = url.as_ref().map(Url::port).or(port);
             let target = Target {
-                address: SocketAddr::new(address, port.unwrap_or(UDP_PORT)),
+                address: SocketAddr::new(
+                    address,
+                    place
+                        .as_ref()
+                        .map(|place| place.port)
+                        .or(port)
+                        .unwrap_or(UDP_PORT),
+                ),
                 has_port: port.is_some(),
                 url,
                 resolved: resolved.filter(|_| matches!(host, Host::Name(_))),

@@ -1,13 +1,13 @@
 //! The comparison of two runs.
 
 use lagtrace_core::views::compare::{
-    Comparison, Fate, FindingChange, Judgement, LatencyChange, LatencyFigure, Mechanism, Outcome,
-    PredictedFigure, PredictionCheck, QuantityChange,
+    Comparison, Fate, FindingChange, Judgement, LatencyChange, LatencyFigure, LeverPlace,
+    Mechanism, Outcome, PredictedFigure, PredictionCheck, QuantityChange,
 };
 
 use super::page::{Page, Tone};
-use super::quantity;
 use super::table::{Align, Cell, Table, cell, plain};
+use super::{place, quantity};
 
 /// Indentation of a table, in columns.
 const INDENT: usize = 2;
@@ -17,6 +17,7 @@ const INTERVAL: usize = 4;
 /// Writes the verdict, the figures, the mechanism and the prediction.
 pub(super) fn write(page: &mut Page, comparison: &Comparison) {
     opening(page, comparison);
+    runs(page, comparison);
     changes(page, comparison);
     if let Some(intervals) = &comparison.intervals {
         let text = format!(
@@ -42,9 +43,13 @@ pub(super) fn write(page: &mut Page, comparison: &Comparison) {
     }
 }
 
-/// Writes the verdict, and, unless the page is brief, the figures and the prediction.
-pub(super) fn briefly(page: &mut Page, comparison: &Comparison) {
+/// Writes the verdict, the runs that are compared if there is room for them, and, unless the page is
+/// brief, the figures and the prediction.
+pub(super) fn briefly(page: &mut Page, comparison: &Comparison, has_runs: bool) {
     opening(page, comparison);
+    if has_runs {
+        runs(page, comparison);
+    }
     if page.is_brief() {
         return;
     }
@@ -76,6 +81,7 @@ fn changes(page: &mut Page, comparison: &Comparison) {
 
 fn opening(page: &mut Page, comparison: &Comparison) {
     let (tone, word) = match comparison.outcome {
+        Outcome::Better if is_fixed(comparison) => (Tone::Good, "Fixed."),
         Outcome::Better => (Tone::Good, "Better."),
         Outcome::NoWorse => (Tone::Good, "No worse."),
         Outcome::Mixed => (
@@ -112,12 +118,13 @@ fn opening(page: &mut Page, comparison: &Comparison) {
         .iter()
         .filter(|finding| finding.fate == Fate::Vanished)
     {
-        page.paragraph(
-            2,
-            Tone::Plain,
-            &format!("{}: {}", finding.title, gone(finding.mechanism)),
-        );
+        let text = format!("{}. {}", finding.title, gone(finding));
+        page.spans(2, &[(Tone::Good, "Gone:"), (Tone::Plain, &text)]);
     }
+}
+
+/// Writes the two runs.
+fn runs(page: &mut Page, comparison: &Comparison) {
     for (name, side) in [("before", &comparison.before), ("after", &comparison.after)] {
         let load = side.offered_rate.map_or_else(String::new, |rate| {
             format!(" · offered {}", quantity::rate(rate))
@@ -126,21 +133,41 @@ fn opening(page: &mut Page, comparison: &Comparison) {
             "{name}: lagtrace {} {} · {} · {}{load}",
             side.command,
             side.subject,
-            side.started,
+            place::second(&side.started),
             quantity::counted(side.requests, "request", "requests"),
         );
         page.paragraph(0, Tone::Dim, &text);
     }
 }
 
+/// Returns true if a finding is gone whose cure was seen to be applied, and none is left.
+fn is_fixed(comparison: &Comparison) -> bool {
+    let is_cured = |finding: &FindingChange| {
+        let mechanism = finding.mechanism;
+        matches!(mechanism, Some(Mechanism::Changed | Mechanism::Configured))
+    };
+    let mut findings = comparison.findings.iter();
+    findings.clone().any(is_cured) && findings.all(|finding| finding.fate == Fate::Vanished)
+}
+
 /// Returns a short remark on a vanished finding, by the change of its mechanism.
-fn gone(mechanism: Option<Mechanism>) -> &'static str {
-    match mechanism {
-        Some(Mechanism::Changed) => "gone, and its mechanism changed.",
-        Some(Mechanism::Configured) => "gone, and the configuration changed.",
-        Some(Mechanism::Unchanged) => "gone, although its mechanism did not change.",
-        Some(Mechanism::NotSeen) | None => "gone, but no change of its mechanism was seen.",
-    }
+fn gone(finding: &FindingChange) -> String {
+    let of = |place| {
+        let mut levers = finding.levers.iter();
+        levers.find(|lever| lever.place == place && lever.has_changed)
+    };
+    let why = match finding.mechanism {
+        Some(Mechanism::Changed) => of(LeverPlace::Sockets).map(|lever| {
+            let (change, before, after) = (&lever.change, &lever.before, &lever.after);
+            format!("{change} (in {before} readings before, {after} after)")
+        }),
+        Some(Mechanism::Configured) => of(LeverPlace::Configuration)
+            .map(|lever| format!("{}, before {}", lever.change, lever.before)),
+        Some(Mechanism::Unchanged) => Some("Its usual cure was not applied".to_owned()),
+        Some(Mechanism::NotSeen) | None => None,
+    };
+    let why = why.unwrap_or_else(|| "What changed could not be seen".to_owned());
+    format!("{why}.")
 }
 
 /// Returns the table of the figures of both runs, with or without the intervals of their
@@ -197,7 +224,8 @@ fn decisive(comparison: &Comparison, of_median: Judgement) -> String {
     format!(", failed {before} → {after}")
 }
 
-fn name(figure: LatencyFigure) -> &'static str {
+/// Returns the name of a figure.
+pub(super) fn name(figure: LatencyFigure) -> &'static str {
     match figure {
         LatencyFigure::Mean => "mean",
         LatencyFigure::P50 => "p50",
@@ -248,15 +276,20 @@ fn scalar(name: &str, change: &QuantityChange, show: fn(f64) -> String) -> Vec<C
 }
 
 fn judgement(judgement: Judgement) -> Cell {
-    let (tone, text) = match judgement {
+    let (tone, text) = judged(judgement);
+    cell(tone, text)
+}
+
+/// Returns the words for a judgement, and their tone.
+pub(super) fn judged(judgement: Judgement) -> (Tone, &'static str) {
+    match judgement {
         Judgement::Better => (Tone::Good, "better"),
         Judgement::Worse => (Tone::Bad, "worse"),
         Judgement::NoDifference => (Tone::Plain, "no difference"),
         Judgement::Immaterial => (Tone::Plain, "too small to matter"),
         Judgement::Uncertain => (Tone::Caution, "too noisy to tell"),
         Judgement::NotJudged => (Tone::Dim, "not judged"),
-    };
-    cell(tone, text)
+    }
 }
 
 /// Returns the parts of a finding's line: a mark for its fate, the tone, the cause with the fate,

@@ -54,6 +54,9 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 /// Returns a line for each experiment with the change of the mean latency.
 pub(super) fn in_lines(report: &Report) -> impl Iterator<Item = String> {
     report.experiments.iter().map(|outcome| {
+        if !outcome.is_conclusive {
+            return format!("Experiment, {}. {}", name(outcome), outcome.meaning);
+        }
         let (low, high) = (outcome.difference_low_ns, outcome.difference_high_ns);
         format!(
             "Experiment, {}: {} ({}).",

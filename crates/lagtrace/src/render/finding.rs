@@ -4,7 +4,7 @@ use lagtrace_core::report::{
     Candidate, Evidence, Finding, Fix, PredictedLatency, Prediction, Report, Says, Verdict, Witness,
 };
 
-use super::page::{Page, Tone, Weight};
+use super::page::{Page, Tone};
 use super::{groups, quantity, words};
 
 /// Maximum number of packet numbers shown for one piece of evidence.
@@ -221,18 +221,19 @@ pub(super) fn reference(piece: &Evidence) -> String {
 }
 
 fn remedy(page: &mut Page, finding: &Finding, report: &Report) {
-    fixes(page, finding);
+    fixes(page, finding, usize::MAX);
     if let Some(prediction) = &finding.predicted {
         page.heading("What to expect afterwards");
-        page.paragraph(2, Tone::Plain, &expectation(prediction, finding, report));
+        let text = expectation(prediction, finding, report);
+        page.paragraph(2, Tone::Plain, &text);
     }
     page.blank();
     let text = format!("More on this cause: lagtrace explain {}", finding.cause);
     page.paragraph(0, Tone::Dim, &text);
 }
 
-/// Writes the changes to make, the best first.
-pub(super) fn fixes(page: &mut Page, finding: &Finding) {
+/// Writes at most `most` changes to make, the best first.
+pub(super) fn fixes(page: &mut Page, finding: &Finding, most: usize) {
     let Some((best, others)) = finding.fix.split_first() else {
         return;
     };
@@ -241,8 +242,8 @@ pub(super) fn fixes(page: &mut Page, finding: &Finding) {
         [] => "→",
         _ => "1.",
     };
-    page.weighing(Weight::Major, |page| fix(page, marker, best));
-    for (at, other) in others.iter().enumerate() {
+    fix(page, marker, best);
+    for (at, other) in others.iter().enumerate().take(most.saturating_sub(1)) {
         fix(page, &format!("{}.", at + 2), other);
     }
 }
@@ -254,8 +255,17 @@ pub(super) fn fix(page: &mut Page, marker: &str, fix: &Fix) {
     page.item(2, marker, Tone::Good, &spans);
 }
 
-/// Returns a sentence on the latency to expect after the change of a finding.
+/// Returns sentences on the latency and the throughput to expect after the change of a finding.
 pub(super) fn expectation(prediction: &Prediction, finding: &Finding, report: &Report) -> String {
+    expected_latency(prediction, finding, report) + &throughput(prediction)
+}
+
+/// Returns a sentence on the latency to expect after the change of a finding.
+pub(super) fn expected_latency(
+    prediction: &Prediction,
+    finding: &Finding,
+    report: &Report,
+) -> String {
     let figure = |name: &str, of: fn(&PredictedLatency) -> u64| {
         let then = quantity::duration(of(&prediction.latency_ns));
         let now = prediction.measured_ns.as_ref().map(of);
@@ -265,15 +275,25 @@ pub(super) fn expectation(prediction: &Prediction, finding: &Finding, report: &R
             None => format!("{name} {then}"),
         }
     };
-    let mut text = format!(
-        "{}, {}, at the same load ({}){}.",
+    format!(
+        "{}, {}, {}",
         figure("p50", |latency| latency.p50),
         figure("p99", |latency| latency.p99),
+        given(prediction, finding, report)
+    )
+}
+
+/// Returns the sentences on the conditions of a prediction.
+pub(super) fn conditions(prediction: &Prediction, finding: &Finding, report: &Report) -> String {
+    words::capitalized(&given(prediction, finding, report)) + &throughput(prediction)
+}
+
+fn given(prediction: &Prediction, finding: &Finding, report: &Report) -> String {
+    format!(
+        "at the same load ({}){}.",
         quantity::rate(prediction.at_rate),
         population(finding, report)
-    );
-    text.push_str(&throughput(prediction));
-    text
+    )
 }
 
 /// Returns a sentence on the throughput of clients that wait for each response; empty if it stays

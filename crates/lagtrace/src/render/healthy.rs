@@ -1,34 +1,42 @@
 //! The opening of a report without findings, which claims no more than was measured.
 
-use lagtrace_core::report::{Booking, Caveat, Exchanges, LayerState, OverallResult, Report};
+use lagtrace_core::report::{
+    Booking, Caveat, Exchanges, LayerState, OverallResult, Remark, Report,
+};
 
-use super::page::{Page, Tone, Weight};
+use super::page::{Page, Tone};
 use super::percentiles::{ROWS, value};
-use super::{quantity, unexplained, words};
+use super::{capacity, quantity, unexplained, words};
 
-/// Minimum share of requests in all booked time without a mention of connection setup.
-const MOSTLY_REQUESTS: f64 = 0.999;
 /// Names of the figures in the summary line of the latency.
 const IN_A_LINE: [&str; 4] = ["mean", "p50", "p99", "max"];
 
 /// Writes the opening, the layers that were and were not measured, and the limits of the claim.
 pub(super) fn write(page: &mut Page, report: &Report) {
-    page.spans(0, &[opening(report)]);
+    open(page, report);
     let exchanges = &report.exchanges;
     let failed = failed(exchanges);
     if exchanges.count > 0 || failed > 0 {
         page.paragraph(2, Tone::Plain, &figures(exchanges, failed));
     }
     unexplained::write(page, report);
+    carried(page, report);
     layers(page, report);
     for limit in limits(report) {
         page.paragraph(2, Tone::Plain, &limit);
     }
 }
 
+/// Writes what the service carries, and how many requests were sent.
+pub(super) fn carried(page: &mut Page, report: &Report) {
+    for line in capacity::lines(report) {
+        page.paragraph(2, Tone::Plain, &line);
+    }
+}
+
 /// Writes the opening in brief, with the figures of the requests and the cleared layers.
 pub(super) fn briefly(page: &mut Page, report: &Report) {
-    page.weighing(Weight::Major, |page| page.spans(0, &[opening(report)]));
+    open(page, report);
     measured(page, &report.exchanges);
     if let Some(cleared) = cleared(report) {
         page.paragraph(2, Tone::Plain, &cleared);
@@ -66,34 +74,144 @@ fn in_a_line(exchanges: &Exchanges) -> Option<String> {
 /// requests, exchanges cut by the capture.
 pub(super) fn margin(report: &Report) -> Vec<String> {
     let has_cause = report.causes().next().is_some();
-    let another = if has_cause { "another " } else { "" };
     let unclaimed = unclaimed_of_each(report).map(|(each, share)| {
-        format!(
-            "No cause was found for {another}{each} per request on average, too little for a \
-             finding ({share})."
-        )
+        format!("No finding explains {each} of each request ({share} of the time).")
     });
     let rest = caveats(report, |caveat| match caveat {
         Caveat::FewRequests => !has_cause,
-        Caveat::RequestsCut | Caveat::CapturedPartDiffers => true,
-        Caveat::UnexplainedTime | Caveat::PacketsDropped => false,
+        Caveat::RequestsCut => true,
+        _ => false,
     });
     unclaimed.into_iter().chain(rest).collect()
+}
+
+/// Returns the sentence on what the evidence does not cover, which leaves the verdict open.
+pub(super) fn uncovered(report: &Report) -> Vec<String> {
+    caveats(report, |caveat| caveat == Caveat::CapturedPartDiffers).collect()
 }
 
 fn failed(exchanges: &Exchanges) -> u64 {
     exchanges.errors.saturating_add(exchanges.timeouts)
 }
 
-/// Returns the words for the overall result, if no cause was found.
-pub(super) fn opening(report: &Report) -> (Tone, &'static str) {
-    let result = report.overall.as_ref().map(|overall| overall.result);
-    match result.unwrap_or(OverallResult::NoRequest) {
-        OverallResult::NoRequest => (
-            Tone::Caution,
-            "No request was measured, so its time is not known.",
+/// Writes the words for the overall result, unless the page has begun with it.
+fn open(page: &mut Page, report: &Report) {
+    let is_said = interruption(report).is_some() && !has_measured(report);
+    if !is_said {
+        let (tone, text) = opening(report);
+        page.spans(0, &[(tone, &text)]);
+    }
+}
+
+/// Returns the sentence with which the page of an interrupted run begins.
+pub(super) fn interruption(report: &Report) -> Option<String> {
+    report
+        .overall
+        .as_ref()
+        .filter(|overall| overall.is_interrupted)?;
+    let after = quantity::duration(report.took_ns.unwrap_or_default());
+    let requests = report.exchanges.count;
+    Some(match requests {
+        _ if !has_measured(report) => {
+            format!("Interrupted after {after}: nothing was measured.")
+        }
+        0 => format!("Interrupted after {after}: the report covers what was seen until then."),
+        _ => format!(
+            "Interrupted after {after}: the report covers the {} until then.",
+            quantity::counted(requests, "request", "requests")
         ),
+    })
+}
+
+/// Returns true if the verdict is that the service has no avoidable delay.
+pub(super) fn is_healthy(report: &Report) -> bool {
+    let result = report.overall.as_ref().map(|overall| overall.result);
+    matches!(
+        result,
+        Some(
+            OverallResult::NothingFound
+                | OverallResult::CauseFound
+                | OverallResult::Saturated
+                | OverallResult::ServersOwnTime
+        )
+    )
+}
+
+/// Returns true if a remark says that this host is short of processors.
+fn is_short_of_processors(report: &Report) -> bool {
+    let mut notes = report.notes.iter();
+    notes.any(|note| note.id == Remark::SHORT_OF_PROCESSORS)
+}
+
+/// Returns true if there is a request or a finding.
+fn has_measured(report: &Report) -> bool {
+    let exchanges = &report.exchanges;
+    exchanges.count > 0 || failed(exchanges) > 0 || !report.findings.is_empty()
+}
+
+/// Returns the sentence on a run that met no request.
+fn no_request(report: &Report) -> String {
+    let during = report.took_ns.map_or_else(String::new, |took| {
+        format!(" in {}", quantity::duration(took))
+    });
+    match (report.command.as_str(), report.subject.strip_prefix(':')) {
+        ("watch", Some(port)) => format!("No request came to port {port}{during}."),
+        ("watch", None) => format!("No request came to {}{during}.", report.subject),
+        ("diagnose", _) => format!("No request was answered{during}."),
+        _ => "No request was measured, so no time is known.".to_owned(),
+    }
+}
+
+/// Returns the sentence on what leaves open whether there is a delay.
+fn not_judged(report: &Report) -> String {
+    let caveats = report.overall.iter().flat_map(|overall| &overall.caveats);
+    let open: Vec<&str> = caveats.filter_map(|&caveat| open_clause(caveat)).collect();
+    format!("No cause was found, but {}.", open.join("; "))
+}
+
+/// Returns the sentence on requests that failed beside others that succeeded.
+fn some_failed(exchanges: &Exchanges) -> String {
+    let failed = failed(exchanges);
+    let all = failed.saturating_add(exchanges.count);
+    format!(
+        "{} of {} failed, and no cause was found.",
+        quantity::count(failed),
+        quantity::counted(all, "request", "requests")
+    )
+}
+
+/// Returns what a caveat leaves open, as a clause.
+fn open_clause(caveat: Caveat) -> Option<&'static str> {
+    match caveat {
+        Caveat::LookupsWaited => Some("lookups waited that no connection followed"),
+        Caveat::UpgradeNotRead => {
+            Some("what followed a change of the protocol (status 101) was not read")
+        }
+        Caveat::TurnsOverlapped => {
+            Some("both ends send at any time, so it is not certain what answers what")
+        }
+        Caveat::TransferAssumed => {
+            Some("most of the time is transfer, which is only assumed to be needed")
+        }
+        Caveat::FewRequests
+        | Caveat::UnexplainedTime
+        | Caveat::PacketsDropped
+        | Caveat::RequestsCut
+        | Caveat::CapturedPartDiffers => None,
+    }
+}
+
+/// Returns the words for the overall result, if no cause was found.
+pub(super) fn opening(report: &Report) -> (Tone, String) {
+    let result = report.overall.as_ref().map(|overall| overall.result);
+    let (tone, text) = match result.unwrap_or(OverallResult::NoRequest) {
+        OverallResult::NoRequest => return (Tone::Caution, no_request(report)),
+        OverallResult::Interrupted => (Tone::Caution, "No cause was found until then."),
         OverallResult::AllFailed => (Tone::Bad, "No request succeeded, and no cause was found."),
+        OverallResult::OnlyRedirects => (
+            Tone::Caution,
+            "Only redirects were measured, not what they lead to: -L follows them.",
+        ),
         OverallResult::Unexplained => (
             Tone::Caution,
             "No cause was found, and much of the request time could not be explained.",
@@ -107,32 +225,42 @@ pub(super) fn opening(report: &Report) -> (Tone, &'static str) {
             Tone::Caution,
             "No cause was found, but some time is unexplained; where it passed is shown below.",
         ),
+        OverallResult::NotJudged => return (Tone::Caution, not_judged(report)),
         OverallResult::Suspected => (
             Tone::Caution,
             "No cause was found, and not every layer could be ruled out.",
         ),
-        OverallResult::SomeFailed => (
-            Tone::Caution,
-            "Nothing found in the requests that succeeded, but some failed.",
+        OverallResult::SomeFailed => return (Tone::Bad, some_failed(&report.exchanges)),
+        OverallResult::NothingFound | OverallResult::CauseFound | OverallResult::Saturated
+            if is_short_of_processors(report) =>
+        {
+            (
+                Tone::Caution,
+                "Healthy, but this host is short of processors.",
+            )
+        }
+        OverallResult::Saturated => (
+            Tone::Good,
+            "Healthy: the service has no avoidable delay at a load that it carries.",
         ),
         OverallResult::NothingFound | OverallResult::CauseFound => (
             Tone::Good,
-            "Nothing found: the measurements show no delay worth removing.",
+            "Healthy: the measurements show no delay worth removing.",
         ),
-    }
+    };
+    (tone, text.to_owned())
 }
 
-/// Returns a sentence on the most time per request that could be saved.
+/// Returns a sentence on the time that stays unexplained.
 fn at_most(report: &Report) -> Option<String> {
     let (each, share) = unclaimed_of_each(report)?;
     Some(format!(
-        "At most {each} per request could be saved on average ({share}); the rest is \
-         network transit and transmission.",
+        "{each} of each request ({share}) stay unexplained; the rest is network transit and \
+         transmission.",
     ))
 }
 
-/// Returns the mean unclaimed time per request, and its share of all time, connection setup
-/// included, if there is any.
+/// Returns the mean unclaimed time per request, and its share of all time, if there is any.
 fn unclaimed_of_each(report: &Report) -> Option<(String, String)> {
     let unclaimed = report.overall.as_ref()?.unclaimed?;
     if unclaimed.each_ns == 0 {
@@ -140,12 +268,6 @@ fn unclaimed_of_each(report: &Report) -> Option<(String, String)> {
     }
     let requests = share_of_requests(report);
     let share = quantity::share(unclaimed.share * requests);
-    let base = if requests < MOSTLY_REQUESTS {
-        "all time including connection setup"
-    } else {
-        "all request time"
-    };
-    let share = format!("{share} of {base}");
     Some((quantity::duration(unclaimed.each_ns), share))
 }
 
@@ -306,5 +428,6 @@ fn caveats(report: &Report, wanted: impl Fn(Caveat) -> bool) -> impl Iterator<It
                 }
             ),
             Caveat::CapturedPartDiffers => captured_part(report),
+            open => words::sentence(&words::capitalized(open_clause(open).unwrap_or_default())),
         })
 }

@@ -7,8 +7,12 @@
 
 mod blocks;
 mod document;
+mod example;
+mod figures;
 mod page;
 mod redaction;
+mod request;
+mod rungs;
 mod setup;
 mod shares;
 mod summary;

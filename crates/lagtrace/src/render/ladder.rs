@@ -148,7 +148,7 @@ fn describe(step: &Step<'_>) -> (String, String, Option<u64>) {
 
 /// Returns the wait that the finding lengthens: the longest of the kinds that the finding names. If
 /// there is none, the culprit's longest wait is returned.
-fn guilty<'a>(exemplar: &'a Exemplar, finding: &Finding) -> Option<&'a WaitSpan> {
+pub(super) fn guilty<'a>(exemplar: &'a Exemplar, finding: &Finding) -> Option<&'a WaitSpan> {
     let longest = |is_suspect: &dyn Fn(&WaitSpan) -> bool| {
         exemplar
             .waits

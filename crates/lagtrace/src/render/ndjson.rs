@@ -19,7 +19,7 @@ use crate::json::tree;
 /// | `account` | each service | as there |
 /// | `exchanges` | each target | `target` (`subject`, `twin`) and as in `exchanges`, without `slowest` |
 /// | `slow-exchange` | each | `target` and as in `exchanges.slowest` |
-/// | `setups`, `load`, `sweep`, `capture`, `watch`, `joined`, `route` | one, or none | as there |
+/// | `setups`, `load`, `capacity`, `processors`, `sent`, `sweep`, `capture`, `watch`, `joined`, `route` | one, or none | as there |
 /// | `connection` | each listed | as in `connections.list` |
 /// | `phase`, `experiment`, `probe`, `hop`, `sockets`, `socket` (as in `live`), `limit`, `setting`, `counter`, `note` | each | as there |
 ///
@@ -31,6 +31,7 @@ pub(crate) fn ndjson(report: &Report) -> String {
         command: _,
         subject: _,
         started: _,
+        took_ns: _,
         overall,
         capture,
         joined,
@@ -38,6 +39,9 @@ pub(crate) fn ndjson(report: &Report) -> String {
         setups,
         connections,
         load,
+        capacity,
+        processors,
+        sent,
         sweep,
         exchanges,
         twin,
@@ -67,6 +71,9 @@ pub(crate) fn ndjson(report: &Report) -> String {
     add_exchanges(&mut lines, "twin", twin.as_ref());
     lines.add("setups", tree(setups));
     lines.add("load", tree(load));
+    lines.add("capacity", tree(capacity));
+    lines.add("processors", tree(processors));
+    lines.add("sent", tree(sent));
     lines.add("sweep", tree(sweep));
     lines.add("capture", tree(capture));
     lines.add("watch", tree(watch));

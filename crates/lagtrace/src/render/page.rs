@@ -3,10 +3,11 @@
 //! All text of a page is escaped here or by its [`Table`], so nothing unescaped reaches
 //! the terminal.
 
-use std::cmp::Reverse;
+use std::borrow::Cow;
 
+use super::ascii::ascii;
 use super::escape::escape;
-use super::table::Table;
+use super::table::{Content, Table};
 pub(crate) use super::tone::{Tone, length};
 use super::{Length, Style};
 
@@ -22,9 +23,6 @@ const WIDEST: usize = 120;
 /// Maximum width of a bounded page, in columns.
 const SCREEN: usize = 100;
 
-/// Maximum number of lines of a minor paragraph of a bounded page.
-const MINOR: usize = 2;
-
 /// A page that is being written.
 #[derive(Debug)]
 pub(crate) struct Page {
@@ -33,24 +31,10 @@ pub(crate) struct Page {
     blocks: Option<Vec<Block>>,
     width: usize,
     color: bool,
+    ascii: bool,
     length: Length,
-    /// Maximum number of lines of each paragraph; `None` for a page that is not bounded.
-    cuts: Option<Vec<usize>>,
-    /// The weight and number of lines of each paragraph written so far.
-    paragraphs: Vec<(Weight, usize)>,
-    weight: Weight,
-}
-
-/// The weight of a paragraph of a bounded page. Paragraphs of the least weight are cut first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Weight {
-    /// An additional remark, of at most [`MINOR`] lines.
-    Minor,
-    /// A part of the subject of the page.
-    #[default]
-    Normal,
-    /// The purpose of the page.
-    Major,
+    /// True if no line may be wider than the page, whatever it contains.
+    is_bounded: bool,
 }
 
 impl Page {
@@ -61,10 +45,9 @@ impl Page {
             blocks: None,
             width: style.width.clamp(NARROWEST, WIDEST),
             color: style.color,
+            ascii: style.ascii,
             length: style.length,
-            cuts: None,
-            paragraphs: Vec::new(),
-            weight: Weight::default(),
+            is_bounded: false,
         }
     }
 
@@ -76,6 +59,7 @@ impl Page {
             ..Self::new(&Style {
                 width: WIDEST,
                 color: false,
+                ascii: false,
                 length: Length::Full,
             })
         }
@@ -86,31 +70,14 @@ impl Page {
         self.blocks.unwrap_or_default()
     }
 
-    /// Creates an empty bounded page. No line is wider than the style's width or [`SCREEN`].
-    /// Paragraph n has at most `cuts[n]` lines, and ends with `…` if it was cut.
-    pub(super) fn bounded(style: &Style, cuts: &[usize]) -> Self {
+    /// Creates an empty bounded page. No line is wider than the style's width or [`SCREEN`]: words
+    /// that are wider are broken.
+    pub(super) fn bounded(style: &Style) -> Self {
         Self {
             width: style.width.clamp(NARROWEST, SCREEN),
-            cuts: Some(cuts.to_vec()),
+            is_bounded: true,
             ..Self::new(style)
         }
-    }
-
-    /// Calls `write`, whose paragraphs have the given weight.
-    pub(super) fn weighing(&mut self, weight: Weight, write: impl FnOnce(&mut Self)) {
-        let before = std::mem::replace(&mut self.weight, weight);
-        write(self);
-        self.weight = before;
-    }
-
-    /// Returns the index and number of lines of the paragraph to cut next: the longest of those
-    /// with the least weight, and the last of these if several are equally long. `None` if every
-    /// paragraph has a single line.
-    pub(super) fn longest(&self) -> Option<(usize, usize)> {
-        let all = self.paragraphs.iter().copied().enumerate();
-        let long = all.filter(|&(_, (_, lines))| lines > 1);
-        let next = long.max_by_key(|&(at, (weight, lines))| (Reverse(weight), lines, at));
-        next.map(|(at, (_, lines))| (at, lines))
     }
 
     /// Returns true if all details are shown.
@@ -173,11 +140,12 @@ impl Page {
             blocks.push(Block { indent, body });
             return;
         }
-        for row in table.lines(self.width.saturating_sub(indent)) {
+        for row in self.rows(table, self.width.saturating_sub(indent)) {
             let mut line = " ".repeat(indent);
-            let mut left = match self.cuts {
-                Some(_) => self.width.saturating_sub(indent),
-                None => usize::MAX,
+            let mut left = if self.is_bounded {
+                self.width.saturating_sub(indent)
+            } else {
+                usize::MAX
             };
             for (tone, text) in &row {
                 let shown: String = text.chars().take(left).collect();
@@ -185,6 +153,34 @@ impl Page {
                 line.push_str(&self.paint(*tone, &shown));
             }
             self.end_line(&line);
+        }
+    }
+
+    /// Returns the padded lines of a table. Its texts get their plain form before they are laid out,
+    /// and its bars after that.
+    fn rows(&self, table: &Table, room: usize) -> Vec<Vec<(Tone, String)>> {
+        if !self.ascii {
+            return table.lines(room);
+        }
+        let mut table = table.clone();
+        table.contents(|content| {
+            if let Content::Text(text) = content {
+                *text = ascii(text).into_owned();
+            }
+        });
+        let mut rows = table.lines(room);
+        for (_, text) in rows.iter_mut().flatten() {
+            *text = ascii(&text.replace('…', "~")).into_owned();
+        }
+        rows
+    }
+
+    /// Returns the text with the characters that the page may contain.
+    fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.ascii {
+            ascii(text)
+        } else {
+            Cow::Borrowed(text)
         }
     }
 
@@ -198,33 +194,23 @@ impl Page {
             blocks.push(Block::paragraph(indent, marker, tone, spans));
             return;
         }
-        let marker = escape(marker);
+        let marker = self.shown(marker);
+        let marker = escape(&marker);
         let hang = indent + length(&marker) + usize::from(!marker.is_empty());
         let mut line = " ".repeat(indent);
         if !marker.is_empty() {
             line.push_str(&self.paint(tone, &marker));
             line.push(' ');
         }
-        let lines = wrap::lines(spans, self.width.saturating_sub(hang), self.cut());
-        self.paragraphs.push((self.weight, lines.len()));
-        for words in lines {
+        let room = self.width.saturating_sub(hang);
+        let spans = spans.iter().map(|(tone, text)| (*tone, self.shown(text)));
+        let spans: Vec<_> = spans.collect();
+        for words in wrap::lines(&spans, room, self.is_bounded) {
             let painted = words.iter().map(|(tone, word)| self.paint(*tone, word));
             line.push_str(&painted.collect::<Vec<_>>().join(" "));
             self.end_line(&line);
             line = " ".repeat(hang);
         }
-    }
-
-    /// Returns the maximum number of lines of the next paragraph; `None` if the page is not
-    /// bounded.
-    fn cut(&self) -> Option<usize> {
-        let cuts = self.cuts.as_ref()?;
-        let most = match self.weight {
-            Weight::Minor => MINOR,
-            Weight::Normal | Weight::Major => usize::MAX,
-        };
-        let cut = cuts.get(self.paragraphs.len());
-        Some(cut.map_or(most, |&cut| cut.min(most)))
     }
 
     fn end_line(&mut self, line: &str) {
@@ -250,6 +236,7 @@ mod tests {
         Page::new(&Style {
             width: 40,
             color,
+            ascii: false,
             length: Length::Screen,
         })
     }
@@ -273,20 +260,20 @@ mod tests {
     }
 
     #[test]
-    fn bounded_pages_cut_paragraphs_and_break_words() {
+    fn bounded_pages_break_words() {
         let style = Style {
             width: 40,
             color: false,
+            ascii: false,
             length: Length::Screen,
         };
-        let mut page = Page::bounded(&style, &[2, 2]);
-        page.paragraph(0, Tone::Plain, &"forty ".repeat(20));
-        page.paragraph(4, Tone::Plain, &"x".repeat(100));
+        let mut page = Page::bounded(&style);
+        page.paragraph(0, Tone::Plain, &"forty ".repeat(7));
+        page.paragraph(4, Tone::Plain, &"x".repeat(40));
         let line = "forty forty forty forty forty forty";
         let word = format!("    {}", "x".repeat(36));
-        let cut = format!("    {}…", "x".repeat(35));
         assert_eq!(page.lines(), 4);
-        assert_eq!(page.finish(), format!("{line}\n{line}…\n{word}\n{cut}\n"));
+        assert_eq!(page.finish(), format!("{line}\nforty\n{word}\n    xxxx\n"));
     }
 
     #[test]

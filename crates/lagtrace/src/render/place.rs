@@ -30,6 +30,17 @@ pub(super) fn instant(ns: i64) -> String {
     written(ns, "%Y-%m-%dT%H:%M:%S%.6fZ")
 }
 
+/// Returns a time of RFC 3339 without the fraction of its second, as a person reads it: `2026-11-22
+/// 03:18:26 UTC`.
+pub(super) fn second(started: &str) -> String {
+    let Some((date, time)) = started.split_once('T') else {
+        return started.to_owned();
+    };
+    let time = time.trim_end_matches('Z');
+    let (second, _) = time.split_once('.').unwrap_or((time, ""));
+    format!("{date} {second} UTC")
+}
+
 /// Formats a time; returns an empty string if it is out of the calendar's range.
 fn written(ns: i64, form: &str) -> String {
     let at = jiff::Timestamp::from_nanosecond(ns.into());
@@ -45,5 +56,11 @@ mod tests {
         let ns = 1_700_000_000_123_456_789;
         assert_eq!(time(ns), "22:13:20.123");
         assert_eq!(instant(ns), "2023-11-14T22:13:20.123456Z");
+        assert_eq!(
+            second("2023-11-14T22:13:20.123456789Z"),
+            "2023-11-14 22:13:20 UTC"
+        );
+        assert_eq!(second("2023-11-14T22:13:20Z"), "2023-11-14 22:13:20 UTC");
+        assert_eq!(second(""), "");
     }
 }

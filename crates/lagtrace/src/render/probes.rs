@@ -144,30 +144,20 @@ fn steps(rows: &[ProbeStepRow]) -> Table {
 /// Returns the round-trip time as a program sees it, split by the kernel's timestamps.
 fn ladder(probe: &Probe, noticed: &ProbeFigures) -> String {
     let own = match &probe.own_ns {
-        Some(own) => format!(
-            "its system calls and wake-up {} (p99 {}), ",
-            quantity::duration(own.p50),
-            quantity::duration(own.p99)
-        ),
+        Some(own) => format!("{} its own calls, ", quantity::duration(own.p50)),
         None => String::new(),
     };
     let queue = match &probe.queued_ns {
-        Some(queued) => format!(
-            "the queue before its device {} (p99 {}), ",
-            quantity::duration(queued.p50),
-            quantity::duration(queued.p99)
-        ),
+        Some(queued) => format!("{} queue, ", quantity::duration(queued.p50)),
         None => String::new(),
     };
     let by = match probe.method.as_str() {
         "tcp-connect" => "TCP_INFO",
-        _ => "its kernel's timestamps",
+        _ => "the kernel's timestamps",
     };
     format!(
-        "a program on this host measured {} (p99 {}): {own}{queue}path and peer {} (medians, from \
-         {by})",
+        "lagtrace itself saw {}: {own}{queue}{} path and peer (medians, by {by})",
         quantity::duration(noticed.p50),
-        quantity::duration(noticed.p99),
         quantity::duration(probe.rtt_ns.p50),
     )
 }

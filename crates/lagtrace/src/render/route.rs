@@ -307,6 +307,7 @@ mod tests {
             let style = Style {
                 width,
                 color: false,
+                ascii: false,
                 length: Length::Screen,
             };
             let text = crate::render::hops(&hops, &style);

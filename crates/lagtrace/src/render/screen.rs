@@ -1,24 +1,28 @@
-//! The first screen of a report: the facts that a person needs to act.
+//! The first screen of a report: the facts that a person needs to act. Its first line is the verdict.
 //!
-//! A page draws no conclusions: it keeps the order of the report. If there is not enough room, the
-//! longest paragraphs are cut, those of additional remarks first. If that is not enough, the last
-//! remarks are replaced by their number.
+//! A page draws no conclusions: it keeps the order of the report. No sentence is cut: if there is
+//! not enough room, whole parts are left out, the least important first, and remarks that are left
+//! out are counted.
 
 use lagtrace_core::report::{Finding, Report};
 use lagtrace_core::views::compare::Comparison;
 
-use super::page::{Page, Tone, Weight};
+use super::page::{Page, Tone};
 use super::{
     Length, Style, comparison as comparing, groups, healthy, quantity, verdict, waits, words,
 };
 
 mod besides;
 mod cause;
+mod room;
 
 use besides::Line;
+use room::Room;
 
-/// Maximum number of lines of a page without a finding, and of a brief page.
+/// Maximum number of lines of a page on a healthy service, and of a brief page.
 const FEW: usize = 12;
+/// Maximum number of lines of a page without a finding that leaves something open.
+const OPEN: usize = 20;
 /// Maximum number of lines of a page with one finding.
 const ONE: usize = 40;
 /// Number of lines that each further finding adds to the maximum.
@@ -30,35 +34,34 @@ const MANY: usize = 60;
 pub(super) fn text(report: &Report, style: &Style) -> String {
     let findings = groups::groups(report).len() + report.places().count();
     let most = match findings {
+        0 if style.length != Length::Brief && !healthy::is_healthy(report) => OPEN,
         0 => FEW,
         findings => most(findings, style),
     };
-    let head = |page: &mut Page| opening(page, report);
-    let foot = |page: &mut Page| closing(page, report);
-    let besides = besides::lines(report, style.length);
+    let (besides, kept) = besides::lines(report, style.length);
     let title = (findings > 0).then_some("Also");
-    fitted(style, most, head, (title, &besides), foot)
+    fitted(style, most, (besides.len(), kept), |page, room| {
+        opening(page, report, room);
+        besides::write(page, title, &besides, room.remarks);
+        closing(page, report, room);
+    })
 }
 
 /// Renders a comparison on one screen, or in brief.
 pub(super) fn comparison(comparison: &Comparison, style: &Style) -> String {
-    let head = |page: &mut Page| comparing::briefly(page, comparison);
-    let foot = |page: &mut Page| {
+    let mut lines: Vec<Line> = comparing::in_lines(comparison).collect();
+    let kept = lines.len();
+    lines.extend(besides::remarks(&comparison.remarks));
+    let most = most(comparison.findings.len(), style);
+    let title = Some("Findings and notes");
+    fitted(style, most, (lines.len(), kept), |page, room| {
+        comparing::briefly(page, comparison, room.has_context);
+        besides::write(page, title, &lines, room.remarks);
         if !page.is_brief() {
             page.blank();
         }
         more(page, None);
-    };
-    let mut lines: Vec<_> = comparing::in_lines(comparison).collect();
-    lines.extend(besides::remarks(&comparison.remarks));
-    let most = most(comparison.findings.len(), style);
-    fitted(
-        style,
-        most,
-        head,
-        (Some("Findings and notes"), &lines),
-        foot,
-    )
+    })
 }
 
 /// Returns the maximum number of lines of a page with that many findings.
@@ -69,59 +72,54 @@ fn most(findings: usize, style: &Style) -> usize {
     }
 }
 
-/// Renders a page with at most `most` lines. First, paragraphs are cut line by line. If each has a
-/// single line left, the lines in `besides` are left out, the last one first.
+/// Renders a page with at most `most` lines by `write`, with fewer and fewer parts until it fits.
+/// The first `kept` of the `remarks` are the last to be left out.
 fn fitted(
     style: &Style,
     most: usize,
-    head: impl Fn(&mut Page),
-    (title, besides): (Option<&str>, &[Line]),
-    foot: impl Fn(&mut Page),
+    (remarks, kept): (usize, usize),
+    write: impl Fn(&mut Page, &Room),
 ) -> String {
-    let mut cuts = Vec::new();
-    let mut shown = besides.len();
+    let mut room = Room::of(style.length, remarks);
     loop {
-        let mut page = Page::bounded(style, &cuts);
-        head(&mut page);
-        besides::write(&mut page, title, besides, shown);
-        foot(&mut page);
-        match page.longest() {
-            _ if page.lines() <= most => return page.finish(),
-            Some((at, lines)) => {
-                cuts.resize(cuts.len().max(at + 1), usize::MAX);
-                cuts[at] = lines - 1;
-            }
-            None if shown > 0 => shown -= 1,
-            None => return page.finish(),
+        let mut page = Page::bounded(style);
+        write(&mut page, &room);
+        match room.less(kept) {
+            Some(less) if page.lines() > most => room = less,
+            _ => return page.finish(),
         }
     }
 }
 
 /// Writes the verdict, where the time went, and the first finding.
-fn opening(page: &mut Page, report: &Report) {
+fn opening(page: &mut Page, report: &Report, room: &Room) {
+    if let Some(text) = healthy::interruption(report) {
+        page.paragraph(0, Tone::Caution, &text);
+    }
     let groups = groups::groups(report);
     let Some(group @ [first, ..]) = groups.first().map(Vec::as_slice) else {
-        return without_cause(page, report);
+        return without_cause(page, report, room);
     };
     verdict::briefly(page, group, report);
     if page.is_brief() {
-        return cause::brief(page, first, report);
+        return cause::brief(page, first, report, room);
     }
     waits::by_owner(page, report);
     healthy::measured(page, &report.exchanges);
-    cause::write(page, first, report);
+    cause::write(page, first, report, room);
 }
 
 /// Writes what was measured, and the first finding that only locates unexplained time.
-fn without_cause(page: &mut Page, report: &Report) {
+fn without_cause(page: &mut Page, report: &Report, room: &Room) {
     healthy::briefly(page, report);
     match report.places().next() {
         Some(place) if page.is_brief() => cause::brief_place(page, place),
         Some(place) => {
             waits::by_owner(page, report);
-            cause::place(page, place);
+            cause::place(page, place, room);
         }
-        None => time(page, report),
+        None if room.has_context => time(page, report),
+        None => {}
     }
 }
 
@@ -133,15 +131,14 @@ fn time(page: &mut Page, report: &Report) {
 }
 
 /// Writes the subject of the report, and how to see more.
-fn closing(page: &mut Page, report: &Report) {
+fn closing(page: &mut Page, report: &Report, room: &Room) {
     if !page.is_brief() {
         if !report.findings.is_empty() {
             page.blank();
         }
-        let subject = subject(report);
-        page.weighing(Weight::Minor, |page| page.paragraph(0, Tone::Dim, &subject));
+        page.paragraph(0, Tone::Dim, &subject(report));
     }
-    more(page, report.causes().next());
+    more(page, report.causes().next().filter(|_| room.has_pointer));
 }
 
 /// Returns command, subject, start time and number of packets: `lagtrace analyze slow.pcap ·
@@ -167,5 +164,5 @@ fn more(page: &mut Page, first: Option<&Finding>) {
             first.cause
         ));
     }
-    page.weighing(Weight::Major, |page| page.paragraph(0, Tone::Dim, &text));
+    page.paragraph(0, Tone::Dim, &text);
 }

@@ -187,6 +187,7 @@ mod tests {
         let mut page = Page::new(&Style {
             width,
             color: false,
+            ascii: false,
             length: Length::Screen,
         });
         write(&mut page, &report);

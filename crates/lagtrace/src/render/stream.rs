@@ -57,8 +57,17 @@ pub(crate) fn head(stream: &Stream) -> String {
     )
 }
 
-/// Returns the bytes of both directions in turn, as text or as hex. In hex, the server's bytes are
-/// indented.
+/// Header fields whose values are left out of a text, in addition to those that end in `-key` or
+/// `-token`.
+const SECRETS: [&str; 4] = [
+    "authorization",
+    "cookie",
+    "proxy-authorization",
+    "set-cookie",
+];
+
+/// Returns the bytes of both directions in turn, as text without credentials, or as hex with all of
+/// them. In hex, the server's bytes are indented.
 pub(crate) fn bytes(stream: &Stream, is_hex: bool) -> String {
     let mut text = String::new();
     let mut offsets = [0_u64; 2];
@@ -101,7 +110,8 @@ fn plain(text: &mut String, bytes: &[u8]) {
         return;
     }
     let shown = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
-    for c in shown.chars() {
+    let lines: Vec<&str> = shown.split('\n').map(without_secret).collect();
+    for c in lines.join("\n").chars() {
         match c {
             '\n' | '\t' => text.push(c),
             c if super::escape::escape(c.encode_utf8(&mut [0; 4])) != c.to_string() => {
@@ -112,6 +122,20 @@ fn plain(text: &mut String, bytes: &[u8]) {
     }
     if !text.ends_with('\n') {
         text.push('\n');
+    }
+}
+
+/// Returns a line up to the value, if it is a header field that identifies a user.
+fn without_secret(line: &str) -> &str {
+    let name = line.split_once(':').map(|(name, _)| name);
+    let is_secret = name.is_some_and(|name| {
+        let name = name.to_ascii_lowercase();
+        SECRETS.contains(&name.as_str()) || name.ends_with("-key") || name.ends_with("-token")
+    });
+    if is_secret {
+        line.split_inclusive(':').next().unwrap_or(line)
+    } else {
+        line
     }
 }
 
@@ -332,4 +356,22 @@ pub(crate) fn over_time(stream: &Stream, what: Plot, style: &Style) -> String {
 
 fn nanos(from: Timestamp, to: Timestamp) -> u64 {
     u64::try_from(to.since(from).as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_left_out_of_a_text() {
+        let mut text = String::new();
+        plain(
+            &mut text,
+            b"GET / HTTP/1.1\r\nHost: h\r\nCOOKIE: sid=1\r\nX-Api-Key:2\r\n\r\nbody: 3",
+        );
+        assert_eq!(
+            text,
+            "GET / HTTP/1.1\nHost: h\nCOOKIE:\nX-Api-Key:\n\nbody: 3\n"
+        );
+    }
 }

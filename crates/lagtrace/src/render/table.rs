@@ -187,7 +187,8 @@ fn pad(at: usize, (tone, content): &Cell, align: Align, width: usize) -> [(Tone,
     [(Tone::Plain, before), (*tone, text), (Tone::Plain, after)]
 }
 
-fn cut(text: &str, width: usize) -> String {
+/// Returns the beginning of `text` that fits into `width` columns, with `…` if it was cut.
+pub(crate) fn cut(text: &str, width: usize) -> String {
     if length(text) <= width {
         return text.to_owned();
     }

@@ -30,6 +30,7 @@ const RUNS: [&str; 4] = ["faulty", "twin", "fixed", "refused"];
 const PLAIN: Style = Style {
     width: 96,
     color: false,
+    ascii: false,
     length: Length::Screen,
 };
 

@@ -6,19 +6,22 @@ use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::registry::LayerId;
 use lagtrace_core::report::{Extent, Finding, Report, Unit, Verdict};
 
-use super::page::{Page, Tone, Weight};
+use super::page::{Page, Tone};
 use super::{groups, healthy, quantity, unexplained, words};
 
 /// Writes the verdict on each finding, or that there is no finding.
 pub(super) fn write(page: &mut Page, report: &Report) {
+    if let Some(text) = healthy::interruption(report) {
+        page.paragraph(0, Tone::Caution, &text);
+    }
     let groups = groups::groups(report);
     let is_only = groups.len() == 1;
     for (at, group) in groups.iter().enumerate() {
         let Some(finding) = group.first() else {
             continue;
         };
-        let title = title(finding);
-        let headline = headline(finding, &title);
+        let headline = headline(finding);
+        let headline = spans(&headline);
         let indent = if is_only {
             page.spans(0, &headline);
             2
@@ -35,6 +38,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         healthy::write(page, report);
     } else {
         unexplained::write(page, report);
+        healthy::carried(page, report);
     }
     page.blank();
     page.paragraph(0, Tone::Dim, &subject(report));
@@ -43,15 +47,11 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 /// Writes the first finding of a group in brief: title, certainty, culprit and cost.
 pub(super) fn briefly(page: &mut Page, group: &[&Finding], report: &Report) {
     let Some(finding) = group.first() else { return };
-    let title = title(finding);
-    page.weighing(Weight::Major, |page| {
-        page.spans(0, &headline(finding, &title))
-    });
+    page.spans(0, &spans(&headline(finding)));
     let place = place(finding);
     let text = match extent(finding) {
         Some((extent, whom)) => {
-            let each = quantity::duration(extent.each_ns);
-            format!("{place}: {each} ({}) {whom}.", mean(&extent))
+            format!("{place}: {} {whom}.", each(&extent))
         }
         None => format!("Responsible: {}.", uncapitalized(&place)),
     };
@@ -88,7 +88,7 @@ fn longer(first: &Finding, report: &Report) -> Option<String> {
         format!(
             "A larger part of the time ({}) is listed under \"Also\": {}.",
             quantity::share(longest.share),
-            longest.title
+            gist(longest)
         )
     })
 }
@@ -121,22 +121,36 @@ pub(super) fn proof(finding: &Finding) -> String {
 
 /// Returns the words for the certainty of a finding, and their tone.
 pub(super) fn sureness(finding: &Finding) -> (&'static str, Tone) {
-    match &finding.location {
-        Some(location) if finding.cause.cause().says_only_where => {
-            words::place_only(location.certainty)
+    if finding.cause.cause().says_only_where {
+        let location = finding.location.as_ref();
+        let certainty = location.map_or(Verdict::Possible, |location| location.certainty);
+        let words = words::place_only(finding.culprit, certainty);
+        return (words, Tone::Caution);
+    }
+    words::verdict(finding.verdict)
+}
+
+/// Returns what a finding says, without a full stop: its title or, if it says only where time
+/// passed, what its owner does in that time.
+pub(super) fn gist(finding: &Finding) -> String {
+    let manner = finding.cause.cause().manner;
+    match finding.extent {
+        Some(extent) if !manner.is_empty() => {
+            manner.replace("{each}", &quantity::duration(extent.each_ns))
         }
-        _ => words::verdict(finding.verdict),
+        _ => finding.title.clone(),
     }
 }
 
-/// Returns the title of a finding as a sentence.
-pub(super) fn title(finding: &Finding) -> String {
-    words::sentence(&finding.title)
+/// Returns the headline of a finding: the words for its certainty, and what it says.
+pub(super) fn headline(finding: &Finding) -> [(Tone, String); 2] {
+    let (word, tone) = sureness(finding);
+    let gist = words::sentence(&gist(finding));
+    [(tone, word.to_owned()), (Tone::Strong, gist)]
 }
 
-fn headline<'a>(finding: &Finding, title: &'a str) -> [(Tone, &'a str); 2] {
-    let (word, tone) = sureness(finding);
-    [(tone, word), (Tone::Strong, title)]
+fn spans(texts: &[(Tone, String); 2]) -> [(Tone, &str); 2] {
+    texts.each_ref().map(|(tone, text)| (*tone, text.as_str()))
 }
 
 fn say(page: &mut Page, indent: usize, finding: &Finding, report: &Report) {
@@ -170,16 +184,20 @@ pub(super) fn responsible(finding: &Finding) -> String {
 /// time.`
 fn cost(finding: &Finding) -> Option<String> {
     let (extent, whom) = extent(finding)?;
-    let each = quantity::duration(extent.each_ns);
-    Some(format!("{each} ({}) {whom}.", mean(&extent)))
+    Some(format!("{} {whom}.", each(&extent)))
 }
 
-/// Returns the word for the cost per affected request, with the uncertainty of this mean if its
-/// bounds are apart: `mean; uncertainty: 17.2 ms to 20.1 ms`.
-fn mean(extent: &Extent) -> String {
+/// Returns the mean cost per affected request, with its bounds if they are apart:
+/// `18.3 ms (mean; between 17.2 ms and 20.1 ms)`. If the kernel timed the wait, its time is the
+/// cost, and the packets' lower bound is mentioned.
+fn each(extent: &Extent) -> String {
+    let each = quantity::duration(extent.each_ns);
     match extent.range_ns.map(|range| range.map(quantity::duration)) {
-        Some([low, high]) => format!("mean; uncertainty: {low} to {high}"),
-        None => "mean".to_owned(),
+        Some([low, _]) if extent.is_timed_by_kernel => {
+            format!("{each} (the kernel timed it; packets alone show at least {low})")
+        }
+        Some([low, high]) => format!("{each} (mean; between {low} and {high})"),
+        None => format!("{each} (mean)"),
     }
 }
 
@@ -307,7 +325,7 @@ fn certainty(finding: &Finding) -> String {
             "this cause matches the evidence, but another one might too.".to_owned()
         }
         _ if shown.is_empty() => String::new(),
-        Verdict::Strong => format!("only {shown} show this cause. No similar cause fits."),
+        Verdict::Strong => format!("this cause is shown only by {shown}. No similar cause fits."),
         Verdict::Proven => format!("shown by {shown}."),
     }
 }

@@ -82,11 +82,13 @@ pub(super) fn by_owner(page: &mut Page, report: &Report) {
 pub(super) fn title(report: &Report) -> String {
     let exchanges = &report.exchanges;
     let of = exchanges_of(exchanges);
-    let seen =
-        (of != exchanges.count.saturating_add(exchanges.timeouts)).then(|| match report.capture {
-            Some(_) => format!("{} requests whose packets were seen", quantity::count(of)),
-            None => format!("a sample of {} requests", quantity::count(of)),
-        });
+    let told = exchanges.count.saturating_add(exchanges.timeouts);
+    // The waits also cover requests that were in flight when their client ended.
+    let is_all = (told..=told.saturating_add(exchanges.cut)).contains(&of);
+    let seen = (!is_all).then(|| match report.capture {
+        Some(_) => format!("{} requests whose packets were seen", quantity::count(of)),
+        None => format!("a sample of {} requests", quantity::count(of)),
+    });
     let setup = report
         .causes()
         .any(verdict::includes_setup)
@@ -240,6 +242,7 @@ mod tests {
             let mut page = Page::new(&Style {
                 width: 100,
                 color: false,
+                ascii: false,
                 length: Length::Screen,
             });
             write(&mut page, &report);

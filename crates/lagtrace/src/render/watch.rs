@@ -92,7 +92,7 @@ fn all(watch: &Watch) -> String {
         return match watch.connections {
             0 => "No connection was used.".to_owned(),
             many => format!(
-                "{} were used, but no request on them was answered.",
+                "{} were used; the kernel timed no whole request on them.",
                 quantity::counted(many, "connection", "connections")
             ),
         };

@@ -22,13 +22,21 @@ pub(crate) fn wait(kind: WaitKind) -> &'static str {
     kind.in_words()
 }
 
-/// Returns the words that open the headline of a finding that only locates time. They express the
-/// certainty of the location.
-pub(crate) fn place_only(certainty: Verdict) -> (&'static str, Tone) {
-    match certainty {
-        Verdict::Proven => ("Location proven, cause unknown:", Tone::Caution),
-        Verdict::Strong => ("Location well established, cause unknown:", Tone::Caution),
-        Verdict::Possible => ("Possible:", Tone::Caution),
+/// Returns the words that open the headline of a finding that only locates time, by its owner and
+/// the certainty of the location.
+pub(crate) fn place_only(owner: Owner, certainty: Verdict) -> &'static str {
+    match (owner, certainty > Verdict::Possible) {
+        (Owner::Client, true) => "In the client, reason unknown:",
+        (Owner::Client, false) => "Possibly in the client, reason unknown:",
+        (Owner::Server, true) => "In the server, reason unknown:",
+        (Owner::Server, false) => "Possibly in the server, reason unknown:",
+        (Owner::Path, true) => "On the path, reason unknown:",
+        (Owner::Path, false) => "Possibly on the path, reason unknown:",
+        (Owner::Resolver, true) => "In the resolver, reason unknown:",
+        (Owner::Resolver, false) => "Possibly in the resolver, reason unknown:",
+        (Owner::Proxy, true) => "In the proxy, reason unknown:",
+        (Owner::Proxy, false) => "Possibly in the proxy, reason unknown:",
+        (Owner::Unknown, _) => "Place and reason unknown:",
     }
 }
 
@@ -46,7 +54,7 @@ pub(crate) fn evidence(kind: EvidenceKind) -> &'static str {
     match kind {
         EvidenceKind::Wire => "packets",
         EvidenceKind::OwnSocket => "our own sockets",
-        EvidenceKind::ForeignSocket => "the other program's sockets",
+        EvidenceKind::ForeignSocket => "the server's sockets",
         EvidenceKind::KernelTrace => "the kernel's trace",
         EvidenceKind::Configuration => "configuration",
         EvidenceKind::Counter => "kernel counters",
@@ -59,7 +67,7 @@ pub(crate) fn evidence_label(kind: EvidenceKind) -> &'static str {
     match kind {
         EvidenceKind::Wire => "Packets",
         EvidenceKind::OwnSocket => "Our sockets",
-        EvidenceKind::ForeignSocket => "Its sockets",
+        EvidenceKind::ForeignSocket => "Server's sockets",
         EvidenceKind::KernelTrace => "Kernel trace",
         EvidenceKind::Configuration => "Configuration",
         EvidenceKind::Counter => "Kernel counters",

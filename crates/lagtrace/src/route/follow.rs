@@ -18,7 +18,7 @@ use super::Options;
 use super::live::Live;
 use super::owners::Owners;
 use crate::clock;
-use crate::conclusion;
+use crate::conclusion::{self, About};
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
@@ -53,7 +53,12 @@ pub(super) fn run(
         trip.find_owners(path);
     }
     if interrupt.is_requested() && !trip.has_measured {
-        return Ok(Outcome::Interrupted);
+        let about = About {
+            command: "route",
+            subject: &options.target,
+            started,
+        };
+        return conclusion::interrupted(about, console);
     }
     let mut report = trip.finish();
     "route".clone_into(&mut report.command);

@@ -59,7 +59,12 @@ impl Session {
             }
             let conclusions = &mut self.conclusions;
             conclusions.renew(&mut self.analyzer, || watch.standing().tally);
-            let shown = live.show(conclusions.latest(), || watch.standing().tally);
+            let streams = self.analyzer.watched_streams();
+            let shown = live.show(conclusions.latest(), || {
+                let mut tally = watch.standing().tally;
+                tally.latency.merge(streams);
+                tally
+            });
             if shown == Effect::Ends {
                 interrupt.request();
             }
@@ -93,6 +98,11 @@ impl Session {
                     _ => self.seen.undecoded += 1,
                 }
                 self.analyzer.packet(packet);
+            }
+            Sighting::Passage(passage) => {
+                let body = EventBody::Passage(Box::new((*passage).clone()));
+                let event = Event::here(passage.at, Phase::Baseline, body);
+                self.analyzer.observe(event);
             }
             Sighting::Turn(turn) => {
                 let body = EventBody::Turn(Box::new((*turn).clone()));

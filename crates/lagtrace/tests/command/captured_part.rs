@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::lab::verdict;
 use super::program::{has_root, lagtrace};
 use super::server::{Manner, Server};
 
@@ -22,9 +23,13 @@ fn diagnose(server: &Server, format: &[&str]) -> super::program::Run {
 
 #[test]
 fn requests_that_the_capture_missed_are_not_explained_by_it() {
-    if !has_root("requests_that_the_capture_missed_are_not_explained_by_it") {
-        return;
+    const TEST: &str = "requests_that_the_capture_missed_are_not_explained_by_it";
+    if has_root(TEST) {
+        verdict(TEST).run(missed_requests);
     }
+}
+
+fn missed_requests() {
     let server = Server::start(Manner::AnswersLateAtFirst(DELAYED, DELAY, ANSWER));
     let report = diagnose(&server, &["--format", "json"]).json();
     let part = &report["load"]["captured_part"];

@@ -1,5 +1,5 @@
-//! Tests of `diagnose` on a fixed set of scenarios: one for each owner, each kind of path and each
-//! kind of evidence, and some that only look like a fault. Most scenarios are scored from
+//! Tests of `diagnose` on five scenarios: one for each owner and each kind of evidence, and one that
+//! only looks like a fault. `./figures diagnosed` runs more of them; most scenarios are scored from
 //! recordings.
 
 use super::lab::{expect_truth, lab_run, verdict};
@@ -26,28 +26,6 @@ fn another_server_that_writes_apart() {
     is_diagnosed(test, "nagle-write-write-read", "write-write-read", &SHORT);
 }
 
-/// A fault of the server: it is slow before its response.
-#[test]
-fn a_server_that_thinks() {
-    is_diagnosed(
-        "diagnosed::a_server_that_thinks",
-        "server-think",
-        "think-44",
-        &SHORT,
-    );
-}
-
-/// A fault of the server: it pauses within its response.
-#[test]
-fn a_server_that_pauses() {
-    is_diagnosed(
-        "diagnosed::a_server_that_pauses",
-        "server-pause",
-        "pause-44",
-        &SHORT,
-    );
-}
-
 /// A fault of the path: loss.
 #[test]
 fn a_path_that_loses_packets() {
@@ -55,18 +33,6 @@ fn a_path_that_loses_packets() {
     is_diagnosed(
         "diagnosed::a_path_that_loses_packets",
         "packet-loss",
-        "good",
-        &load,
-    );
-}
-
-/// A fault of the path: a queue that the load itself fills.
-#[test]
-fn a_queue_before_a_narrow_link() {
-    let load = ["-d", "3s"];
-    is_diagnosed(
-        "diagnosed::a_queue_before_a_narrow_link",
-        "path-queueing",
         "good",
         &load,
     );

@@ -35,6 +35,8 @@ fn the_report_holds_what_was_measured() {
         // After the load, the program may end before the interrupt reaches it.
         let was_interrupted = notes(&report).contains(&"interrupted");
         assert!(was_interrupted || requests == 0, "{step}: {report:#}");
+        let is_partial = report["overall"]["is_interrupted"] == true;
+        assert_eq!(is_partial, requests > 0, "{step}: {report:#}");
     }
 }
 
@@ -57,6 +59,7 @@ fn before_anything_was_measured_it_ends_with_130() {
     run.interrupt();
     let run = run.end();
     assert_eq!(run.code, Some(130), "{run:#?}");
+    assert!(run.stdout.starts_with("Interrupted after "), "{run:#?}");
 }
 
 #[test]

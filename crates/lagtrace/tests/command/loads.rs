@@ -232,6 +232,7 @@ fn method_fields_and_body_arrive_as_they_were_given() {
         "1",
         "-X",
         "PUT",
+        "--yes",
         "-H",
         "Content-Type: application/json",
     ];
@@ -452,8 +453,8 @@ fn what_would_be_too_much_has_to_be_asked_for() {
             &["--rate", "30000"],
             "30,000 requests per second are more than",
         ),
-        (&["-X", "BREW"], "not a method that lagtrace sends"),
-        (&["-H", "no field"], "is not a header field"),
+        (&["-X", "B REW"], "not a method that lagtrace can send"),
+        (&["-H", "no field"], "header field 1 has no colon"),
         (&["--body", "no/such/file"], "read no/such/file"),
         (&["-d", "1s", "--warm-up", "1s"], "the whole duration"),
         (

@@ -35,7 +35,10 @@ fn a_report_can_be_made_again_of_what_was_kept() {
         assert_eq!(serde_json::to_value(&event).unwrap(), *line);
     }
     let again = kept.report();
-    let [told, again] = [told, again].map(|report| serde_json::to_value(report).unwrap());
+    let [mut told, again] = [told, again].map(|report| serde_json::to_value(report).unwrap());
+    // Only the run that wrote the packets names their file.
+    assert!(told["capture"]["written"].is_string());
+    told["capture"].as_object_mut().unwrap().remove("written");
     for (name, part) in told.as_object().unwrap() {
         assert_eq!(again[name], *part, "{name}");
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lagtrace_trial::RefusingPort;
 
+use super::lab::verdict;
 use super::program::{has_root, has_tool, lagtrace, notes, program, run};
 use super::server::{Manner, Server};
 use super::streamed::Streamed;
@@ -145,6 +146,10 @@ fn each_answer_is_an_object_a_line() {
 
 #[test]
 fn what_waits_under_load_is_placed_by_the_phases() {
+    verdict("what_waits_under_load_is_placed_by_the_phases").run(probe_under_load);
+}
+
+fn probe_under_load() {
     const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     let (short, long) = (Duration::from_millis(3), Duration::from_millis(30));
     for (manner, is_queue) in [

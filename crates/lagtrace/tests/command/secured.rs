@@ -1,12 +1,13 @@
 //! Tests of TLS: `load` and `diagnose` against a real nginx.
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use lagtrace_trial::{free_port, live, watch_server};
+use lagtrace_trial::{free_port, live};
 
-use super::lab::{SHARE, children, until};
+use super::lab::SHARE;
+use super::nginx::Nginx;
 use super::program::{Run, findings, has_root, has_tool, lagtrace, notes};
 use super::server::{OK, Server};
 
@@ -16,13 +17,12 @@ use super::server::{OK, Server};
 const OF_A_LOAD: Duration = Duration::from_millis(14);
 
 /// An nginx that speaks TLS on a free port of 127.0.0.1.
-struct Nginx {
-    child: Child,
+struct Secured {
+    nginx: Nginx,
     port: u16,
-    folder: tempfile::TempDir,
 }
 
-impl Nginx {
+impl Secured {
     /// Starts nginx with these directives in its `server` block, and with a key of this kind.
     fn start(test: &str, lines: &str, key: &[&str]) -> Option<Self> {
         if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "openssl") {
@@ -46,38 +46,13 @@ impl Nginx {
         fs::write(folder.path().join("page"), "x".repeat(20_000)).unwrap();
         let port = free_port();
         let home = folder.path().display();
-        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map(|name| format!("{name}_temp_path {home}/{name};"));
-        let text = format!(
-            "user root; daemon off; worker_processes 1; pid {home}/pid; error_log {home}/log;
-events {{ worker_connections 1024; }}
-http {{ access_log off; keepalive_requests 1000000; {}
-  server {{ listen 127.0.0.1:{port} ssl; root {home}; ssl_certificate {home}/certificate.pem;
+        let http = format!(
+            "  server {{ listen 127.0.0.1:{port} ssl; root {home}; ssl_certificate {home}/certificate.pem;
     ssl_certificate_key {home}/key.pem;
-    {lines} }} }}\n",
-            temporary.join(" ")
+    {lines} }}"
         );
-        fs::write(folder.path().join("nginx.conf"), text).unwrap();
-        let child = Command::new("nginx")
-            .arg("-p")
-            .arg(folder.path())
-            .args(["-c", "nginx.conf"])
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        // nginx writes its PID after it listens.
-        let pid = child.id().to_string();
-        until("nginx listens", || {
-            fs::read_to_string(folder.path().join("pid")).is_ok_and(|text| text.trim() == pid)
-        });
-        for worker in children(&pid) {
-            watch_server(worker.parse().unwrap());
-        }
-        Some(Self {
-            child,
-            port,
-            folder,
-        })
+        let nginx = Nginx::start(folder, 1, &http);
+        Some(Self { nginx, port })
     }
 
     fn run(&self, command: &str, options: &[&str]) -> Run {
@@ -89,17 +64,8 @@ http {{ access_log off; keepalive_requests 1000000; {}
     }
 
     fn certificate(&self) -> String {
-        let path = self.folder.path().join("certificate.pem");
+        let path = self.nginx.folder().join("certificate.pem");
         path.to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // SIGTERM makes the master process end its workers.
-        let process = self.child.id().to_string();
-        Command::new("kill").arg(process).status().ok();
-        self.child.wait().ok();
     }
 }
 
@@ -114,12 +80,12 @@ fn layer<'a>(report: &'a serde_json::Value, name: &str) -> &'a str {
 #[test]
 fn handshakes_and_requests_are_probed_by_their_phases() {
     let test = "handshakes_and_requests_are_probed_by_their_phases";
-    let Some(nginx) = Nginx::start(test, "ssl_protocols TLSv1.3;", &["rsa:2048"]) else {
+    let Some(server) = Secured::start(test, "ssl_protocols TLSv1.3;", &["rsa:2048"]) else {
         return;
     };
-    let host = format!("localhost:{}", nginx.port);
+    let host = format!("localhost:{}", server.port);
     let url = format!("https://{host}/page");
-    let certificate = nginx.certificate();
+    let certificate = server.certificate();
     let common = [
         "-4",
         "-c",
@@ -201,11 +167,14 @@ fn handshakes_and_requests_are_probed_by_their_phases() {
 #[test]
 fn load_says_what_tls_was_used_and_whom_it_trusted() {
     let test = "load_says_what_tls_was_used_and_whom_it_trusted";
-    let Some(nginx) = Nginx::start(test, "", &ELLIPTIC) else {
+    let Some(server) = Secured::start(test, "", &ELLIPTIC) else {
         return;
     };
-    let report = nginx
-        .run("load", &["--cacert", &nginx.certificate(), "--rate", "100"])
+    let report = server
+        .run(
+            "load",
+            &["--cacert", &server.certificate(), "--rate", "100"],
+        )
         .expect(0)
         .json();
     let transport = &report["load"]["transport"];
@@ -218,7 +187,7 @@ fn load_says_what_tls_was_used_and_whom_it_trusted() {
     let count = |kind: &str| tls[kind]["count"].as_u64().unwrap();
     assert_eq!(count("full_ns") + count("resumed_ns"), 5);
     // No authority that this host trusts has signed the certificate.
-    let report = nginx.run("load", &[]).expect(1).json();
+    let report = server.run("load", &[]).expect(1).json();
     assert!(notes(&report).contains(&"tls-failed"), "{report:#}");
     let text = report["notes"].to_string();
     assert!(
@@ -240,10 +209,10 @@ fn nagle_within_tls(test: &str) {
     for (nodelay, is_faulty) in [("off", true), ("on", false)] {
         // A response of several TLS records, each of which is a separate write.
         let lines = format!("tcp_nodelay {nodelay}; ssl_buffer_size 4k;");
-        let Some(nginx) = Nginx::start(test, &lines, &ELLIPTIC) else {
+        let Some(server) = Secured::start(test, &lines, &ELLIPTIC) else {
             return;
         };
-        let report = nginx.run("diagnose", &["-k", "--rate", "100"]).json();
+        let report = server.run("diagnose", &["-k", "--rate", "100"]).json();
         let found = findings(&report).contains(&"nagle-delayed-ack");
         assert_eq!(found, is_faulty, "{report:#}");
         for name in ["tls", "resumption"] {
@@ -273,10 +242,10 @@ fn slow_handshakes_are_found_and_no_session_resumes() {
 
 fn slow_handshakes(test: &str) {
     let lines = "keepalive_timeout 0; ssl_session_cache off; ssl_session_tickets off;";
-    let Some(nginx) = Nginx::start(test, lines, &["rsa:6144"]) else {
+    let Some(server) = Secured::start(test, lines, &["rsa:6144"]) else {
         return;
     };
-    let report = nginx.run("diagnose", &["-k"]).expect(1).json();
+    let report = server.run("diagnose", &["-k"]).expect(1).json();
     assert!(
         findings(&report).contains(&"tls-slow-handshake"),
         "{report:#}"
@@ -289,32 +258,36 @@ fn slow_handshakes(test: &str) {
 #[test]
 fn the_limit_that_closes_connections_is_named_by_file_and_line() {
     let test = "the_limit_that_closes_connections_is_named_by_file_and_line";
-    for (limit, is_limit) in [("10", true), ("1000000", false)] {
-        let lines = format!("keepalive_requests {limit};");
-        let Some(nginx) = Nginx::start(test, &lines, &["rsa:4096"]) else {
-            return;
-        };
-        let report = nginx.run("diagnose", &["-k"]).json();
-        let found = report["findings"].as_array().unwrap();
-        let churn = found
-            .iter()
-            .find(|finding| finding["cause"] == "connection-not-reused");
-        assert_eq!(churn.is_some(), is_limit, "{report:#}");
-        let Some(churn) = churn else {
-            assert_eq!(layer(&report, "configuration"), "cleared");
-            continue;
-        };
-        let line = format!("{}:6", nginx.folder.path().join("nginx.conf").display());
-        let mut evidence = churn["evidence"].as_array().unwrap().iter();
-        let is_setting = |piece: &&serde_json::Value| piece["kind"] == "configuration";
-        let setting = evidence.find(is_setting).expect("the setting");
-        assert_eq!(setting["location"], line, "{churn:#}");
-        let mut fixes = churn["fix"].as_array().unwrap().iter();
-        let is_raised = fixes
-            .any(|fix| fix["where"] == line && fix["change"].as_str().unwrap().contains("raise"));
-        assert!(is_raised, "{churn:#}");
-        assert_eq!(layer(&report, "configuration"), "accused");
-    }
+    let live = live(test).alone().standstill(OF_A_LOAD).share(SHARE);
+    live.run(|| {
+        for (limit, is_limit) in [("10", true), ("1000000", false)] {
+            let lines = format!("keepalive_requests {limit};");
+            let Some(server) = Secured::start(test, &lines, &["rsa:4096"]) else {
+                return;
+            };
+            let report = server.run("diagnose", &["-k"]).json();
+            let found = report["findings"].as_array().unwrap();
+            let churn = found
+                .iter()
+                .find(|finding| finding["cause"] == "connection-not-reused");
+            assert_eq!(churn.is_some(), is_limit, "{report:#}");
+            let Some(churn) = churn else {
+                assert_eq!(layer(&report, "configuration"), "cleared");
+                continue;
+            };
+            let line = format!("{}:6", server.nginx.folder().join("nginx.conf").display());
+            let mut evidence = churn["evidence"].as_array().unwrap().iter();
+            let is_setting = |piece: &&serde_json::Value| piece["kind"] == "configuration";
+            let setting = evidence.find(is_setting).expect("the setting");
+            assert_eq!(setting["location"], line, "{churn:#}");
+            let mut fixes = churn["fix"].as_array().unwrap().iter();
+            let is_raised = fixes.any(|fix| {
+                fix["where"] == line && fix["change"].as_str().unwrap().contains("raise")
+            });
+            assert!(is_raised, "{churn:#}");
+            assert_eq!(layer(&report, "configuration"), "accused");
+        }
+    });
 }
 
 #[test]
@@ -332,10 +305,10 @@ fn plain_http_where_tls_was_asked_for_is_asked_by_http() {
 #[test]
 fn a_certificate_that_is_not_accepted_is_found() {
     let test = "a_certificate_that_is_not_accepted_is_found";
-    let Some(nginx) = Nginx::start(test, "", &ELLIPTIC) else {
+    let Some(server) = Secured::start(test, "", &ELLIPTIC) else {
         return;
     };
-    let report = nginx.run("diagnose", &[]).expect(1).json();
+    let report = server.run("diagnose", &[]).expect(1).json();
     assert_eq!(findings(&report), ["tls-failed"], "{report:#}");
     assert_eq!(layer(&report, "tls"), "accused");
     assert!(report["notes"].to_string().contains("self-signed"));

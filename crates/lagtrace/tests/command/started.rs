@@ -6,13 +6,18 @@ use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use lagtrace_trial::{free_port, watch_server};
+use lagtrace_trial::{free_port, live, watch_server};
 use serde_json::Value;
 
 use super::lab::until;
 use super::program::{findings, has_root, has_tool, lagtrace};
 
+/// The longest stall of the machine that a count of requests in service tolerates.
+const STALL: Duration = Duration::from_millis(20);
+/// The share of the time for which the machine may stall.
+const SHARE: f64 = 0.02;
 /// A server that writes head and body apart, with or without TCP_NODELAY.
 const APART: &str = r#"
 import http.server, sys, time
@@ -180,29 +185,32 @@ fn workers_are_named_by_the_command_line_or_the_file_that_sets_them() {
     if !has_root(TEST) || !has_tool(TEST, "gunicorn") {
         return;
     }
-    let options = ["-c", "8", "-d", "6s"];
-    let threads = ["-k", "gthread", "--threads", "2"];
-    let server = Started::gunicorn(&threads, "");
-    let report = server.diagnose(&options);
-    let finding = found(&report, &BUSY);
-    let pid = server.child.id();
-    let place = format!("command line of pid {pid}");
-    assert!(
-        evidence(finding, "configuration")
-            .iter()
-            .any(|text| text.contains("gunicorn has `--threads 2`")),
-        "{finding:#}"
-    );
-    let mut fixes = finding["fix"].as_array().unwrap().iter();
-    assert!(fixes.any(|fix| fix["where"] == place), "{finding:#}");
-    drop(server);
-    let server = Started::gunicorn(&threads[..2], "threads = 2\n");
-    let report = server.diagnose(&options);
-    let finding = found(&report, &BUSY);
-    let file = server.folder.path().join("gunicorn.conf.py");
-    let place = format!("{}:1", file.display());
-    let mut fixes = finding["fix"].as_array().unwrap().iter();
-    assert!(fixes.any(|fix| fix["where"] == place), "{finding:#}");
+    live(TEST).alone().standstill(STALL).share(SHARE).run(|| {
+        // The levels of load take a part of the time, and the rest must show how many are in service.
+        let options = ["-c", "8", "-d", "10s"];
+        let threads = ["-k", "gthread", "--threads", "2"];
+        let server = Started::gunicorn(&threads, "");
+        let report = server.diagnose(&options);
+        let finding = found(&report, &BUSY);
+        let pid = server.child.id();
+        let place = format!("command line of pid {pid}");
+        assert!(
+            evidence(finding, "configuration")
+                .iter()
+                .any(|text| text.contains("gunicorn has `--threads 2`")),
+            "{finding:#}"
+        );
+        let mut fixes = finding["fix"].as_array().unwrap().iter();
+        assert!(fixes.any(|fix| fix["where"] == place), "{finding:#}");
+        drop(server);
+        let server = Started::gunicorn(&threads[..2], "threads = 2\n");
+        let report = server.diagnose(&options);
+        let finding = found(&report, &BUSY);
+        let file = server.folder.path().join("gunicorn.conf.py");
+        let place = format!("{}:1", file.display());
+        let mut fixes = finding["fix"].as_array().unwrap().iter();
+        assert!(fixes.any(|fix| fix["where"] == place), "{finding:#}");
+    });
 }
 
 #[test]

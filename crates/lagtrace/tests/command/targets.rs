@@ -54,6 +54,18 @@ fn nobody_listening_is_said_at_once() {
 }
 
 #[test]
+fn the_first_line_is_the_verdict_and_steps_go_to_standard_error() {
+    let refusing = RefusingPort::new();
+    let url = format!("http://{}/", refusing.address());
+    let run = lagtrace(["diagnose", &url, "-d", "1s"]).expect(1);
+    let verdict = "Strong evidence: No program listens on the port.\n";
+    assert!(run.stdout.starts_with(verdict), "{run:#?}");
+    assert!(run.stderr.contains("resolve  "), "{run:#?}");
+    let wide = run.stderr.lines().find(|line| line.chars().count() > 100);
+    assert_eq!(wide, None);
+}
+
+#[test]
 fn a_server_that_closes_at_once() {
     expect_cause(Manner::ClosesAtOnce, "connection-closed");
 }

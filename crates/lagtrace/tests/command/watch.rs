@@ -169,7 +169,7 @@ fn a_terminal_shows_a_page_meanwhile() {
         }
         assert!(!quiet.contains("now: p50"), "{quiet}");
         for text in [page, quiet] {
-            assert!(text.contains("In the kernel"), "{text}");
+            assert!(text.contains("lagtrace watch :8080"), "{text}");
             assert!(!text.contains("· packets "), "{text}");
         }
     });

@@ -153,7 +153,7 @@ fn no_memory_is_told_from_a_closed_window(lab: &Lab) {
     let body = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&body, vec![b'x'; 60_000]).unwrap();
     let body = body.path().to_str().unwrap();
-    let upload = ["-c", "2", "--fresh", "-X", "POST", "--body", body];
+    let upload = ["-c", "2", "--fresh", "-X", "POST", "--yes", "--body", body];
     let report = watch_under_load(lab, "8080", &upload);
     let shown = proven(&report, "socket-memory-pressure");
     assert!(

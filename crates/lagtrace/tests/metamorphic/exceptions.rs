@@ -210,6 +210,11 @@ const EXCEPTIONS: &[Exception] = &[
         reason: "open: segments a microsecond apart come at one time",
     },
     Exception {
+        changes: &["segments joined"],
+        of: &["qdisc-dwell-at-times"],
+        reason: "open: a queue that fills at times is taken for a low rate of the same path",
+    },
+    Exception {
         changes: &["in pieces"],
         of: &["packet-loss", "receive-window", "stop-the-world"],
         reason: "open: where the stamps of two pieces overlap, what is on their border is read in \

@@ -49,6 +49,11 @@ struct connection {
 	/* The value of `snd_nxt` at the last check. */
 	__u32 sent_seq;
 	__u32 held_seq;
+	/* HTTP/2: the first byte that was read and not reported yet, and the times of the
+	 * first and the last read since; 0: there is none. */
+	__u32 read_seq;
+	__u64 reading_since;
+	__u64 last_read_at;
 	__u32 hash;
 	/* Times of the answering thread, as in struct turn_record, and the thread's sums
 	 * when the request was read. They are unknown if `look` is 0. */
@@ -76,6 +81,10 @@ struct connection {
 	__u8 is_ours;
 	/* This host accepted the connection, and no request has been seen on it. */
 	__u8 is_fresh;
+	/* The connection uses HTTP/2: it has no exchanges in turn. */
+	__u8 is_framed;
+	/* Number of requests that did not begin with a frame. */
+	__u8 unframed;
 	char comm[16];
 };
 
@@ -126,6 +135,9 @@ struct flow {
 	__u8 is_ours;
 	/* Bytes have arrived, and none have been sent since. */
 	__u8 is_asked;
+	/* As in struct connection. */
+	__u8 is_framed;
+	__u8 unframed;
 };
 
 struct {
@@ -166,16 +178,25 @@ struct {
 /* True if `refusals` has entries. */
 __u32 has_refusals = 0;
 
+/* Maximum number of bytes kept of a first segment. HTTP/2 begins with a preface, settings
+ * and perhaps a request. */
+#define MAX_KEPT 1024
+
+struct kept_segment {
+	struct segment_record record;
+	__u8 more[MAX_KEPT - MAX_CAPTURED];
+};
+
 /* The first segment with a request, for connections that are not known to be
  * watched yet. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
 	__type(key, struct key);
-	__type(value, struct segment_record);
+	__type(value, struct kept_segment);
 } kept SEC(".maps");
 
-static const struct segment_record no_segment = {};
+static const struct kept_segment no_segment = {};
 
 static const __u32 zero = 0;
 
@@ -396,18 +417,18 @@ static __always_inline void hand_up_opening(struct sock *sk, struct tcp_sock *tp
  * KEPT_BEFORE older than the connection. */
 static __always_inline void hand_up_kept(const struct key *key, struct flow *flow, const struct connection *c)
 {
-	struct segment_record *found = bpf_map_lookup_elem(&kept, key), *r;
+	struct kept_segment *found = bpf_map_lookup_elem(&kept, key), *r;
 
-	if (!found || found->at + KEPT_BEFORE < c->made_at)
+	if (!found || found->record.at + KEPT_BEFORE < c->made_at)
 		return;
 	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	if (!r) {
 		count(lost_records);
 		return;
 	}
-	__builtin_memcpy(r, found, sizeof(*r));
-	r->namespace = flow->namespace;
-	r->terms = flow->peer;
+	bpf_probe_read_kernel(r, sizeof(*r), found);
+	r->record.namespace = flow->namespace;
+	r->record.terms = flow->peer;
 	flow->is_asked = 1;
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	bpf_map_delete_elem(&kept, key);

@@ -11,20 +11,20 @@
  * bond and its port, a bridge). */
 #define COPY_WITHIN 1000000
 
-/* Available to tracepoints from kernel 6.12 on. Without it, only the headers and
- * the payload in the linear part of the skb are kept. */
-extern int bpf_dynptr_from_skb(struct sk_buff *skb, __u64 flags, struct bpf_dynptr *ptr) __ksym __weak;
+/* Maximum number of bytes in the ring up to which whole segments are added: half of it. */
+#define MOST_WAITING (8 << 20)
 
-/* Fills in the segment's first bytes, starting with its IP header at `offset`. */
+/* Fills in the segment's first bytes, starting with its IP header at `offset`. The
+ * record has room for `room` of them. */
 static __always_inline void fill_segment(struct segment_record *r, struct sk_buff *skb, __u8 kind,
-					 __u64 now, __u32 offset, __u32 len, __u32 wanted)
+					 __u64 now, __u32 offset, __u32 len, __u32 wanted, const __u32 room)
 {
 	__u32 linear;
 
 	if (wanted > len)
 		wanted = len;
-	if (wanted > MAX_CAPTURED)
-		wanted = MAX_CAPTURED;
+	if (wanted > room)
+		wanted = room;
 	r->kind = kind;
 	r->pad = 0;
 	r->len = len;
@@ -39,18 +39,20 @@ static __always_inline void fill_segment(struct segment_record *r, struct sk_buf
 	} else {
 		if (wanted > linear)
 			wanted = linear;
-		if (wanted > MAX_CAPTURED)
-			wanted = MAX_CAPTURED;
+		if (wanted > room)
+			wanted = room;
 		if (bpf_probe_read_kernel(r->bytes, wanted, skb->data + offset))
 			wanted = 0;
 	}
 	r->captured = wanted;
 }
 
-static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, const struct flow *flow,
-					    __u64 now, __u32 offset, __u32 len, __u32 wanted)
+/* Reports a segment in a record with room for `room` bytes of it. */
+static __always_inline void hand_up_within(struct sk_buff *skb, __u8 kind, const struct flow *flow, __u64 now,
+					   __u32 offset, __u32 len, __u32 wanted, const __u32 room)
 {
-	struct segment_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	const __u32 size = __builtin_offsetof(struct segment_record, bytes) + room;
+	struct segment_record *r = bpf_ringbuf_reserve(&records, size, 0);
 
 	if (!r) {
 		count(lost_records);
@@ -58,23 +60,41 @@ static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, cons
 	}
 	r->namespace = flow->namespace;
 	r->terms = kind == RECORD_SEGMENT_OUT ? flow->own : flow->peer;
-	fill_segment(r, skb, kind, now, offset, len, wanted);
+	fill_segment(r, skb, kind, now, offset, len, wanted, room);
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, const struct flow *flow,
+					    __u64 now, __u32 offset, __u32 len, __u32 wanted)
+{
+	/* Whole segments take much room, and smaller records are worth more. */
+	if (flow->is_framed && config.request_bytes && bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) < MOST_WAITING)
+		wanted = len;
+	if (wanted <= MAX_CAPTURED)
+		hand_up_within(skb, kind, flow, now, offset, len, wanted, MAX_CAPTURED);
+	else if (wanted <= MAX_CAPTURED_FRAMES)
+		hand_up_within(skb, kind, flow, now, offset, len, wanted, MAX_CAPTURED_FRAMES);
+	else if (wanted <= MAX_CAPTURED_MANY)
+		hand_up_within(skb, kind, flow, now, offset, len, wanted, MAX_CAPTURED_MANY);
+	else
+		hand_up_within(skb, kind, flow, now, offset, len, wanted, MAX_CAPTURED_ALL);
 }
 
 /* Keeps the first segment of a request on a connection that is not yet known to
  * be watched: the connection has no socket, or no program has read from its
  * socket. */
 static __always_inline void keep_segment(const struct key *key, struct sk_buff *skb, __u64 now, __u32 len,
-					 __u32 wanted)
+					 __u32 header_len)
 {
-	struct segment_record *r;
+	bool is_framed = shows_frames(skb, header_len, len - header_len);
+	__u32 wanted = is_framed && config.request_bytes ? len : header_len + config.request_bytes;
+	struct kept_segment *r;
 
 	if (bpf_map_update_elem(&kept, key, &no_segment, BPF_ANY))
 		return;
 	r = bpf_map_lookup_elem(&kept, key);
 	if (r)
-		fill_segment(r, skb, RECORD_SEGMENT_IN, now, 0, len, wanted);
+		fill_segment(&r->record, skb, RECORD_SEGMENT_IN, now, 0, len, wanted, MAX_KEPT);
 }
 
 /* Returns true if another device showed the same frame within COPY_WITHIN. A
@@ -91,17 +111,6 @@ static __always_inline bool is_copy(struct sighting *last, const struct sk_buff 
 	last->seq = seq;
 	return is_same;
 }
-
-/* The part of a TCP header that is read. */
-struct tcp_header {
-	__be16 source;
-	__be16 dest;
-	__be32 seq;
-	__be32 ack;
-	__u8 doff;
-	__u8 flags;
-	__be16 window;
-};
 
 struct headers {
 	union {
@@ -189,12 +198,16 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 		/* Without configured ports, an unknown connection may belong to any
 		 * program of this host. */
 		if (len > wanted && (flow ? !flow->is_asked : config.port_count))
-			keep_segment(&key, skb, now, len, wanted + config.request_bytes);
+			keep_segment(&key, skb, now, len, wanted);
 		if (flow && len > wanted)
 			flow->is_asked = 1;
 		return 0;
 	}
 	if (len > wanted) {
+		if (!flow->is_framed && !flow->is_client && !flow->is_asked && flow->unframed < MAX_UNFRAMED) {
+			flow->unframed += 1;
+			flow->is_framed = shows_frames(skb, wanted, len - wanted);
+		}
 		if (flow->is_client || !flow->is_asked)
 			wanted += config.request_bytes;
 		flow->is_asked = 1;
@@ -268,13 +281,14 @@ int BPF_PROG(net_dev_start_xmit, struct sk_buff *skb)
 		return 0;
 	now = bpf_ktime_get_ns();
 	len = skb->len - offset;
+	seq = bpf_ntohl(tcp.seq);
 	wanted = skb->transport_header - skb->network_header + (tcp.doff >> 4) * 4;
-	if (len > wanted) {
-		seq = bpf_ntohl(tcp.seq);
+	if (len > wanted)
 		note_departure(flow, skb, seq, seq + (len - wanted), now);
-	}
 	if (is_copy(&flow->last_out, skb, tcp.seq, now))
 		return 0;
+	if (flow->is_framed && len > wanted)
+		hand_up_left(&ends, now, seq, seq + (len - wanted), flow->queued);
 
 	if (len > wanted) {
 		if (flow->is_client || flow->is_asked)

@@ -8,6 +8,17 @@
 #define FLAG_FIN 0x01
 #define MSG_PEEK 2
 
+/* The part of a TCP header that is read. */
+struct tcp_header {
+	__be16 source;
+	__be16 dest;
+	__be32 seq;
+	__be32 ack;
+	__u8 doff;
+	__u8 flags;
+	__be16 window;
+};
+
 /* Maximum time in ns that a segment takes through the network stack. A longer
  * time means that the clock was set. */
 #define LONGEST_STAMPED 1000000000
@@ -201,6 +212,8 @@ static __always_inline void settle(struct connection *c, const struct tcp_sock *
 		begin_first_turn(c);
 	if (next == c->sent_seq)
 		return;
+	if (c->is_framed && is_sampled(c->hash))
+		hand_up_sent(c, at, next);
 	c->sent_seq = next;
 	c->is_unsent = next != tp->write_seq;
 	/* An answer is sent after its request arrives, so an earlier time comes from an
@@ -242,6 +255,23 @@ static __always_inline bool brings_data(const struct sk_buff *skb, const struct 
 	return end != cb->seq && (__s32)(end - tp->rcv_nxt) > 0;
 }
 
+/* Returns true if the segment, which begins a request, shows that the connection uses
+ * HTTP/2. */
+static __always_inline bool is_framed_by(struct connection *c, const struct tcp_sock *tp, struct sk_buff *skb)
+{
+	const struct tcp_skb_cb *cb = (const void *)skb->cb;
+	__u8 doff;
+
+	if (c->unframed >= MAX_UNFRAMED || cb->seq != tp->rcv_nxt)
+		return false;
+	c->unframed += 1;
+	/* The skb's data begin with the TCP header here. */
+	if (bpf_probe_read_kernel(&doff, sizeof(doff), skb->data + __builtin_offsetof(struct tcp_header, doff)))
+		return false;
+	doff = (doff >> 4) * 4;
+	return shows_frames(skb, doff, skb->len - doff);
+}
+
 /* A segment for an established connection arrives at TCP, which has not
  * processed it yet. If the program held the socket's lock, the segment has
  * waited until now. */
@@ -276,8 +306,16 @@ int BPF_PROG(tcp_probe, struct sock *sk, struct sk_buff *skb)
 	c->last_in_at = now;
 	if (!has_data)
 		return 0;
-	if (!c->arrived_at || c->sent_last_at) {
+	if (!c->is_framed && (!c->arrived_at || c->sent_last_at)) {
 		close_turn(c, sk);
+		if (is_framed_by(c, tp, skb))
+			begin_frames(c, sk);
+	}
+	if (c->is_framed) {
+		hand_up_delivered(c, (const void *)skb->cb, came_in(skb, now), entered(sk, c, skb), now);
+		return 0;
+	}
+	if (!c->arrived_at) {
 		begin_turn(c, came_in(skb, now), entered(sk, c, skb), now);
 	}
 	c->delivered_last_at = now;
@@ -295,6 +333,7 @@ SEC("tp_btf/sock_recv_length")
 int BPF_PROG(sock_recv_length, struct sock *sk, int ret, int flags)
 {
 	struct connection *c;
+	struct tcp_sock *tp;
 	__u64 id;
 
 	/* Peeked bytes stay in the socket. */
@@ -310,6 +349,12 @@ int BPF_PROG(sock_recv_length, struct sock *sk, int ret, int flags)
 	claim(sk, c);
 	if (c->is_client)
 		thread_is_answered(sk);
+	if (c->is_framed) {
+		tp = bpf_skc_to_tcp_sock(sk);
+		if (tp)
+			note_reading(c, tp, ret);
+		return 0;
+	}
 	if (c->is_client || c->read_at)
 		return 0;
 	if (c->is_fresh)
@@ -367,13 +412,17 @@ int BPF_PROG(sock_send_length, struct sock *sk, int ret, int flags)
 	/* TCP's own timestamp of the sent bytes is as good as the clock. */
 	now = c->is_unsent || sk->sk_pacing_status ? bpf_ktime_get_ns() : tp->tcp_wstamp_ns;
 	settle(c, tp, departed(tp, now));
-	if (!c->written_at)
-		note_asked(c, sk);
-	thread_writes(c, !c->written_at);
-	if (!c->written_at)
-		c->written_at = now;
-	c->written_last_at = now;
-	c->writes += 1;
+	if (c->is_framed) {
+		note_writing(c, tp, ret, now);
+	} else {
+		if (!c->written_at)
+			note_asked(c, sk);
+		thread_writes(c, !c->written_at);
+		if (!c->written_at)
+			c->written_at = now;
+		c->written_last_at = now;
+		c->writes += 1;
+	}
 	if (c->is_unsent && !c->held_since && is_held(tp)) {
 		c->held_since = now;
 		c->held_seq = tp->snd_nxt;

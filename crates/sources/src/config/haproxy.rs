@@ -35,6 +35,16 @@ pub(super) fn settings(
     let chain: Vec<&Section<'_>> = sections.get(own).into_iter().chain(defaults).collect();
     let mut found = vec![switched(&chain, "httpclose")];
     found.extend(timeout(&chain));
+    let behind = sections.iter().filter(|section| {
+        section.kind == "backend" && chain.iter().any(|own| own.passes_to(&section.name))
+    });
+    found.extend(
+        sections
+            .get(own)
+            .into_iter()
+            .chain(behind)
+            .filter_map(queue),
+    );
     Ok(found)
 }
 
@@ -78,6 +88,13 @@ impl Section<'_> {
                 last.and_then(|last| last.parse().ok()) == Some(port)
             })
         })
+    }
+
+    /// Returns true if the section passes requests to a backend.
+    fn passes_to(&self, backend: &str) -> bool {
+        let is_rule = |word: &str| matches!(word, "default_backend" | "use_backend");
+        let mut rules = self.lines.iter().filter(|line| is_rule(&line.word(0)));
+        rules.any(|line| line.words.get(1).is_some_and(|name| name == backend))
     }
 
     fn scope(&self) -> String {
@@ -140,6 +157,26 @@ fn timeout(chain: &[&Section<'_>]) -> Option<Setting> {
     Some(line.setting("timeout http-keep-alive", value, &section.scope()))
 }
 
+/// Returns how many requests a section passes to its servers at a time, if each of them has a
+/// limit; the others wait in haproxy's queue.
+fn queue(section: &Section<'_>) -> Option<Setting> {
+    let servers: Vec<&Line> = section
+        .lines
+        .iter()
+        .filter(|line| line.word(0) == "server")
+        .collect();
+    let limit = |line: &&Line| {
+        let at = line.words.iter().position(|word| word == "maxconn")?;
+        line.words.get(at + 1)?.parse::<u64>().ok()
+    };
+    let limits: Option<Vec<u64>> = servers.iter().map(limit).collect();
+    let sum: u64 = limits?
+        .iter()
+        .fold(0, |sum, &limit| sum.saturating_add(limit));
+    let first = servers.first()?;
+    Some(first.setting("server maxconn", sum.to_string(), &section.scope()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::by_line::tests::{Memory, reader};
@@ -188,6 +225,23 @@ mod tests {
             ]
         );
         assert!(resolved(70).is_empty());
+    }
+
+    #[test]
+    fn a_queue_before_the_servers_of_a_backend_is_found() {
+        let text = "frontend a\n bind :80\n default_backend b\n\
+            backend b\n server s1 h:1 maxconn 3 check\n server s2 h:2 check maxconn 5\n\
+            backend c\n server s3 h:3 maxconn 7\n\
+            listen d\n bind :90\n server s4 h:4 maxconn 2\n\
+            listen e\n bind :70\n server s5 h:5 maxconn 2\n server s6 h:6\n";
+        let queue = |port| {
+            let mut found = resolved_of(&[(USUAL, text)], &[b"haproxy"], port);
+            found.retain(|setting| setting.contains("maxconn"));
+            found.join(", ")
+        };
+        assert_eq!(queue(80), "server maxconn 8 5 backend b");
+        assert_eq!(queue(90), "server maxconn 2 11 listen d");
+        assert_eq!(queue(70), "", "a server without a limit");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Of the environment, only the variables in `VARIABLES` are read; others may hold secrets.
 
 mod assigned;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod options;
 mod server;

@@ -10,7 +10,7 @@
 mod build;
 mod directive;
 mod effective;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod include;
 mod invocation;

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::output::open_old;
 use super::place::Place;
-use super::{Kind, Output, Purpose, Refusal, are_same, kind, read, temporary};
+use super::{Kind, Output, Purpose, Refusal, kind, read, temporary};
 
 fn folder(mode: u32) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -254,8 +254,6 @@ fn inputs_are_read_up_to_a_limit() {
     assert_eq!(read(&path, 4).expect("read"), Some(b"four".to_vec()));
     assert_eq!(read(&path, 3).expect("read"), None);
     assert_eq!(read(Path::new("/dev/zero"), 1000).expect("read"), None);
-    symlink(&path, folder.path().join("link")).expect("a link");
-    assert!(are_same(&path, &folder.path().join("link")));
     assert_eq!(kind(&folder.path().join("absent")), Kind::Unknown);
 }
 

@@ -212,10 +212,6 @@ impl Scope {
             | Request::DropOutput(_) => true,
             Request::Input(path) => self.names_input(path),
             Request::Kind(path) => self.names_input(path) || self.names_output(path),
-            Request::AreSame(one, other) => {
-                [one, other].map(|path| self.names_input(path) || self.names_output(path))
-                    == [true; 2]
-            }
             // No confined command makes files that everybody may read.
             Request::Output(_, Purpose::Public) | Request::CheckOutput(_, Purpose::Public) => false,
             Request::Output(path, _) => self.names_output(path) || self.saves(path),

@@ -22,13 +22,13 @@ use super::worker::Worker;
 use crate::config;
 use crate::files::{self, Output, Purpose};
 use crate::kernel::{self, Programs};
-use crate::load;
 use crate::privilege::channel::Channel;
 use crate::privilege::message::{FarEnd, HeldSocket, ProcFile, Refusal, Reply, Request, Served};
 use crate::privilege::{self, HostError, NetworkNamespace};
 use crate::socket::foreign::{Server, ServerProcess};
 use crate::socket::option::ForeignOption;
 use crate::socket::{options, process};
+use crate::unix;
 
 /// Maximum number of namespaces that are kept open.
 const MOST_NAMESPACES: usize = 1024;
@@ -218,10 +218,7 @@ impl Service {
                 drop(output);
                 done(None)
             }
-            Request::Input(_)
-            | Request::Kind(_)
-            | Request::AreSame(..)
-            | Request::CheckOutput(..) => named_file(&request),
+            Request::Input(_) | Request::Kind(_) | Request::CheckOutput(..) => named_file(&request),
             Request::ConnectUnix => self.connect_unix(),
             Request::Page => self.page.create(&self.scope, &self.undo),
             Request::KeepPage => self.page.keep(&self.undo),
@@ -234,7 +231,7 @@ impl Service {
     /// Connects to the Unix socket, without waiting for room in its backlog.
     fn connect_unix(&self) -> Answer {
         let path = self.scope.unix_socket.as_ref();
-        let connected = load::connect_unix(path.ok_or_else(|| gone("a Unix socket"))?);
+        let connected = unix::connect_unix(path.ok_or_else(|| gone("a Unix socket"))?);
         done(Some(connected.map_err(|error| {
             HostError::failed("connecting to a Unix socket", error)
         })?))
@@ -477,7 +474,6 @@ fn named_file(request: &Request) -> Answer {
             })?))
         }
         Request::Kind(path) => number(files::kind(path).number()),
-        Request::AreSame(one, other) => number(files::are_same(one, other).into()),
         Request::CheckOutput(path, purpose) => named(Output::check(path, *purpose)),
         _ => Err(gone("the operation")),
     }

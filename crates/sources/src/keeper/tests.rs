@@ -112,7 +112,6 @@ fn only_named_files_are_opened() {
     for path in [other, dots, "/etc/hostname".into(), "".into()] {
         asked.is_refused(&Request::Input(path.clone()));
         asked.is_refused(&Request::Kind(path.clone()));
-        asked.is_refused(&Request::AreSame(named.clone(), path.clone()));
         asked.is_refused(&Request::Output(path.clone(), Purpose::Result));
         asked.is_refused(&Request::CheckOutput(path, Purpose::Stream));
     }

@@ -21,13 +21,14 @@ use std::time::{Duration, Instant};
 use lagtrace_core::decode::{Decoder, Packet};
 use lagtrace_core::observed::event::PointId;
 use lagtrace_core::observed::kernel_span::WatchTally;
+use lagtrace_core::observed::passage::PassagePoint;
 use lagtrace_core::observed::time::Timestamp;
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use self::inbox::Inbox;
 use self::quota::Quotas;
-use self::record::{Told, is_turn, read};
+use self::record::{Told, is_of_socket, read};
 use self::sampling::Sampling;
 use self::steal::Steal;
 use self::tally::{latency, tally};
@@ -41,6 +42,8 @@ use crate::socket::cgroup;
 
 /// Maximum number of namespaces that are distinguished. All further namespaces count as one.
 const MAX_POINTS: usize = 1024;
+/// Number of bytes for which a record counts as one more.
+const LONG_RECORD: usize = 16 * 1024;
 
 /// A running watch; dropping this value removes the programs.
 pub struct Watch {
@@ -55,6 +58,8 @@ pub struct Watch {
     clock: Clock,
     decoder: Decoder,
     number: u64,
+    /// Number of records by which the sample is judged: a long one counts as several.
+    load: u64,
     /// Number of exchanges among the records.
     turns: u64,
     /// Time when watching ended. Detaching the programs one after the other takes time, in which
@@ -132,6 +137,7 @@ impl Watch {
             clock: Clock::new(),
             decoder: Decoder::new(),
             number: 0,
+            load: 0,
             turns: 0,
             ended: None,
             namespaces: Vec::new(),
@@ -148,7 +154,7 @@ impl Watch {
         &self.missing
     }
 
-    /// Processes the available records, exchanges first. The caller pauses between two calls.
+    /// Processes the available records, exchanges and passages first. The caller pauses between two calls.
     ///
     /// An exchange is reported when the next request on its connection arrives, shortly after the
     /// segment of that request. The analysis completes the exchange at that segment, so the report
@@ -162,7 +168,8 @@ impl Watch {
     fn consume(&mut self, mut visit: impl FnMut(Sighting<'_>)) -> usize {
         let mut inbox = std::mem::take(&mut self.inbox);
         let count = self.ring.take(|record| inbox.add(record));
-        let (turns, others): (Vec<_>, Vec<_>) = inbox.records().partition(|bytes| is_turn(bytes));
+        let (turns, others): (Vec<_>, Vec<_>) =
+            inbox.records().partition(|bytes| is_of_socket(bytes));
         for bytes in turns.into_iter().chain(others) {
             self.tell(bytes, &mut visit);
         }
@@ -174,6 +181,7 @@ impl Watch {
     /// Decodes one record and passes the result to `visit`.
     fn tell(&mut self, bytes: &[u8], visit: &mut impl FnMut(Sighting<'_>)) {
         self.number += 1;
+        self.load += 1 + (bytes.len() / LONG_RECORD) as u64;
         match read(bytes, self.number, &self.clock) {
             Some(Told::Segment {
                 record,
@@ -200,6 +208,12 @@ impl Watch {
                 for segment in segments {
                     visit(Sighting::Packet(&Packet::Tcp(segment, b"")));
                 }
+            }
+            Some(Told::Passage(passage)) => {
+                if let PassagePoint::Read(caller) = &passage.gate {
+                    self.quotas.meet(caller.program.pid);
+                }
+                visit(Sighting::Passage(&passage));
             }
             Some(Told::Turn(turn)) => {
                 self.turns += 1;
@@ -228,7 +242,7 @@ impl Watch {
             let latency = latency(programs.counts());
             latency.quantile(0.99).unwrap_or_default()
         };
-        if self.sampling.judge(self.number, Instant::now(), slow) {
+        if self.sampling.judge(self.load, Instant::now(), slow) {
             // If the kernel refuses, the programs keep their old settings.
             let _ = self.apply();
         }

@@ -14,6 +14,10 @@ pub(super) struct Cadence {
     end: Timestamp,
     slices: Option<Slices>,
     beat: Option<Beat>,
+    /// Minimum time from one request to the next in closed loop.
+    least_gap: Duration,
+    /// Time before which no further request may start in closed loop.
+    not_before: Timestamp,
     /// Number of requests taken so far; counted only in open loop.
     taken: u64,
 }
@@ -71,6 +75,11 @@ impl Cadence {
             end: start + plan.warm_up_in_rounds() + plan.duration,
             slices,
             beat,
+            least_gap: plan.at_most.map_or(Duration::ZERO, |most| {
+                let each = f64::from(all) / f64::from(share.connections) / most;
+                Duration::try_from_secs_f64(each).unwrap_or(Duration::MAX)
+            }),
+            not_before: start,
             taken: 0,
         }
     }
@@ -89,7 +98,13 @@ impl Cadence {
     /// may start.
     pub(super) fn take(&mut self, now: Timestamp) -> Option<Timestamp> {
         match self.beat {
-            None => self.is_active(now).then_some(now),
+            None if now >= self.not_before && self.is_active(now) => {
+                if !self.least_gap.is_zero() {
+                    self.not_before = now + self.least_gap;
+                }
+                Some(now)
+            }
+            None => None,
             Some(_) => {
                 let due = self.next_due().filter(|&due| due <= now)?;
                 self.taken += 1;
@@ -109,6 +124,9 @@ impl Cadence {
     pub(super) fn next_start(&self, now: Timestamp) -> Option<Timestamp> {
         if self.is_open_loop() {
             return self.next_due();
+        }
+        if self.not_before > now && self.is_active(self.not_before) {
+            return Some(self.not_before);
         }
         let slices = self.slices?;
         let passed = nanos(now.since(self.start));

@@ -222,7 +222,8 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             (self.sink)(Event::here(ended, phase.unwrap_or_default(), body));
         }
         let body = EventBody::Generator(generator.sample());
-        (self.sink)(Event::here(ended, Phase::Baseline, body));
+        let phase = self.lanes.first().map(|lane| lane.phase);
+        (self.sink)(Event::here(ended, phase.unwrap_or_default(), body));
         self.lanes
     }
 

@@ -18,8 +18,8 @@ use lagtrace_core::observed::event::RequestFailure;
 use lagtrace_core::observed::flow::FlowKey;
 use lagtrace_core::observed::time::Timestamp;
 
-use super::http2::Session;
 use super::mix::Start;
+use crate::http2::Session;
 use in_flight::InFlight;
 pub(super) use speech::Dialect;
 use speech::Speech;

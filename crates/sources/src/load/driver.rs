@@ -17,12 +17,12 @@ use lagtrace_core::observed::time::Timestamp;
 
 use super::cadence::{Cadence, Share};
 use super::connection::{Connection, Dialect};
-use super::http2::Request;
 use super::lane::{LaneState, Slot, group_of, share};
 use super::meter::LagMeter;
 use super::mix::Mix;
-use super::plan::{Method, Plan};
+use super::plan::Plan;
 use super::record::Batch;
+use crate::request::Method;
 
 /// Interval between periodic checks. A check tests limits and stop flags, and passes the records to
 /// the collector.
@@ -91,10 +91,10 @@ impl Driver {
                 mix,
             ));
             let dialect = if plan.protocol.http2 {
-                Dialect::Http2(Request::all_of(plan, lane))
+                Dialect::Http2(plan.encoded(lane))
             } else {
                 Dialect::Http1 {
-                    is_head_request: lane.target.method == Method::Head,
+                    is_head_request: lane.target.request.method == Method::HEAD,
                     jar: plan.jar(lane),
                 }
             };

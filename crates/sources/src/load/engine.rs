@@ -22,7 +22,7 @@ use super::LoadError;
 use super::driver::Driver;
 use super::lane::Slot;
 use super::meter::LagMeter;
-use super::plan::Plan;
+use super::plan::{Plan, Prepared};
 use super::record::Batch;
 use super::socket::SocketPlan;
 use super::stages::Watched;
@@ -111,8 +111,8 @@ pub(super) struct Engine<'a> {
 #[derive(Debug)]
 struct LaneSockets {
     plan: SocketPlan,
-    /// The request's bytes for each URL of the plan.
-    requests: Vec<Vec<u8>>,
+    /// The request for each URL of the plan.
+    requests: Vec<Prepared>,
     /// The TLS peer, if the URL requires TLS.
     peer: Option<TlsPeer>,
     is_http2: bool,
@@ -124,7 +124,21 @@ impl LaneSockets {
     /// Returns the request's bytes for a part; empty if there is no such part.
     fn request(&self, part: u16) -> &[u8] {
         let request = self.requests.get(usize::from(part));
-        request.map_or(&[], Vec::as_slice)
+        request.map_or(&[], |request| request.bytes.as_slice())
+    }
+
+    /// Returns the bytes of the next request of a part, with these cookies, if they differ from
+    /// those of other requests.
+    fn own_request(&self, part: u16, cookies: Option<&str>) -> Option<Vec<u8>> {
+        let request = self.requests.get(usize::from(part))?;
+        let own = request.own();
+        match cookies {
+            Some(cookies) => {
+                let bytes = own.as_deref().unwrap_or(&request.bytes);
+                Some(outgoing::with_cookies(bytes, cookies))
+            }
+            None => own,
+        }
     }
 
     /// Returns the settings of all lanes of `plan` for the worker with `driver`.

@@ -5,7 +5,8 @@ mod request;
 
 use core::time::Duration;
 
-pub use asked::{Lane, Method, Target, WeightedUrl};
+pub use asked::{Lane, Target, WeightedUrl};
+pub(super) use request::Prepared;
 
 use super::LoadError;
 use super::socket_options::SocketOptions;
@@ -44,6 +45,12 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Timeout for connecting and for a response.
     pub timeout: Duration,
+    /// Maximum time for which requests in flight may continue after the end, if the timeout is not
+    /// shorter.
+    pub longest_grace: Duration,
+    /// Maximum number of requests per second that each lane sends in closed loop while it is
+    /// active; `None`: as many as are answered.
+    pub at_most: Option<f64>,
     /// Number of threads that generate load; 0: chosen automatically.
     pub threads: usize,
     /// Maximum number of requests of each lane, answered or not; `None`: limited only by time.
@@ -96,6 +103,8 @@ impl Plan {
             duration: Duration::from_secs(10),
             warm_up: Duration::from_millis(300),
             timeout: Duration::from_secs(2),
+            longest_grace: Duration::from_secs(1),
+            at_most: None,
             threads: 0,
             requests: None,
             protocol: LoadProtocol {
@@ -139,7 +148,7 @@ impl Plan {
 
     /// Returns the maximum time for which requests in flight may continue after the end.
     pub fn grace(&self) -> Duration {
-        self.timeout.min(Duration::from_secs(1))
+        self.timeout.min(self.longest_grace)
     }
 
     /// Returns the number of slices that each lane gets within `duration`, and their total time.

@@ -13,7 +13,8 @@ use rustix::io::Errno;
 use rustix::net::{bind, connect, sockopt};
 
 use super::plan::{Lane, Plan};
-use super::socket_options::{SocketOptions, family, new_socket, unix_socket};
+use super::socket_options::{SocketOptions, family, new_socket};
+use crate::unix::unix_socket;
 
 /// The settings of a lane's connections.
 #[derive(Clone, Debug)]

@@ -2,18 +2,15 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use core::net::{IpAddr, SocketAddr};
 
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, ipproto, socket_with,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with};
 
 use super::LoadError;
-use crate::privilege::client::keeper;
-use crate::privilege::message::Request;
+use crate::unix::unix_socket;
 
 /// Socket options of a run, without those that experiments change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,24 +57,6 @@ impl SocketOptions {
         }
         Ok(())
     }
-}
-
-/// Returns a socket that is connected to the run's Unix socket. The keeper connects it, if there is
-/// one: this process may not be the user whom the socket lets in, and it can reach no other one.
-pub(super) fn unix_socket(path: &Path) -> Result<OwnedFd, Errno> {
-    let Some(keeper) = keeper() else {
-        return connect_unix(path);
-    };
-    let connected = keeper.descriptor(&Request::ConnectUnix);
-    connected.map_err(|error| Errno::from_io_error(&error.into()).unwrap_or(Errno::IO))
-}
-
-/// Connects to a Unix socket without blocking.
-pub(crate) fn connect_unix(path: &Path) -> Result<OwnedFd, Errno> {
-    let address = SocketAddrUnix::new(path)?;
-    let fd = new_socket(AddressFamily::UNIX)?;
-    connect(&fd, &address)?;
-    Ok(fd)
 }
 
 /// Returns the address family of an address.

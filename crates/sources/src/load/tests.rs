@@ -6,7 +6,8 @@ use lagtrace_core::observed::event::{Phase, TargetId};
 use lagtrace_core::observed::experiment::Experiment;
 use lagtrace_core::observed::time::Timestamp;
 
-use super::plan::{Lane, Method, Plan, Target};
+use super::plan::{Lane, Plan, Target};
+use crate::request::Request;
 use crate::url::Url;
 
 /// Returns the time `millis` milliseconds after the tests' epoch.
@@ -27,9 +28,7 @@ pub(super) fn lane(connections: u32, experiment: Option<Experiment>) -> Lane {
             id: TargetId::Subject,
             address,
             url: Url::at(address.ip(), address.port(), "/"),
-            method: Method::Get,
-            fields: Vec::new(),
-            body: Vec::new(),
+            request: Request::default(),
         },
         phase: Phase::Baseline,
         experiment,

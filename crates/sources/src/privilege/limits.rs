@@ -42,7 +42,6 @@ impl Request {
             Self::Restore(_) => "Restore",
             Self::Input(_) => "Input",
             Self::Kind(_) => "Kind",
-            Self::AreSame(..) => "AreSame",
             Self::Output(..) => "Output",
             Self::CheckOutput(..) => "CheckOutput",
             Self::BeginOutput(_) => "BeginOutput",
@@ -74,7 +73,6 @@ impl Request {
             | Self::Output(path, _)
             | Self::CheckOutput(path, _)
             | Self::File { path, .. } => is_path(path),
-            Self::AreSame(one, other) => is_path(one) && is_path(other),
             Self::Show(url) => url.as_ref().is_none_or(|url| url.len() <= MOST_URL),
             Self::Kernel(bytes) => bytes.len() <= MOST_KERNEL,
             // These have numbers only, or texts that are compared with fixed ones.
@@ -121,7 +119,7 @@ mod tests {
                 most: length,
             },
             3 => Request::NamespaceAt("p".repeat(length)),
-            4 => Request::AreSame(path(), path()),
+            4 => Request::Input(path()),
             5 => Request::Output(path(), Purpose::Result),
             6 => Request::Show(Some("p".repeat(length))),
             _ => Request::Kernel(vec![255; length]),

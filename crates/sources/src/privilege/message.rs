@@ -95,8 +95,6 @@ pub(crate) enum Request {
     Input(PathBuf),
     /// Return the kind of a file that the command line names.
     Kind(PathBuf),
-    /// Return whether two of these paths name the same file: 1 or 0.
-    AreSame(PathBuf, PathBuf),
     /// Open an output that the command line names.
     Output(PathBuf, Purpose),
     /// Return an error if such an output could not be opened.
@@ -128,7 +126,6 @@ impl Request {
             self,
             Self::Input(_)
                 | Self::Kind(_)
-                | Self::AreSame(..)
                 | Self::Output(..)
                 | Self::CheckOutput(..)
                 | Self::BeginOutput(_)

@@ -1,11 +1,13 @@
-//! Probes by TLS handshakes and HTTP requests. In a series of requests, the first one uses a new
+//! Probes by TLS handshakes and HTTP requests, over TCP or a Unix socket. In a series of requests, the first one uses a new
 //! connection and the others reuse it. With TLS, the last one uses another new connection, which
 //! may resume a session. Alternatively, each request uses its own connection.
 
 mod client;
 mod strange;
+mod streams;
 mod wire;
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use core::time::Duration;
@@ -13,6 +15,7 @@ use core::time::Duration;
 use lagtrace_core::observed::event::{Event, EventBody, Phase, ProbeSample};
 
 use super::{ProbeError, ProbePlan, STOP_INTERVAL, note, series};
+use crate::request::Request;
 use crate::tls::TlsPeer;
 use crate::url::Url;
 use client::{Client, Manner};
@@ -24,9 +27,22 @@ pub enum Ask {
     /// others start without a session.
     Handshake,
     /// A complete response.
-    Get,
-    /// A response without its body.
-    Head,
+    Request,
+}
+
+/// What probes request, and how.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// URL to request. A handshake needs only its host.
+    pub url: Url,
+    /// The request.
+    pub request: Request,
+    /// TLS peer, if the probes use TLS.
+    pub peer: Option<TlsPeer>,
+    /// True for HTTP/2, with prior knowledge or negotiated within TLS (ALPN).
+    pub is_http2: bool,
+    /// Unix socket to connect to, instead of the probes' address.
+    pub unix: Option<PathBuf>,
 }
 
 /// A series of handshakes or requests, each on its own connection.
@@ -34,31 +50,36 @@ pub enum Ask {
 pub struct RequestPlan {
     /// Target, number and time limits of the probes.
     pub probe: ProbePlan,
-    /// URL to request. A handshake needs only its host.
-    pub url: Url,
-    /// TLS peer, if the probes use TLS.
-    pub peer: Option<TlsPeer>,
+    /// What they request.
+    pub asked: Asked,
     /// Kind of probe.
     pub ask: Ask,
     /// Time that resolving the host name took. It is reported with the first probe.
     pub resolved: Option<Duration>,
 }
 
-/// Requests `url` as `plan` says: first on a new connection, then on the same connection as long as
+/// The results of a series of requests.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// The samples, in order; those of handshakes come last.
+    pub samples: Vec<ProbeSample>,
+    /// The place that the first redirect names (`Location`). It is known only with HTTP/1.1.
+    pub location: Option<String>,
+}
+
+/// Makes requests as `plan` says: first on a new connection, then on the same connection as long as
 /// the target keeps it open.
 ///
 /// lagtrace itself measures a probe's round trip, from the `send` of the request to the last byte
 /// of the response. A TLS handshake before it is a separate sample. If a connection cannot be
-/// opened, the answers are those of [`connect`](super::connect()). `peer` is the TLS peer, if the
-/// probes use TLS.
+/// opened, the answers are those of [`connect`](super::connect()).
 pub fn http(
     plan: &ProbePlan,
-    url: &Url,
-    peer: Option<&TlsPeer>,
+    asked: &Asked,
     stop: &AtomicBool,
     mut sink: impl FnMut(Event),
-) -> Result<Vec<ProbeSample>, ProbeError> {
-    let client = Client::new(plan, url, peer.cloned(), Manner::KeptAlive, stop);
+) -> Result<Answers, ProbeError> {
+    let client = Client::new(plan, asked, Manner::KeptAlive, stop);
     run(client, &mut sink)
 }
 
@@ -70,16 +91,12 @@ pub fn request(
     stop: &AtomicBool,
     mut sink: impl FnMut(Event),
 ) -> Result<(), ProbeError> {
-    let peer = plan.peer.clone();
     let manner = Manner::Each(plan.ask, plan.resolved);
-    let client = Client::new(&plan.probe, &plan.url, peer, manner, stop);
+    let client = Client::new(&plan.probe, &plan.asked, manner, stop);
     run(client, &mut sink).map(drop)
 }
 
-fn run(
-    mut client: Client<'_>,
-    sink: &mut dyn FnMut(Event),
-) -> Result<Vec<ProbeSample>, ProbeError> {
+fn run(mut client: Client<'_>, sink: &mut dyn FnMut(Event)) -> Result<Answers, ProbeError> {
     let (plan, stop) = (client.plan, client.stop);
     let mut samples = series(plan, stop, sink, || client.probe())?;
     for (sample, at) in client.handshakes.drain(..) {
@@ -98,5 +115,8 @@ fn run(
         let (id, text) = strange::describe(plan, &bytes);
         sink(note(at, id, text));
     }
-    Ok(samples)
+    Ok(Answers {
+        samples,
+        location: client.location,
+    })
 }

@@ -104,10 +104,6 @@ pub fn steady(
     for (id, text) in series.notes() {
         sink(note(clock.now(), id, text));
     }
-    if series.opened() > 0 && plan.method == SteadyMethod::Syn {
-        let text = resets_note(series.opened());
-        sink(note(clock.now(), "probe-embryonic-resets", text));
-    }
     Ok(())
 }
 
@@ -130,15 +126,6 @@ fn unrouted(error: &ProbeError, address: SocketAddr) -> Option<ProbeAnswer> {
         } => unreachable_by(Errno::from_io_error(source)?, address),
         _ => None,
     }
-}
-
-/// Returns the note about RSTs that this host's kernel sent in reply to SYN/ACKs.
-fn resets_note(opened: usize) -> String {
-    format!(
-        "This host's kernel answered {opened} SYN/ACKs to our SYN probes with RST, so that the \
-         target keeps no half-open connection: it counts them as EmbryonicRsts (resets \
-         received for embryonic SYN_RECV sockets)."
-    )
 }
 
 /// Sets the socket options for the packets of the plan.

@@ -398,6 +398,12 @@ impl Mount {
     }
 }
 
+/// Returns true if a file system of control groups is mounted here. Otherwise their limits cannot be
+/// read, as in a namespace that `ip netns exec` makes.
+pub fn is_mounted() -> bool {
+    !mounts().is_empty()
+}
+
 fn mounts() -> Vec<Mount> {
     let text = privilege::read_bounded("/proc/self/mountinfo", 1 << 20).unwrap_or_default();
     text.lines().filter_map(mount).collect()

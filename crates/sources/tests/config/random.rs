@@ -1,10 +1,10 @@
 //! Random configurations and requests, for which nginx and the resolver must find the same block.
-//! `LAGTRACE_RANDOM_CONFIGS` sets the number of configurations. The seed is fixed.
+//! `LAGTRACE_RANDOM_CONFIGS` sets the number of configurations, `LAGTRACE_SEED` the seed of the first.
 
 use std::fmt::Write;
 
 use lagtrace_sources::config::nginx::{Configuration, Master, Request};
-use lagtrace_trial::free_ports;
+use lagtrace_trial::{free_ports, seed};
 
 use super::server;
 
@@ -202,7 +202,7 @@ fn random_configurations_agree_with_nginx() {
     }
     let count = std::env::var("LAGTRACE_RANDOM_CONFIGS");
     let count = count.map_or(CONFIGURATIONS, |count| count.parse().unwrap());
-    let compared: usize = (0..count).map(compare).sum();
+    let compared: usize = (0..count).map(|n| compare(seed() + n)).sum();
     println!("{compared} answers compared over {count} configurations");
     // The other requests are uncertain or rejected, or no server listens on the address.
     assert!(compared >= usize::try_from(count).unwrap() * REQUESTS / 4);

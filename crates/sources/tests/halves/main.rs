@@ -82,6 +82,7 @@ impl Seen {
                 self.segments.push(segment);
             }
             Sighting::Packet(other) => panic!("only segments: {other:?}"),
+            Sighting::Passage(_) => panic!("only HTTP/2 has passages"),
         }
     }
 

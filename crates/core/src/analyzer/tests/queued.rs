@@ -11,8 +11,9 @@ use crate::observed::event::{
     ProbeSample, RequestSample, Stamp, TargetId,
 };
 use crate::observed::flow::{FlowKey, Transport};
+use crate::observed::time::nanos;
 use crate::registry::Id;
-use crate::report::{EvidenceKind, Verdict};
+use crate::report::{EvidenceKind, Finding, Verdict};
 use crate::stats::histogram::Distribution;
 
 /// Length of each of the two loads, and of the time between them.
@@ -109,7 +110,11 @@ impl Server {
         let mut events: Vec<Event> = [
             (ProbeMethod::TcpConnect, ProbeAnswer::Open, ROUND_TRIP),
             (
-                ProbeMethod::HttpKeptAlive,
+                if self.is_connected_anew {
+                    ProbeMethod::HttpFresh
+                } else {
+                    ProbeMethod::HttpKeptAlive
+                },
                 ProbeAnswer::Status(200),
                 self.alone + ROUND_TRIP,
             ),
@@ -185,9 +190,13 @@ impl Server {
         analyzer.finish()
     }
 
+    fn finding(self, id: Id) -> Option<Finding> {
+        let found = self.report().findings;
+        found.into_iter().find(|found| found.cause == id)
+    }
+
     fn found(self, id: Id) -> Option<(Verdict, Vec<EvidenceKind>)> {
-        let report = self.report();
-        let finding = report.findings.iter().find(|found| found.cause == id)?;
+        let finding = self.finding(id)?;
         let kinds = finding.evidence.iter().map(|evidence| evidence.kind);
         Some((finding.verdict, kinds.collect()))
     }
@@ -265,6 +274,17 @@ fn limiting() -> impl Strategy<Value = Server> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn without_the_queue_a_request_is_expected_to_take_what_it_takes_alone(
+        server in busy(), is_connected_anew in any::<bool>(),
+    ) {
+        let server = Server { is_connected_anew, ..server };
+        let finding = server.finding(Id::WorkerSaturation).expect("the cause");
+        let expected = finding.predicted.expect("a prediction").latency_ns.p50;
+        let alone = nanos(server.alone + ROUND_TRIP);
+        prop_assert!(expected.abs_diff(alone) * 10 <= alone, "{expected} of {alone}");
+    }
 
     #[test]
     fn a_busy_worker_shows_without_packets(server in busy()) {

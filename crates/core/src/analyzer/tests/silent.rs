@@ -8,6 +8,7 @@ use crate::observed::event::{
     Event, EventBody, GeneratorSample, ListenerSample, LoadCluster, Phase, PhaseStart, Silence,
     TargetId,
 };
+use crate::observed::load_level::ProcessorUse;
 use crate::registry::Id;
 use crate::report::{Caveat, Layer, LayerState, OverallResult, Verdict};
 use crate::stats::histogram::Distribution;
@@ -170,8 +171,9 @@ fn what_else_may_have_stood_still_is_not_the_server() {
 }
 
 /// Returns whether the captured part of a load differs from the rest, of which `late` in a thousand
-/// requests took 100 ms, and the others as long as the captured ones.
-fn differs(late: u64, own: Duration) -> Option<bool> {
+/// requests took 100 ms, and the others as long as the captured ones. Others use this `share` of the
+/// processors.
+fn differs_beside(late: u64, own: Duration, share: f64) -> Option<bool> {
     let cluster = |late| {
         let mut latency = Distribution::default();
         latency.record_many(STOOD.usual, 1_000 - late);
@@ -191,6 +193,16 @@ fn differs(late: u64, own: Duration) -> Option<bool> {
         Event::here(at(UNOBSERVED.1), Phase::Baseline, cluster(late)),
     );
     events.push(Event::here(at(OBSERVED.1), Phase::Baseline, cluster(0)));
+    let wall = Duration::from_secs(1);
+    let used = ProcessorUse {
+        processors: 1,
+        wall,
+        busy: wall,
+        by_others: wall.mul_f64(share),
+        ..ProcessorUse::default()
+    };
+    let body = EventBody::Processors(used);
+    events.push(Event::here(at(OBSERVED.1), Phase::Baseline, body));
     let report = report(events, 0);
     let part = report.load.and_then(|load| load.captured_part)?;
     let is_unexplained = report.overall.is_some_and(|overall| {
@@ -201,6 +213,18 @@ fn differs(late: u64, own: Duration) -> Option<bool> {
     let is_clear = |layer: &Layer| layer.layer == "server" && layer.state == LayerState::Cleared;
     assert_eq!(part.differs, !report.layers.iter().any(is_clear));
     Some(part.differs)
+}
+
+fn differs(late: u64, own: Duration) -> Option<bool> {
+    differs_beside(late, own, 0.0)
+}
+
+#[test]
+fn how_long_requests_wait_for_processors_that_others_use_is_chance() {
+    let own = Duration::from_millis(3);
+    assert_eq!(differs_beside(4, own, 0.1), Some(true));
+    assert_eq!(differs_beside(4, own, 0.7), Some(false));
+    assert_eq!(differs_beside(40, own, 0.7), Some(true), "most of the time");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use super::*;
-use crate::observed::kernel_span::{Departure, Held, RequestSpan, WatchTally};
+use crate::observed::kernel_span::{Departure, Held, RequestSpan, ThreadTimes, WatchTally};
+use crate::observed::passage::{BytePassage, PassagePoint};
 use crate::registry::Id;
 use crate::report::{EvidenceKind, Finding, Verdict};
 
@@ -285,6 +286,21 @@ fn what_lay_unread_is_told_from_what_the_program_took() {
 }
 
 #[test]
+fn what_the_program_took_includes_the_time_for_which_its_thread_slept() {
+    let unread = late_by(|begin, turn| RequestSpan {
+        thread: Some(ThreadTimes {
+            slept: Duration::from_millis(9),
+            ..ThreadTimes::default()
+        }),
+        ..answered_late(begin, 20_000, turn)
+    });
+    let work = unread.ruled_out.iter();
+    let mut work = work.filter(|other| other.cause == Id::ServerThink);
+    let because = &work.next().expect("work is ruled out").because;
+    assert!(because.contains("for 10.0 ms of the 30.0 ms"), "{because}");
+}
+
+#[test]
 fn what_lay_in_a_devices_queue_is_told_from_pacing_and_from_the_answers_own_length() {
     let queued = late_to_leave(29_000, 29_000);
     assert_eq!(queued.cause, Id::QdiscDwell);
@@ -333,4 +349,43 @@ fn one_that_was_looked_at_stands_for_those_that_were_not() {
     assert!((tenth.exchanges.rate / all.exchanges.rate - 10.0).abs() < 1e-6);
     let affected = |report: &crate::report::Report| report.findings[0].affected.exchanges;
     assert_eq!(affected(&tenth), affected(&all) * 10);
+}
+
+/// Returns the number of exchanges, and whether requests were not read, if the kernel reports from
+/// `micros` on that the connection uses HTTP/2.
+fn with_passage(micros: i64) -> (u64, bool) {
+    let [client, server] = ends();
+    let passage = BytePassage {
+        local: server,
+        remote: client,
+        gate: PassagePoint::Sent {
+            held: Duration::ZERO,
+            after_arrival: false,
+        },
+        at: at(micros),
+        start: 0,
+        end: 1,
+    };
+    let bodies = [
+        EventBody::Watched(WatchTally::default()),
+        EventBody::Passage(Box::new(passage)),
+    ];
+    let mut analyzer = Analyzer::new(Options::default());
+    for body in bodies {
+        analyzer.observe(Event::here(at(0), Phase::Baseline, body));
+    }
+    for segment in segments(true) {
+        analyzer.segment(&segment, b"");
+    }
+    let report = analyzer.finish();
+    let mut notes = report.notes.iter();
+    let is_unread = notes.any(|note| note.id == "watch-streams-unread");
+    (report.exchanges.count, is_unread)
+}
+
+#[test]
+fn bytes_in_turn_are_no_requests_where_the_kernel_saw_http2() {
+    assert_eq!(with_passage(0), (0, true));
+    // The connection was upgraded after its first requests.
+    assert_eq!(with_passage(APART * 3 - 1000), (3, true));
 }

@@ -13,10 +13,22 @@ use crate::service::timeline::{self, Moment};
 const LEAST_TURNS: usize = 10;
 /// Minimum share of the exchanges that waited while another was answered.
 const WAITING: f64 = 0.6;
-/// Maximum deviation of an interval from the median, as a share of the median.
-pub(super) const STRAY: f64 = 0.15;
-/// Maximum deviation of an interval from the median if other evidence shows the reason.
-pub(super) const LOOSE: f64 = 0.3;
+/// The deviation if nothing but the intervals shows the reason.
+pub(super) const STRAY: Deviation = Deviation {
+    share: 0.15,
+    least: Duration::ZERO,
+};
+/// The deviation if other evidence shows the reason.
+pub(super) const LOOSE: Deviation = Deviation {
+    share: 0.3,
+    least: Duration::ZERO,
+};
+/// The deviation if other evidence shows that a timer is the reason: timers have whole milliseconds,
+/// and an interval of 3.5 ms becomes 3 or 4 ms.
+pub(super) const TIMED: Deviation = Deviation {
+    share: 0.3,
+    least: Duration::from_micros(1_200),
+};
 /// Minimum share of the intervals that are within the maximum deviation.
 const EVEN: f64 = 0.8;
 /// Minimum interval that is evidence. Timestamps and kernels vary by less.
@@ -34,6 +46,21 @@ const CLOSED: f64 = 0.1;
 /// Minimum share of all responses, including quick ones, that are at least an interval apart if a
 /// limit is the reason.
 const DISTANT: f64 = 0.95;
+
+/// The maximum deviation of an interval from the median.
+#[derive(Clone, Copy)]
+pub(super) struct Deviation {
+    /// As a share of the median.
+    share: f64,
+    /// If the share is less than that.
+    least: Duration,
+}
+
+impl Deviation {
+    fn allows(self, gap: Duration, median: Duration) -> bool {
+        gap.abs_diff(median) <= median.mul_f64(self.share).max(self.least)
+    }
+}
 
 /// A server that answers one request after the other, at even intervals.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,8 +106,9 @@ impl Gate {
 /// a limit, because the server could answer sooner, and false for the server's work. `None` also if
 /// no request met the server idle, because only such a request distinguishes the two (see
 /// [`open`]).
-pub(super) fn gate(all: &Answers, stray: f64) -> Option<(Gate, bool)> {
-    let gate = even(all, stray)?;
+pub(super) fn gate(all: &Answers, deviation: Deviation) -> Option<(Gate, bool)> {
+    let gate = even(all, deviation)?;
+    let stray = deviation.share;
     let answers = &all.by_answer;
     let pairs = || answers.iter().zip(answers.iter().skip(1));
     let part = |wait: Duration| wait.as_secs_f64() / gate.turn.as_secs_f64();
@@ -103,10 +131,11 @@ pub(super) fn gate(all: &Answers, stray: f64) -> Option<(Gate, bool)> {
 /// answered, so that the server sets the pace. And a round of all clients must take one interval
 /// per client. Clients that merely started at even intervals keep them, but their round takes only
 /// the server's time.
-pub(super) fn open(all: &Answers, stray: f64) -> Option<Gate> {
-    let gate = even(all, stray)?;
+pub(super) fn open(all: &Answers, deviation: Deviation) -> Option<Gate> {
+    let gate = even(all, deviation)?;
     let is_always_busy = after_idle(&all.by_answer).next().is_none();
-    let is_quick = gate.quickest.as_secs_f64() <= gate.turn.as_secs_f64() * (1.0 + 2.0 * stray);
+    let is_quick =
+        gate.quickest.as_secs_f64() <= gate.turn.as_secs_f64() * (1.0 + 2.0 * deviation.share);
     let is_queue = is_always_busy && !is_quick && is_round_of_turns(&all.moments, gate.turn);
     is_queue.then_some(Gate {
         has_met_idle: false,
@@ -144,7 +173,7 @@ fn after_idle(answers: &[Moment]) -> impl Iterator<Item = &Moment> {
 
 /// Returns the even intervals at which waiting requests are answered. The reason is a limit or the
 /// server's work.
-pub(super) fn even(all: &Answers, stray: f64) -> Option<Gate> {
+pub(super) fn even(all: &Answers, deviation: Deviation) -> Option<Gate> {
     let (clear, answers) = (&all.moments, &all.by_answer);
     let pairs = || answers.iter().zip(answers.iter().skip(1));
     let is_waiting = |(before, next): &(&Moment, &Moment)| {
@@ -152,19 +181,22 @@ pub(super) fn even(all: &Answers, stray: f64) -> Option<Gate> {
     };
     let gaps = pairs().filter(is_waiting);
     let turns = sorted(gaps.map(|(before, next)| next.answered.since(before.answered)));
-    let turn = quantile(&turns, 0.5);
-    let is_even = |gap: &&Duration| gap.abs_diff(turn).as_secs_f64() <= turn.as_secs_f64() * stray;
-    let even = turns.iter().filter(is_even).count();
+    let median = quantile(&turns, 0.5);
+    let even = turns.iter().filter(|gap| deviation.allows(**gap, median));
+    let (even, sum) = even.fold((0, Duration::ZERO), |(n, sum), gap| (n + 1, sum + *gap));
+    // Unlike the median, the mean of whole milliseconds is the interval that a rate demands.
+    let turn = sum.checked_div(even).unwrap_or_default();
     let has_waiting = turns.len() >= LEAST_TURNS
         && turns.len() as f64 >= clear.len() as f64 * WAITING
         && turn >= LEAST_TURN;
-    if !has_waiting || (even as f64) < turns.len() as f64 * EVEN || is_transfer(clear, turn) {
+    let is_even = f64::from(even) >= turns.len() as f64 * EVEN;
+    if !has_waiting || !is_even || is_transfer(clear, turn) {
         return None;
     }
     let quickest = *all.thinks.first()?;
     Some(Gate {
         turn,
-        even: (even, turns.len()),
+        even: (even as usize, turns.len()),
         quickest,
         has_met_idle: true,
     })
@@ -194,4 +226,49 @@ fn is_transfer(clear: &[Moment], turn: Duration) -> bool {
     // All times include the time on the path, which does not vary.
     let least = quantile(&transfers, 0.0);
     (quantile(&transfers, 0.5) - least) * 2 > turn
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cause::rhythm::{clear, thinks};
+    use crate::observed::time::Timestamp;
+
+    const CLIENTS: u32 = 20;
+
+    /// Returns the answers to clients that each wait for all others, at these times in microseconds.
+    fn answers(times: impl Iterator<Item = u32>) -> Answers {
+        let at = |micros: u32| Timestamp::from_nanos(1_000 * i64::from(micros));
+        let times: Vec<u32> = times.collect();
+        let asked = |n: usize| {
+            n.checked_sub(CLIENTS as usize)
+                .map_or(0, |last| times[last] + 50)
+        };
+        let moment = |(n, &answered): (usize, &u32)| {
+            Moment::between(n as u16 % CLIENTS as u16, at(asked(n)), at(answered))
+        };
+        let moments = clear(&times.iter().enumerate().map(moment).collect::<Vec<_>>());
+        let thinks = thinks(&moments);
+        Answers::new(moments, thinks)
+    }
+
+    #[test]
+    fn a_timer_of_whole_milliseconds_keeps_the_rate_and_not_the_interval() {
+        for micros in [2_600_u32, 3_484, 5_450] {
+            let ticks = answers((10..400).map(|n| (n * micros).div_ceil(1_000) * 1_000));
+            assert!(even(&ticks, STRAY).is_none(), "{micros}");
+            let gate = even(&ticks, TIMED).expect("even intervals").turn;
+            let off = gate.as_secs_f64() / f64::from(micros) * 1e6;
+            assert!((0.99..1.01).contains(&off), "{micros} {gate:?}");
+            assert!(is_round_of_turns(&ticks.moments, gate));
+        }
+    }
+
+    #[test]
+    fn uneven_work_has_no_even_intervals() {
+        for micros in [3_484, 10_300] {
+            let work = |n: u32| n * micros + [0, 41, 73, 28, 55, 97][n as usize % 6] * micros / 75;
+            assert!(even(&answers((10..400).map(work)), TIMED).is_none());
+        }
+    }
 }

@@ -53,6 +53,12 @@ pub fn directives() -> impl Iterator<Item = &'static str> {
     TABLE.iter().flat_map(|row| row.directives).copied()
 }
 
+/// Returns each directive with the causes that it explains.
+pub(in crate::cause) fn by_directive() -> impl Iterator<Item = (&'static str, &'static [Id])> {
+    let rows = TABLE.iter();
+    rows.flat_map(|row| row.directives.iter().map(|&name| (name, row.causes)))
+}
+
 /// All rows, in the order in which their changes are proposed.
 pub(super) static TABLE: &[Row] = &[
     Row {
@@ -261,6 +267,17 @@ pub(super) static TABLE: &[Row] = &[
         change: "",
     },
     Row {
+        directives: PASSING,
+        causes: &[Id::HttpError],
+        test: |seen| {
+            let is_gateways = matches!(seen.measured.status, Some(502 | 504));
+            supports(is_gateways && is_set(&seen.line.value) && seen.line.set_at.is_some())
+        },
+        effect: "these requests go to the server that it names",
+        change: "check that the server of {setting} runs, can be reached from here and answers in \
+            time",
+    },
+    Row {
         directives: &[
             "proxy_read_timeout",
             "fastcgi_read_timeout",
@@ -395,6 +412,14 @@ pub(super) static TABLE: &[Row] = &[
         },
         effect: "this many requests were served at the same time",
         change: "use more workers than {setting}: `worker_processes auto;`",
+    },
+    Row {
+        directives: &["server maxconn"],
+        causes: &[Id::WorkerSaturation],
+        test: |seen| supports(is_served(seen, seen.value().parse().ok())),
+        effect: "haproxy passed this many requests to the servers behind it at a time, and queued \
+            the others",
+        change: "raise {setting}, if the servers behind haproxy carry more",
     },
     Row {
         directives: &["--workers", "--processes", "--threads"],

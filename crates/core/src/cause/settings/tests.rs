@@ -308,6 +308,12 @@ fn examples() -> Vec<Example> {
         ),
         same(
             WorkerSaturation,
+            &[("server maxconn", "3")],
+            served(3.15),
+            served(8.0),
+        ),
+        same(
+            WorkerSaturation,
             &[("UV_THREADPOOL_SIZE", "4")],
             served(4.3),
             served(1.0),
@@ -398,6 +404,12 @@ fn examples() -> Vec<Example> {
             &[("proxy_pass", "http://behind")],
             &[("proxy_pass", "not set")],
             NONE,
+        ),
+        same(
+            HttpError,
+            &[("proxy_pass", "http://behind")],
+            answered(502),
+            answered(500),
         ),
         same(
             HttpError,

@@ -10,7 +10,8 @@ use super::{Booked, sum};
 use crate::cause::Case;
 use crate::cause::candidates;
 use crate::cause::evidence::{self, human, percent};
-use crate::conclude::layers::LONG_LOOKUP;
+use crate::cause::served;
+use crate::conclude::lookups::LONG_LOOKUP;
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::registry::Id;
 use crate::report::{
@@ -30,9 +31,10 @@ pub(crate) fn locate(
 ) -> Vec<Finding> {
     let beyond = Beyond::all(case, findings);
     let beyond = |spot: &Spot| beyond.iter().find(|beyond| beyond.is_in(spot.place));
-    let material = SPOTS
-        .iter()
-        .filter(|spot| beyond(spot).is_some() || is_told(spot, booked, whole));
+    let material = SPOTS.iter().filter(|spot| {
+        beyond(spot).is_some()
+            || is_told(spot, booked, whole) && !lacks_processor(spot, case, booked)
+    });
     let located = material.map(|spot| {
         let mut finding = finding(spot, case, booked, whole, beyond(spot));
         let (certainty, because) = certainty(&finding);
@@ -44,6 +46,15 @@ pub(crate) fn locate(
         finding
     });
     located.collect()
+}
+
+/// Returns true if most of the unclaimed time at a server was a wait for a processor that others
+/// used, so that its reason is known.
+fn lacks_processor(spot: &Spot, case: &Case<'_>, booked: &Booked<'_>) -> bool {
+    let unclaimed = sum(spot.bookings(booked).into_iter(), |b| b.unclaimed_ns);
+    let count = booked.scaled(spot.count(&booked.service.ledger)).max(1);
+    let each = Duration::from_nanos(unclaimed / count);
+    spot.place == Some(Place::Server) && served::lacks_processor(case, each)
 }
 
 /// Returns a finding on time whose place is not known. Its figures are not filled in yet.
@@ -274,6 +285,9 @@ fn next(spot: &Spot, case: &Case<'_>) -> Vec<Fix> {
     let (address, port) = (case.endpoint, case.endpoint.port);
     let command = |place: &str, command: String| evidence::fix(place, command);
     match (spot.place, spot.culprit) {
+        (Some(Place::Server), _) if served::is_asleep(case) => {
+            vec![command("server", served::SLEEPERS.to_owned())]
+        }
         (Some(Place::Server), _) if case.facts.turns.tally.is_some() => vec![command(
             "server",
             "`perf record -g -p PID`, the program's own trace, and its log of queries and upstream \

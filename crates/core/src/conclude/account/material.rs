@@ -20,12 +20,31 @@ const REST: f64 = 0.1;
 /// A place is reported only if its unclaimed time is at least this share of the time of all
 /// services.
 const OF_ALL: f64 = 0.01;
+/// Below this mean time, and below this share of the time of its service, unexplained time is no
+/// finding, but a remark.
+pub(in crate::conclude) const NOTICED: Duration = Duration::from_millis(10);
+pub(in crate::conclude) const NOTICED_SHARE: f64 = 1.0 / 3.0;
 
 /// Returns true if the unclaimed time of this place is to be reported. `whole` is the time of all
 /// services in nanoseconds.
 pub(super) fn is_told(spot: &Spot, booked: &Booked<'_>, whole: u128) -> bool {
     let unclaimed = sum(spot.bookings(booked).into_iter(), |b| b.unclaimed_ns);
-    unclaimed as f64 >= whole as f64 * OF_ALL && is_material(spot, booked)
+    unclaimed as f64 >= whole as f64 * OF_ALL
+        && is_material(spot, booked)
+        && is_noticed(spot, booked, unclaimed)
+}
+
+/// Returns true if a user notices the unclaimed time of this place: it is long, much, or a wait
+/// that requests meet at times is long. A server's own work is much of the time wherever the path is
+/// short, so only its length counts.
+fn is_noticed(spot: &Spot, booked: &Booked<'_>, unclaimed: u64) -> bool {
+    let ledger = &booked.service.ledger;
+    let count = booked.scaled(spot.count(ledger)).max(1);
+    let is_stall = |place| weighted(ledger.places.of(place), least(spot, booked)) >= STALL;
+    unclaimed / count >= nanos(NOTICED)
+        || (spot.place != Some(Place::Server)
+            && unclaimed as f64 >= booked.total() as f64 * NOTICED_SHARE)
+        || spot.place.is_some_and(is_stall)
 }
 
 /// Returns true if the unclaimed time of this place matters: without it, the mean, the 99th
@@ -50,19 +69,25 @@ fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
         return false;
     }
     let times = ledger.places.of(place);
-    // In a capture at the server, most of each round trip is outside the exchanges. Only the part
-    // within the exchanges is inherent here.
-    let trips = bookings.iter().filter(|b| b.kind == WaitKind::RoundTrip);
-    let inherent = sum(trips.copied(), |b| b.inherent_ns);
-    let least = match place {
-        Place::Path => Duration::from_nanos((inherent as f64 / count) as u64),
-        _ => Duration::ZERO,
-    };
+    let least = least(spot, booked);
     if is_much && weighted(times, least) >= STALL {
         return true;
     }
     let all = sum(bookings.iter().copied(), |b| b.booked_ns) as f64;
     is_tail(ledger, times, least, unclaimed / all.max(1.0))
+}
+
+/// Returns the mean time of a request at this place that is inherent. In a capture at the server,
+/// most of each round trip is outside the exchanges. Only the part within the exchanges is inherent
+/// here.
+fn least(spot: &Spot, booked: &Booked<'_>) -> Duration {
+    if spot.place != Some(Place::Path) {
+        return Duration::ZERO;
+    }
+    let bookings = spot.bookings(booked).into_iter();
+    let trips = bookings.filter(|b| b.kind == WaitKind::RoundTrip);
+    let count = booked.scaled(spot.count(&booked.service.ledger)).max(1);
+    Duration::from_nanos(sum(trips, |b| b.inherent_ns) / count)
 }
 
 /// Returns true if the `unclaimed` part (0 to 1) of `times` matters to the tail: without it, the

@@ -88,6 +88,7 @@ mod tests {
             difference_low_ns: treated as i64 - control as i64 - 1_000,
             difference_high_ns: high,
             alternations: 4,
+            is_conclusive: true,
             meaning: String::new(),
         }
     }

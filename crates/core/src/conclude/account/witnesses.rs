@@ -56,7 +56,10 @@ fn is_available(kind: EvidenceKind, facts: &Facts, has_packets: bool) -> bool {
         EvidenceKind::KernelTrace => facts.turns.tally.is_some(),
         EvidenceKind::Configuration => !facts.configuration.is_empty(),
         EvidenceKind::Counter => !facts.kernel.counters.is_empty(),
-        EvidenceKind::Intervention => !facts.loads.outcomes(TargetId::Subject).is_empty(),
+        EvidenceKind::Intervention => {
+            let outcomes = facts.loads.outcomes(TargetId::Subject);
+            outcomes.iter().any(|outcome| !outcome.is_blind)
+        }
     }
 }
 
@@ -81,7 +84,7 @@ fn is_against(
             let outcomes = facts.loads.outcomes(TargetId::Subject);
             let mut tried = outcomes
                 .iter()
-                .filter(|outcome| outcome.experiment == Experiment::QuickAck);
+                .filter(|outcome| outcome.experiment == Experiment::QuickAck && !outcome.is_blind);
             is_held && tried.any(|outcome| outcome.low <= 0 && outcome.high >= 0)
         }
         _ => false,

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, human, percent};
+use crate::conclude::account::{NOTICED, NOTICED_SHARE};
 use crate::exchange::wait::WaitKind;
 use crate::registry::{Id, LayerId};
 use crate::report::{Account, Booking};
@@ -70,12 +71,20 @@ impl Part {
     }
 
     /// Returns true if the layer has more than half of the avoidable time of all layers, and that
-    /// time is large enough to matter. Such a layer is not ruled out.
+    /// time is large enough to be noticed. Such a layer is not ruled out.
     pub(super) fn is_most(&self) -> bool {
         let avoidable = u128::from(self.avoidable);
+        let (mean, share) = (self.mean(self.avoidable), self.share(self.avoidable));
         avoidable * 2 > u128::from(self.whole_avoidable)
-            && self.mean(self.avoidable) >= MATERIAL_TIME
-            && self.share(self.avoidable) >= MATERIAL_SHARE
+            && mean >= MATERIAL_TIME
+            && share >= MATERIAL_SHARE
+            && (mean >= NOTICED || share >= NOTICED_SHARE)
+    }
+
+    /// Returns true if the layer's avoidable time is long, whatever its share: much of the time of a
+    /// short request is the server's own work.
+    pub(super) fn is_long(&self) -> bool {
+        self.mean(self.avoidable) >= NOTICED
     }
 
     /// Returns true if the layer's waits took no time.
@@ -97,6 +106,8 @@ impl Part {
                 let share = percent(self.share(own));
                 let inherent = if self.inherent > own / 2 {
                     ", most of it unavoidable"
+                } else if mean < NOTICED {
+                    ", little time however large its share"
                 } else {
                     ""
                 };

@@ -12,7 +12,8 @@ use crate::exchange::tls_handshake::Handshake;
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{
     Closing, Connecting, Exchange, ExchangeId, ExchangePackets, FirstRecord, Outcome,
-    PairingDoubts, Particulars, PathTimes, PerSide, ResponseBytes, Side, Signs,
+    PairingDoubts, Particulars, PathTimes, PerSide, Positions, ResponseBytes, Side, Signs,
+    StreamSigns,
 };
 use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
@@ -46,6 +47,7 @@ impl Pairing {
             let spare = &mut closed.scratch.spare;
             let mut exchange = draft.close(around, setup, self.tls.handshake.take(), spare);
             exchange.signs.doubts.is_unseen = self.protocol.is_unseen;
+            exchange.signs.stream.is_hidden = self.protocol.mode == Mode::Tls(true);
             exchange.loss.disorder.taken_back = core::mem::take(&mut self.taken_back);
             if exchange.outcome == Outcome::Cut && self.protocol.mode != Mode::Http2 {
                 let is_followed = self.loose.is_some();
@@ -174,9 +176,19 @@ impl Draft {
         spare: &mut Spare,
     ) -> Exchange {
         let view = around.view;
-        let outcome = match self.outcome.unwrap_or(Outcome::Cut) {
-            Outcome::Complete(None) if self.response_head.is_error => Outcome::Failed,
-            outcome => outcome,
+        let outcome = match (
+            self.outcome.unwrap_or(Outcome::Cut),
+            self.response_head.error,
+        ) {
+            // After a fatal error, the server closes instead of ending its response.
+            (Outcome::Complete(None) | Outcome::Closed | Outcome::Reset, Some(error)) => {
+                Outcome::Failed(error)
+            }
+            (Outcome::Complete(status), _) => match self.response_head.grpc_status {
+                None | Some(0) => Outcome::Complete(status),
+                Some(failure) => Outcome::Grpc(failure),
+            },
+            (outcome, _) => outcome,
         };
         let packets = around.packets_from(self.first.at);
         self.extend_by_repeats(view, packets);
@@ -193,6 +205,7 @@ impl Draft {
         };
         if let Some(multiplexed) = &self.multiplexed {
             tiling.hold_back(&multiplexed.held);
+            tiling.owe_nothing(&multiplexed.rests);
         }
         let charged = setup.charge(self.first.at, handshake.as_deref());
         let first_record = self.records.first.map(|span| first_record(&trace, span));
@@ -274,6 +287,10 @@ impl Draft {
                 is_request_acked: around.request_acked >= self.request.end,
                 doubts: self.doubts(around),
                 is_relayed: view.to_server().is_relayed(),
+                stream: StreamSigns {
+                    positions: self.positions(view),
+                    ..self.signs.stream
+                },
                 ..self.signs
             },
             particulars: Particulars {
@@ -296,7 +313,7 @@ impl Draft {
                     .location
                     .filter(|_| self.is_redirect()),
                 is_encoded_on_the_fly: self.response_head.fields.is_encoded_on_the_fly,
-                is_stream: self.response_head.fields.is_stream,
+                is_stream: self.is_stream(),
                 is_revocation: self.response_head.is_revocation,
                 closing: Closing {
                     server_asked: self.closing.server_asked
@@ -307,6 +324,22 @@ impl Draft {
                 },
             },
         }
+    }
+
+    /// Returns the sequence numbers of a stream's messages; `None` without a response.
+    fn positions(&self, view: &View<'_>) -> Option<Positions> {
+        let is_whole = self.multiplexed.is_some() && self.response.end > self.response.start;
+        let ends = |by, span: Span| -> Option<[u32; 2]> {
+            let last = span.end.checked_sub(1)?;
+            Some([
+                view.sequence_number(by, span.start)?,
+                view.sequence_number(by, last)?,
+            ])
+        };
+        Some(Positions {
+            request: ends(Side::Client, self.request).filter(|_| is_whole)?,
+            response: ends(Side::Server, self.response)?,
+        })
     }
 
     fn doubts(&self, around: &Around<'_>) -> PairingDoubts {

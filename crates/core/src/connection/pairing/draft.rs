@@ -7,7 +7,7 @@ use super::http2::Multiplexed;
 use crate::attribution::Permission;
 use crate::attribution::packet::Span;
 use crate::connection::empty_span;
-use crate::exchange::{Closing, Outcome, Side, Signs};
+use crate::exchange::{Closing, Outcome, ReplyError, Side, Signs};
 use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
 use crate::protocol::http::{Fields, RequestLine};
@@ -51,10 +51,12 @@ pub(super) struct RequestHead {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ResponseHead {
     pub(super) status: Option<u16>,
+    /// The outcome of a gRPC call, from its trailers.
+    pub(super) grpc_status: Option<u8>,
     /// Time of the first bytes of an HTTP/1 response.
     pub(super) began: Option<Timestamp>,
-    /// True if the response reports that the request failed.
-    pub(super) is_error: bool,
+    /// The error that the response reports, in a protocol other than HTTP.
+    pub(super) error: Option<ReplyError>,
     /// True if a certificate's validity depends on the response.
     pub(super) is_revocation: bool,
     /// The fields other than framing.
@@ -243,6 +245,8 @@ impl Draft {
         self.fin.is_end |= self.fin.cut_short.is_some();
         self.signs.ended_by = by;
         self.outcome = Some(match (by, is_reset) {
+            // The client did not tire of waiting: TLS was refused.
+            (Some(Side::Client), _) if self.signs.tls.alert.is_some() => Outcome::Closed,
             (Some(Side::Client), _) if !self.closing.server_asked => Outcome::TimedOut,
             (_, true) => Outcome::Reset,
             _ => Outcome::Closed,

@@ -53,7 +53,7 @@ impl Pairing {
         fins.last_word = Some(at).filter(|_| self.protocol.mode == Mode::Http);
         let (request_acked, left) = (self.acked.requests, fins.left);
         // The end of a response that is paired by turns is not known until the next turn.
-        let is_by_turns = matches!(self.protocol.mode, Mode::Turns | Mode::Tls);
+        let is_by_turns = matches!(self.protocol.mode, Mode::Turns | Mode::Tls(_));
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
             let was_over = is_by_turns && draft.has_response() && !draft.closes_at_once(at);
             draft.closing.server_asked |= left.is_none() && !was_over;

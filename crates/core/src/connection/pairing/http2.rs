@@ -2,26 +2,42 @@
 //! stretch that a flow-control window held back is recorded with its exchange.
 
 mod flow_control;
+mod messages;
+mod requests;
 
 use super::{Draft, Mode, Pairing};
 use crate::attribution::packet::Span;
 use crate::attribution::packet_record::PacketKey;
 use crate::connection::View;
-use crate::exchange::Side;
+use crate::exchange::{PerSide, Side};
 use crate::protocol::http::{RequestLine, Role, fingerprint};
-use crate::protocol::http2::{Event, Fields, Frame, HEADER, Meaning};
+use crate::protocol::http2::{Event, Fields, Frame, HEADER, Meaning, StreamType, are_frames};
 use crate::protocol::{Protocol, Step};
 pub(super) use flow_control::{Multiplex, Multiplexed};
 
+/// Returns true if a segment shows that a connection whose beginning was not seen uses HTTP/2.
+pub(super) fn is_joined(payload: &[u8]) -> bool {
+    are_frames(payload)
+}
+
 impl Pairing {
-    /// Starts parsing HTTP/2, which the client is about to send.
-    pub(super) fn begin_http2(&mut self) {
+    /// Starts parsing HTTP/2, which the client is about to send. If the connection is joined midway,
+    /// its windows and earlier field sections are unknown, and the server may be in the middle of a
+    /// frame.
+    pub(super) fn begin_http2(&mut self, is_joined: bool) {
         self.protocol.mode = Mode::Http2;
         self.streams.requests.speak(Protocol::Http2, Role::Request);
         self.streams
             .responses
             .speak(Protocol::Http2, Role::Response);
         self.multiplex = Some(Box::new(Multiplex::new()));
+        if is_joined {
+            self.streams.requests.messages.reset();
+            self.streams.responses.messages.join();
+            if let Some(multiplex) = &mut self.multiplex {
+                multiplex.join();
+            }
+        }
     }
 
     /// Changes from HTTP/1.1 to HTTP/2: the request that asked for the upgrade is stream 1 (RFC
@@ -47,7 +63,7 @@ impl Pairing {
     fn lose_streams(&mut self) {
         self.cut_awaited();
         if let Some(multiplex) = &mut self.multiplex {
-            **multiplex = Multiplex::new();
+            multiplex.lose();
         }
     }
 
@@ -63,7 +79,7 @@ impl Pairing {
             Step::Lost => self.lose_streams(),
             Step::Http2(Event::Began(frame)) => {
                 let start = offset.saturating_sub(HEADER);
-                self.frame_began(by, frame, start, packet);
+                self.frame_began(by, frame, start, packet, view);
             }
             Step::Http2(Event::Ended(frame, meaning)) => {
                 self.frame_ended(by, frame, meaning, offset, packet, view);
@@ -77,15 +93,24 @@ impl Pairing {
         open.find(|draft| draft.is_of(id) && draft.is_awaited())
     }
 
-    fn frame_began(&mut self, by: Side, frame: Frame, start: u64, packet: &PacketKey) {
+    fn frame_began(
+        &mut self,
+        by: Side,
+        frame: Frame,
+        start: u64,
+        packet: &PacketKey,
+        view: &View<'_>,
+    ) {
         // Streams opened by a client have odd numbers (RFC 9113 §5.1.1).
         let opens = by == Side::Client && frame.is_headers() && frame.stream % 2 == 1;
         if opens && self.stream(frame.stream).is_none() {
             let first = self.first_sent(start).unwrap_or(packet.time());
+            let signs = self.stream_opens(frame.stream, packet, view);
             self.begin(start, first);
             if let Some(draft) = self.open.back_mut() {
                 draft.multiplexed = Multiplexed::of(frame.stream);
                 draft.beginning.was_behind = false;
+                draft.signs.stream = signs;
             }
         }
         let end = start + HEADER + u64::from(frame.length);
@@ -118,22 +143,24 @@ impl Pairing {
     ) {
         match meaning {
             Meaning::Headers(fields) => {
+                self.grpc_frame(by, frame, None, packet);
                 let is_interim = self.field_section(by, frame, fields);
                 if !is_interim {
                     self.message_went_on(by, frame, offset, packet);
                 }
             }
-            Meaning::Data => {
+            Meaning::Data(first) => {
+                self.grpc_frame(by, frame, first, packet);
                 self.data_ended(by, frame, offset, packet);
                 self.message_went_on(by, frame, offset, packet);
             }
-            Meaning::InitialWindow(bytes) => self.initial_window(by.peer(), bytes),
+            Meaning::Settings(settings) => self.settings(by, settings),
             Meaning::WindowUpdate(bytes) => self.window_update(by, frame, bytes, packet, view),
-            Meaning::Reset => {
-                if let Some(draft) = self.stream(frame.stream) {
-                    draft.give_up(Some((Some(by), packet.at, true)));
-                }
+            Meaning::Reset(code) => self.stream_reset(by, frame.stream, code, packet.at),
+            Meaning::GoAway(announced) if by == Side::Server => {
+                self.server_leaves(announced, packet.at);
             }
+            Meaning::GoAway(_) => {}
             Meaning::Other => {}
         }
     }
@@ -149,6 +176,11 @@ impl Pairing {
         };
         match by {
             Side::Client if draft.request_head.line.is_none() => {
+                if fields.stream == Some(StreamType::Grpc)
+                    && let Some(multiplexed) = &mut draft.multiplexed
+                {
+                    multiplexed.messages = Some(PerSide::default());
+                }
                 let Fields { method, path, .. } = *fields;
                 let target = path.unwrap_or_default();
                 draft.request_head.line = method.map(|method| RequestLine {
@@ -160,8 +192,11 @@ impl Pairing {
             Side::Server => {
                 let is_interim = matches!(fields.status, Some(100..200));
                 if !is_interim {
+                    let head = &mut draft.response_head;
                     // Trailers have no status.
-                    draft.response_head.status = fields.status.or(draft.response_head.status);
+                    head.status = fields.status.or(head.status);
+                    head.grpc_status = fields.grpc_status.or(head.grpc_status);
+                    head.fields.is_stream |= fields.stream == Some(StreamType::Events);
                 }
                 is_interim
             }
@@ -178,6 +213,7 @@ impl Pairing {
         if frame.ends_stream() {
             draft.complete(offset, packet.time());
             self.protocol.frames_lost = 0;
+            self.stream_closed(packet.at);
         } else {
             let end = Span {
                 start: offset,

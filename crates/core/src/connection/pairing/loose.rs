@@ -187,7 +187,7 @@ impl Pairing {
             (Mode::Http, Side::Server) => self.turn.is_orphaned,
             // The bytes are the rest of a request that was answered early.
             (Mode::Http, Side::Client) => !self.open.iter().any(Draft::is_awaited),
-            (Mode::Http2 | Mode::Tls, _) => false,
+            (Mode::Http2 | Mode::Tls(_), _) => false,
         }
     }
 

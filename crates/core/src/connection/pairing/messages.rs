@@ -59,7 +59,7 @@ impl Pairing {
     ) {
         let is_next = matches!(data.arrival, Arrival::InOrder | Arrival::PastHole);
         let begins_one = match self.protocol.mode {
-            Mode::Tls => tls::begins_record,
+            Mode::Tls(_) => tls::begins_record,
             _ => http2::begins_frame,
         };
         let stream = self.direction(packet.by);
@@ -102,7 +102,7 @@ impl Pairing {
         for (offset, step) in steps.drain(..) {
             match self.protocol.mode {
                 Mode::Http2 => self.http2_step(offset, step, packet, view),
-                Mode::Tls => self.tls_step(offset, step, packet, view),
+                Mode::Tls(_) => self.tls_step(offset, step, packet, view),
                 _ => self.step(by, offset, step, packet.time(), false),
             }
         }
@@ -269,7 +269,7 @@ impl Pairing {
             }
             Step::Head(head) => {
                 draft.response_head.status = head.status;
-                draft.response_head.is_error |= head.is_error;
+                draft.response_head.error = draft.response_head.error.or(head.error);
                 draft.response_head.fields = head.fields;
                 draft.closing.server_asked |= head.asks_to_close;
                 draft.response_head.is_revocation |= head.is_revocation;

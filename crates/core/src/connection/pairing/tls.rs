@@ -11,6 +11,7 @@ use crate::attribution::packet::Span;
 use crate::attribution::packet_record::PacketKey;
 use crate::connection::View;
 use crate::exchange::Side;
+use crate::exchange::tls_handshake::Alert;
 use crate::observed::packet::PacketTime;
 use crate::observed::time::Timestamp;
 use crate::protocol::http::{RequestLine, Role};
@@ -22,6 +23,8 @@ use crate::protocol::{Protocol, Step};
 const FINISHED_RECORDS: [u16; 2] = [53, 69];
 /// Length of an encrypted alert of TLS 1.3: two bytes, the content's type, the tag.
 const ALERT_RECORD: u16 = 19;
+/// Alerts that only close the connection: close_notify, user_canceled (RFC 8446 §6.1).
+const CLOSING_ALERTS: [u8; 2] = [0, 90];
 /// Bytes that encryption adds to a record: TLS 1.3 (type and tag), and up to TLS 1.2 with AES-GCM
 /// (explicit nonce and tag, RFC 5288 §3) or with ChaCha20 (tag, RFC 7905 §2).
 const ADDED_1_3: [u16; 1] = [17];
@@ -69,6 +72,8 @@ pub(super) struct Conversation {
     late_control: Option<(Span, PacketTime)>,
     /// The end of the server's last record that is not a response to any request.
     unasked: u64,
+    /// The first alert other than those that only close the connection.
+    alert: Option<Alert>,
 }
 
 #[derive(Debug)]
@@ -118,6 +123,7 @@ impl Conversation {
             is_control: false,
             late_control: None,
             unasked: 0,
+            alert: None,
         }
     }
 
@@ -162,6 +168,18 @@ impl Conversation {
         record.content == Content::ApplicationData && !is_short && !is_control
     }
 
+    /// Returns true if the record is an encrypted alert before any message: a side ends the
+    /// handshake, or the server does not want the client that has just finished it.
+    fn is_hidden_alert(&self, by: Side, record: Record) -> bool {
+        let is_in_time = match self.phase {
+            Phase::Handshake(_) => true,
+            Phase::Torn => false,
+            Phase::Application => by == Side::Server && self.server_records == 0,
+        };
+        let is_clear = record.content == Content::Alert && record.length == tls::ALERT;
+        is_in_time && self.is_alert(record) && !is_clear
+    }
+
     /// Returns true if the record is an alert, with which a side closes a connection.
     fn is_alert(&self, record: Record) -> bool {
         let is_hidden = self.is_1_3 && record.length == ALERT_RECORD;
@@ -173,7 +191,7 @@ impl Conversation {
 impl Pairing {
     /// Starts parsing TLS, with the client's bytes that are read next.
     pub(super) fn begin_tls(&mut self, payload: &[u8]) {
-        self.protocol.mode = Mode::Tls;
+        self.protocol.mode = Mode::Tls(false);
         self.streams.requests.speak(Protocol::Tls, Role::Request);
         self.streams.responses.speak(Protocol::Tls, Role::Response);
         let begins_with_hello = payload.first() == Some(&22)
@@ -232,6 +250,11 @@ impl Pairing {
                     flights.message(message);
                 }
             }
+            Step::Tls(Event::Alert(description)) if !CLOSING_ALERTS.contains(&description) => {
+                let description = Some(description);
+                tls.alert.get_or_insert(Alert { by, description });
+                self.begin_refused(&tls, packet);
+            }
             Step::Tls(Event::Ended(content, length)) => {
                 let start = offset.saturating_sub(u64::from(length) + HEADER);
                 let record = Record {
@@ -261,6 +284,14 @@ impl Pairing {
         };
         let begin = begin.unwrap_or(packet.time());
         let is_encrypted = record.content == Content::ApplicationData;
+        // A client of HTTP/1.1 has no reason to send so short a record.
+        if by == Side::Client && is_encrypted && tls.is_control_frame(record.length) {
+            self.protocol.mode = Mode::Tls(true);
+        }
+        if tls.is_hidden_alert(by, record) {
+            let description = None;
+            tls.alert.get_or_insert(Alert { by, description });
+        }
         match &mut tls.phase {
             Phase::Handshake(flights) => {
                 if by == Side::Client && is_encrypted && !flights.is_answered() {
@@ -561,12 +592,32 @@ impl Pairing {
             return;
         };
         let has_hello = flights.is_answered();
-        self.tls.conversation = None;
         self.begin(request.start, first);
         if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
             draft.request = request;
             draft.request_head.line = Some(RequestLine::new("TLS", &name));
-            draft.signs.has_hello = has_hello;
+            draft.signs.tls.is_answered = has_hello;
+        }
+    }
+
+    /// Begins the exchange of a handshake that an alert ends, if parts of the handshake are missing.
+    fn begin_refused(&mut self, tls: &Conversation, packet: &PacketKey) {
+        let is_torn = matches!(tls.phase, Phase::Torn);
+        if is_torn && self.next_ordinal == 0 {
+            self.begin(0, packet.time());
+            if let Some(draft) = self.open.back_mut() {
+                draft.request_head.line = Some(RequestLine::new("TLS", ""));
+                draft.signs.tls.is_answered = true;
+            }
+        }
+    }
+
+    /// Records for the exchange that still waits, because no more will come, that a side refused
+    /// TLS.
+    pub(super) fn note_alert(&mut self) {
+        let alert = self.tls.conversation.take().and_then(|tls| tls.alert);
+        if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
+            draft.signs.tls.alert = alert;
         }
     }
 }

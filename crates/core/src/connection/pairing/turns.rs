@@ -62,7 +62,8 @@ impl Pairing {
         match packet.by {
             Side::Client if begins => draft.request_head.line = line,
             Side::Server if draft.response.start == data.span.start => {
-                draft.response_head.is_error |= protocol.is_error(payload);
+                let error = protocol.error(payload);
+                draft.response_head.error = draft.response_head.error.or(error);
                 draft.response_head.status =
                     draft.response_head.status.or(protocol.status(payload));
             }

@@ -28,6 +28,12 @@ const STREAMS: [&[u8]; 6] = [
     b"application/grpc",
 ];
 
+/// Returns true if a body of this content type is sent in parts, when events occur.
+pub(crate) fn is_stream(content_type: &[u8]) -> bool {
+    let kind = content_type.split(|&byte| byte == b';').next();
+    STREAMS.contains(&kind.unwrap_or_default().trim_ascii())
+}
+
 /// A head, the end of its body, and the length of the head in bytes.
 pub(super) type Whole = (Head, Framing, usize);
 
@@ -119,8 +125,7 @@ impl Reading {
             }
             12 if is(name, b"content-type") => {
                 head.is_revocation = REVOCATIONS.contains(&value);
-                let kind = value.split(|&byte| byte == b';').next().unwrap_or_default();
-                head.fields.is_stream = STREAMS.contains(&kind.trim_ascii());
+                head.fields.is_stream = is_stream(value);
             }
             14 if is(name, b"content-length") => self.length = number(value),
             16 if is(name, b"content-encoding") => {

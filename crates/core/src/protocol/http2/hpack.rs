@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use super::huffman;
+use crate::protocol::http;
 
 /// The size in bytes of a dynamic table until a SETTINGS frame changes it (RFC 9113 §6.5.2), and
 /// the maximum size supported here.
@@ -36,15 +37,15 @@ const TELLING: [(&[u8], &[u8]); 14] = [
 /// name, whose length counts for the table's size.
 #[rustfmt::skip]
 const NAMES: [&str; 47] = [
-    "accept-charset", "accept-encoding", "accept-language", "accept-ranges", "accept", "access-
-    control-allow-origin", "age", "allow", "authorization", "cache-control", "content-
-    disposition", "content-encoding", "content-language", "content-length", "content-location",
-    "content-range", "content-type", "cookie", "date", "etag", "expect", "expires", "from",
-    "host", "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since",
-    "last-modified", "link", "location", "max-forwards", "proxy-authenticate", "proxy-
-    authorization", "range", "referer", "refresh", "retry-after", "server", "set-cookie",
-    "strict-transport-security", "transfer-encoding", "user-agent", "vary", "via", "www-
-    authenticate",
+    "accept-charset", "accept-encoding", "accept-language", "accept-ranges", "accept",
+    "access-control-allow-origin", "age", "allow", "authorization", "cache-control",
+    "content-disposition", "content-encoding", "content-language", "content-length",
+    "content-location", "content-range", "content-type", "cookie", "date", "etag", "expect",
+    "expires", "from", "host", "if-match", "if-modified-since", "if-none-match", "if-range",
+    "if-unmodified-since", "last-modified", "link", "location", "max-forwards",
+    "proxy-authenticate", "proxy-authorization", "range", "referer", "refresh", "retry-after",
+    "server", "set-cookie", "strict-transport-security", "transfer-encoding", "user-agent",
+    "vary", "via", "www-authenticate",
 ];
 const STATIC: usize = TELLING.len() + NAMES.len();
 
@@ -54,6 +55,19 @@ pub(crate) struct Fields {
     pub(crate) method: Option<String>,
     pub(crate) path: Option<String>,
     pub(crate) status: Option<u16>,
+    /// The content type, if it says that the message is a stream.
+    pub(crate) stream: Option<StreamType>,
+    /// The outcome of a gRPC call (`grpc-status`).
+    pub(crate) grpc_status: Option<u8>,
+}
+
+/// A content type whose parts are sent when there is something to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamType {
+    /// Messages of gRPC, each with its length. A call may have a single one in each direction.
+    Grpc,
+    /// Events, such as server-sent events.
+    Events,
 }
 
 type Entry = (Vec<u8>, Vec<u8>);
@@ -64,8 +78,9 @@ pub(crate) struct Decoder {
     table: VecDeque<Entry>,
     size: usize,
     limit: usize,
-    /// True after a missed or invalid section. The table is then unknown.
-    is_broken: bool,
+    /// True after a missed or invalid section: earlier entries of the table are unknown. Later ones
+    /// are known, because the newest entry has the first index.
+    is_partial: bool,
 }
 
 impl Default for Decoder {
@@ -74,7 +89,7 @@ impl Default for Decoder {
             table: VecDeque::new(),
             size: 0,
             limit: DEFAULT_TABLE,
-            is_broken: false,
+            is_partial: false,
         }
     }
 }
@@ -82,8 +97,8 @@ impl Default for Decoder {
 impl Decoder {
     /// Records that a field section was missed.
     pub(crate) fn miss(&mut self) {
-        self.is_broken = true;
-        self.table = VecDeque::new();
+        self.is_partial = true;
+        (self.table, self.size) = (VecDeque::new(), 0);
     }
 
     /// Returns the memory that the dynamic table holds, in bytes.
@@ -91,11 +106,9 @@ impl Decoder {
         self.table.capacity() * size_of::<Entry>() + self.size
     }
 
-    /// Decodes a field section; `None` if its content cannot be determined.
+    /// Decodes a field section; `None` if it is invalid. Fields that are unknown entries of the table
+    /// are left out.
     pub(crate) fn decode(&mut self, block: &[u8]) -> Option<Fields> {
-        if self.is_broken {
-            return None;
-        }
         let mut fields = Fields::default();
         let mut rest = block;
         while !rest.is_empty() {
@@ -140,7 +153,10 @@ impl Decoder {
             return Some((name.to_vec(), value.to_vec()));
         }
         match index.checked_sub(STATIC + 1) {
-            Some(dynamic) => self.table.get(dynamic).cloned(),
+            Some(dynamic) => {
+                let unknown = || self.is_partial.then(Entry::default);
+                self.table.get(dynamic).cloned().or_else(unknown)
+            }
             None => {
                 let name = NAMES.get(index.checked_sub(TELLING.len() + 1)?)?;
                 Some((name.as_bytes().to_vec(), Vec::new()))
@@ -183,9 +199,22 @@ impl Fields {
                 let digits = core::str::from_utf8(value).ok();
                 self.status = digits.and_then(|digits| digits.parse().ok());
             }
+            b"content-type" => self.stream = stream_type(value),
+            b"grpc-status" => {
+                let digits = core::str::from_utf8(value).ok();
+                self.grpc_status = digits.and_then(|digits| digits.parse().ok());
+            }
             _ => {}
         }
     }
+}
+
+fn stream_type(content_type: &[u8]) -> Option<StreamType> {
+    // gRPC's content type may have a suffix that names the encoding of its messages.
+    if content_type.starts_with(b"application/grpc") {
+        return Some(StreamType::Grpc);
+    }
+    http::is_stream(content_type).then_some(StreamType::Events)
 }
 
 /// Decodes an integer with a prefix of `prefix` bits (RFC 7541 §5.1), up to 2^28.
@@ -282,13 +311,24 @@ mod tests {
     fn what_is_missed_makes_the_rest_unknown() {
         let mut decoder = Decoder::default();
         decoder.miss();
-        assert_eq!(decoder.decode(&bytes("8286 84")), None);
+        // What the static table has, and a later entry, are known; an earlier entry is not.
+        let fields = decoder.decode(&bytes("8286 be 4401 61")).expect("valid");
+        assert_eq!(
+            (fields.method, fields.path),
+            (Some("GET".to_owned()), Some("a".to_owned()))
+        );
+        let fields = decoder.decode(&bytes("83 be bf")).expect("valid");
+        assert_eq!(
+            (fields.method, fields.path),
+            (Some("POST".to_owned()), Some("a".to_owned()))
+        );
         let mut decoder = Decoder::default();
         assert_eq!(
             decoder.decode(&bytes("ff ff ff ff ff")),
             None,
             "an endless index"
         );
-        assert_eq!(decoder.decode(&bytes("82")), None);
+        let fields = decoder.decode(&bytes("82")).expect("valid");
+        assert_eq!(fields.method.as_deref(), Some("GET"));
     }
 }

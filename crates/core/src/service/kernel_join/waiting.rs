@@ -1,11 +1,13 @@
-//! Turns that wait for the exchange to which they belong.
+//! Turns and passages that wait for the exchange to which they belong.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::TIMESTAMP_ERROR;
+use super::passages::Passages;
 use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::RequestSpan;
+use crate::observed::passage::BytePassage;
 use crate::observed::time::Timestamp;
 
 /// Maximum number of turns kept; turns beyond that are dropped.
@@ -14,15 +16,42 @@ const MAX_TURNS: usize = 1 << 16;
 /// one time.
 const MAX_WATCHED: usize = 1 << 13;
 
-/// Turns by their connection, in the order in which they began.
+/// Turns by their connection, in the order in which they began, and passages.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     /// Turns by the client's address and the server's.
     turns: BTreeMap<(Endpoint, Endpoint), VecDeque<RequestSpan>>,
     count: usize,
+    passages: Passages,
 }
 
 impl Waiting {
+    /// Keeps a passage until the exchanges are known whose bytes passed.
+    pub(crate) fn put_passage(&mut self, passage: BytePassage) {
+        self.passages.put(passage);
+    }
+
+    /// Returns true if there were passages.
+    pub(crate) fn has_passages(&self) -> bool {
+        self.passages.is_fed()
+    }
+
+    /// Returns true if an exchange is none: its connection uses HTTP/2 by the kernel's passages, and
+    /// its bytes, which could not be read, were taken for messages in turn.
+    pub(crate) fn deny(&self, exchange: &Exchange) -> bool {
+        let is_read = exchange.signs.stream.positions.is_some() || exchange.signs.stream.is_read;
+        !is_read && self.passages.concern(exchange)
+    }
+
+    /// Returns the span of an exchange: by its bytes if requests overtake each other on its
+    /// connection, otherwise the turn within it, which is taken out.
+    pub(crate) fn take_span(&mut self, exchange: &Exchange) -> Option<RequestSpan> {
+        match &exchange.signs.stream.positions {
+            Some(bytes) if self.has_passages() => self.passages.span(exchange, bytes),
+            _ => self.take_turn_within(exchange),
+        }
+    }
+
     /// Keeps a turn whose exchange is still to come.
     pub(crate) fn put(&mut self, turn: RequestSpan) {
         if self.count >= MAX_TURNS {
@@ -38,7 +67,8 @@ impl Waiting {
     /// is no more room, all are dropped, so that later turns can be joined.
     pub(crate) fn put_watched(&mut self, turn: RequestSpan) {
         if self.count >= MAX_WATCHED {
-            *self = Self::default();
+            self.turns.clear();
+            self.count = 0;
         }
         self.put(turn);
     }
@@ -78,6 +108,7 @@ impl Waiting {
     pub(crate) fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.turns.extend(other.turns);
+        self.passages.merge(other.passages);
     }
 }
 

@@ -151,7 +151,7 @@ fn latency(
         low_ns: interval.map(|(low, _)| low.floor() as i64),
         high_ns: interval.map(|(_, high)| high.ceil() as i64),
         judgement: match judgement {
-            Judgement::Better | Judgement::Worse if !is_robust => Judgement::Uncertain,
+            Judgement::Better | Judgement::Worse if !is_robust => Judgement::NotJudged,
             judgement => judgement,
         },
     }

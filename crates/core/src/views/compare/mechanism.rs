@@ -177,7 +177,12 @@ fn explain(fate: Fate, mechanism: Option<Mechanism>, levers: &[Lever]) -> String
         }
         _ => "It is still there",
     };
-    let read: Vec<String> = levers.iter().map(ToString::to_string).collect();
+    // What stayed the same is of interest only if nothing changed.
+    let has_changed = levers.iter().any(|lever| lever.has_changed);
+    let told = levers
+        .iter()
+        .filter(|lever| lever.has_changed || !has_changed);
+    let read: Vec<String> = told.map(ToString::to_string).collect();
     if read.is_empty() {
         format!("{conclusion}.")
     } else {

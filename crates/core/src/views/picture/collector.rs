@@ -9,7 +9,8 @@ use super::kept::Chosen;
 use super::points::{Dot, Dots};
 use super::services::{BEYOND, MAX_SERVERS, ServerIndex};
 use super::sketch::Sketch;
-use crate::exchange::Exchange;
+use crate::exchange::wait::Owner;
+use crate::exchange::{Exchange, Outcome};
 use crate::observed::flow::Endpoint;
 use crate::service::latency_modes;
 
@@ -18,6 +19,8 @@ use crate::service::latency_modes;
 pub(crate) struct Collector {
     servers: HashMap<Endpoint, ServerIndex, SeedableRandomState>,
     grid: Grid,
+    /// The exchanges that the capture cuts.
+    cut: Grid,
     dots: Dots,
     chosen: Chosen,
 }
@@ -27,13 +30,18 @@ impl Collector {
         Self {
             servers: HashMap::with_hasher(hasher),
             grid: Grid::default(),
+            cut: Grid::default(),
             dots: Dots::default(),
             chosen: Chosen::default(),
         }
     }
 
-    /// Adds an exchange, if its latency counts.
+    /// Adds an exchange, if its latency counts or the capture cuts it.
     pub(crate) fn add_exchange(&mut self, exchange: &Exchange) {
+        if exchange.outcome == Outcome::Cut {
+            let server = self.index(exchange.id.server);
+            self.cut.add(server, exchange.begin, 0, Owner::Unknown);
+        }
         if !exchange.outcome.has_latency() {
             return;
         }
@@ -72,6 +80,7 @@ impl Collector {
             own.copied().unwrap_or(BEYOND)
         };
         self.grid.merge(other.grid, renumbered);
+        self.cut.merge(other.cut, renumbered);
         self.dots.merge(other.dots, renumbered);
         self.chosen.merge(other.chosen);
     }
@@ -91,6 +100,7 @@ impl Collector {
         };
         Sketch {
             raster: self.grid.finish(service),
+            cut: Some(self.cut.finish(service)).filter(|cut| !cut.cells.is_empty()),
             points: self.dots.finish(service),
             chosen: self.chosen,
             about,

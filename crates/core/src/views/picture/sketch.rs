@@ -9,6 +9,7 @@ use crate::report::{Picture, Points, Raster, Report};
 pub(crate) struct Sketch {
     pub(super) about: About,
     pub(super) raster: Raster,
+    pub(super) cut: Option<Raster>,
     pub(super) points: Option<Points>,
     pub(super) chosen: Chosen,
 }
@@ -24,6 +25,7 @@ impl Sketch {
             services: self.about.services.list,
             sockets: self.about.sockets,
             raster: self.raster,
+            cut: self.cut,
             points: self.points,
             ..Picture::default()
         }

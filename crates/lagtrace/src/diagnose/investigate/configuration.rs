@@ -134,7 +134,7 @@ fn told(block: &str, set: impl Iterator<Item = String>) -> String {
     let set: Vec<String> = set.collect();
     let (shown, rest) = set.split_at(set.len().min(SHOWN));
     match (shown, rest.len()) {
-        ([], _) => format!("{block}: all defaults"),
+        ([], _) => format!("{block}: sets nothing that matters here"),
         (_, 0) => format!("{block}: {}", shown.join(", ")),
         (_, more) => format!("{block}: {} and {more} more", shown.join(", ")),
     }

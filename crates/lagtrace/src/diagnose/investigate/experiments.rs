@@ -43,11 +43,11 @@ impl Investigation<'_> {
             let analysis = begun.elapsed();
             let turn = self.turn();
             let round = turn * 2 * LEAST_ROUNDS;
-            let is_in_time = takes(round, self.overrun, analysis) <= self.time_left();
+            let is_in_time = takes(round, self.pace.overrun, analysis) <= self.time_left();
             let wanted = self.feed.next_experiments();
             let next = wanted
                 .into_iter()
-                .find(|experiment| !tried.contains(experiment));
+                .find(|experiment| !tried.contains(experiment) && self.allows(*experiment));
             let (Some(experiment), false) = (next, self.interrupt.is_requested()) else {
                 return Ok(());
             };
@@ -78,7 +78,7 @@ impl Investigation<'_> {
             target: self.subject().target.clone(),
             phase,
             experiment,
-            connections: self.options.load.connections,
+            connections: self.pace.judged.connections,
         };
         let control = lane(Phase::Control(number), None);
         let treated = lane(Phase::Experiment(number), Some(experiment));
@@ -87,7 +87,10 @@ impl Investigation<'_> {
         plan.warm_up = Duration::ZERO;
         plan.duration = duration;
         plan.reporting.is_observed = self.recorder.is_some();
+        // An intervention that removes a delay must not become more load than before.
+        plan.at_most = self.pace.carries.filter(|&rate| rate > 0.0);
         let summary = self.run_load("experiment", &plan)?;
+        self.sent.in_experiments += summary.requests;
         if let [control, treated] = summary.lanes.as_slice() {
             let text = format!("{experiment}: mean {} → {}", mean(control), mean(treated));
             self.console.outcome("experiment", &text);
@@ -98,7 +101,7 @@ impl Investigation<'_> {
     /// Returns the duration of a turn of control or intervention. It is long enough for some
     /// requests on each connection, and short enough to alternate often.
     fn turn(&self) -> Duration {
-        let typical = self.typical.unwrap_or(TYPICAL);
+        let typical = self.pace.typical.unwrap_or(TYPICAL);
         (typical * REQUESTS_A_TURN).clamp(TURNS.0, TURNS.1)
     }
 }

@@ -20,7 +20,6 @@ use crate::conclusion;
 pub(super) struct Feed {
     analyzer: Analyzer,
     waiting: Vec<Event>,
-    has_measured: bool,
     keeper: Option<Keeper>,
     /// Addresses behind NAT of this host, each with the one that lagtrace connects to.
     translations: Vec<(Endpoint, Endpoint)>,
@@ -38,7 +37,6 @@ impl Feed {
             // The load comes before its experiments, which have no examples.
             analyzer: conclusion::live_analyzer(options, is_drawn, Keeps::Earliest),
             waiting: Vec::new(),
-            has_measured: false,
             keeper,
             translations: Vec::new(),
         }
@@ -51,10 +49,6 @@ impl Feed {
 
     /// Keeps an event until the next [`digest`](Self::digest).
     pub(super) fn observe(&mut self, event: Event) {
-        self.has_measured |= matches!(
-            event.body,
-            EventBody::Probe(_) | EventBody::Load(_) | EventBody::Request(_)
-        );
         self.waiting.push(event);
     }
 
@@ -118,11 +112,6 @@ impl Feed {
     /// Returns experiments that can distinguish the remaining hypotheses.
     pub(super) fn next_experiments(&mut self) -> Vec<Experiment> {
         self.analyzer.next_experiments()
-    }
-
-    /// Returns true if anything about the target's speed was observed.
-    pub(super) fn has_measured(&self) -> bool {
-        self.has_measured
     }
 
     /// Returns the report, and the picture if it is drawn.

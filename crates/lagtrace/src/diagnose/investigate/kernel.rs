@@ -2,7 +2,8 @@
 //! request at the server, and the options that programs set on its connections.
 //!
 //! The watch also reports segments. They are ignored, because the capture already contains them.
-//! Only its turns are used: the times of a request and its response at the server.
+//! Only its turns are used: the times of a request and its response at the server. For HTTP/2 these
+//! are the passages of their bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase};
 use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
 use lagtrace_core::observed::kernel_span::{RequestSpan, WatchTally};
+use lagtrace_core::observed::passage::BytePassage;
 use lagtrace_core::observed::syscall::SocketCall;
 use lagtrace_core::stats::histogram::Distribution;
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
@@ -31,6 +33,11 @@ const STEP: &str = "watching";
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Maximum number of turns kept until they are analysed, which take about 40 MB.
 const MOST_TURNS: usize = 1 << 17;
+/// Maximum number of passages kept until they are analysed, which take about 60 MB.
+const MOST_PASSAGES: usize = 1 << 19;
+/// Time by which a passage is passed on before its own time, so that it comes before the packet of
+/// the same bytes.
+const EARLIER: Duration = Duration::from_millis(5);
 /// Maximum number of readers whose namespace is remembered.
 const MOST_READERS: usize = 1 << 12;
 
@@ -58,6 +65,8 @@ struct Seen {
     /// The servers' turns (a request and its answer), selected by address and network namespace. A
     /// turn whose namespace is unknown is included.
     turns: Vec<RequestSpan>,
+    /// The passages on connections to the servers.
+    passages: Vec<BytePassage>,
     /// The number of these turns that were skipped for lack of memory.
     skipped: u64,
     standing: Standing,
@@ -118,6 +127,7 @@ impl Watching {
         seen.tell_calls(investigation);
         let flows = own_flows(investigation.feed.waiting());
         let all = seen.turns.len();
+        let passages = seen.tell_passages(investigation, &flows);
         let (mut used, mut turns) = (BTreeSet::new(), 0);
         for turn in seen
             .turns
@@ -150,7 +160,7 @@ impl Watching {
                 connections: u64::try_from(used.len()).unwrap_or(u64::MAX),
                 ..seen.standing.tally
             }));
-        tell(investigation, turns, all, seen.skipped);
+        tell(investigation, (turns, passages), all, seen.skipped);
     }
 }
 
@@ -219,8 +229,10 @@ fn watch(
 
 impl Seen {
     fn take(&mut self, sighting: &Sighting<'_>) {
-        let Sighting::Turn(turn) = sighting else {
-            return;
+        let turn = match sighting {
+            Sighting::Turn(turn) => turn,
+            Sighting::Passage(passage) => return self.take_passage(passage),
+            Sighting::Packet(_) => return,
         };
         let reader = turn
             .program
@@ -239,6 +251,44 @@ impl Seen {
         } else {
             self.skipped += 1
         }
+    }
+
+    fn take_passage(&mut self, passage: &BytePassage) {
+        let is_there = |place: &Place| place.local == passage.local;
+        if !self.places.iter().any(is_there) {
+            return;
+        }
+        if self.passages.len() < MOST_PASSAGES {
+            self.passages.push(passage.clone());
+        } else {
+            self.skipped += 1;
+        }
+    }
+
+    /// Passes on the passages on our connections, with the addresses that these have. Returns their
+    /// number.
+    fn tell_passages(
+        &mut self,
+        investigation: &mut Investigation<'_>,
+        flows: &BTreeSet<FlowKey>,
+    ) -> u64 {
+        let mut count = 0;
+        for mut passage in std::mem::take(&mut self.passages) {
+            let is_there = |place: &&Place| place.local == passage.local;
+            let Some(place) = self.places.iter().find(is_there) else {
+                continue;
+            };
+            passage.local = place.target;
+            let (flow, _) = FlowKey::new(Transport::Tcp, passage.remote, passage.local);
+            if flows.contains(&flow) {
+                count += 1;
+                let at = passage.at - EARLIER;
+                let body = EventBody::Passage(Box::new(passage));
+                let event = Event::here(at, Phase::Baseline, body);
+                investigation.feed.observe(event);
+            }
+        }
+        count
     }
 
     /// Passes on the calls on the servers' sockets, with the addresses that our connections have.
@@ -308,7 +358,12 @@ fn own_flows(events: &[Event]) -> BTreeSet<FlowKey> {
     flows.collect()
 }
 
-fn tell(investigation: &mut Investigation<'_>, turns: u64, all: usize, skipped: u64) {
+fn tell(
+    investigation: &mut Investigation<'_>,
+    (turns, passages): (u64, u64),
+    all: usize,
+    skipped: u64,
+) {
     if skipped > 0 {
         let text = format!(
             "{} that the server's kernel timed did not fit into memory and were left out.",
@@ -316,7 +371,7 @@ fn tell(investigation: &mut Investigation<'_>, turns: u64, all: usize, skipped: 
         );
         investigation.note("watch-memory-full", text);
     }
-    if turns == 0 && all > 0 {
+    if turns == 0 && passages == 0 && all > 0 {
         let text = format!(
             "The server's kernel timed {all} requests, but none of them on a connection of ours: \
              there is NAT in between, or a proxy answers."
@@ -325,6 +380,7 @@ fn tell(investigation: &mut Investigation<'_>, turns: u64, all: usize, skipped: 
         return investigation.not_measured(STEP, Note { id, text });
     }
     let text = match turns {
+        0 if passages > 0 => "the requests' bytes timed by the server's kernel".to_owned(),
         0 => "no request was seen at the server".to_owned(),
         _ => format!(
             "{} timed by the server's kernel",

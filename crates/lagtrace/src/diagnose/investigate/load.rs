@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use lagtrace_core::observed::event::{Phase, TargetId};
+use lagtrace_core::observed::event::{EventBody, Phase, TargetId};
 use lagtrace_sources::load::{self, Arrangement, Ending, Lane, LaneSummary, Pace, Plan, Summary};
 
 use super::kernel::Watching;
@@ -74,32 +74,49 @@ impl Windows {
 impl Investigation<'_> {
     /// Puts load on the targets, first unobserved and then observed.
     pub(super) fn load(&mut self) -> Result<()> {
-        let lanes = self.baseline_lanes();
         let duration = self.options.load.duration.unwrap_or(DURATION);
-        let windows = Windows::within(duration, lanes.len());
+        let begun = Instant::now();
+        self.tell_limit();
+        self.pace.judged = self.ramp()?;
+        if self.interrupt.is_requested() {
+            return Ok(());
+        }
+        let spent = begun.elapsed() + self.pace.settled_after;
+        let left = duration.saturating_sub(spent).max(duration / 2);
+        let lanes = self.baseline_lanes();
+        let windows = Windows::within(left, lanes.len());
         let mut plan = self.plan(lanes);
-        plan.warm_up = windows.warm_up;
+        if plan.requests.is_none() {
+            plan.warm_up = windows.warm_up;
+        }
         plan.duration = windows.unobserved;
+        let before = self.processor_times();
         let unobserved = self.run_load("load", &plan)?;
+        if let Some((before, after)) = before.zip(self.processor_times()) {
+            let used = self.used(&before, &after);
+            self.feed.observe_now(EventBody::Processors(used));
+        }
         self.console.detail(&generator(&unobserved));
         for lane in &unobserved.lanes {
             self.say("load", lane.target, &describe(lane, unobserved.ending));
         }
-        self.typical = unobserved
+        self.pace.typical = unobserved
             .lanes
             .first()
             .and_then(|lane| lane.service.quantile(0.5));
-        if unobserved.ending != Ending::Completed {
+        self.pace.carries = unobserved.lanes.first().map(LaneSummary::rate);
+        if unobserved.ending != Ending::Completed || self.is_local() {
             return Ok(());
         }
-        let planned = windows.warm_up + windows.unobserved;
+        self.work_off(unobserved.lanes.iter().map(LaneSummary::cut).sum())?;
+        let planned = windows.warm_up + windows.unobserved + (duration - left);
         let beyond = self.begun.elapsed().saturating_sub(planned);
         let longest = unobserved
             .lanes
             .iter()
             .filter_map(|lane| lane.service.max());
         let longest = longest.max().unwrap_or_default();
-        plan.duration = windows.observed_after(beyond + self.overrun, longest);
+        plan.duration = windows.observed_after(beyond + self.pace.overrun, longest);
         self.observed_load(&mut plan, &unobserved)
     }
 
@@ -117,6 +134,7 @@ impl Investigation<'_> {
             watching.end(self);
         }
         let observed = observed?;
+        self.work_off(observed.lanes.iter().map(LaneSummary::cut).sum())?;
         let text = match disturbance(unobserved, &observed) {
             Some(text) => text,
             None => "nothing answered".to_owned(),
@@ -132,17 +150,29 @@ impl Investigation<'_> {
         if plan.lanes.len() > 1 {
             plan.arrangement = Arrangement::Interleaved { slice: TURN };
         }
-        plan.pace = wishes.rate.map_or(Pace::ClosedLoop, Pace::Rate);
+        plan.pace = self.pace.judged.rate.map_or(Pace::ClosedLoop, Pace::Rate);
         plan.timeout = wishes.timeout;
         plan.threads = wishes.threads.into();
         plan.protocol.tls.clone_from(&self.tls);
+        self.limit(&mut plan);
         plan
     }
 
     /// Runs a plan with a progress display and keeps its events.
     pub(super) fn run_load(&mut self, step: &str, plan: &Plan) -> Result<Summary> {
+        self.run_load_watched(step, plan, &|_| {})
+    }
+
+    /// Does the same, and calls `watch` about ten times per second with the time since the start.
+    pub(super) fn run_load_watched(
+        &mut self,
+        step: &str,
+        plan: &Plan,
+        watch: &dyn Fn(Duration),
+    ) -> Result<Summary> {
         let bar = self.console.timed(step, plan.warm_up + plan.duration);
         let progress = |now: load::Progress| {
+            watch(now.elapsed);
             bar.set_position(u64::try_from(now.elapsed.as_millis()).unwrap_or(u64::MAX));
             let failures = match now.failures {
                 0 => String::new(),
@@ -160,9 +190,15 @@ impl Investigation<'_> {
         });
         bar.finish_and_clear();
         let planned = plan.warm_up + plan.duration;
-        self.overrun = self.overrun.max(begun.elapsed().saturating_sub(planned));
+        self.pace.overrun = self
+            .pace
+            .overrun
+            .max(begun.elapsed().saturating_sub(planned));
         self.feed.observe_all(events);
-        Ok(summary?)
+        self.spend(summary.as_ref().ok());
+        let summary = summary?;
+        self.sent.all += summary.requests;
+        Ok(summary)
     }
 
     fn baseline_lanes(&self) -> Vec<Lane> {
@@ -170,7 +206,7 @@ impl Investigation<'_> {
             target: site.target.clone(),
             phase: Phase::Baseline,
             experiment: None,
-            connections: self.options.load.connections,
+            connections: self.pace.judged.connections,
         };
         self.open_sites().map(lane).collect()
     }

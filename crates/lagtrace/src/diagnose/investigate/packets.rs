@@ -144,6 +144,7 @@ impl Investigation<'_> {
                 let packets = words::plural(written.packets, "packet");
                 let text = format!("{packets} written to {}", written.name);
                 self.console.outcome(STEP, &text);
+                self.kept_in = Some(written.name);
             }
         }
     }

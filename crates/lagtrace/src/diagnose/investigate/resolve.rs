@@ -1,15 +1,16 @@
 //! Resolution of URLs to addresses.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
 use lagtrace_core::observed::event::{Event, EventBody, Note, Phase, ProbeAnswer, TargetId};
-use lagtrace_sources::load::{Method, Target};
+use lagtrace_sources::load::Target;
 use lagtrace_sources::probe::{self, ProbePlan};
+use lagtrace_sources::request::Request;
 use lagtrace_sources::resolve::resolve;
-use lagtrace_sources::url::Url;
+use lagtrace_sources::url::{Host, Url};
 
 use super::Site;
 use crate::clock;
@@ -17,6 +18,9 @@ use crate::console::Console;
 use crate::diagnose::Options;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::lookup::Family;
+use crate::request::Place;
+use crate::request::redirect::Follow;
 use crate::words;
 
 /// The step's name.
@@ -35,7 +39,7 @@ pub(super) fn run(
     console: &Console,
     interrupt: &Interrupt,
 ) -> Result<Option<(Vec<Site>, Vec<Event>)>> {
-    let mut texts = vec![(TargetId::Subject, options.url.as_str())];
+    let mut texts = vec![(TargetId::Subject, options.subject())];
     texts.extend(
         options
             .control
@@ -50,12 +54,21 @@ pub(super) fn run(
     };
     let mut sites = Vec::new();
     // All URLs are parsed before any name is resolved.
+    let settled = options.request.settle(options.load.timeout)?;
     let urls: Vec<(TargetId, Url)> = texts
         .into_iter()
-        .map(|(id, text)| Ok((id, parse(text)?)))
+        .map(|(id, text)| Ok((id, settled.url(parse(text)?)?)))
         .collect::<Result<_>>()?;
+    let is_local = options.request.way.unix_socket.is_some();
     for (id, url) in urls {
-        let Some(address) = search.address(&url)? else {
+        let (url, request) = search.follow(url, settled.request.clone())?;
+        let place = options.request.way.place(&url)?;
+        let address = if is_local {
+            Some(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), place.port))
+        } else {
+            search.address(&url, &place)?
+        };
+        let Some(address) = address else {
             return Ok(None);
         };
         sites.push(Site {
@@ -63,14 +76,13 @@ pub(super) fn run(
                 id,
                 address,
                 url,
-                method: Method::Get,
-                fields: Vec::new(),
-                body: Vec::new(),
+                request,
             },
             route: None,
             server: None,
             upstreams: Vec::new(),
-            is_open: false,
+            // A Unix socket is tried by the first request.
+            is_open: is_local,
         });
     }
     Ok(Some((sites, search.events)))
@@ -90,13 +102,13 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Returns the address to use for the URL; `None` if the user stopped the search.
-    fn address(&mut self, url: &Url) -> Result<Option<SocketAddr>> {
+    fn address(&mut self, url: &Url, place: &Place) -> Result<Option<SocketAddr>> {
         if let Some(address) = self.given(url) {
             let text = format!("{address} is taken for {}", url.host());
             self.console.outcome(STEP, &text);
-            return Ok(Some(SocketAddr::new(address, url.port())));
+            return Ok(Some(SocketAddr::new(address, place.port)));
         }
-        let Some(event) = self.look_up(url)? else {
+        let Some(event) = self.look_up(&place.host)? else {
             return Ok(None);
         };
         let EventBody::Resolution(resolution) = &event.body else {
@@ -111,31 +123,57 @@ impl Search<'_> {
         let name = resolution.name.clone();
         let took = words::time(resolution.took);
         self.events.push(event);
-        let chosen = self.choose(&addresses, url.port()).ok_or_else(|| {
+        let chosen = self.choose(&addresses, place.port).ok_or_else(|| {
             let told = format!("`{name}` has no address of the requested IP version");
             Failure::new(told).hint("leave out -4 and -6")
         })?;
-        let text = if url.host().to_string() == chosen.to_string() || name.starts_with('[') {
+        let text = if place.host.to_string() == chosen.to_string() || name.starts_with('[') {
             format!("{name} is an address")
         } else {
             format!("{name} is {}, in {took}", list(&addresses, chosen))
         };
         self.console.outcome(STEP, &text);
-        Ok(Some(SocketAddr::new(chosen, url.port())))
+        Ok(Some(SocketAddr::new(chosen, place.port)))
+    }
+
+    /// Follows redirects, if that is asked for; returns the last place and its request.
+    fn follow(&mut self, url: Url, request: Request) -> Result<(Url, Request)> {
+        let options = self.options;
+        let follow = Follow {
+            options: &options.request,
+            tls: &options.tls,
+            family: Family {
+                ipv4: options.network.ipv4,
+                ipv6: options.network.ipv6,
+            },
+            timeout: options.load.timeout,
+        };
+        options.request.consent().check_once(&request, &url)?;
+        let followed = follow.from(url, request)?;
+        if let Some(text) = followed.text() {
+            self.console.outcome("redirect", &text);
+            let note = EventBody::Note(Note {
+                id: "redirects-followed".to_owned(),
+                text,
+            });
+            self.events
+                .push(Event::here(clock::now(), Phase::Baseline, note));
+        }
+        Ok((followed.url, followed.request))
     }
 
     /// Returns the address that the user specified for the subject's host.
     fn given(&self, url: &Url) -> Option<IpAddr> {
-        let subject: Url = self.options.url.parse().ok()?;
+        let subject: Url = self.options.subject().parse().ok()?;
         let address = self.options.network.address?;
         (subject.host() == url.host()).then_some(address)
     }
 
     /// Calls the system's resolver, which cannot be interrupted. After Ctrl-C its answer is not
     /// awaited.
-    fn look_up(&self, url: &Url) -> Result<Option<Event>> {
+    fn look_up(&self, host: &Host) -> Result<Option<Event>> {
         let (sender, answer) = channel();
-        let host = url.host().clone();
+        let host = host.clone();
         thread::spawn(move || {
             resolve(&host, TIMEOUT, |event| {
                 // After Ctrl-C the receiver is gone, so the error is ignored.

@@ -132,6 +132,7 @@ pub(super) fn answer(answer: ProbeAnswer) -> String {
         ProbeAnswer::Unfinished => "a response that was not complete in time".to_owned(),
         ProbeAnswer::Closed => "closed before a complete response".to_owned(),
         ProbeAnswer::NotHttp => "an answer that is not HTTP".to_owned(),
+        ProbeAnswer::Grpc(_) => answer.name(),
         ProbeAnswer::Secured => "a TLS handshake".to_owned(),
         ProbeAnswer::TlsFailed => "no TLS connection".to_owned(),
         ProbeAnswer::NotTrusted => "a certificate that was rejected".to_owned(),

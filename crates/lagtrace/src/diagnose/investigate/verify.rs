@@ -1,5 +1,6 @@
 //! Verification of a fix by comparing this run with an earlier one.
 
+use lagtrace_core::ramp::Load;
 use lagtrace_core::report::Report;
 use lagtrace_core::views::compare::compare;
 use serde_json::{Value, json};
@@ -22,7 +23,22 @@ pub(super) fn baseline(options: &Options) -> Result<Option<Report>> {
     path.map(saved::report).transpose()
 }
 
-/// Prints this run's report and the comparison.
+/// Returns the load that was asked for in a run, and the one at which delay was judged; `None` if no
+/// levels of load were measured.
+pub(super) fn judged(report: &Report) -> Option<(Load, Load)> {
+    let capacity = report.capacity.as_ref()?;
+    let asked = Load {
+        connections: capacity.asked_connections,
+        rate: capacity.asked.offered_rate,
+    };
+    let judged = Load {
+        connections: capacity.judged_connections,
+        rate: capacity.judged_rate,
+    };
+    Some((asked, judged))
+}
+
+/// Prints the comparison, which answers whether the fix helped, and this run's report.
 pub(super) fn conclude(before: &Report, after: &Report, console: &Console) -> Result<Outcome> {
     let comparison = compare(before, after);
     let document = match console.output().format {
@@ -36,7 +52,7 @@ pub(super) fn conclude(before: &Report, after: &Report, console: &Console) -> Re
         }
         Format::Text => {
             let compared = compare::document(&comparison, console);
-            format!("{}\n{compared}", render::text(after, &console.style()))
+            format!("{compared}\n{}", render::text(after, &console.style()))
         }
     };
     let shown = || html::Document::of_comparison(&comparison, Some(before), Some(after));

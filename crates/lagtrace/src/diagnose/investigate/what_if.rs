@@ -68,7 +68,9 @@ impl Investigation<'_> {
         let trial = trial.into_inner().finish();
         self.feed.observe_all(flows);
         told.try_iter().for_each(|note| self.feed.note(note));
-        ran?;
+        let ran = ran?.requests;
+        self.sent.all += ran;
+        self.sent.in_experiments += ran;
         match trial {
             Err(error) => self.refused("what-if", &error, "what TCP_NODELAY would change"),
             Ok((on, off)) => {
@@ -94,7 +96,8 @@ impl Investigation<'_> {
             connections: 1,
         };
         let mut plan = self.plan(vec![lane]);
-        plan.pace = Pace::Rate(RATE);
+        let most = self.pace.judged.rate.into_iter().chain(self.pace.carries);
+        plan.pace = Pace::Rate(most.filter(|&rate| rate > 0.0).fold(RATE, f64::min));
         plan.warm_up = Duration::ZERO;
         plan.duration = PART * 3;
         plan.threads = 1;

@@ -157,6 +157,7 @@ fn what_was_drawn_is_told_where_it_is_wrong() {
     let style = render::Style {
         width: 100,
         color: false,
+        ascii: false,
         length: render::Length::Screen,
     };
     let letter = super::page::text(&score, &style);

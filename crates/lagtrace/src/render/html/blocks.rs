@@ -71,9 +71,9 @@ pub(super) fn phrases(html: &mut Html, spans: &[(Tone, String)]) {
 /// Writes text in a tone.
 pub(super) fn phrase(html: &mut Html, tone: Tone, text: &str) {
     match tone {
-        Tone::Plain => html.text(text),
-        Tone::Strong => html.leaf("strong", &[], text),
-        tone => html.classed("span", class(tone), text),
+        Tone::Plain => html.prose(text),
+        Tone::Strong => html.element("strong", &[], |html| html.prose(text)),
+        tone => html.said("span", class(tone), text),
     }
 }
 

@@ -3,14 +3,13 @@
 use std::sync::OnceLock;
 
 use lagtrace_core::report::Report;
-use lagtrace_core::views::compare::Comparison;
 use serde::Deserialize;
 
 use super::document::{Document, Kind};
 use super::writer::Html;
 use super::{blocks, summary, time, verdict};
 use crate::render::page::{Block, Page};
-use crate::render::quantity;
+use crate::render::{place, quantity};
 
 /// The script and the style sheet, built in `web/`.
 const SCRIPT: &str = include_str!("../../../../../web/dist/page.js");
@@ -135,43 +134,35 @@ fn body(html: &mut Html, document: &Document, shown: &[Block]) {
 }
 
 fn header(html: &mut Html, document: &Document) {
-    html.classed("p", "product", "lagtrace");
     html.leaf("h1", &[], &title(document));
+    let mut parts = Vec::new();
     if let Some(report) = &document.report {
-        let mut parts = vec![report.started.clone()];
-        parts.extend(
-            report
-                .capture
-                .as_ref()
-                .filter(|c| c.packets > 0)
-                .map(|capture| quantity::counted(capture.packets, "packet", "packets")),
-        );
-        parts.push(document.made_by.clone());
-        parts.retain(|part| !part.is_empty());
-        html.classed("p", "muted", &parts.join(" · "));
-    } else {
-        html.classed("p", "muted", &document.made_by);
+        parts.push(place::second(&report.started));
+        let capture = report.capture.as_ref().filter(|c| c.packets > 0);
+        parts.extend(capture.map(|it| quantity::counted(it.packets, "packet", "packets")));
     }
+    parts.push(document.made_by.clone());
+    parts.retain(|part| !part.is_empty());
+    html.classed("p", "muted", &parts.join(" · "));
 }
 
 fn sections(html: &mut Html, document: &Document, shown: &[Block]) {
     if let Some(report) = &document.report {
         match summary::shown(report) {
-            Some(shown) => summary::write(html, "Result", &shown),
-            None => verdict::write(html, report),
+            Some(shown) => summary::write(html, report, &shown),
+            None => verdict::write(html, report, document.picture.as_ref()),
         }
         time::write(html, report, document.picture.as_ref());
     }
     if let Some(comparison) = &document.comparison {
-        compared(html, comparison);
+        summary::compared(html, comparison);
     }
     if document.kind == Kind::Score {
-        summary::write(html, "Score", shown);
+        summary::section(html, |html| {
+            summary::title(html, "Score");
+            blocks::write(html, shown);
+        });
     }
-}
-
-fn compared(html: &mut Html, comparison: &Comparison) {
-    summary::write(html, "Comparison", &summary::compared(comparison));
 }
 
 /// Writes the tables of the whole report, for a reader without a script.

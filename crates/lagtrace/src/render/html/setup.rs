@@ -3,8 +3,8 @@
 
 use lagtrace_core::report::{Account, Report, WaitShare};
 
-use super::shares::{bar, legend};
-use super::verdict::owner_class;
+use super::shares::{Length, bar, legend, owner_class};
+use super::verdict::folded;
 use super::writer::Html;
 use crate::render::{quantity, words};
 
@@ -41,14 +41,20 @@ impl<'a> Setup<'a> {
         Some(quantity::duration(each))
     }
 
+    /// Returns the mean setup of a connection; `None` if no connection was seen.
+    fn mean_ns(&self) -> Option<u64> {
+        let times = self.waits.iter().map(|wait| wait.total_ns);
+        let total = times.fold(0, u64::saturating_add);
+        total.checked_div(self.account.connections)
+    }
+
     fn caption(&self) -> String {
         let Account {
             service,
             connections,
             ..
         } = self.account;
-        let times = self.waits.iter().map(|wait| wait.total_ns);
-        let Some(mean) = self.per_connection(times.fold(0, u64::saturating_add)) else {
+        let Some(mean) = self.mean_ns().map(quantity::duration) else {
             return service.clone();
         };
         let count = quantity::counted(*connections, "connection", "connections");
@@ -84,13 +90,18 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         &format!("Lookups, TCP and TLS handshakes and failed attempts to connect.{others}"),
     );
     legend(html, setups.iter().flat_map(|setup| &setup.waits));
+    let longest_ns = setups.iter().filter_map(Setup::mean_ns).max();
+    let longest_ns = longest_ns.unwrap_or_default();
     for setup in &setups {
         html.element("figure", &[("class", "part")], |html| {
             html.leaf("figcaption", &[], &setup.caption());
-            bar(html, &setup.waits);
+            let ns = setup.mean_ns();
+            bar(html, &setup.waits, Length { ns, longest_ns });
         });
     }
-    table(html, &setups);
+    folded(html, "table", "As a table: connection setup", |html| {
+        table(html, &setups);
+    });
 }
 
 fn table(html: &mut Html, setups: &[Setup<'_>]) {

@@ -3,15 +3,14 @@
 use lagtrace_core::exchange::wait::Owner;
 use lagtrace_core::report::WaitShare;
 
-use super::verdict::owner_class;
 use super::writer::Html;
 use crate::render::{quantity, waits, words};
 
 /// Minimum share of a wait whose owner's letter is written into a bar.
-const ROOM_FOR_LETTER: f64 = 0.03;
+pub(super) const ROOM_FOR_LETTER: f64 = 0.03;
 
 /// Minimum share of a wait that is named there; what does not fit is cut.
-const ROOM_FOR_NAME: f64 = 0.12;
+pub(super) const ROOM_FOR_NAME: f64 = 0.12;
 
 /// Writes the owners that occur, with their letters.
 pub(super) fn legend<'a>(html: &mut Html, waits: impl Iterator<Item = &'a WaitShare>) {
@@ -37,7 +36,20 @@ pub(super) fn legend<'a>(html: &mut Html, waits: impl Iterator<Item = &'a WaitSh
     });
 }
 
-fn letter(owner: Owner) -> &'static str {
+/// Returns the class of an owner.
+pub(super) fn owner_class(owner: Owner) -> &'static str {
+    match owner {
+        Owner::Client => "owner-client",
+        Owner::Server => "owner-server",
+        Owner::Path => "owner-path",
+        Owner::Resolver => "owner-resolver",
+        Owner::Proxy => "owner-proxy",
+        Owner::Unknown => "owner-unknown",
+    }
+}
+
+/// Returns the letter of an owner, so that no meaning is in the colour alone.
+pub(super) fn letter(owner: Owner) -> &'static str {
     match owner {
         Owner::Client => "C",
         Owner::Server => "S",
@@ -48,17 +60,35 @@ fn letter(owner: Owner) -> &'static str {
     }
 }
 
+/// A bar among others on the same scale.
+#[derive(Clone, Copy)]
+pub(super) struct Length {
+    /// The time that the bar stands for; `None` if it is not known, so that the bar is as long as
+    /// can be.
+    pub(super) ns: Option<u64>,
+    /// The time of the longest bar.
+    pub(super) longest_ns: u64,
+}
+
+impl Length {
+    fn part(self) -> f64 {
+        let part = |ns: u64| ns as f64 / self.longest_ns.max(1) as f64;
+        self.ns.map_or(1.0, part)
+    }
+}
+
 /// Writes a bar of the shares, by owner and then by kind, each with the letter of its owner. Places
 /// are in percent, so that the bar fits any width without distorting its letters.
-pub(super) fn bar(html: &mut Html, waits: &[WaitShare]) {
+pub(super) fn bar(html: &mut Html, waits: &[WaitShare], length: Length) {
     let said = said(waits);
     let attributes = [("class", "bar"), ("role", "img"), ("aria-label", &*said)];
+    let part = length.part();
     html.element("svg", &attributes, |html| {
         let mut at = 0.0;
         for (owner, parts) in waits::owners(waits) {
             html.element("g", &[("class", owner_class(owner))], |html| {
                 for wait in parts {
-                    piece(html, at, wait);
+                    piece(html, at * part, wait.share * part, wait);
                     at += wait.share;
                 }
             });
@@ -67,8 +97,8 @@ pub(super) fn bar(html: &mut Html, waits: &[WaitShare]) {
 }
 
 /// Writes the piece of a wait. It is a picture of its own, which cuts a name that does not fit.
-fn piece(html: &mut Html, at: f64, wait: &WaitShare) {
-    let (x, width) = (percent(at), percent(wait.share));
+fn piece(html: &mut Html, at: f64, share: f64, wait: &WaitShare) {
+    let (x, width) = (percent(at), percent(share));
     let place = [("x", &*x), ("width", &*width), ("height", "100%")];
     html.element("svg", &place, |html| {
         let whole = [("width", "100%"), ("height", "100%")];
@@ -79,15 +109,16 @@ fn piece(html: &mut Html, at: f64, wait: &WaitShare) {
         });
         let place = [("x", "0.5em"), ("y", "50%"), ("dy", "0.35em")];
         let letter = letter(wait.owner);
-        if wait.share >= ROOM_FOR_NAME {
+        if share >= ROOM_FOR_NAME {
             html.leaf("text", &place, &format!("{letter} {kind}"));
-        } else if wait.share >= ROOM_FOR_LETTER {
+        } else if share >= ROOM_FOR_LETTER {
             html.leaf("text", &place, letter);
         }
     });
 }
 
-fn percent(part: f64) -> String {
+/// Returns a part of a width.
+pub(super) fn percent(part: f64) -> String {
     format!("{:.3}%", part.clamp(0.0, 1.0) * 100.0)
 }
 

@@ -7,8 +7,8 @@ use lagtrace_core::exchange::wait::{Owner, WaitKind};
 use lagtrace_core::report::{LatencyMode, Part, PartShares, Picture, Report, WaitShare};
 
 use super::setup;
-use super::shares::{bar, legend};
-use super::verdict::owner_class;
+use super::shares::{Length, bar, legend, owner_class};
+use super::verdict::folded;
 use super::writer::Html;
 use crate::render::{quantity, waits, words};
 
@@ -41,21 +41,55 @@ pub(super) fn write(html: &mut Html, report: &Report, picture: Option<&Picture>)
         };
         html.leaf("h2", &[("id", "time-title")], &title);
         if has_requests {
-            requests(html, &rows, report);
+            requests(html, &rows, &services(picture), report);
         }
         setup::write(html, report);
     });
 }
 
-fn requests(html: &mut Html, rows: &[Row<'_>], report: &Report) {
-    legend(html, rows.iter().flat_map(|row| row.waits));
-    for row in rows {
+/// Writes the bars of all parts and of all services, on one scale.
+fn requests(html: &mut Html, rows: &[Row<'_>], services: &[Row<'_>], report: &Report) {
+    let all = || rows.iter().chain(services);
+    legend(html, all().flat_map(|row| row.waits));
+    let longest_ns = all().filter_map(|row| row.mean_ns).max();
+    let longest_ns = longest_ns.unwrap_or_default();
+    for (at, row) in all().enumerate() {
+        if at == rows.len() {
+            html.leaf("h3", &[], "By service, on the same scale");
+        }
         html.element("figure", &[("class", "part")], |html| {
             caption(html, row);
-            bar(html, row.waits);
+            let ns = row.mean_ns;
+            bar(html, row.waits, Length { ns, longest_ns });
         });
     }
-    table(html, rows, report);
+    folded(html, "table", "As a table: shares of the time", |html| {
+        table(html, rows, report);
+    });
+}
+
+/// Returns the mean request of each service, if there are several.
+fn services(picture: Option<&Picture>) -> Vec<Row<'_>> {
+    let services = picture.map(|picture| picture.services.as_slice());
+    let services = services.unwrap_or_default();
+    let shares = picture.into_iter().flat_map(|picture| &picture.shares);
+    let rows = shares.filter_map(|part| {
+        let service = services.get(usize::from(part.service?))?;
+        let is_row = part.part == Part::All && !part.waits.is_empty();
+        let count = quantity::counted(part.count, "request", "requests");
+        let name = match service.server.as_str() {
+            "" => "all other servers",
+            server => server,
+        };
+        is_row.then(|| Row {
+            title: format!("{name} ({count})"),
+            short: String::new(),
+            mean_ns: Some(part.mean_ns),
+            waits: &part.waits,
+        })
+    });
+    let rows: Vec<Row<'_>> = rows.collect();
+    if rows.len() > 1 { rows } else { Vec::new() }
 }
 
 /// Returns the parts of all requests, or all requests if there is no picture.

@@ -69,6 +69,22 @@ impl Html {
         }
     }
 
+    /// Writes a sentence of the report, in which words between backticks are code.
+    pub(super) fn prose(&mut self, text: &str) {
+        let mut rest = text;
+        while let Some((before, code, after)) = code(rest) {
+            self.text(before);
+            self.leaf("code", &[], code);
+            rest = after;
+        }
+        self.text(rest);
+    }
+
+    /// Writes an element with a class that contains a sentence of the report.
+    pub(super) fn said(&mut self, tag: &'static str, class: &str, text: &str) {
+        self.element(tag, &[("class", class)], |html| html.prose(text));
+    }
+
     /// Writes a part of this program: its script or its style sheet.
     pub(super) fn verbatim(&mut self, text: &'static str) {
         self.text.push_str(text);
@@ -85,9 +101,24 @@ impl Html {
     }
 }
 
+/// Returns the first code in a sentence, with the text before and after it.
+fn code(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once('`')?;
+    let (code, after) = rest.split_once('`')?;
+    Some((before, code, after))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_between_backticks_are_code() {
+        let mut html = Html::default();
+        html.prose("set `a < b` and `c`; a ` alone");
+        let written = "set <code>a &lt; b</code> and <code>c</code>; a ` alone";
+        assert_eq!(html.finish(), written);
+    }
 
     #[test]
     fn text_cannot_become_markup() {

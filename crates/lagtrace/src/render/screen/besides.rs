@@ -2,40 +2,60 @@
 //! all findings, then other observations.
 
 use lagtrace_core::exchange::wait::Owner;
-use lagtrace_core::report::{Finding, LayerState, Remark, Report};
+use lagtrace_core::registry::Id;
+use lagtrace_core::report::{Finding, Layer, LayerState, OverallResult, Remark, Report};
 
-use crate::render::page::{Page, Tone, Weight};
+use crate::render::page::{Page, Tone};
 use crate::render::{
-    Length, capture, experiments, groups, healthy, joined, quantity, verdict, watch, words,
+    Length, capacity, capture, experiments, groups, healthy, joined, quantity, verdict, watch,
+    words,
 };
+
+/// The beginning of the ids of remarks on what could not be measured.
+const NOT_MEASURED: &str = "not-measured-";
 
 /// A line: a tone, the opening words in this tone, and the remaining text.
 pub(super) type Line = (Tone, String, String);
 
-/// Returns all lines, the most important first. A brief page has only the other findings and the
-/// defects of the capture; on other pages, these defects are among the notes.
-pub(super) fn lines(report: &Report, length: Length) -> Vec<Line> {
+/// Returns all lines, the most important first, and the number of those that a reader must not miss:
+/// the other findings, and what could not be judged. A brief page has only the other findings and
+/// the defects of the capture; on other pages, these defects are among the notes.
+pub(super) fn lines(report: &Report, length: Length) -> (Vec<Line>, usize) {
     let mut lines = found(report, length);
     if length == Length::Brief {
         lines.extend(plain(Tone::Caution, capture::lacks(report)));
-        return lines;
+        let kept = lines.len();
+        return (lines, kept);
     }
+    lines.extend(plain(Tone::Caution, healthy::uncovered(report)));
+    lines.extend(plain(Tone::Plain, capacity::lines(report)));
+    let is_short = |note: &&Remark| note.id == Remark::SHORT_OF_PROCESSORS;
+    let short: Vec<_> = report.notes.iter().filter(is_short).cloned().collect();
+    lines.extend(remarks(&short));
     lines.extend(layers(report));
+    let kept = lines.len();
+    lines.extend(plain(Tone::Plain, healthy::margin(report)));
     lines.extend(plain(Tone::Plain, experiments::in_lines(report)));
     lines.extend(plain(Tone::Plain, watch::in_lines(report)));
     lines.extend(plain(Tone::Plain, joined::in_lines(report)));
-    lines.extend(plain(Tone::Plain, healthy::margin(report)));
-    lines.extend(remarks(&report.notes));
-    lines
+    let is_said = |note: &&Remark| {
+        is_short(note) || note.id == "interrupted" && healthy::interruption(report).is_some()
+    };
+    let notes = report.notes.iter().filter(|note| !is_said(note)).cloned();
+    lines.extend(remarks(&notes.collect::<Vec<_>>()));
+    (lines, kept)
 }
 
-/// Returns the first sentence of each remark.
+/// Returns the first sentence of each remark, and all of those that say how to allow a measurement.
+/// A remark on a cause that costs nothing is for the whole report.
 pub(super) fn remarks(remarks: &[Remark]) -> Vec<Line> {
-    let first = |remark: &Remark| match remark.text.split_once(". ") {
-        Some((first, _)) => words::sentence(first),
-        None => words::sentence(&remark.text),
+    let is_free = |remark: &&Remark| remark.id.parse::<Id>().is_ok_and(|id| id.cause().is_free);
+    let told = |remark: &Remark| match remark.text.split_once(". ") {
+        Some((first, _)) if !remark.id.starts_with(NOT_MEASURED) => words::sentence(first),
+        _ => words::sentence(&remark.text),
     };
-    plain(Tone::Plain, remarks.iter().map(first))
+    let remarks = remarks.iter().filter(|remark| !is_free(remark));
+    plain(Tone::Plain, remarks.map(told))
 }
 
 /// Writes the first `shown` lines, and the number of those left out.
@@ -47,9 +67,7 @@ pub(super) fn write(page: &mut Page, title: Option<&str>, lines: &[Line], shown:
         page.heading(title);
     }
     for (tone, head, text) in lines.iter().take(shown) {
-        page.weighing(Weight::Minor, |page| {
-            page.item(2, "•", Tone::Dim, &[(*tone, head), (Tone::Plain, text)]);
-        });
+        page.item(2, "•", Tone::Dim, &[(*tone, head), (Tone::Plain, text)]);
     }
     let hidden = lines.len().saturating_sub(shown);
     if hidden > 0 {
@@ -81,7 +99,7 @@ fn found(report: &Report, length: Length) -> Vec<Line> {
                 "{} → {}: {}",
                 gist(finding, report),
                 best.r#where,
-                best.change
+                words::sentence(&best.change)
             ),
             None => gist(finding, report),
         };
@@ -97,10 +115,11 @@ fn gist(finding: &Finding, report: &Report) -> String {
         Owner::Unknown => "owner unknown".to_owned(),
         known => words::owner(known).to_owned(),
     };
-    // The title of a finding that only locates time already names the owner.
-    let first = match (finding.locates, finding.waits.first()) {
-        (false, _) => Some(owner),
-        (true, longest) => longest.map(|&kind| format!("mostly {}", words::wait(kind))),
+    // A finding that only locates time already names the owner.
+    let first = match finding.waits.first() {
+        _ if finding.cause.cause().says_only_where => None,
+        _ if !finding.locates => Some(owner),
+        longest => longest.map(|&kind| format!("mostly {}", words::wait(kind))),
     };
     let mut parts: Vec<String> = first.into_iter().collect();
     if finding.cost_ns > 0 {
@@ -119,7 +138,11 @@ fn gist(finding: &Finding, report: &Report) -> String {
     if is_counted_before(finding) {
         parts.push("partly the same time as above".to_owned());
     }
-    format!("{} ({}).", finding.title, parts.join(", "))
+    let said = verdict::gist(finding);
+    match parts.join(", ") {
+        parts if parts.is_empty() => words::sentence(&said),
+        parts => format!("{said} ({parts})."),
+    }
 }
 
 /// Returns true if a finding on connection setup shares much of its time with earlier findings,
@@ -134,23 +157,45 @@ fn is_counted_before(finding: &Finding) -> bool {
 /// finding is the reason, because the finding has its own line.
 fn layers(report: &Report) -> Vec<Line> {
     let of = |state| {
-        report
-            .layers
-            .iter()
-            .filter(move |layer| layer.state == state)
+        let layers = report.layers.iter();
+        layers.filter(move |layer| layer.state == state)
     };
-    let is_found = |line: &str| report.findings.iter().any(|finding| finding.title == line);
-    let suspected = of(LayerState::Suspected).filter(|layer| !is_found(&layer.line));
+    let is_found = |layer: &&Layer| {
+        let mut findings = report.findings.iter();
+        findings.any(|finding| finding.title == layer.line || locates(finding, layer))
+    };
+    let suspected = of(LayerState::Suspected).filter(|layer| !is_found(layer));
     let suspected = suspected.map(|layer| {
         let head = words::capitalized(&format!("{} not ruled out:", layer.layer));
         (Tone::Caution, head, words::sentence(&layer.line))
     });
-    let open: Vec<_> = of(LayerState::NotMeasured)
-        .map(|layer| layer.layer.as_str())
+    let open = of(LayerState::NotMeasured).filter(|layer| !is_said(layer, report));
+    let open: Vec<String> = open
+        .map(|layer| format!("{} ({})", layer.layer, layer.line))
         .collect();
     let open = (!open.is_empty()).then(|| {
         let text = format!("{}.", words::list(&open));
-        (Tone::Caution, "Not measured:".to_owned(), text)
+        (Tone::Caution, "Not judged:".to_owned(), text)
     });
     suspected.chain(open).collect()
+}
+
+/// Returns true if a finding locates unexplained time in the layer.
+fn locates(finding: &Finding, layer: &Layer) -> bool {
+    finding.locates && finding.cause.cause().layer.as_str() == layer.layer
+}
+
+/// Returns true if the reader knows already that a layer was not measured: a remark says how to
+/// allow it, or a finding shows that no request got that far.
+fn is_said(layer: &Layer, report: &Report) -> bool {
+    let note = format!("{NOT_MEASURED}{}", layer.layer);
+    let mut layers = report.layers.iter();
+    let is_closed = layers.any(|other| other.state == LayerState::Accused);
+    let result = report.overall.as_ref().map(|overall| overall.result);
+    let is_nothing = matches!(
+        result,
+        Some(OverallResult::NoRequest | OverallResult::Interrupted)
+    );
+    report.notes.iter().any(|remark| remark.id == note)
+        || (report.exchanges.count == 0 && (is_closed || is_nothing))
 }

@@ -2,48 +2,49 @@
 
 use lagtrace_core::report::{Evidence, Finding, Report, Says};
 
-use crate::render::page::{Page, Tone, Weight};
+use crate::render::page::{Page, Tone};
 use crate::render::{finding, verdict, words};
 
+use super::room::Room;
 use super::time;
 
-/// Maximum number of pieces of evidence on a screen.
-const EVIDENCE: usize = 3;
-
 /// Writes the reason for the finding and the remedy.
-pub(super) fn write(page: &mut Page, cause: &Finding, report: &Report) {
+pub(super) fn write(page: &mut Page, cause: &Finding, report: &Report, room: &Room) {
     page.heading("Why");
     page.paragraph(2, Tone::Plain, &cause.summary);
-    for piece in strongest(&cause.evidence).take(EVIDENCE) {
+    for piece in strongest(&cause.evidence).take(room.evidence) {
         evidence(page, piece);
     }
-    page.paragraph(2, Tone::Plain, &doubt(cause));
-    finding::fixes(page, cause);
-    expectation(page, cause, report);
+    if room.has_doubt {
+        page.paragraph(2, Tone::Plain, &doubt(cause));
+    }
+    finding::fixes(page, cause, room.fixes);
+    expectation(page, cause, report, room);
 }
 
 /// Writes the owners of the time, the best evidence, the best change and the prediction, each as
 /// one paragraph.
-pub(super) fn brief(page: &mut Page, cause: &Finding, report: &Report) {
-    time(page, report);
-    if let Some(piece) = strongest(&cause.evidence).next() {
+pub(super) fn brief(page: &mut Page, cause: &Finding, report: &Report, room: &Room) {
+    if room.has_context {
+        time(page, report);
+    }
+    for piece in strongest(&cause.evidence).take(room.evidence) {
         evidence(page, piece);
     }
     if let Some(best) = cause.fix.first() {
-        page.weighing(Weight::Major, |page| finding::fix(page, "→", best));
+        finding::fix(page, "→", best);
     }
-    expectation(page, cause, report);
+    expectation(page, cause, report, room);
 }
 
 /// Writes a finding that only locates unexplained time, and the measurements to make next.
-pub(super) fn place(page: &mut Page, place: &Finding) {
+pub(super) fn place(page: &mut Page, place: &Finding, room: &Room) {
     page.heading(&place.title);
     page.paragraph(2, Tone::Plain, &place.summary);
-    let pieces = place.evidence.iter().take(EVIDENCE);
+    let pieces = place.evidence.iter().take(room.evidence);
     let texts = pieces.map(|piece| words::capitalized(&words::sentence(&piece.text)));
-    let texts = texts
-        .chain(finding::whereabouts(place))
-        .chain(may_be(place));
+    let doubt = finding::whereabouts(place).into_iter().chain(may_be(place));
+    let texts = texts.chain(doubt.filter(|_| room.has_doubt));
     for text in texts {
         page.item(2, "•", Tone::Dim, &[(Tone::Plain, &text)]);
     }
@@ -60,7 +61,7 @@ pub(super) fn brief_place(page: &mut Page, place: &Finding) {
     ];
     page.spans(2, &spans);
     if let Some(next) = place.next.first() {
-        page.weighing(Weight::Major, |page| finding::fix(page, "→", next));
+        finding::fix(page, "→", next);
     }
 }
 
@@ -70,9 +71,13 @@ fn evidence(page: &mut Page, piece: &Evidence) {
     page.item(2, "•", Tone::Dim, &spans);
 }
 
-fn expectation(page: &mut Page, cause: &Finding, report: &Report) {
-    if let Some(prediction) = &cause.predicted {
-        let text = finding::expectation(prediction, cause, report);
+fn expectation(page: &mut Page, cause: &Finding, report: &Report, room: &Room) {
+    if let Some(prediction) = cause.predicted.as_ref().filter(|_| room.has_expectation) {
+        let text = if room.has_throughput {
+            finding::expectation(prediction, cause, report)
+        } else {
+            finding::expected_latency(prediction, cause, report)
+        };
         page.item(2, "Expect:", Tone::Good, &[(Tone::Plain, &text)]);
     }
 }

@@ -29,6 +29,8 @@ const NOUNS: [&str; 16] = [
 /// Minimum mean per request of avoidable time with which a layer must not be cleared, in
 /// nanoseconds.
 const LONG_NS: u128 = 1_000_000;
+/// Below this mean time per request, and below a third of the time, unexplained time is a remark.
+const NOTICED_NS: u128 = 10_000_000;
 /// Divisor of the total time. A layer must not be cleared if its avoidable time is at least the
 /// quotient.
 const PARTS: u128 = 20;
@@ -93,10 +95,12 @@ fn is_cleared_in_vain(report: &Report, layer: &Layer) -> bool {
         && own * 2 > whole - inherent
         && own >= LONG_NS * u128::from(requests)
         && own * PARTS >= whole
+        && (own >= NOTICED_NS * u128::from(requests)
+            || (*id != LayerId::Server && own * 3 >= whole))
 }
 
 /// Returns true if the line of a cleared layer states a share of more than half of the time, and
-/// does not call it unavoidable.
+/// calls it neither unavoidable nor little.
 fn is_cleared_beside_a_share(layer: &Layer) -> bool {
     let mut words = layer.line.split(['(', ' ']);
     let share = words.clone().zip(words.by_ref().skip(1));
@@ -105,6 +109,7 @@ fn is_cleared_beside_a_share(layer: &Layer) -> bool {
     layer.state == LayerState::Cleared
         && most.fold(0.0, f64::max) > 50.0
         && !layer.line.contains("unavoidable")
+        && !layer.line.contains("little time")
 }
 
 /// Adds the sentences of a report to `list`.

@@ -35,6 +35,9 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: 10.77.0.2:8080\r\n";
 /// Returns the report of the faulty server's run with hostile texts in it.
 pub(super) fn report() -> Report {
     let mut run = recorded("faulty");
+    let is_note = |line: &Value| line.pointer("/body/note").is_some();
+    let notes = recorded("refused").observations.into_iter();
+    run.observations.extend(notes.filter(is_note));
     spoil(&mut run.observations);
     let (request, mut packets) = (request(), Packets::default());
     for (packet, payload) in run.packets.iter() {

@@ -1,12 +1,14 @@
 //! The page, made from recorded runs.
 
-use lagtrace_core::report::{Picture, Report};
+use lagtrace_core::registry::Id;
+use lagtrace_core::report::{LayerState, OverallResult, Picture, Report};
 use lagtrace_core::views::compare::compare;
 
 use super::{RUNS, hostile, replayed};
+use crate::exit::Outcome;
 use crate::render::escape::escape;
 use crate::render::html::{Document, Place, Redaction, page};
-use crate::render::{load, probes, quantity};
+use crate::render::{healthy, load, probes, quantity};
 
 /// Returns the text of a page without its tags and its data.
 fn text(page: &str) -> String {
@@ -25,6 +27,11 @@ fn text(page: &str) -> String {
     ];
     let unescape = |text: String, (mark, meant): (&str, &str)| text.replace(mark, meant);
     marks.into_iter().fold(text, unescape).replace("&amp;", "&")
+}
+
+/// Returns a sentence as a page shows it: what is between backticks is code there.
+fn plain(text: &str) -> String {
+    escape(text).replace('`', "")
 }
 
 fn page_of(report: &Report) -> String {
@@ -54,22 +61,18 @@ fn the_page_says_of_each_finding_what_the_report_contains() {
             );
             said.push(&finding.overturned_by);
             for part in said {
-                assert!(shown.contains(&*escape(part)), "{name}: {part}\n{shown}");
+                assert!(shown.contains(&plain(part)), "{name}: {part}\n{shown}");
             }
         }
         for layer in &report.layers {
             assert!(
-                shown.contains(&*escape(&layer.line)),
+                shown.contains(&plain(&layer.line)),
                 "{name}: {}",
                 layer.line
             );
         }
         for note in &report.notes {
-            assert!(
-                shown.contains(&*escape(&note.text)),
-                "{name}: {}",
-                note.text
-            );
+            assert!(shown.contains(&plain(&note.text)), "{name}: {}", note.text);
         }
     }
 }
@@ -87,13 +90,78 @@ fn figures_carry_their_values() {
     let report = replayed("faulty");
     let shown = page_of(&report);
     let mean = report.exchanges.latency_ns.mean;
-    let cell = format!("<td data-ns=\"{mean}\">{}</td>", quantity::duration(mean));
+    let cell = format!("<dd data-ns=\"{mean}\">{}</dd>", quantity::duration(mean));
     assert!(shown.contains(&cell), "{cell}");
     let share = &report.exchanges.waits[0].share;
     assert!(
         shown.contains(&format!("data-value=\"{share}\"")),
         "{share}"
     );
+}
+
+/// Returns the value of an attribute on a page.
+fn attribute<'a>(page: &'a str, name: &str) -> &'a str {
+    let (_, after) = page
+        .split_once(&format!("{name}=\""))
+        .expect("the attribute");
+    after.split_once('"').expect("its end").0
+}
+
+#[test]
+fn the_result_is_the_same_in_the_page_the_report_and_the_exit_code() {
+    let mut reports: Vec<Report> = RUNS.into_iter().map(replayed).collect();
+    let faulty = replayed("faulty");
+    let mut only_where = faulty.clone();
+    only_where.findings.truncate(1);
+    only_where.layers.clear();
+    only_where.findings[0].cause = Id::ServerThink;
+    only_where.overall.as_mut().expect("a result").result = OverallResult::Located;
+    reports.push(only_where);
+    for report in reports {
+        let page = page_of(&report);
+        let json = serde_json::to_value(&report).expect("a report");
+        assert_eq!(json["overall"]["result"], attribute(&page, "data-result"));
+        let is_found = attribute(&page, "data-result") == "cause-found";
+        let mut layers = report.layers.iter();
+        let is_accused = layers.any(|layer| layer.state == LayerState::Accused);
+        let outcome = Outcome::of(&report);
+        assert_eq!(outcome == Outcome::Found, is_found || is_accused);
+        let (_, heading) = page.split_once("id=\"verdict-title\">").expect("a heading");
+        let (heading, rest) = heading.split_once("</h2>").expect("its end");
+        let opening = healthy::opening(&report).1;
+        assert!(
+            is_found || heading.contains(&opening) || rest.contains(&opening),
+            "{opening} in {heading}"
+        );
+        assert!(!text(&page).contains("1 cause found"), "{heading}");
+    }
+}
+
+#[test]
+fn filters_for_wireshark_need_a_file_with_the_packets() {
+    let mut report = replayed("faulty");
+    let filter = "frame.number in {1, 2, 3}";
+    report.findings[0].display_filter = Some(filter.to_owned());
+    let shown = text(&page_of(&report));
+    assert!(!shown.contains(filter), "{shown}");
+    assert!(shown.contains("-w FILE"), "{shown}");
+    let capture = report.capture.as_mut().expect("a capture");
+    capture.written = Some("slow.pcap".to_owned());
+    let shown = text(&page_of(&report));
+    assert!(shown.contains(filter), "{shown}");
+    assert!(!shown.contains("-w FILE"), "{shown}");
+}
+
+#[test]
+fn the_page_is_written_for_people() {
+    for name in RUNS {
+        let shown = text(&page_of(&replayed(name)));
+        assert!(!shown.contains('`'), "{name}: {shown}");
+        // A fraction of seven digits and more is one of a clock, not of a quantity.
+        let digits = |part: &str| part.chars().take_while(char::is_ascii_digit).count();
+        let longest = shown.split('.').map(digits).max();
+        assert!(longest < Some(7), "{name}: {shown}");
+    }
 }
 
 #[test]
@@ -193,7 +261,7 @@ fn all_kinds_of_results_have_a_page() {
     let comparison = compare(&faulty, &fixed);
     let compared = Document::of_comparison(&comparison, Some(&faulty), Some(&fixed));
     let shown = text(&page(&compared, &[], Place::File));
-    assert!(shown.contains("Better."), "{shown}");
+    assert!(shown.contains("Fixed."), "{shown}");
     for (command, plain) in [("load", load as fn(&_, &_) -> String), ("probe", probes)] {
         let mut report = faulty.clone();
         command.clone_into(&mut report.command);

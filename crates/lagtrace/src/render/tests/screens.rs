@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
-use lagtrace_core::report::{Finding, LayerState, Report};
+use lagtrace_core::registry::Id;
+use lagtrace_core::report::{Finding, Remark, Report, RequestsSent};
 use lagtrace_core::views::compare::compare;
 
 use crate::analyze;
 use crate::interrupt::Interrupt;
 use crate::render::groups::groups;
-use crate::render::{Length, Style, comparison, text, words};
+use crate::render::{Length, Style, comparison, experiments, healthy, text, verdict, words};
 
 use super::{PLAIN, RUNS, replayed};
 
@@ -18,7 +19,7 @@ use super::{PLAIN, RUNS, replayed};
 const STRIDE: usize = 5;
 /// Widths of terminals, in columns.
 const WIDTHS: [usize; 4] = [40, 60, 80, 100];
-/// Minimum width with room for the whole title of the first finding.
+/// Minimum width with room for the first finding in a brief page: its title, its cost, one change.
 const SURE: usize = 60;
 /// A width with room for the beginning of each line.
 const WHOLE: usize = 80;
@@ -80,10 +81,12 @@ fn of_all(reports: &[(String, Report)], causes: usize) -> Report {
     }
 }
 
-/// Returns the maximum number of lines of a page with that many findings.
-fn limit(findings: usize) -> usize {
+/// Returns the maximum number of lines of a report's page.
+fn limit(report: &Report) -> usize {
+    let findings = groups(report).len() + report.places().count();
     match findings {
-        0 => 12,
+        0 if healthy::is_healthy(report) => 12,
+        0 => 20,
         1 => 40,
         2..5 => 35 + 5 * findings,
         _ => 60,
@@ -110,6 +113,46 @@ fn shown(report: &Report, length: Length, width: usize) -> String {
     text(report, &style)
 }
 
+/// Asserts what holds for every page: the first line is the verdict, no line is cut, no share is
+/// above 100 %, and in ASCII the page keeps to its width.
+fn reads_well(name: &str, report: &Report, length: Length) {
+    let page = shown(report, length, 100);
+    let verdict = match report.causes().next() {
+        Some(first) => verdict::headline(first)[0].1.clone(),
+        None => healthy::opening(report).1.to_owned(),
+    };
+    let begins: String = verdict.chars().take(BEGINNING).collect();
+    assert!(
+        page.starts_with(&begins),
+        "{name} without {begins:?}:\n{page}"
+    );
+    let cut = page.lines().find(|line| line.ends_with('…'));
+    assert_eq!(cut, None, "{name}:\n{page}");
+    for share in page.split(" %").filter_map(last_number) {
+        assert!(share <= 100.0, "{name}: {share} %:\n{page}");
+    }
+    let style = Style {
+        width: 100,
+        length,
+        ascii: true,
+        ..PLAIN
+    };
+    let plain = text(report, &style);
+    assert!(plain.is_ascii(), "{name}:\n{plain}");
+    measure(name, &plain, plain.lines().count(), 100);
+}
+
+/// Returns the number at the end of a text, if there is one.
+fn last_number(text: &str) -> Option<f64> {
+    let begin = text.rfind(|c: char| !c.is_ascii_digit() && c != '.' && c != ',');
+    let number = begin.map_or(text, |at| &text[at..]);
+    let digits: String = number
+        .chars()
+        .filter(|c| c.is_ascii_digit() || *c == '.')
+        .collect();
+    digits.parse().ok()
+}
+
 /// Asserts that the first finding, its owner and what to do about it are on the page.
 fn tells_the_first(name: &str, report: &Report, page: &str) {
     let Some(first) = report.findings.first() else {
@@ -119,63 +162,58 @@ fn tells_the_first(name: &str, report: &Report, page: &str) {
     let said = words.join(" ").to_lowercase();
     let fix = first.fix.iter().chain(&first.next).next();
     let fix = fix.expect("something to change or to measure");
-    // The title of a finding that only locates time already names the owner.
+    // A finding that only locates time already names the owner.
     let owner = if first.locates {
         ""
     } else {
         words::owner(first.culprit)
     };
-    for part in [&first.title, owner, &fix.r#where] {
+    for part in [&verdict::gist(first), owner, &fix.r#where] {
         let is_there = said.contains(&part.to_lowercase());
         assert!(is_there, "{name} without {part:?}:\n{page}");
     }
 }
 
-/// Asserts that the page leaves out nothing that a reader must know: other findings, layers
-/// that are not cleared, experiments, remarks.
+/// Asserts that the page leaves out nothing that a reader must know: other findings, and the number
+/// of remarks for which there was no room.
 fn leaves_nothing_out(name: &str, report: &Report, page: &str) {
     let words: Vec<_> = page.split_whitespace().collect();
     let said = words.join(" ").to_lowercase();
-    let titles = report.findings.iter().map(|finding| finding.title.as_str());
-    let layers = report.layers.iter();
-    let open = layers
-        .filter(|layer| matches!(layer.state, LayerState::Suspected | LayerState::NotMeasured))
-        // A layer is not listed if a finding is the reason, because the finding has its own line.
-        .filter(|layer| {
-            report
-                .findings
-                .iter()
-                .all(|finding| finding.title != layer.line)
-        });
-    let experiments = report.experiments.iter();
-    let experiments = experiments.map(|outcome| outcome.experiment.to_string());
-    let experiments: Vec<_> = experiments.collect();
-    let parts = titles
-        .chain(open.map(|layer| layer.layer.as_str()))
-        .chain(experiments.iter().map(String::as_str))
-        .chain(report.notes.iter().map(|note| note.text.as_str()));
-    for part in parts {
-        let start: String = part.chars().take(BEGINNING).collect();
+    for finding in &report.findings {
+        let gist = verdict::gist(finding);
+        let start: String = gist.chars().take(BEGINNING).collect();
         let start = start.to_lowercase();
-        assert!(said.contains(&start), "{name} without {part:?}:\n{page}");
+        assert!(said.contains(&start), "{name} without {start:?}:\n{page}");
     }
+    let is_there = |note: &Remark| {
+        let start: String = note.text.chars().take(BEGINNING).collect();
+        said.contains(&start.to_lowercase())
+    };
+    let free = |note: &Remark| note.id.parse::<Id>().is_ok_and(|id| id.cause().is_free);
+    let all_there = report.notes.iter().all(|note| is_there(note) || free(note));
+    assert!(all_there || said.contains("more remark"), "{name}:\n{page}");
 }
 
 /// Asserts that the screen and the brief page of a report keep to their limits.
 fn keeps_to_its_lines(name: &str, report: &Report) {
-    let findings = groups(report).len() + report.places().count();
     for width in WIDTHS {
         let screen = shown(report, Length::Screen, width);
-        measure(name, &screen, limit(findings), width);
+        // Narrower screens break more lines, and those of names and paths.
+        let most = limit(report) + if width >= SURE { 0 } else { 6 };
+        measure(name, &screen, most, width);
         let brief = shown(report, Length::Brief, width);
-        measure(name, &brief, 12, width);
+        let few = if width >= SURE { 12 } else { usize::MAX };
+        measure(name, &brief, few, width);
         if width >= SURE {
             tells_the_first(name, report, &screen);
             tells_the_first(name, report, &brief);
         }
     }
+    for length in [Length::Screen, Length::Brief] {
+        reads_well(name, report, length);
+    }
     let wide = shown(report, Length::Screen, 300);
-    measure(name, &wide, limit(findings), 100);
+    measure(name, &wide, limit(report), 100);
 }
 
 #[test]
@@ -233,6 +271,33 @@ fn what_has_no_room_is_counted() {
         ..Report::default()
     };
     let page = shown(&report, Length::Screen, 80);
-    measure("many notes", &page, limit(0), 80);
+    measure("many notes", &page, limit(&report), 80);
     assert!(page.contains("more remarks: see -v."), "{page}");
+}
+
+#[test]
+fn the_whole_page_has_the_load_beside_findings_too() {
+    let mut report = replayed("faulty");
+    report.sent = Some(RequestsSent {
+        all: 1_234,
+        in_experiments: 0,
+    });
+    let page = shown(&report, Length::Full, 100);
+    assert!(page.contains("lagtrace sent 1,234 requests."), "{page}");
+}
+
+#[test]
+fn an_experiment_from_which_nothing_follows_has_no_difference() {
+    let mut report = replayed("faulty");
+    let line = |report: &Report| experiments::in_lines(report).collect::<Vec<_>>().join(" ");
+    assert!(line(&report).contains("ms to "), "{}", line(&report));
+    for outcome in &mut report.experiments {
+        outcome.is_conclusive = false;
+        "Nothing follows.".clone_into(&mut outcome.meaning);
+    }
+    let line = line(&report);
+    assert!(
+        line.contains("Nothing follows.") && !line.contains("ms to "),
+        "{line}"
+    );
 }

@@ -256,5 +256,5 @@ fn what_cannot_be_annotated_is_said_before_anything_is_written() {
     fs::copy(file, &copy).unwrap();
     let itself = copy.to_str().unwrap();
     let over = lagtrace(["analyze", itself, "--annotate", itself]).expect(2);
-    assert!(over.stderr.contains("would be overwritten"), "{over:#?}");
+    assert!(over.stderr.contains("would overwrite"), "{over:#?}");
 }

@@ -44,3 +44,20 @@ fn bash_completes_the_commands_of_each_program() {
         assert_eq!(answer.stdout.trim(), command, "{answer:?}");
     }
 }
+
+#[test]
+fn shells_complete_the_causes_that_can_be_explained() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = lagtrace(["completions", shell]).expect(0).stdout;
+        assert!(script.contains("nagle-delayed-ack"), "{shell}");
+    }
+}
+
+/// The options of all commands are on the main page, though its help shows them apart.
+#[test]
+fn the_main_page_has_the_options_of_all_commands() {
+    let page = lagtrace(["man"]).expect(0).stdout;
+    for option in ["output", "html", "sandbox", "brief"] {
+        assert!(page.contains(&format!("\\-\\-{option}")), "{option}");
+    }
+}

@@ -283,8 +283,37 @@ fn an_output_is_named_once() {
     ];
     for arguments in twice {
         let refused = lagtrace(arguments).expect(2);
-        assert!(refused.stderr.contains("is the same file"), "{refused:#?}");
+        assert!(refused.stderr.contains("are the same file"), "{refused:#?}");
         assert_eq!(refused.stdout, "");
     }
     assert_eq!(names(folder.path()), [""; 0]);
+}
+
+/// A capture stays as it is, whichever way an output or a shell leads to it.
+#[test]
+fn no_capture_is_overwritten_by_its_own_diagnosis() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("slow.pcap");
+    fs::copy(capture(), &kept).unwrap();
+    let link = folder.path().join("link.pcap");
+    symlink(&kept, &link).unwrap();
+    let before = fs::read(&kept).unwrap();
+    let name = kept.to_str().unwrap();
+    for output in ["-o", "--html", "--annotate"] {
+        let run = lagtrace(["analyze", name, output, link.to_str().unwrap()]);
+        assert_eq!(run.code, Some(2), "{output}");
+        let told = format!("would overwrite {name}, which this command reads");
+        assert!(run.stderr.contains(&told), "{}", run.stderr);
+    }
+    for redirected in [
+        "analyze - -o slow.pcap < slow.pcap",
+        "analyze slow.pcap >> slow.pcap",
+    ] {
+        let line = format!("{} {redirected}", program().display());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &line]).current_dir(folder.path());
+        let ended = shell.output().unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{redirected}");
+    }
+    assert!(fs::read(&kept).unwrap() == before);
 }

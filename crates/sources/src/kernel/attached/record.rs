@@ -9,6 +9,7 @@ use lagtrace_core::observed::flow::{Endpoint, FlowKey, Transport};
 use lagtrace_core::observed::kernel_span::{
     Asked, Departure, Held, Program, RequestSpan, ThreadTimes,
 };
+use lagtrace_core::observed::passage::{BytePassage, PassagePoint, PassingThread};
 use lagtrace_core::observed::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
 use lagtrace_core::observed::time::Timestamp;
 
@@ -21,6 +22,14 @@ const SEGMENT_OUT: u8 = 2;
 const TURN: u8 = 3;
 /// `RECORD_OPENING` of `bpf/watch.h`.
 const OPENING: u8 = 4;
+/// `RECORD_PASSAGE` of `bpf/watch.h`.
+const PASSAGE: u8 = 5;
+/// `enum gate` of `bpf/watch.h`.
+const DELIVERED: u8 = 1;
+const READ: u8 = 2;
+const WRITTEN: u8 = 3;
+const SENT: u8 = 4;
+const LEFT: u8 = 5;
 /// Offset of a segment's bytes in its record.
 const BYTES: usize = 24;
 /// Maximum window scale (RFC 7323 §2.3).
@@ -42,6 +51,8 @@ pub(super) enum Told<'a> {
         terms: Terms,
     },
     Turn(Box<RequestSpan>),
+    /// Bytes of an HTTP/2 connection that passed a gate.
+    Passage(Box<BytePassage>),
     /// The handshake of a connection.
     Opening(Box<Opening>),
 }
@@ -153,14 +164,16 @@ pub(super) fn read<'a>(bytes: &'a [u8], number: u64, clock: &'a Clock) -> Option
             },
         }),
         TURN => fields.turn().map(Box::new).map(Told::Turn),
+        PASSAGE => fields.passage().map(Box::new).map(Told::Passage),
         OPENING => fields.opening().map(Box::new).map(Told::Opening),
         _ => None,
     }
 }
 
-/// Returns true if the record is an exchange.
-pub(super) fn is_turn(bytes: &[u8]) -> bool {
-    bytes.first() == Some(&TURN)
+/// Returns true if the record is an exchange or a passage. These come from sockets, and shortly
+/// after the segments that they explain.
+pub(super) fn is_of_socket(bytes: &[u8]) -> bool {
+    matches!(bytes.first(), Some(&(TURN | PASSAGE)))
 }
 
 struct Fields<'a> {
@@ -281,6 +294,48 @@ impl<'a> Fields<'a> {
         })
     }
 
+    fn passage(&self) -> Option<BytePassage> {
+        let at = self.moment(48)??;
+        Some(BytePassage {
+            local: self.end(8, Side::Local)?,
+            remote: self.end(8, Side::Remote)?,
+            gate: match *self.bytes.get(1)? {
+                DELIVERED => PassagePoint::Delivered {
+                    arrived: self.moment(56)?.unwrap_or(at),
+                    entered: self.moment(64)?,
+                },
+                READ => PassagePoint::Read(Box::new(self.caller()?)),
+                WRITTEN => PassagePoint::Written(Box::new(self.caller()?)),
+                SENT => PassagePoint::Sent {
+                    held: Duration::from_nanos(self.u64(144)?),
+                    after_arrival: self.bytes.get(3)? > &0,
+                },
+                LEFT => PassagePoint::Left {
+                    queued: Duration::from_nanos(self.u64(72)?),
+                },
+                _ => return None,
+            },
+            at,
+            start: self.u32(4)?,
+            end: self.u32(112)?,
+        })
+    }
+
+    /// Reads the thread of a passage.
+    fn caller(&self) -> Option<PassingThread> {
+        let nanos = |at| self.u64(at).map(Duration::from_nanos);
+        Some(PassingThread {
+            program: self.program(116)??,
+            thread: (self.bytes.get(2)? > &0).then_some(ThreadTimes {
+                queued: nanos(72)?,
+                waking: nanos(80)?,
+                slept: nanos(88)?,
+                queued_unread: nanos(96)?,
+                waking_unread: nanos(104)?,
+            }),
+        })
+    }
+
     /// Reads one of the two endpoints of a connection (`struct ends`) at `at`.
     fn end(&self, at: usize, side: Side) -> Option<Endpoint> {
         let (address, port) = match side {
@@ -321,7 +376,7 @@ mod tests {
     #[test]
     fn no_cut_and_no_byte_makes_it_panic() {
         let clock = Clock::new();
-        for kind in 0..=5 {
+        for kind in 0..=6 {
             for len in 0..280 {
                 for fill in [0, 1, 2, 10, 0xff] {
                     let mut bytes = vec![fill; len];
@@ -351,6 +406,69 @@ mod tests {
         let [syn, answer, _] = opening.segments(1, PointId(0));
         let scales = [syn, answer].map(|segment| segment.options.window_scale);
         assert_eq!(scales, [Some(MAX_WINDOW_SCALE); 2]);
+    }
+
+    /// Returns the record of a passage through this gate, with distinct values.
+    fn passage(gate: u8) -> Vec<u8> {
+        let mut bytes = vec![0; 152];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, &[PASSAGE, gate, 1, 1]);
+        put(4, &100u32.to_ne_bytes());
+        put(40, &80u16.to_ne_bytes());
+        put(42, &40_000u16.to_ne_bytes());
+        put(44, &(libc::AF_INET as u16).to_ne_bytes());
+        for (place, value) in (48..112).step_by(8).zip(1u64..) {
+            put(place, &value.to_ne_bytes());
+        }
+        put(112, &200u32.to_ne_bytes());
+        put(116, &7u32.to_ne_bytes());
+        put(120, &8u32.to_ne_bytes());
+        put(124, b"server");
+        put(144, &9u64.to_ne_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_passage_is_of_its_gate() {
+        let clock = Clock::new();
+        let gate = |gate| match read(&passage(gate), 1, &clock) {
+            Some(Told::Passage(passage)) => {
+                assert_eq!((passage.start, passage.end), (100, 200));
+                assert_eq!((passage.local.port, passage.remote.port), (80, 40_000));
+                assert_eq!(passage.at, clock.of_monotonic(1));
+                Some(passage.gate)
+            }
+            _ => None,
+        };
+        let nanos = Duration::from_nanos;
+        let caller = Box::new(PassingThread {
+            program: Program {
+                pid: 7,
+                tid: 8,
+                name: "server".to_owned(),
+            },
+            thread: Some(ThreadTimes {
+                queued: nanos(4),
+                waking: nanos(5),
+                slept: nanos(6),
+                queued_unread: nanos(7),
+                waking_unread: nanos(8),
+            }),
+        });
+        let delivered = PassagePoint::Delivered {
+            arrived: clock.of_monotonic(2),
+            entered: Some(clock.of_monotonic(3)),
+        };
+        assert_eq!(gate(DELIVERED), Some(delivered));
+        assert_eq!(gate(READ), Some(PassagePoint::Read(caller.clone())));
+        assert_eq!(gate(WRITTEN), Some(PassagePoint::Written(caller)));
+        let sent = PassagePoint::Sent {
+            held: nanos(9),
+            after_arrival: true,
+        };
+        assert_eq!(gate(SENT), Some(sent));
+        assert_eq!(gate(LEFT), Some(PassagePoint::Left { queued: nanos(4) }));
+        assert_eq!(gate(LEFT + 1), None);
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub(super) fn tally(counts: &WatchCounts) -> WatchTally {
         latency: latency(counts),
         connections: counts.connections,
         sampled_share: 0.0,
+        stream_share: stream_share(counts.frames),
         lost_records: counts.lost_records,
         lost_connections: counts.lost_connections,
         cost: counts.cost.map(Duration::from_nanos),
@@ -21,6 +22,10 @@ pub(super) fn tally(counts: &WatchCounts) -> WatchTally {
         stolen: None,
         drops: counts.drops.clone(),
     }
+}
+
+fn stream_share([all, sampled]: [u64; 2]) -> Option<f64> {
+    (all > 0).then(|| (sampled as f64 / all as f64).min(1.0))
 }
 
 /// Returns the distribution of the exchanges' durations. Inverts `slot_of()` in

@@ -24,6 +24,7 @@ pub(super) fn of_watch<'a>(
         lost_records: sum(&tallies, 0),
         connections: sum(&tallies, 1),
         lost_connections: sum(&tallies, 2),
+        frames: [sum(&tallies, 3), sum(&tallies, 4)],
         cost: cost(object),
         drops: drops(object, reasons),
     }

@@ -109,3 +109,19 @@ fn an_early_end_drops_what_is_not_due() {
     cadence.end_at(at(5000));
     assert_eq!(dues(&mut cadence), [at(0), at(100), at(200)]);
 }
+
+#[test]
+fn a_closed_loop_does_not_exceed_its_highest_rate() {
+    let mut plan = plan(vec![lane(4, None)]);
+    plan.at_most = Some(100.0);
+    // One of two workers with equal shares.
+    let mut cadence = Cadence::new(&plan, share(0, 2, 0), at(0));
+    assert_eq!(cadence.take(at(3)), Some(at(3)));
+    assert_eq!(cadence.next_start(at(5)), Some(at(23)));
+    let taken = (4..1000).filter(|&now| cadence.take(at(now)).is_some());
+    assert_eq!(taken.count(), 49);
+    plan.at_most = None;
+    let mut cadence = Cadence::new(&plan, share(0, 2, 0), at(0));
+    let taken = (0..10).filter(|_| cadence.take(at(3)).is_some());
+    assert_eq!(taken.count(), 10);
+}

@@ -9,7 +9,7 @@ use super::in_flight::InFlight;
 use super::speech::{Speech, fill};
 use super::{Connection, Received};
 use crate::http::Progress;
-use crate::load::http2;
+use crate::http2;
 use crate::load::record::Record;
 
 /// Maximum number of rejected requests since the last response, as a multiple of the maximum number
@@ -91,6 +91,7 @@ impl Connection {
             }
             Event::Unseen(id) => (id, None),
             Event::Done(id, status) => (id, Some(Ok(status))),
+            Event::CallFailed(id, code) => (id, Some(Err(RequestFailure::Grpc(code)))),
             Event::Reset(id) => (id, Some(Err(RequestFailure::Reset))),
         };
         let at = self

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::http::ResponseReader;
-use crate::load::http2::{Request, Session};
+use crate::http2::{Encoded, Session};
 use crate::load::jar::Jar;
 
 /// The protocol to use on a connection.
@@ -17,7 +17,7 @@ pub(in crate::load) enum Dialect {
         jar: Option<Jar>,
     },
     /// HTTP/2, with the requests that can be sent.
-    Http2(Arc<[Request]>),
+    Http2(Arc<[Encoded]>),
 }
 
 /// The protocol of a connection, with its state.
@@ -25,7 +25,7 @@ pub(in crate::load) enum Dialect {
 pub(super) enum Speech {
     Http1(ResponseReader, Option<Jar>),
     Http2 {
-        requests: Arc<[Request]>,
+        requests: Arc<[Encoded]>,
         session: Option<Box<Session>>,
         /// True if the server has announced that it accepts no further requests (GOAWAY).
         leaves: bool,
@@ -41,7 +41,7 @@ impl Speech {
             } => {
                 let mut reader = ResponseReader::new(is_head_request);
                 if jar.is_some() {
-                    reader.keep_cookies();
+                    reader.keep_field("set-cookie");
                 }
                 Self::Http1(reader, jar)
             }
@@ -66,7 +66,7 @@ impl Speech {
 /// Stores in the jar the cookies that a response to a request of `part` sets.
 pub(super) fn fill(jar: &mut Option<Jar>, reader: &mut ResponseReader, part: u16) {
     if let Some(jar) = jar {
-        let cookies = reader.take_cookies();
+        let cookies = reader.take_values();
         cookies.iter().for_each(|cookie| jar.set(cookie, part));
     }
 }

@@ -41,7 +41,7 @@ impl Engine<'_> {
             self.next_watch = now + WATCH_INTERVAL;
             socket.watched = Some(Box::default());
         }
-        let own = cookies.map(|cookies| with_cookies(lane.request(part), &cookies));
+        let own = lane.own_request(part, cookies.as_deref());
         socket.queued.push_back(Queued { part, own });
         if let Err(error) = socket.push(lane) {
             self.driver.failed(slot, now, failure_of(error));
@@ -101,7 +101,7 @@ pub(super) struct Queued {
 }
 
 /// Returns the request with a `Cookie` field after its first line.
-fn with_cookies(request: &[u8], cookies: &str) -> Vec<u8> {
+pub(super) fn with_cookies(request: &[u8], cookies: &str) -> Vec<u8> {
     let end = request.windows(2).position(|two| two == b"\r\n");
     let (line, rest) = request.split_at(end.map_or(0, |end| end + 2));
     [line, b"Cookie: ", cookies.as_bytes(), b"\r\n", rest].concat()

@@ -1,6 +1,8 @@
 //! The client for a series of HTTP probes: connection, TLS handshake, request, response.
 
 use std::io;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use core::time::Duration;
@@ -9,15 +11,18 @@ use lagtrace_core::observed::event::{
     ProbeAnswer, ProbeMethod, ProbePhases, ProbeSample, ProbeTls,
 };
 use lagtrace_core::observed::time::Timestamp;
+use rustix::io::Errno;
 
 use super::wire::{self, Handshake, Wire};
-use super::{Ask, STOP_INTERVAL};
+use super::{Ask, Asked, STOP_INTERVAL};
 use crate::clock::Clock;
 use crate::http::{Progress, ResponseReader};
+use crate::http2::{Encoded, Session};
 use crate::probe::connect::open;
 use crate::probe::{ProbeError, ProbePlan, Probed, is_cut};
+use crate::request::Method;
 use crate::tls::{TlsFault, TlsPeer};
-use crate::url::Url;
+use crate::unix::unix_socket;
 
 /// Number of bytes that are kept of an unexpected answer, to identify it.
 const KEPT_LEN: usize = 256;
@@ -40,12 +45,14 @@ pub(super) enum Manner {
 pub(super) struct Client<'a> {
     pub(super) plan: &'a ProbePlan,
     pub(super) stop: &'a AtomicBool,
-    url: &'a Url,
+    asked: &'a Asked,
     peer: Option<TlsPeer>,
     manner: Manner,
-    clock: Clock,
+    pub(super) clock: Clock,
     /// The connection, if it can carry another request.
-    wire: Option<Wire>,
+    wire: Option<Spoken>,
+    /// The place that the first redirect names.
+    pub(super) location: Option<String>,
     /// The first unexpected answer.
     pub(super) strange: Option<(Timestamp, Vec<u8>)>,
     /// The first failure in TLS.
@@ -59,31 +66,62 @@ pub(super) struct Client<'a> {
 }
 
 /// The result of a request.
-struct Answered {
-    answer: ProbeAnswer,
-    is_reusable: bool,
+pub(super) struct Answered {
+    pub(super) answer: ProbeAnswer,
+    pub(super) is_reusable: bool,
     /// First bytes of the answer.
     bytes: Vec<u8>,
     /// Time at which the first byte arrived.
-    first: Option<Timestamp>,
+    pub(super) first: Option<Timestamp>,
+    /// The value of `Location`.
+    location: Option<String>,
+}
+
+impl Answered {
+    /// Returns the result if the connection ends now.
+    pub(super) fn nothing() -> Self {
+        Self {
+            answer: ProbeAnswer::Closed,
+            is_reusable: false,
+            bytes: Vec::new(),
+            first: None,
+            location: None,
+        }
+    }
+
+    /// Returns the result if the time allowed ends now.
+    pub(super) fn cut(self) -> Self {
+        let answer = match self.first {
+            Some(_) => ProbeAnswer::Unfinished,
+            None => ProbeAnswer::Silence,
+        };
+        Self { answer, ..self }
+    }
+}
+
+/// A connection, and what was said on it.
+struct Spoken {
+    wire: Wire,
+    /// The state of HTTP/2, if it is used.
+    session: Option<Box<Session>>,
 }
 
 impl<'a> Client<'a> {
     pub(super) fn new(
         plan: &'a ProbePlan,
-        url: &'a Url,
-        peer: Option<TlsPeer>,
+        asked: &'a Asked,
         manner: Manner,
         stop: &'a AtomicBool,
     ) -> Self {
         Self {
             plan,
             stop,
-            url,
-            peer,
+            asked,
+            peer: asked.peer.clone(),
             manner,
             clock: Clock::new(),
             wire: None,
+            location: None,
             strange: None,
             fault: None,
             handshakes: Vec::new(),
@@ -133,21 +171,26 @@ impl<'a> Client<'a> {
     }
 
     fn make(&mut self) -> Result<Probed, ProbeError> {
-        let (mut wire, method, syn_retransmissions) = match self.wire.take() {
-            Some(wire) => (wire, ProbeMethod::HttpKeptAlive, 0),
+        let (mut spoken, method, syn_retransmissions) = match self.wire.take() {
+            Some(spoken) => (spoken, ProbeMethod::HttpKeptAlive, 0),
             None => match self.connect()? {
-                Ok((wire, repeated)) => (wire, ProbeMethod::HttpFresh, repeated),
+                Ok((wire, repeated)) => (self.begin_on(wire), ProbeMethod::HttpFresh, repeated),
                 Err(probed) => return Ok(probed),
             },
         };
         if matches!(self.manner, Manner::Each(Ask::Handshake, _))
             && let Some(made) = self.handshakes.pop()
         {
-            self.take_tickets(&mut wire);
+            self.take_tickets(&mut spoken.wire);
             return Ok(made);
         }
         let sent = self.clock.now();
-        let answered = self.ask(&mut wire, sent + self.plan.timeout);
+        let deadline = sent + self.plan.timeout;
+        let Spoken { wire, session } = &mut spoken;
+        let answered = match session {
+            Some(session) => self.ask_by_stream(wire, session, deadline),
+            None => self.ask(wire, deadline),
+        };
         let ended = self.clock.now();
         let mut sample = self.plan.sample(method, answered.answer);
         sample.syn_retransmissions = syn_retransmissions;
@@ -163,13 +206,17 @@ impl<'a> Client<'a> {
         if is_strange && self.strange.is_none() {
             self.strange = Some((ended, answered.bytes));
         }
-        self.wire = answered.is_reusable.then_some(wire);
+        self.location = self.location.take().or(answered.location);
+        self.wire = answered.is_reusable.then_some(spoken);
         Ok((sample, ended))
     }
 
     /// Opens a new connection, and returns it with the number of SYN retransmissions. If this
     /// fails, returns the sample of the failure.
     fn connect(&mut self) -> Result<Result<(Wire, u8), Probed>, ProbeError> {
+        if let Some(path) = &self.asked.unix {
+            return Ok(self.connect_unix(path));
+        }
         let begun = self.clock.now();
         let attempt = open(self.plan.address, self.plan.timeout, &self.clock, self.stop)?;
         let repeated = attempt.syn_retransmissions;
@@ -189,6 +236,37 @@ impl<'a> Client<'a> {
                 Err((sample, self.clock.now()))
             }
         })
+    }
+
+    /// Connects to a Unix socket, which is possible at once or not at all.
+    fn connect_unix(&mut self, path: &Path) -> Result<(Wire, u8), Probed> {
+        let begun = self.clock.now();
+        let connected = unix_socket(path);
+        self.phases.connect = Some(self.clock.now().since(begun));
+        let failed = |answer| {
+            let sample = self.plan.sample(self.method_of_failures(), answer);
+            (sample, self.clock.now())
+        };
+        match connected {
+            Ok(fd) => {
+                let wire = Wire::plain(fd.into(), self.plan.timeout);
+                self.secure(wire).map(|wire| (wire, 0)).map_err(|answer| {
+                    let sample = self.plan.sample(self.method_of_failures(), answer);
+                    (sample, self.clock.now())
+                })
+            }
+            Err(Errno::AGAIN) => Err(failed(ProbeAnswer::Silence)),
+            Err(_) => Err(failed(ProbeAnswer::Refused)),
+        }
+    }
+
+    /// Returns the state of a new connection.
+    fn begin_on(&self, wire: Wire) -> Spoken {
+        let session = self.asked.is_http2.then(|| {
+            let encoded = Encoded::of(&self.asked.request, &self.asked.url);
+            Box::new(Session::new(Arc::from([encoded])))
+        });
+        Spoken { wire, session }
     }
 
     fn method_of_failures(&self) -> ProbeMethod {
@@ -220,6 +298,12 @@ impl<'a> Client<'a> {
         let secured = wire.secure(peer, || self.clock.now(), is_over);
         let ended = self.clock.now();
         match secured {
+            Ok((_, handshake)) if self.asked.is_http2 && !handshake.secured.is_http2 => {
+                let fault = TlsFault::no_http2();
+                let answer = fault.answer();
+                self.fault.get_or_insert((ended, fault));
+                Err(answer)
+            }
             Ok((wire, handshake)) => {
                 let method = if handshake.secured.is_resumed {
                     ProbeMethod::TlsResumed
@@ -245,33 +329,15 @@ impl<'a> Client<'a> {
 
     /// Sends one request and reads its response.
     fn ask(&self, wire: &mut Wire, deadline: Timestamp) -> Answered {
-        let mut answered = Answered {
-            answer: ProbeAnswer::Closed,
-            is_reusable: false,
-            bytes: Vec::new(),
-            first: None,
-        };
-        let is_head = matches!(self.manner, Manner::Each(Ask::Head, _));
-        let request = format!(
-            "{} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: lagtrace/{}\r\nAccept: */*\r\n\r\n",
-            if is_head { "HEAD" } else { "GET" },
-            self.url.path(),
-            self.url.authority(),
-            env!("CARGO_PKG_VERSION"),
-        );
-        wire.send(request.as_bytes());
-        let mut reader = ResponseReader::new(is_head);
+        let mut answered = Answered::nothing();
+        wire.send(&self.asked.request.http1(&self.asked.url, false));
+        let mut reader = ResponseReader::new(self.asked.request.method == Method::HEAD);
+        reader.keep_field("location");
         let mut buffer = [0; 16 * 1024];
         loop {
             let len = match self.read(wire, &mut buffer, deadline) {
                 Ok(Some(len)) => len,
-                Ok(None) => {
-                    answered.answer = match answered.first {
-                        Some(_) => ProbeAnswer::Unfinished,
-                        None => ProbeAnswer::Silence,
-                    };
-                    return answered;
-                }
+                Ok(None) => return answered.cut(),
                 Err(_) => return answered,
             };
             if len > 0 {
@@ -295,6 +361,9 @@ impl<'a> Client<'a> {
                 }
                 Ok(Some((head, is_clean))) => {
                     answered.answer = ProbeAnswer::Status(head.status);
+                    let is_redirect = matches!(head.status, 301..=303 | 307 | 308);
+                    let location = reader.take_values().into_iter().next();
+                    answered.location = location.filter(|_| is_redirect);
                     answered.is_reusable = head.keeps_alive && is_clean;
                     return answered;
                 }
@@ -305,7 +374,7 @@ impl<'a> Client<'a> {
     }
 
     /// Reads bytes; 0 at the end of the connection. Returns `None` at the deadline.
-    fn read(
+    pub(super) fn read(
         &self,
         wire: &mut Wire,
         buffer: &mut [u8],

@@ -48,10 +48,12 @@ pub(super) fn is_wait(error: &io::Error) -> bool {
 }
 
 impl Wire {
-    /// Creates a plain-text connection. A send on it takes at most `timeout`.
+    /// Creates a plain-text connection, of TCP or a Unix socket. A send on it takes at most `timeout`.
     pub(super) fn plain(stream: TcpStream, timeout: Duration) -> Self {
-        // These calls can fail if the connection has been closed; the send fails then too.
+        // These calls can fail if the connection has been closed; the send fails then too. The
+        // first one fails also for a Unix socket, which has no such option.
         let _ = stream.set_nodelay(true);
+        let _ = stream.set_nonblocking(false);
         let _ = stream.set_write_timeout(Some(timeout.max(STOP_INTERVAL)));
         Self::Plain(stream)
     }
@@ -102,10 +104,7 @@ impl Wire {
     pub(super) fn send(&mut self, request: &[u8]) {
         let sent = match self {
             Self::Plain(stream) => stream.write_all(request),
-            Self::Tls(within) => {
-                within.tls.give(request);
-                within.flush()
-            }
+            Self::Tls(within) => within.send(request),
         };
         if sent.is_err() {
             // The target may have answered before it closed the connection. The read returns this
@@ -138,6 +137,20 @@ impl Wire {
 }
 
 impl Within {
+    /// Encrypts and sends a request, in parts that TLS can hold.
+    fn send(&mut self, request: &[u8]) -> io::Result<()> {
+        let mut rest = request;
+        while !rest.is_empty() {
+            let taken = self.tls.give(rest);
+            if taken == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.flush()?;
+            rest = rest.get(taken..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
     /// Sends the pending TLS records.
     fn flush(&mut self) -> io::Result<()> {
         let mut wire = Vec::new();

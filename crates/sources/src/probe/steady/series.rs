@@ -33,8 +33,6 @@ pub(super) struct Series<'a> {
     /// Number of reported probes, and true if the target answered one of them.
     told: u32,
     is_answered: bool,
-    /// Number of SYN/ACKs from the target.
-    opened: usize,
     tries_left: u32,
     /// Number of probes that could not be sent because their port was in use.
     unsent: u32,
@@ -52,16 +50,10 @@ impl<'a> Series<'a> {
             next: clock.now(),
             told: 0,
             is_answered: false,
-            opened: 0,
             tries_left: UNSTAMPED_TRIES,
             unsent: 0,
             is_held_back: false,
         }
-    }
-
-    /// Returns the number of connections that the target accepted.
-    pub(super) fn opened(&self) -> usize {
-        self.opened
     }
 
     /// Returns notes that explain the samples, each with an ID and a sentence.
@@ -310,7 +302,6 @@ impl<'a> Series<'a> {
             }
         }
         self.is_answered |= is_answered(&sample);
-        self.opened += usize::from(sample.answer == ProbeAnswer::Open);
         sink(Event::here(at, Phase::Baseline, EventBody::Probe(sample)));
     }
 }

@@ -44,7 +44,7 @@ const MAX_HELD: usize = 512;
 ///
 /// No program on this host listens on these ports, so the kernel answers a SYN/ACK with RST. This
 /// is intended. Without the RST, the target would keep a half-open connection and retransmit its
-/// SYN/ACK for a minute. The target counts each RST as `EmbryonicRsts`, which a note mentions.
+/// SYN/ACK for a minute. The target counts each RST as `EmbryonicRsts`.
 pub(super) struct BySyn<'a> {
     plan: &'a SteadyPlan,
     socket: StampedSocket,

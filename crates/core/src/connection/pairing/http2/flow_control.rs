@@ -3,13 +3,15 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use super::messages::Talk;
+use super::requests::Requests;
 use super::{Draft, Pairing};
-use crate::attribution::Held;
 use crate::attribution::packet_record::PacketKey;
+use crate::attribution::{Held, Rest};
 use crate::connection::View;
 use crate::exchange::{PerSide, Side};
 use crate::observed::time::Timestamp;
-use crate::protocol::http2::Frame;
+use crate::protocol::http2::{Frame, Settings};
 
 /// The size of each window until a frame changes it (RFC 9113 §6.5.2, §6.9.2).
 const INITIAL_WINDOW: i64 = 65_535;
@@ -29,6 +31,7 @@ const JITTER: Duration = Duration::from_micros(500);
 #[derive(Debug)]
 pub(in super::super) struct Multiplex {
     senders: PerSide<Sender>,
+    pub(super) requests: Requests,
 }
 
 /// Data of one side, and what its peer allows it to send.
@@ -63,6 +66,11 @@ pub(in super::super) struct Multiplexed {
     stream: u32,
     /// The flow-control windows for each side's data.
     windows: PerSide<Window>,
+    /// The gRPC messages of each side, and the stretches between them; `None` if the stream is not
+    /// known to carry gRPC.
+    pub(super) messages: Option<PerSide<Talk>>,
+    /// Stretches between the messages of one side, in which it owed nothing.
+    pub(in super::super) rests: Vec<Rest>,
     /// Stretches in which one side was held back by the other's windows.
     pub(in super::super) held: Vec<Held>,
 }
@@ -74,6 +82,10 @@ impl Multiplexed {
             ..Self::default()
         };
         Some(Box::new(it))
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.stream
     }
 
     /// Returns the window for what one side may still send.
@@ -121,7 +133,26 @@ impl Multiplex {
     pub(super) fn new() -> Self {
         Self {
             senders: PerSide::default(),
+            requests: Requests::default(),
         }
+    }
+
+    /// Notes that the connection's earlier frames were not seen.
+    pub(super) fn join(&mut self) {
+        self.requests.join();
+    }
+
+    /// Forgets what missed frames may have changed: windows and the streams that are open. The
+    /// settings remain.
+    pub(super) fn lose(&mut self) {
+        for by in [Side::Client, Side::Server] {
+            let sender = self.sender(by);
+            *sender = Sender {
+                initial: sender.initial,
+                ..Sender::default()
+            };
+        }
+        self.requests.lose();
     }
 
     fn sender(&mut self, by: Side) -> &mut Sender {
@@ -159,10 +190,17 @@ impl Pairing {
         Some(multiplexed.window(by))
     }
 
-    /// Takes in a new initial size, which also applies to open streams (RFC 9113 §6.9.2).
-    pub(super) fn initial_window(&mut self, sender: Side, bytes: u32) {
-        if let Some(multiplex) = &mut self.multiplex {
-            multiplex.sender(sender).initial = i64::from(bytes);
+    /// Takes in the settings of one side: a new initial window of its peer's data also applies to
+    /// open streams (RFC 9113 §6.9.2).
+    pub(super) fn settings(&mut self, by: Side, settings: Settings) {
+        let Some(multiplex) = &mut self.multiplex else {
+            return;
+        };
+        if let Some(bytes) = settings.initial_window {
+            multiplex.sender(by.peer()).initial = i64::from(bytes);
+        }
+        if by == Side::Server {
+            multiplex.requests.allow(settings.most_streams);
         }
     }
 
@@ -180,6 +218,7 @@ impl Pairing {
         }
         let with_all = sender.stall.filter(|&(_, number)| number == packet.number);
         let initial = sender.initial;
+        let is_unsure = multiplex.requests.is_torn();
         self.multiplex = Some(multiplex);
         let Some(draft) = self.stream(frame.stream) else {
             return;
@@ -189,7 +228,9 @@ impl Pairing {
             return;
         };
         let held = multiplexed.window(by).held(initial, length);
-        let Some((spent, released)) = held.or(with_all.map(|(held, _)| held)) else {
+        let held = held.or(with_all.map(|(held, _)| held));
+        // Updates may have been among the frames that the capture lacks.
+        let Some((spent, released)) = held.filter(|_| !is_unsure) else {
             return;
         };
         let spent = spent.max(begin);

@@ -26,6 +26,9 @@ pub struct Lever {
     pub before: String,
     /// The value read after.
     pub after: String,
+    /// The new state in words: `TCP_NODELAY is now on`.
+    #[serde(default)]
+    pub change: String,
     /// True if the value was changed. Sockets must change from off to on, or from on to off if the
     /// option is harmful.
     pub has_changed: bool,
@@ -77,14 +80,16 @@ fn sockets(
         tally(option, is_own, before)?,
         tally(option, is_own, after)?,
     );
-    let (name, has_changed) = match option {
+    let (name, has_changed, change) = match option {
         SocketOption::NoDelay => (
             "TCP_NODELAY set",
             share(old) <= NOT_IN_FORCE && share(new) >= IN_FORCE,
+            "TCP_NODELAY is now on",
         ),
         SocketOption::Cork => (
             "TCP_CORK set",
             share(old) > NOT_IN_FORCE && share(new) < share(old) / 2.0,
+            "TCP_CORK is now off",
         ),
     };
     let whose = if is_own {
@@ -97,6 +102,7 @@ fn sockets(
         name: format!("{name} on {whose}"),
         before: format!("{} of {}", old.count, old.of),
         after: format!("{} of {}", new.count, new.of),
+        change: change.to_owned(),
         has_changed,
     })
 }
@@ -148,6 +154,7 @@ fn configuration(old: &Setting, after: &[Setting]) -> Option<Lever> {
         name: format!("{} of {}", old.directive, old.program),
         before: describe(old),
         after: describe(new),
+        change: format!("{} is now {}", new.directive, describe(new)),
         has_changed: new.value != old.value,
     })
 }

@@ -3,7 +3,7 @@
 use super::Place;
 
 /// Fields with words of closed vocabularies, most of them written by lagtrace itself.
-const CLOSED: [&str; 57] = [
+const CLOSED: [&str; 58] = [
     "bearing",
     "by",
     "cause",
@@ -27,6 +27,7 @@ const CLOSED: [&str; 57] = [
     "kind",
     "known_by",
     "layer",
+    "limit",
     "made_by",
     "measured_by",
     "mechanism",

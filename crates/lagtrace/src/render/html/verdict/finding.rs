@@ -1,54 +1,87 @@
-//! A finding: what was found, who is responsible, the cost, the evidence, the change, and what
-//! would refute it.
+//! A finding: what was found, the request that shows it, what to change, and what to expect.
 
-use lagtrace_core::report::{Candidate, Evidence, Finding, Fix, Report};
+use lagtrace_core::report::{Finding, Fix, Picture, Report};
 
+use super::{Shown, certainty_class, proof};
 use crate::render::html::blocks::class;
+use crate::render::html::example::Example;
+use crate::render::html::shares::owner_class;
 use crate::render::html::writer::Html;
+use crate::render::html::{request, rungs};
 use crate::render::page::Tone;
-use crate::render::{finding as text, quantity, verdict, words};
+use crate::render::{finding as text, healthy, quantity, verdict, words};
 
-/// Writes a finding; `others` names the other servers where it was found. What to do comes first,
-/// why this is believed second; a wide screen shows them beside each other.
-pub(super) fn write(html: &mut Html, finding: &Finding, others: Option<&str>, report: &Report) {
-    headline(html, finding);
-    html.element("div", &[("class", "act")], |html| {
-        cost(html, finding, others, report);
-        changes(html, "What to change", &finding.fix);
-        expectation(html, finding, report);
-        changes(html, "What to measure next", &finding.next);
-    });
-    html.element("div", &[("class", "proof")], |html| {
-        evidence(html, finding);
-        doubts(html, finding);
+/// Writes the first finding, which the section is about. `measured` writes the figures of all
+/// requests.
+pub(super) fn first(
+    html: &mut Html,
+    shown: &Shown<'_>,
+    report: &Report,
+    picture: Option<&Picture>,
+    measured: impl FnOnce(&mut Html),
+) {
+    let finding = shown.finding;
+    let classes = classes(finding);
+    let attributes = [("class", &*classes), ("id", "finding-1")];
+    html.element("article", &attributes, |html| {
+        html.element("h2", &[("id", "verdict-title")], |html| {
+            headline(html, finding);
+        });
+        cost(html, finding, report);
+        if report.accusations().next().is_none() {
+            let (tone, text) = healthy::opening(report);
+            html.said("p", class(tone), &text);
+        }
+        measured(html);
+        body(html, shown, report, picture);
     });
 }
 
-/// Writes what the finding costs, who is responsible, and how it comes about.
-fn cost(html: &mut Html, finding: &Finding, others: Option<&str>, report: &Report) {
-    if let Some(cost) = verdict::whole_cost(finding, report) {
-        html.element("p", &[("class", "cost")], |html| {
-            html.text(&cost);
-            if finding.cost_ns > 0 {
-                html.text(" In total ");
-                duration(html, finding.cost_ns);
-                html.text(".");
-            }
+/// Writes another finding, folded.
+pub(super) fn other(
+    html: &mut Html,
+    number: usize,
+    shown: &Shown<'_>,
+    report: &Report,
+    picture: Option<&Picture>,
+) {
+    let finding = shown.finding;
+    let id = format!("finding-{number}");
+    let classes = classes(finding);
+    let attributes = [("class", &*classes), ("id", &*id)];
+    html.element("details", &attributes, |html| {
+        html.element("summary", &[], |html| {
+            html.element("h3", &[], |html| headline(html, finding));
+            cost(html, finding, report);
         });
-    } else if finding.affected.of > 0 {
-        let [_, many] = finding.unit.words();
-        let (some, of) = (finding.affected.exchanges, finding.affected.of);
-        let (some, of) = (quantity::count(some), quantity::count(of));
-        html.classed("p", "cost", &format!("{some} of {of} {many} affected."));
+        body(html, shown, report, picture);
+    });
+}
+
+fn classes(finding: &Finding) -> String {
+    let certainty = certainty_class(finding);
+    format!("finding {certainty} {}", owner_class(finding.culprit))
+}
+
+/// Writes the request and its packets beside what to change, then the proof, folded.
+fn body(html: &mut Html, shown: &Shown<'_>, report: &Report, picture: Option<&Picture>) {
+    let finding = shown.finding;
+    let example = Example::of(finding, picture);
+    if let Some(example) = &example {
+        request::write(html, example, "One request:");
     }
-    for line in others.into_iter().chain(Some(&*finding.summary)) {
-        if !line.is_empty() {
-            html.leaf("p", &[], line);
+    html.element("div", &[("class", "beside")], |html| {
+        if let Some(example) = &example {
+            rungs::write(html, example);
         }
-    }
-    if !finding.locates {
-        html.classed("p", "culprit muted", &verdict::responsible(finding));
-    }
+        html.element("div", &[("class", "act")], |html| {
+            changes(html, "What to change", &finding.fix);
+            changes(html, "What to measure next", &finding.next);
+            expectation(html, finding, report);
+            why(html, finding, shown.others.as_deref());
+        });
+    });
+    proof::write(html, finding, report);
 }
 
 fn headline(html: &mut Html, finding: &Finding) {
@@ -57,11 +90,33 @@ fn headline(html: &mut Html, finding: &Finding) {
     } else {
         verdict::sureness(finding)
     };
-    html.element("h3", &[], |html| {
-        html.classed("span", &format!("verdict {}", class(tone)), word);
-        html.text(" ");
-        html.text(&verdict::title(finding));
-    });
+    html.classed("span", &format!("verdict {}", class(tone)), word);
+    html.text(" ");
+    html.prose(&words::sentence(&verdict::gist(finding)));
+}
+
+/// Writes what the finding costs, or how much it affects.
+fn cost(html: &mut Html, finding: &Finding, report: &Report) {
+    if let Some(cost) = verdict::whole_cost(finding, report) {
+        html.said("p", "cost", &cost);
+    } else if finding.affected.of > 0 {
+        let [_, many] = finding.unit.words();
+        let (some, of) = (finding.affected.exchanges, finding.affected.of);
+        let (some, of) = (quantity::count(some), quantity::count(of));
+        html.classed("p", "cost", &format!("{some} of {of} {many} affected."));
+    }
+}
+
+/// Writes how the finding comes about, and who is responsible.
+fn why(html: &mut Html, finding: &Finding, others: Option<&str>) {
+    html.leaf("h3", &[], "Why");
+    html.said("p", "why", &finding.summary);
+    if let Some(others) = others {
+        html.said("p", "others", others);
+    }
+    if !finding.locates {
+        html.said("p", "culprit muted", &verdict::responsible(finding));
+    }
 }
 
 /// Writes a duration with its value in the report.
@@ -70,63 +125,18 @@ fn duration(html: &mut Html, ns: u64) {
     html.leaf("span", &[("data-ns", &value)], &quantity::duration(ns));
 }
 
-fn evidence(html: &mut Html, finding: &Finding) {
-    if !finding.evidence.is_empty() {
-        html.leaf("h4", &[], "Evidence");
-        html.element("ul", &[("class", "evidence")], |html| {
-            for piece in &finding.evidence {
-                html.element("li", &[], |html| self::piece(html, piece, finding.locates));
-            }
-        });
-    }
-    if finding.locates
-        && let Some(place) = text::whereabouts(finding)
-    {
-        html.leaf("p", &[], &place);
-    }
-    for (tone, line) in text::not_for(&finding.witnesses) {
-        html.classed("p", class(tone), &line);
-    }
-    if let Some(filter) = &finding.display_filter {
-        html.leaf("h4", &[], "To see it in Wireshark");
-        html.element("p", &[], |html| html.classed("code", "filter", filter));
-    }
-}
-
-fn piece(html: &mut Html, piece: &Evidence, locates: bool) {
-    let said = words::sentence(&piece.text);
-    if locates {
-        html.text(&words::capitalized(&said));
-    } else {
-        html.leaf("strong", &[], &text::label(piece));
-        html.text(" ");
-        html.text(&said);
-    }
-    let reference = text::reference(piece);
-    if !reference.is_empty() {
-        html.text(" ");
-        html.classed("span", "reference muted", &reference);
-    }
-    if let Some(filter) = &piece.display_filter {
-        html.element("div", &[("class", "muted")], |html| {
-            html.text("Wireshark filter: ");
-            html.classed("code", "filter", filter);
-        });
-    }
-}
-
 /// Writes changes or measurements, the best first.
 fn changes(html: &mut Html, title: &str, changes: &[Fix]) {
     if changes.is_empty() {
         return;
     }
-    html.leaf("h4", &[], title);
+    html.leaf("h3", &[], title);
     html.element("ol", &[("class", "fix")], |html| {
         for change in changes {
             html.element("li", &[], |html| {
                 html.classed("strong", "where", &format!("{}:", change.r#where));
                 html.text(" ");
-                html.text(&change.change);
+                html.prose(&change.change);
             });
         }
     });
@@ -137,7 +147,7 @@ fn expectation(html: &mut Html, finding: &Finding, report: &Report) {
     let Some(prediction) = &finding.predicted else {
         return;
     };
-    html.leaf("h4", &[], "What to expect afterwards");
+    html.leaf("h3", &[], "What to expect afterwards");
     html.element("dl", &[("class", "figures")], |html| {
         let (then, now) = (&prediction.latency_ns, prediction.measured_ns.as_ref());
         for (name, now, then) in [
@@ -156,48 +166,6 @@ fn expectation(html: &mut Html, finding: &Finding, report: &Report) {
             });
         }
     });
-    let said = text::expectation(prediction, finding, report);
-    html.classed("p", "expect", &said);
-}
-
-/// Writes what was ruled out, what else may be the cause, and what would refute the finding.
-fn doubts(html: &mut Html, finding: &Finding) {
-    let ruled_out = finding.ruled_out.iter();
-    let ruled_out = ruled_out.map(|one| (one.cause.to_string(), words::sentence(&one.because)));
-    causes(html, "Ruled out", "ruled-out", ruled_out);
-    let candidates = finding.candidates.iter();
-    let candidates = candidates.map(|one: &Candidate| (one.cause.to_string(), text::to_check(one)));
-    let title = "Possible causes, and how to check them";
-    causes(html, title, "candidates", candidates);
-    if !finding.overturned_by.is_empty() {
-        html.leaf("h4", &[], "What would refute this");
-        html.leaf("p", &[], &words::sentence(&finding.overturned_by));
-    }
-    if !finding.locates {
-        html.element("p", &[("class", "muted")], |html| {
-            html.text("More on this cause: ");
-            html.leaf("code", &[], &format!("lagtrace explain {}", finding.cause));
-        });
-    }
-}
-
-fn causes(
-    html: &mut Html,
-    title: &str,
-    class: &str,
-    causes: impl ExactSizeIterator<Item = (String, String)>,
-) {
-    if causes.len() == 0 {
-        return;
-    }
-    html.leaf("h4", &[], title);
-    html.element("ul", &[("class", class)], |html| {
-        for (cause, because) in causes {
-            html.element("li", &[], |html| {
-                html.leaf("strong", &[], &format!("{cause}:"));
-                html.text(" ");
-                html.text(&because);
-            });
-        }
-    });
+    let said = text::conditions(prediction, finding, report);
+    html.said("p", "expect muted", &said);
 }
