@@ -194,11 +194,18 @@ pub(crate) fn sweep() -> Result<(), Error> {
         return Ok(());
     }
     let _lock = lock()?;
-    let runs = records()?;
-    runs.iter()
-        .filter(|run| !run.keeper.is_alive())
-        .try_for_each(Run::clean_up)?;
+    ended()?.iter().try_for_each(Run::clean_up)?;
     remove_unrecorded()
+}
+
+/// Returns the records of the runs whose keeper has ended. They are read after its end, because a
+/// record that was read before may lack the processes that the keeper added in between.
+fn ended() -> Result<Vec<Run>, Error> {
+    let mut ended = records()?;
+    ended.retain(|run| !run.keeper.is_alive());
+    let mut last = records()?;
+    last.retain(|run| ended.iter().any(|one| one.id == run.id));
+    Ok(last)
 }
 
 /// Removes folders that were created for a run whose record was never written.

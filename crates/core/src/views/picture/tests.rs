@@ -64,7 +64,8 @@ impl Made {
         }
         Exchange {
             id: ExchangeId {
-                client: end(1, self.number),
+                // No drawn server has this address.
+                client: end(200, self.number),
                 server: end(self.server, 80),
                 point: PointId(0),
                 ordinal: u32::from(self.number),
