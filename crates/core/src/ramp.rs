@@ -33,6 +33,9 @@ const KEEPS_UP: f64 = 0.95;
 /// the busiest process uses, if processors are the limit. The measurement begins and ends with some
 /// idle time.
 const BUSY: f64 = 0.85;
+/// Minimum share of the time in which some program waits for a processor, if programs that the target
+/// calls want all of them.
+const MOSTLY_WAITED: f64 = 0.5;
 /// Minimum share of the processors' time that others use if they are part of the limit.
 const MUCH_BY_OTHERS: f64 = 0.25;
 /// Maximum ratios to the median in a queue that grows with the load alone: of the 99th percentile,
@@ -208,6 +211,12 @@ fn limit(first: &LevelSample, asked: &LevelSample) -> CapacityLimit {
         Some(_) => (processors.runnable() + processors.own).as_secs_f64(),
         None => wall,
     };
+    // Programs that began to work with the load may be others than those that the target calls. If
+    // these are the limit, some program waits for a processor most of the time.
+    let by_called = wants - processors.rose.as_secs_f64() < wall * BUSY;
+    let waited = processors.some_waited;
+    let is_waiting = waited.is_none_or(|waited| waited.as_secs_f64() >= wall * MOSTLY_WAITED);
+    let is_wanted = wants >= wall * BUSY && (!by_called || is_waiting);
     let is_busy = processors.busy_share() >= BUSY;
     let is_shared = processors.foreign_share() >= MUCH_BY_OTHERS;
     // Programs that the target calls wait for a processor too, and their waits are not known. A
@@ -215,7 +224,7 @@ fn limit(first: &LevelSample, asked: &LevelSample) -> CapacityLimit {
     if is_busy && is_shared && first.median < QUICK {
         return CapacityLimit::SharedProcessors;
     }
-    if is_busy && wants >= wall * BUSY {
+    if is_busy && is_wanted {
         // What others use is no limit of a service that hardly wants a processor.
         let own = processors
             .service

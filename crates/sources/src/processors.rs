@@ -43,6 +43,43 @@ struct Process {
     started: u64,
 }
 
+/// Who uses the processors apart from a load.
+#[derive(Clone, Debug)]
+pub struct UsualUse {
+    from: ProcessorTimes,
+    to: ProcessorTimes,
+    /// Processors that programs use which have started since and that the load does not need.
+    unrelated: f64,
+}
+
+impl UsualUse {
+    /// Returns the use between two instants without load.
+    pub fn between(from: ProcessorTimes, to: ProcessorTimes) -> Self {
+        Self {
+            from,
+            to,
+            unrelated: 0.0,
+        }
+    }
+
+    /// Notes the use between two instants with one request at a time, which needs about one
+    /// processor: what programs that have started since use beyond it has nothing to do with the load.
+    pub fn note_single_requests(&mut self, before: &ProcessorTimes, after: &ProcessorTimes) {
+        let used = before.until(after, Some(self));
+        let started = before.since_start(after, self);
+        let beyond = (used.rose + used.own).saturating_sub(used.wall);
+        self.unrelated =
+            beyond.min(started).as_secs_f64() / used.wall.as_secs_f64().max(f64::MIN_POSITIVE);
+    }
+
+    /// Returns the processors that a process used, 0 to 1 for each of its threads.
+    fn of(&self, pid: u32) -> f64 {
+        let length = self.to.at.saturating_duration_since(self.from.at);
+        process_time(&self.from, &self.to, pid).as_secs_f64()
+            / length.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+}
+
 impl ProcessorTimes {
     /// Reads the current times; `None` if the kernel does not tell. `service` are the processes of
     /// the target; `None` if they are not known.
@@ -58,9 +95,8 @@ impl ProcessorTimes {
         })
     }
 
-    /// Returns who used the processors from this instant until `later`. `usual` are two earlier
-    /// instants, between which there was no load.
-    pub fn until(&self, later: &Self, usual: Option<(&Self, &Self)>) -> ProcessorUse {
+    /// Returns who used the processors from this instant until `later`. `usual` was measured before.
+    pub fn until(&self, later: &Self, usual: Option<&UsualUse>) -> ProcessorUse {
         let wall = later.at.saturating_duration_since(self.at);
         let mut used = ProcessorUse {
             processors: later.host.processors,
@@ -87,24 +123,39 @@ impl ProcessorTimes {
                 used.service = used.service.map(|sum| sum + time);
             } else {
                 used.by_others += time;
-                used.rose += usual.map_or(Duration::ZERO, |(from, to)| {
-                    let before = process_time(from, to, pid).as_secs_f64();
-                    let length = to.at.saturating_duration_since(from.at).as_secs_f64();
-                    let share = before / length.max(f64::MIN_POSITIVE);
-                    time.saturating_sub(wall.mul_f64(share.min(1e3)))
+                used.rose += usual.map_or(Duration::ZERO, |usual| {
+                    time.saturating_sub(wall.mul_f64(usual.of(pid).min(1e3)))
                 });
                 let name = process.name.clone();
                 used.others.push(ProcessorUser { pid, name, time });
             }
+        }
+        if let Some(usual) = usual {
+            let unrelated = wall.mul_f64(usual.unrelated);
+            used.rose -= unrelated.min(self.since_start(later, usual));
         }
         used.others
             .sort_by_key(|user| (std::cmp::Reverse(user.time), user.pid));
         used.others.truncate(MOST_NAMED);
         used
     }
-}
 
-impl ProcessorTimes {
+    /// Returns the processor time until `later` of all processes that have started after `usual` was
+    /// measured, except lagtrace and the target's.
+    fn since_start(&self, later: &Self, usual: &UsualUse) -> Duration {
+        let own = own(&later.processes);
+        let has_started = |pid: &u32, process: &Process| {
+            let before = usual.to.processes.get(pid);
+            before.is_none_or(|before| before.started != process.started)
+        };
+        let started = later.processes.iter().filter(|(pid, process)| {
+            has_started(pid, process) && !own.contains(pid) && !later.serves(**pid)
+        });
+        started
+            .map(|(pid, process)| time(process.since(self.processes.get(pid))))
+            .sum()
+    }
+
     fn serves(&self, pid: u32) -> bool {
         let service = self.service.as_ref();
         service.is_some_and(|service| service.contains_key(&pid))
@@ -269,6 +320,58 @@ mod tests {
             }
             assert!(Instant::now() < deadline, "hardly a tick in 20 s: {used:?}");
         }
+    }
+
+    /// Returns the times at an instant, with the ticks and start times of these processes.
+    fn times(at: Instant, processes: &[(u32, u64, u64)]) -> ProcessorTimes {
+        let process = |&(pid, ticks, started)| {
+            let name = String::new();
+            let process = Process {
+                name,
+                ticks,
+                started,
+            };
+            (pid, process)
+        };
+        ProcessorTimes {
+            at,
+            host: HostTimes::default(),
+            waited: None,
+            processes: processes.iter().map(process).collect(),
+            service: Some(BTreeMap::new()),
+        }
+    }
+
+    #[test]
+    fn what_started_programs_use_beside_single_requests_has_nothing_to_do_with_the_load() {
+        let begun = Instant::now();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let second = clock_ticks_per_second();
+        // Process 1 is there before the load; processes 2 and 3 start later.
+        let usual = || UsualUse::between(times(at(0), &[(1, 0, 0)]), times(at(1), &[(1, 0, 0)]));
+        let rose = |single: [u64; 3], loaded: [u64; 3]| {
+            let mut usual = usual();
+            let [one, two, three] = single;
+            let before = times(at(1), &[(1, 0, 0)]);
+            let after = times(at(2), &[(1, one, 0), (2, two, 9), (3, three, 9)]);
+            usual.note_single_requests(&before, &after);
+            let later = [
+                (1, one + loaded[0], 0),
+                (2, two + loaded[1], 9),
+                (3, three + loaded[2], 9),
+            ];
+            after.until(&times(at(3), &later), Some(&usual)).rose
+        };
+        let seconds = Duration::from_secs;
+        // Both use a processor beside one request at a time.
+        assert_eq!(rose([0, second, second], [0, second, second]), seconds(1));
+        // They share one processor, and two as soon as there are more requests.
+        let half = second / 2;
+        assert_eq!(rose([0, half, half], [0, second, second]), seconds(2));
+        // One request may need several programs at a time, and these were there before.
+        assert_eq!(rose([2 * second, 0, 0], [2 * second, 0, 0]), seconds(2));
+        // What has started does not hide what the others do for the load.
+        assert_eq!(rose([0, second, second], [second, 0, 0]), seconds(1));
     }
 
     #[test]

@@ -411,6 +411,9 @@ impl Rule {
         let is_apart = !self.is_habit(spared, case);
         finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, is_apart);
         let (paying, whole) = (self.tally.affected, self.all(case));
+        if let Some(title) = self.title(paying, whole, culprit) {
+            finding.title = title;
+        }
         let setups = &case.ledger.setups;
         let is_connected = setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0;
         let wording = Wording {
@@ -437,6 +440,19 @@ impl Rule {
             ],
         );
         finding
+    }
+
+    /// Returns the finding's title if many requests share a connection with others.
+    fn title(&self, paying: u64, whole: u64, culprit: Owner) -> Option<String> {
+        if paying as f64 >= whole as f64 * EACH {
+            return None;
+        }
+        Some(match self.closes().requests {
+            Some(requests) if requests > 1 && culprit == Owner::Server => {
+                format!("The server closes connections after {requests} requests each")
+            }
+            _ => "Requests often open a connection of their own".to_owned(),
+        })
     }
 
     /// Returns true if the server closed the connection after most requests of our own load, and no

@@ -1,6 +1,8 @@
 //! The causes that fit words: those of a cause, a directive, a socket option, a kernel setting or a
 //! wait, as people write them.
 
+use std::sync::LazyLock;
+
 use super::settings;
 use crate::registry::{Cause, Id};
 
@@ -22,59 +24,81 @@ pub fn search(words: &str) -> Vec<&'static Cause> {
     if wanted.is_empty() {
         return Vec::new();
     }
-    let scored = |weight: fn(&Cause, &str) -> usize| {
-        let all = super::all().map(|cause| (weight(cause, &wanted), cause));
+    let scored = |weight: fn(&Text, &str) -> usize| {
+        let all = TEXTS.iter().map(|text| (weight(text, &wanted), text.cause));
         let mut found: Vec<_> = all.filter(|(weight, _)| *weight > 0).collect();
         found.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
         found.into_iter().map(|(_, cause)| cause).collect()
     };
-    let found: Vec<&'static Cause> = scored(weight);
+    let found: Vec<&'static Cause> = scored(Text::weight);
     if found.is_empty() {
-        scored(shared_words)
+        scored(Text::shared_words)
     } else {
         found
     }
 }
 
-/// Returns how well a cause fits words that must stand together.
-fn weight(cause: &Cause, wanted: &str) -> usize {
-    let counts = |text: &str| count(&plain(text), wanted);
-    let if_in = |text: &str, weight| if counts(text) > 0 { weight } else { 0 };
-    let summary = cause.page.split("\n## ").next().unwrap_or_default();
-    let is_wait = |kind: &crate::exchange::wait::WaitKind| {
-        singular(&format!("{kind:?}")) == wanted || singular(kind.in_words()) == wanted
-    };
-    let is_id = singular(cause.id.as_str()) == wanted;
-    if_in(cause.id.as_str(), IN_ID)
-        + if is_id { THE_ID } else { 0 }
-        + if_in(cause.title, IN_TITLE)
-        + if is_directive_of(cause.id, wanted) {
-            AS_DIRECTIVE
-        } else {
-            0
-        }
-        + if cause.waits.iter().any(is_wait) {
-            AS_WAIT
-        } else {
-            0
-        }
-        + if_in(summary, IN_SUMMARY)
-        + ON_PAGE * counts(cause.page).min(MOST)
+/// The texts of all causes.
+static TEXTS: LazyLock<Vec<Text>> = LazyLock::new(|| super::all().map(Text::of).collect());
+
+/// What is said of a cause, as plain text.
+struct Text {
+    cause: &'static Cause,
+    id: String,
+    title: String,
+    summary: String,
+    page: String,
+    /// The directives and the waits, in the singular.
+    directives: Vec<String>,
+    waits: Vec<String>,
 }
 
-fn is_directive_of(id: Id, wanted: &str) -> bool {
-    settings::by_directive()
-        .any(|(directive, causes)| singular(directive) == wanted && causes.contains(&id))
-}
+impl Text {
+    fn of(cause: &'static Cause) -> Self {
+        let summary = cause.page.split("\n## ").next().unwrap_or_default();
+        let directives = settings::by_directive().filter(|(_, ids)| ids.contains(&cause.id));
+        let waits = cause.waits.iter();
+        let words_of_wait = |kind: &crate::exchange::wait::WaitKind| {
+            [singular(&format!("{kind:?}")), singular(kind.in_words())]
+        };
+        Self {
+            cause,
+            id: plain(cause.id.as_str()),
+            title: plain(cause.title),
+            summary: plain(summary),
+            page: plain(cause.page),
+            directives: directives.map(|(name, _)| singular(name)).collect(),
+            waits: waits.flat_map(words_of_wait).collect(),
+        }
+    }
 
-/// Returns how many of the words are in the id or the title, at any place, at least in part.
-fn shared_words(cause: &Cause, wanted: &str) -> usize {
-    let text = plain(&format!("{} {}", cause.id, cause.title));
-    let has = |word: &&str| {
-        let start = word.get(..word.len().min(5)).unwrap_or(word);
-        start.len() > 2 && text.split(' ').any(|own| own.starts_with(start))
-    };
-    wanted.split(' ').filter(has).count()
+    /// Returns how well the cause fits words that must stand together.
+    fn weight(&self, wanted: &str) -> usize {
+        let weights = [
+            (singular(&self.id) == wanted, THE_ID),
+            (count(&self.id, wanted) > 0, IN_ID),
+            (count(&self.title, wanted) > 0, IN_TITLE),
+            (
+                self.directives.iter().any(|name| name == wanted),
+                AS_DIRECTIVE,
+            ),
+            (self.waits.iter().any(|wait| wait == wanted), AS_WAIT),
+            (count(&self.summary, wanted) > 0, IN_SUMMARY),
+        ];
+        let fitting = weights.into_iter().filter(|(fits, _)| *fits);
+        let weight: usize = fitting.map(|(_, weight)| weight).sum();
+        weight + ON_PAGE * count(&self.page, wanted).min(MOST)
+    }
+
+    /// Returns how many of the words are in the id or the title, at any place, at least in part.
+    fn shared_words(&self, wanted: &str) -> usize {
+        let has = |word: &&str| {
+            let start = word.get(..word.len().min(5)).unwrap_or(word);
+            let mut own = self.id.split(' ').chain(self.title.split(' '));
+            start.len() > 2 && own.any(|own| own.starts_with(start))
+        };
+        wanted.split(' ').filter(has).count()
+    }
 }
 
 /// Returns plain text with its last word in the singular, which is found in the plural too.

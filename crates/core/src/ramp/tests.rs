@@ -25,6 +25,9 @@ enum Processors {
     Others,
     /// Others use all processors, and the service needs none.
     OthersAlone,
+    /// Others began to use all processors with the load. Some program waits for a processor for this
+    /// share of the time, if the kernel tells it.
+    Rose(Option<f64>),
     Elsewhere,
 }
 
@@ -76,6 +79,11 @@ impl Service {
                 ..used(0.99, 0.5, 0.6)
             }),
             Processors::OthersAlone => Some(used(0.99, 0.05, 0.9)),
+            Processors::Rose(waited) => Some(ProcessorUse {
+                rose: LASTED.mul_f64(4.0 * 0.9),
+                some_waited: waited.map(|share| LASTED.mul_f64(share)),
+                ..used(0.99, 0.05, 0.9)
+            }),
             Processors::Elsewhere => None,
         }
     }
@@ -221,6 +229,18 @@ fn others_that_keep_the_processors_busy_limit_a_quick_service_and_not_one_that_p
     };
     assert_eq!(limit(300), Some(CapacityLimit::SharedProcessors));
     assert_eq!(limit(30_000), Some(CapacityLimit::Workers));
+}
+
+#[test]
+fn programs_that_began_with_the_load_limit_it_if_something_waits_for_a_processor() {
+    let limit = |waited| {
+        let processors = Processors::Rose(waited);
+        let levels = service(2, 30_000, processors).levels(connections(100), &[1.0]);
+        carried(&levels).expect("levels").limit
+    };
+    assert_eq!(limit(Some(0.9)), Some(CapacityLimit::Processors));
+    assert_eq!(limit(None), Some(CapacityLimit::Processors));
+    assert_eq!(limit(Some(0.1)), Some(CapacityLimit::Workers));
 }
 
 /// Returns the load that is judged if the asked level of a service with busy processors differs.

@@ -14,7 +14,7 @@ use lagtrace_core::ramp::Load;
 use lagtrace_core::report::{Picture, Report};
 use lagtrace_sources::load::Target;
 use lagtrace_sources::privilege::HostError;
-use lagtrace_sources::processors::ProcessorTimes;
+use lagtrace_sources::processors::{ProcessorTimes, UsualUse};
 use lagtrace_sources::socket::foreign::Server;
 use lagtrace_sources::tls::TlsClient;
 
@@ -125,9 +125,10 @@ struct Pacing {
     idle: Option<Duration>,
     /// The time until the service answered single requests as it does when it is idle.
     settled_after: Duration,
-    /// The processor times of all processes at the beginning and at the end of the time before the
-    /// load.
-    usual: (Option<ProcessorTimes>, Option<ProcessorTimes>),
+    /// The processor times of all processes at the beginning.
+    at_first: Option<ProcessorTimes>,
+    /// Who uses the processors apart from the load.
+    usual: Option<UsualUse>,
     /// The load that the user asked for in the earlier run that this one verifies, and the load at
     /// which delay was judged then. Other loads cannot be compared.
     before: Option<(Load, Load)>,
@@ -204,7 +205,8 @@ impl<'a> Investigation<'a> {
             pace: Pacing {
                 idle: None,
                 settled_after: Duration::ZERO,
-                usual: (ProcessorTimes::read(None), None),
+                at_first: ProcessorTimes::read(None),
+                usual: None,
                 before: None,
                 judged: Load {
                     connections: options.load.connections(),

@@ -261,7 +261,10 @@ fn the_limit_that_closes_connections_is_named_by_file_and_line() {
     let live = live(test).alone().standstill(OF_A_LOAD).share(SHARE);
     live.run(|| {
         for (limit, is_limit) in [("10", true), ("1000000", false)] {
-            let lines = format!("keepalive_requests {limit};");
+            // No session is resumed, so that each connection costs some milliseconds.
+            let lines = format!(
+                "keepalive_requests {limit}; ssl_session_tickets off; ssl_session_cache none;"
+            );
             let Some(server) = Secured::start(test, &lines, &["rsa:4096"]) else {
                 return;
             };

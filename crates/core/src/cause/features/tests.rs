@@ -58,12 +58,11 @@ fn exchanges(path: &Path) -> Vec<Exchange> {
     std::mem::take(&mut *seen)
 }
 
-/// Returns the state of all rules after `exchange` with `features`, as text. In this text, the
-/// state of each rule follows its name.
-fn held(exchange: &Exchange, features: Features) -> String {
+/// Returns the state of all rules after `exchange` with `features`.
+fn held(exchange: &Exchange, features: Features) -> Rules {
     let mut rules = Rules::default();
     rules.show(&[exchange], &[features]);
-    format!("{rules:#?}")
+    rules
 }
 
 /// Returns the shape of an exchange: its outcome, the kinds of its waits and the lengths of its
@@ -78,12 +77,17 @@ fn shape(exchange: &Exchange) -> impl Ord + use<> {
     (exchange.outcome, kinds, lists)
 }
 
-/// Returns the name of the rule to which the first difference between the two texts belongs.
-fn differing<'a>(one: &str, other: &'a str) -> Option<&'a str> {
+/// Returns the name of the first rule whose states differ. In the text of all rules, the state of
+/// each follows its name.
+fn differing(one: &Rules, other: &Rules) -> Option<String> {
+    if format!("{one:?}") == format!("{other:?}") {
+        return None;
+    }
+    let (one, other) = (format!("{one:#?}"), format!("{other:#?}"));
     let same = one.lines().zip(other.lines()).take_while(|(a, b)| a == b);
     let is_rule = |line: &&str| line.starts_with("    ") && !line.starts_with("     ");
     let until = other.lines().take(same.count() + 1);
-    (one != other).then(|| until.filter(is_rule).last().unwrap_or_default())
+    Some(until.filter(is_rule).last().unwrap_or_default().to_owned())
 }
 
 /// Tests that no exchange changes the state of a rule unless it has a feature that the rule

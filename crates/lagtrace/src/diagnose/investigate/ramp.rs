@@ -10,7 +10,7 @@ use lagtrace_core::ramp::{self, Load};
 use lagtrace_core::stats::histogram::Distribution;
 use lagtrace_sources::load::{Ending, Lane, Pace, Summary};
 use lagtrace_sources::probe::{self, ProbePlan};
-use lagtrace_sources::processors::ProcessorTimes;
+use lagtrace_sources::processors::{ProcessorTimes, UsualUse};
 use lagtrace_sources::socket::cgroup;
 
 use super::Investigation;
@@ -102,7 +102,8 @@ impl Investigation<'_> {
         let Some(lengths) = lengths.filter(|lengths| is_free && !is_one(lengths)) else {
             return Ok(self.as_before(asked).unwrap_or(asked));
         };
-        self.pace.usual.1 = self.processor_times();
+        let before = self.pace.at_first.take().zip(self.processor_times());
+        self.pace.usual = before.map(|(from, to)| UsualUse::between(from, to));
         let levels = self.levels(asked, lengths, duration)?;
         let Some(carried) = ramp::carried(&levels) else {
             return Ok(self.as_before(asked).unwrap_or(asked));
@@ -219,9 +220,14 @@ impl Investigation<'_> {
             }
         })?;
         let after = after.into_inner().or_else(read);
-        let used = before
-            .zip(after)
-            .map(|(before, after)| self.used(&before, &after));
+        let times = before.zip(after);
+        if let (Some((before, after)), Some(usual)) = (&times, &mut self.pace.usual)
+            && load.rate.is_none()
+            && load.connections == 1
+        {
+            usual.note_single_requests(before, after);
+        }
+        let used = times.map(|(before, after)| self.used(&before, &after));
         Ok((summary, used))
     }
 
@@ -239,8 +245,7 @@ impl Investigation<'_> {
 
     /// Returns who used the processors between two instants.
     pub(super) fn used(&self, before: &ProcessorTimes, after: &ProcessorTimes) -> ProcessorUse {
-        let usual = self.pace.usual.0.as_ref().zip(self.pace.usual.1.as_ref());
-        before.until(after, usual)
+        before.until(after, self.pace.usual.as_ref())
     }
 
     /// Waits until the service has worked off the requests that were abandoned: until a single
