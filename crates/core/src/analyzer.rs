@@ -407,6 +407,7 @@ impl SoFar {
             facts.observe(Event::here(Timestamp::MAX, Phase::Baseline, body));
         }
         facts.hosts.resolvers = seen.resolvers;
+        facts.loads.foreign = sum.foreign;
         let (services, upstreams) = split(sum.services, &options.targets);
         Evidence {
             targets: options.targets,

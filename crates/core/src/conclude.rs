@@ -218,6 +218,7 @@ pub(crate) fn conclude(
     notes.extend(tables::capture_notes(&evidence));
     notes.extend(tables::generator_note(&evidence.facts));
     notes.extend(capacity::remarks(&evidence.facts));
+    notes.extend(capacity::foreign(&evidence.facts));
     notes.extend(streams::hidden(&evidence));
     notes.extend(sweep::remarks(&evidence.facts));
     notes.extend(sockets::left_out(&evidence.facts.live));
@@ -734,7 +735,7 @@ fn exchanges(ledger: &Ledger, facts: &Facts, target: TargetId) -> Exchanges {
     if let Some(load) = facts.loads.baseline(target) {
         let seconds = facts.loads.baseline_seconds(target);
         exchanges.count = load.whole();
-        exchanges.errors = load.errors();
+        exchanges.errors = load.errors(&facts.loads.expected);
         exchanges.timeouts = load.timeouts();
         exchanges.rate = if seconds > 0.0 {
             load.whole() as f64 / seconds

@@ -221,6 +221,7 @@ impl Facts {
             EventBody::Level(level) => self.loads.level(level),
             EventBody::Processors(used) => self.loads.used(phase, used),
             EventBody::Sent(sent) => self.loads.sent = Some(sent),
+            EventBody::Expected(statuses) => self.loads.expected = statuses,
             EventBody::Silence(silence) => self.loads.silence(phase, silence),
             EventBody::Request(sample) => self.loads.sample(phase, sample),
             EventBody::Socket(sample) => self.socket(&sample),

@@ -45,6 +45,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     options.check()?;
     let mut events = Vec::new();
     let plan = options.plan(console, &mut events)?;
+    events.extend(options.request.answer.expectation());
     let log = options.hdr.as_deref().map(Log::create).transpose()?;
     let run = Run {
         options,

@@ -41,6 +41,8 @@ pub(super) struct Common {
     upstreams: Vec<Upstream>,
     /// Ports that are known to belong only to services.
     ports: Vec<u16>,
+    /// True if the kernel has timed requests of our own flows.
+    has_own_turns: bool,
 }
 
 /// A part of the flows, and the figures of their servers.
@@ -63,6 +65,8 @@ pub(super) struct Shard {
     pub(super) undelivered: Vec<ClosedRecord>,
     /// The data of exchanges for a picture, if one is requested.
     pub(super) picture: Option<Box<Collector>>,
+    /// Number of requests of other clients to the subject during an observed load.
+    foreign: u64,
 }
 
 /// The sum of the figures of several shards.
@@ -77,6 +81,8 @@ pub(super) struct Sum {
     /// The data of exchanges for a picture, of each shard, if one is requested. They are merged when
     /// the picture is drawn: a running watch waits while they are copied, and not for more.
     pub(super) pictures: Vec<Collector>,
+    /// Number of requests of other clients to the subject during an observed load.
+    pub(super) foreign: u64,
 }
 
 /// Processes one shard of the flows. Several workers may run in parallel.
@@ -125,6 +131,7 @@ impl Common {
             targets,
             upstreams: Vec::new(),
             ports,
+            has_own_turns: false,
         }
     }
 
@@ -169,7 +176,29 @@ impl Common {
         if self.upstreams.contains(&called) {
             return self.facts.loads.is_observed(exchange.begin);
         }
-        self.is_meant(server) && self.phase(client, server, exchange.begin) == Phase::Baseline
+        self.is_meant(server)
+            && !(self.knows_flows() && self.is_unknown(client, server))
+            && self.phase(client, server, exchange.begin) == Phase::Baseline
+    }
+
+    /// Returns true if the exchange is a request of another client to the subject while the load was
+    /// observed.
+    fn is_foreign(&self, exchange: &Exchange) -> bool {
+        let (client, server) = (exchange.id.client, exchange.id.server);
+        self.knows_flows()
+            && self.is_unknown(client, server)
+            && self.is_subject(server)
+            && self.facts.loads.is_observed(exchange.begin)
+    }
+
+    /// Returns true if all flows of an investigation's load are known.
+    fn knows_flows(&self) -> bool {
+        !self.targets.is_empty() && !self.phases.is_empty() && self.phases.len() < MAX_FLOWS
+    }
+
+    fn is_unknown(&self, client: Endpoint, server: Endpoint) -> bool {
+        let (flow, _) = FlowKey::new(Transport::Tcp, client, server);
+        !self.phases.contains_key(&flow)
     }
 
     fn is_meant(&self, server: Endpoint) -> bool {
@@ -192,9 +221,21 @@ impl Common {
     }
 
     /// Returns true if a turn is counted.
-    pub(super) fn counts(&self, turn: &RequestSpan) -> bool {
-        let phase = self.phase(turn.remote, turn.local, turn.arrived);
-        phase == Phase::Baseline && self.is_meant(turn.local)
+    ///
+    /// The server's kernel may see other addresses than we do: requests of unknown flows are those of
+    /// other clients only if it has timed some of ours.
+    pub(super) fn counts(&mut self, turn: &RequestSpan) -> bool {
+        if !self.is_meant(turn.local) {
+            return false;
+        }
+        if self.knows_flows() {
+            let is_own = !self.is_unknown(turn.remote, turn.local);
+            self.has_own_turns |= is_own;
+            if self.has_own_turns && !is_own {
+                return false;
+            }
+        }
+        self.phase(turn.remote, turn.local, turn.arrived) == Phase::Baseline
     }
 
     fn phase(&self, client: Endpoint, server: Endpoint, at: Timestamp) -> Phase {
@@ -273,6 +314,7 @@ impl Shard {
             is_collecting,
             undelivered: Vec::new(),
             picture: None,
+            foreign: 0,
         }
     }
 
@@ -330,6 +372,7 @@ impl Shard {
             self.hosts.clone(),
             self.connections.tallied(),
         );
+        sum.foreign += self.foreign;
     }
 
     /// Adds the figures of a shard at the end of the input.
@@ -338,6 +381,7 @@ impl Shard {
         let services = self.services.into_iter();
         sum.add_services(services.map(|(at, service)| (at, *service)));
         sum.add_rest(&self.vantages, self.hosts, tallied);
+        sum.foreign += self.foreign;
         sum.waiting.merge(self.waiting);
         sum.pictures.extend(self.picture.map(|picture| *picture));
     }
@@ -385,6 +429,7 @@ impl Shard {
             if !counts && common.reaches_baseline(exchange) {
                 self.services.take_early(exchange);
             }
+            self.foreign += u64::from(common.is_foreign(exchange));
             if let Some(place) = place
                 && let Some(served) = self.services.served(place)
             {

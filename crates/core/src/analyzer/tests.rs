@@ -1,6 +1,7 @@
 mod answered_early;
 mod ended;
 mod fins;
+mod foreign;
 mod guessed;
 mod login;
 mod marked;

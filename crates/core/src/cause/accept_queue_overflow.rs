@@ -11,6 +11,12 @@ use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tcp_handshakes::{self, Why};
 use crate::stats::histogram::Distribution;
 
+/// Below this number of places, a queue is short: what `listen()` allowed at most for decades, and many
+/// programs still ask for.
+const SHORT: u32 = 128;
+/// The beginning of the change that lengthens the queue.
+const LONGER: &str = "a longer queue";
+
 const WORDING: Wording = Wording {
     summary: "The accept queue of the program behind {service} is full. The kernel ignores \
               everything that would add to it: the last ACK of a handshake, the first request \
@@ -184,6 +190,29 @@ impl Rule {
             (0, 0) => &SYNS_ONLY,
         };
         wording.tell(&mut finding, &[]);
+        lengthen_first(&mut finding, case);
         finding
     }
+}
+
+/// Puts the change that lengthens the queue first if the queue is short: a quick program fills it
+/// too.
+fn lengthen_first(finding: &mut Finding, case: &Case<'_>) {
+    let mut listeners = case.facts.kernel.listeners.iter();
+    let own = listeners.find(|listener| listener.local.port == case.endpoint.port);
+    let Some(places) = own.map(|listener| listener.limit).filter(|&it| it < SHORT) else {
+        return;
+    };
+    let Some(at) = finding
+        .fix
+        .iter()
+        .position(|fix| fix.change.starts_with(LONGER))
+    else {
+        return;
+    };
+    let mut longer = finding.fix.remove(at);
+    longer.change = longer
+        .change
+        .replacen(LONGER, &format!("{LONGER} than {places}"), 1);
+    finding.fix.insert(0, longer);
 }

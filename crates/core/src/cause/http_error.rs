@@ -70,7 +70,7 @@ impl super::Rule for Rule {
         let own = own(case);
         let seen = seen(case);
         let unmet = seen.unmet();
-        if own.are_redirects() {
+        if own.are_redirects() && case.facts.loads.expected.is_empty() {
             return Conclusion::Note(redirects(&own));
         }
         let (is_own, is_seen) = (is_frequent(&own, &own), is_frequent(&unmet, &seen));
@@ -92,11 +92,12 @@ impl super::Rule for Rule {
         if is_own {
             found.push(of_own(&own));
         }
-        if all.all() > errors.errors() {
+        let has_others = all.all() > errors.errors() && case.facts.loads.expected.is_empty();
+        if has_others {
             found.extend(self.apart(case));
         }
         found.extend(refused_behind(case, errors));
-        let fault = errors.count(|s| Meaning::of(s).is_some_and(Meaning::is_servers_fault));
+        let fault = errors.errors_that(Meaning::is_servers_fault);
         let is_fault = fault as f64 >= all.all() as f64 * SHARE;
         let culprit = if is_fault || self.is_configured(case) {
             Owner::Server
@@ -160,10 +161,16 @@ impl Rule {
             ("slower", &slower),
         ];
         let meaning = errors.meaning();
-        if let Some(title) = wording::title(meaning) {
+        let is_expected = meaning.is_some() || case.facts.loads.expected.is_empty();
+        let (title, wording) = if is_expected {
+            (wording::title(meaning), wording::of(meaning))
+        } else {
+            (Some(wording::UNEXPECTED_TITLE), &wording::UNEXPECTED)
+        };
+        if let Some(title) = title {
             title.clone_into(&mut finding.title);
         }
-        wording::of(meaning).tell(finding, values);
+        wording.tell(finding, values);
         match self.beginning(case) {
             Some(beginning) => {
                 wording::AT_FIRST.tell(finding, &[("beginning", &human(beginning))]);
@@ -190,7 +197,7 @@ impl Rule {
     /// Returns true if clients only ask now and again for something that is not there, while most
     /// requests are answered.
     fn is_habit(&self, errors: &Statuses, all: &Statuses) -> bool {
-        let missing = errors.count(|s| Meaning::of(s) == Some(Meaning::Missing));
+        let missing = errors.errors_that(|meaning| meaning == Meaning::Missing);
         missing == errors.errors() && missing * 2 < all.all() && self.targets.len() <= HABITS
     }
 
@@ -218,13 +225,18 @@ impl Rule {
 
 /// Returns the responses to our own requests.
 fn own(case: &Case<'_>) -> Statuses {
-    Attempts::of(case).unwrap_or_default().statuses.into()
+    let own: Statuses = Attempts::of(case).unwrap_or_default().statuses.into();
+    own.expecting(&case.facts.loads.expected)
 }
 
 /// Returns the responses in the capture.
 fn seen(case: &Case<'_>) -> Statuses {
     if case.has_packets {
-        Statuses::of(&case.ledger.counts.outcomes)
+        let seen = Statuses::of(&case.ledger.counts.outcomes);
+        match case.target {
+            Some(_) => seen.expecting(&case.facts.loads.expected),
+            None => seen,
+        }
     } else {
         Statuses::default()
     }
@@ -262,6 +274,7 @@ fn good_rate(case: &Case<'_>) -> Option<f64> {
     let target = case.target?;
     let seconds = case.facts.loads.baseline_seconds(target);
     let statuses: Statuses = case.facts.loads.baseline(target)?.statuses.clone().into();
+    let statuses = statuses.expecting(&case.facts.loads.expected);
     let good = statuses.all() - statuses.errors();
     let is_told = seconds >= LONG_ENOUGH && good > 0 && statuses.errors() > 0;
     is_told.then(|| good as f64 / seconds)
@@ -270,7 +283,7 @@ fn good_rate(case: &Case<'_>) -> Option<f64> {
 /// Returns evidence that the host on which both we and the gateway run failed to connect about as
 /// often as the gateway answered that nothing valid came from behind it.
 fn refused_behind(case: &Case<'_>, errors: &Statuses) -> Option<Evidence> {
-    let behind = errors.count(|s| Meaning::of(s) == Some(Meaning::BadGateway));
+    let behind = errors.errors_that(|meaning| meaning == Meaning::BadGateway);
     let failed = case.facts.targets_counter(ATTEMPT_FAILS)?;
     let text = format!(
         "meanwhile {} of its host were refused or failed ({ATTEMPT_FAILS})",

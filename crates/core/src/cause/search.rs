@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use super::settings;
-use crate::registry::{Cause, Id};
+use crate::registry::Cause;
 
 /// The weight of words that are the id of a cause, or in it, in its title, a directive or a wait.
 const THE_ID: usize = 100_000;
@@ -148,6 +148,7 @@ fn count(text: &str, wanted: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::Id;
 
     fn first(words: &str) -> Option<Id> {
         search(words).first().map(|cause| cause.id)

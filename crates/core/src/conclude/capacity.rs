@@ -8,7 +8,9 @@ use crate::observed::event::{Phase, PhaseStart, TargetId};
 use crate::observed::kernel_span::Stage;
 use crate::observed::load_level::{LevelSample, ProcessorUse};
 use crate::ramp;
-use crate::report::{Capacity, LoadLevel, ProcessorShare, ProcessorShares, Remark, RequestsSent};
+use crate::report::{
+    Capacity, LoadLevel, ProcessorShare, ProcessorShares, Remark, RequestsSent, counted,
+};
 use crate::stats::histogram::Distribution;
 
 /// Minimum share of all processors' time that is used on a host that is short of them.
@@ -17,9 +19,6 @@ const MOSTLY_BUSY: f64 = 0.8;
 const MUCH_QUEUED: f64 = 0.25;
 /// Minimum share of all processors' time that is mentioned.
 const MENTIONED: f64 = 0.05;
-
-/// The first status code of an error (RFC 9110 §15).
-const LEAST_ERROR: u16 = 400;
 
 /// Returns what the subject carries; `None` if no levels of load were measured.
 pub(super) fn capacity(facts: &Facts) -> Option<Capacity> {
@@ -82,7 +81,7 @@ fn whole_load(facts: &Facts) -> Option<(&LoadSum, Duration)> {
     let load = facts.loads.baseline(TargetId::Subject)?;
     let seconds = facts.loads.baseline_seconds(TargetId::Subject);
     let lasted = Duration::try_from_secs_f64(seconds).ok()?;
-    let has_errors = load.statuses.range(LEAST_ERROR..).next().is_some();
+    let has_errors = load.refused(&facts.loads.expected) > 0;
     (!has_errors && !lasted.is_zero()).then_some((load, lasted))
 }
 
@@ -143,6 +142,19 @@ pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
         id: Remark::SHORT_OF_PROCESSORS.to_owned(),
         text,
     }]
+}
+
+/// Returns the remark on requests of other clients.
+pub(super) fn foreign(facts: &Facts) -> Option<Remark> {
+    let foreign = facts.loads.foreign;
+    (foreign > 0).then(|| Remark {
+        id: "foreign-requests".to_owned(),
+        text: format!(
+            "Other clients sent {} to the service while the load was observed. These share what it \
+             carries; the figures leave them out.",
+            counted(foreign, "request", "requests")
+        ),
+    })
 }
 
 /// Returns the mean time for which requests waited for a processor in the server, and their mean

@@ -11,6 +11,7 @@ use crate::observed::experiment::Experiment;
 use crate::observed::flow::FlowKey;
 use crate::observed::load_level::{LevelSample, ProcessorUse, SentRequests};
 use crate::observed::time::Timestamp;
+use crate::protocol::http::status::is_failure;
 use crate::report::{Cluster, StatusCount};
 use crate::stats::histogram::Distribution;
 
@@ -65,6 +66,11 @@ pub(crate) struct Loads {
     pub(crate) sent: Option<SentRequests>,
     /// Results of each URL of the baseline, if there are several.
     pub(crate) urls: Vec<LoadUrl>,
+    /// Number of requests of other clients to the subject while the load was observed.
+    pub(crate) foreign: u64,
+    /// The statuses that the user expects of our own requests' responses; if there are none, all but
+    /// errors count as successes.
+    pub(crate) expected: Vec<u16>,
 }
 
 /// The requests to one target in one phase.
@@ -508,8 +514,9 @@ impl LoadSum {
     }
 
     /// Returns the number of failed requests, plus the number of responses with a status of 400 or
-    /// more. Timeouts and requests cut by the end of the run do not count.
-    pub(crate) fn errors(&self) -> u64 {
+    /// more or, if some are `expected`, with another status. Timeouts and requests cut by the end of
+    /// the run do not count.
+    pub(crate) fn errors(&self, expected: &[u16]) -> u64 {
         let is_error = |failure: RequestFailure| {
             !matches!(failure, RequestFailure::Timeout | RequestFailure::Cut)
         };
@@ -519,8 +526,15 @@ impl LoadSum {
             .filter(|(f, _)| is_error(**f))
             .map(|(_, count)| count)
             .sum();
-        let refused: u64 = self.statuses.range(400..).map(|(_, count)| count).sum();
-        failed + refused
+        failed + self.refused(expected)
+    }
+
+    /// Returns the number of responses that are errors or, if some statuses are `expected`, have
+    /// another one.
+    pub(crate) fn refused(&self, expected: &[u16]) -> u64 {
+        let refused = self.statuses.iter();
+        let refused = refused.filter(|(status, _)| is_failure(**status, expected));
+        refused.map(|(_, count)| count).sum()
     }
 
     /// Returns the number of requests that timed out.

@@ -162,6 +162,9 @@ pub enum EventBody {
     Capture(CaptureSummary),
     /// A remark: something could not be measured, or the report needs an explanation.
     Note(Note),
+    /// The statuses of our own requests' responses that count as a success; all others count as
+    /// failures.
+    Expected(Vec<u16>),
 }
 
 /// The target of the run that an observation is about.

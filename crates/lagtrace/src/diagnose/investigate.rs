@@ -223,6 +223,8 @@ impl<'a> Investigation<'a> {
 
     /// Runs the steps in order. Ctrl-C ends the current step and skips the remaining ones.
     fn walk(&mut self) -> Result<()> {
+        let expected = self.options.request.answer.expectation();
+        self.feed.observe_all(expected);
         if self.is_local() {
             return self.walk_locally();
         }

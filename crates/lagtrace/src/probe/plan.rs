@@ -77,20 +77,18 @@ impl Options {
             }
             _ => Ask::Request,
         };
-        let settled = self.request.settle(self.timeout)?;
-        let count = self.count.unwrap_or(USUAL_COUNT);
         let peer = tls.filter(|_| url.is_tls()).map(|tls| tls.to(url.host()));
         Ok(RequestPlan {
             probe: ProbePlan {
-                count: if count == 0 { u32::MAX } else { count },
+                count: self.requests(),
                 interval: self.interval,
                 timeout: self.timeout,
                 silences: u32::MAX,
                 ..ProbePlan::new(TargetId::Subject, target.address)
             },
             asked: Asked {
-                url: settled.url(url.clone())?,
-                request: settled.request,
+                url: url.clone(),
+                request: target.request.clone().unwrap_or_default(),
                 peer: peer.transpose()?,
                 is_http2: self.request.is_http2(),
                 unix: self.request.way.unix_socket.clone(),
@@ -98,6 +96,14 @@ impl Options {
             ask,
             resolved: target.resolved,
         })
+    }
+
+    /// Returns the number of handshakes or requests.
+    pub(super) fn requests(&self) -> u32 {
+        match self.count.unwrap_or(USUAL_COUNT) {
+            0 => u32::MAX,
+            count => count,
+        }
     }
 
     /// Returns an error if options are given that only requests use.

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use lagtrace_core::observed::event::{Event, EventBody};
+use lagtrace_sources::request::Request;
 use lagtrace_sources::url::{Host, Url};
 
 use super::options::{Method, Options};
@@ -11,20 +12,68 @@ use super::values::Ports;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::lookup::{self, Family};
+use crate::request::redirect::{Follow, Followed};
+use crate::words;
 
 /// The first port of `traceroute`, on which hosts rarely listen.
 const UDP_PORT: u16 = 33_434;
 
 /// An address to probe.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) address: SocketAddr,
     /// True if the user specified the port.
     pub(super) has_port: bool,
     /// The URL, if the target is probed with a request or a handshake.
     pub(super) url: Option<Url>,
+    /// The request, if the target is probed with one.
+    pub(super) request: Option<Request>,
     /// The time that resolving the target's name took.
     pub(super) resolved: Option<Duration>,
+}
+
+impl Options {
+    /// Follows redirects from a URL on, if that is asked for; returns the last place and its request.
+    ///
+    /// # Errors
+    /// Returns an error if the request may change something, and the user did not agree to repeat it.
+    fn last_place(&self, url: Url, console: &Console) -> Result<Followed> {
+        let settled = self.request.settle(self.timeout)?;
+        let url = settled.url(url)?;
+        let follow = Follow {
+            options: &self.request,
+            tls: &self.tls,
+            family: Family {
+                ipv4: self.ipv4,
+                ipv6: self.ipv6,
+            },
+            timeout: self.timeout,
+        };
+        let consent = self.request.consent();
+        let is_repeated = self.requests() > 1;
+        if is_repeated || self.request.answer.location {
+            consent.check_once(&settled.request, &url)?;
+        }
+        let followed = follow.from(url, settled.request)?;
+        if !followed.steps.is_empty() {
+            console.outcome("redirect", &followed.steps.join(", then "));
+        }
+        let how_often = match self.requests() {
+            u32::MAX => "until Ctrl-C".to_owned(),
+            count => words::plural(count.into(), "time"),
+        };
+        if is_repeated {
+            consent.check(&followed.request, &followed.url, &how_often, console)?;
+        }
+        Ok(followed)
+    }
+}
+
+impl Target {
+    fn is_same(&self, other: &Self) -> bool {
+        let of = |it: &Self| (it.address, it.has_port, it.url.clone());
+        of(self) == of(other)
+    }
 }
 
 /// Returns the targets in the options, and the events of their resolution.
@@ -65,24 +114,30 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
             }
             // ICMP echo has no ports.
             let port = port.filter(|_| options.method != Method::Icmp);
-            let url = options.url(text, &host, port)?;
+            let mut url = options.url(text, &host, port)?;
             let port = url.as_ref().map(Url::port).or(port);
+            let to = place.as_ref().map(|place| place.port).or(port);
+            let mut address = SocketAddr::new(address, to.unwrap_or(UDP_PORT));
+            let mut request = None;
+            if let Some(first) = url.take_if(|_| options.method == Method::Http) {
+                let last = options.last_place(first.clone(), console)?;
+                if last.url.authority() != first.authority() && !is_local {
+                    let place = options.request.way.place(&last.url)?;
+                    let host = lookup::address(&place.host, family, &mut events)?;
+                    address = SocketAddr::new(host, place.port);
+                }
+                (url, request) = (Some(last.url), Some(last.request));
+            }
             let target = Target {
-                address: SocketAddr::new(
-                    address,
-                    place
-                        .as_ref()
-                        .map(|place| place.port)
-                        .or(port)
-                        .unwrap_or(UDP_PORT),
-                ),
+                address,
                 has_port: port.is_some(),
                 url,
+                request,
                 resolved: resolved.filter(|_| matches!(host, Host::Name(_))),
             };
             // A target given twice is probed once, because the answers to the two series could not
             // be distinguished.
-            if !targets.contains(&target) {
+            if !targets.iter().any(|other| target.is_same(other)) {
                 targets.push(target);
             }
         }

@@ -188,14 +188,11 @@ fn cost(finding: &Finding) -> Option<String> {
 }
 
 /// Returns the mean cost per affected request, with its bounds if they are apart:
-/// `18.3 ms (mean; between 17.2 ms and 20.1 ms)`. If the kernel timed the wait, its time is the
-/// cost, and the packets' lower bound is mentioned.
+/// `18.3 ms (mean; between 17.2 ms and 20.1 ms)`. If the kernel timed the wait, its time is the cost.
 fn each(extent: &Extent) -> String {
     let each = quantity::duration(extent.each_ns);
     match extent.range_ns.map(|range| range.map(quantity::duration)) {
-        Some([low, _]) if extent.is_timed_by_kernel => {
-            format!("{each} (the kernel timed it; packets alone show at least {low})")
-        }
+        Some(_) if extent.is_timed_by_kernel => format!("{each} (mean, timed by the kernel)"),
         Some([low, high]) => format!("{each} (mean; between {low} and {high})"),
         None => format!("{each} (mean)"),
     }

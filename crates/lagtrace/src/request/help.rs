@@ -1,11 +1,21 @@
 //! The option that helps, if a service answers with a status that is no success.
 
+use lagtrace_core::observed::event::{Event, EventBody, Phase};
 use lagtrace_core::report::{Remark, Report, StatusCount};
 
 use super::{Answer, Options};
+use crate::clock;
 use crate::words;
 
 impl Answer {
+    /// Returns the event that tells which statuses are a success; `None` if the user expects none in
+    /// particular.
+    pub(crate) fn expectation(&self) -> Option<Event> {
+        let body = EventBody::Expected(self.expect_status.clone());
+        let event = Event::here(clock::now(), Phase::Baseline, body);
+        (!self.expect_status.is_empty()).then_some(event)
+    }
+
     /// Adds a remark to the report if responses had other statuses than the user expects. Returns
     /// whether all were expected; `None` if the user expects none in particular.
     pub(crate) fn check(&self, report: &mut Report) -> Option<bool> {

@@ -284,11 +284,7 @@ fn copied_requests_are_equal_to_those_of_curl() {
                 let run = lagtrace_in(folder.path(), command, &text);
                 assert_eq!(run.code, Some(0), "{}: {command:?} {run:#?}", case.name);
                 // With -L, a request of its own looks for redirects first.
-                let count = if text.contains(" -L") && command[0] == "load" {
-                    2
-                } else {
-                    1
-                };
+                let count = if text.contains(" -L") { 2 } else { 1 };
                 let got: Vec<String> = (0..count).map(|_| recorder.next("lagtrace")).collect();
                 let is_same = got.iter().all(|got| *got == want);
                 if !is_same {
@@ -540,14 +536,38 @@ fn redirects_are_told_or_followed_and_other_statuses_name_what_helps() {
             &[&limit[..], &["--expect-status", "201"]].concat(),
         );
         assert_eq!(other.code, Some(1), "{other:#?}");
+        let report = other.json();
         assert!(
-            other.json()["notes"]
-                .to_string()
-                .contains("unexpected-status")
+            report["notes"].to_string().contains("unexpected-status"),
+            "{report:#}"
         );
+        assert_eq!(report["findings"][0]["cause"], "http-error", "{report:#}");
+        let refused = [&limit[..], &["--expect-status", "401"]].concat();
+        let expected = run(command, "/private", &refused);
+        assert_eq!(expected.code, Some(0), "{expected:#?}");
+        assert_eq!(expected.json()["findings"], serde_json::json!([]));
     }
-    let expected = run("load", "/private", &["-n", "5", "--expect-status", "401"]);
-    assert_eq!(expected.code, Some(0), "{expected:#?}");
+}
+
+#[test]
+fn probes_follow_redirects_and_repeat_no_request_that_changes_something_unasked() {
+    let url = service();
+    let old = format!("{url}/old");
+    let probe = |more: &[&str]| {
+        let arguments = [&["probe", "-m", "http", &old, "-c", "2"][..], more].concat();
+        lagtrace_in(Path::new("."), &arguments, "")
+    };
+    let redirect = probe(&[]);
+    assert!(redirect.stdout.contains("302"), "{redirect:#?}");
+    let followed = probe(&["-L"]);
+    assert!(followed.stderr.contains("/new?from=old"), "{followed:#?}");
+    assert!(followed.stdout.contains("200"), "{followed:#?}");
+    let unasked = probe(&["-X", "DELETE"]);
+    assert_eq!(unasked.code, Some(2), "{unasked:#?}");
+    assert!(unasked.stderr.contains("DELETE") && unasked.stderr.contains("--yes"));
+    let agreed = probe(&["-X", "DELETE", "--yes"]);
+    assert!(agreed.stderr.contains("2 times"), "{agreed:#?}");
+    assert!(agreed.stdout.contains("2 sent, 2 answered"), "{agreed:#?}");
 }
 
 #[test]

@@ -90,6 +90,7 @@ pub fn directives() -> impl Iterator<Item = String> {
     plain
         .map(|known| known.name.to_owned())
         .chain(options.map(|(option, _)| format!("listen {option}")))
+        .chain([linked::ZONES.to_owned()])
 }
 
 /// The configuration of a running nginx, which can be resolved for several requests.

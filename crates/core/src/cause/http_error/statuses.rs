@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::exchange::Outcome;
-use crate::protocol::http::status::{Meaning, is_challenge, is_redirect};
+use crate::protocol::http::status::{Meaning, is_challenge, is_failure, is_redirect};
 use crate::report::count;
 use crate::service::Counts;
 
@@ -12,7 +12,12 @@ const MOST_TOLD: usize = 4;
 
 /// The number of responses with each status.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Statuses(BTreeMap<u16, u64>);
+pub(crate) struct Statuses {
+    counts: BTreeMap<u16, u64>,
+    /// The statuses that the user expects: all others count as errors. If there are none, error
+    /// statuses do.
+    expected: Vec<u16>,
+}
 
 impl Statuses {
     /// Returns the statuses of the responses among `outcomes`.
@@ -23,7 +28,15 @@ impl Statuses {
                 *statuses.entry(status).or_default() += count;
             }
         }
-        Self(statuses)
+        statuses.into()
+    }
+
+    /// Returns these statuses if the user expects some of them.
+    pub(crate) fn expecting(self, expected: &[u16]) -> Self {
+        Self {
+            expected: expected.to_vec(),
+            ..self
+        }
     }
 
     /// Returns these statuses without the challenges that other responses followed: a challenge only
@@ -32,25 +45,34 @@ impl Statuses {
     pub(crate) fn unmet(&self) -> Self {
         let mut unmet = self.clone();
         if self.count(is_challenge) * 2 <= self.all() {
-            unmet.0.retain(|&status, _| !is_challenge(status));
+            unmet.counts.retain(|&status, _| !is_challenge(status));
         }
         unmet
     }
 
     /// Returns the number of responses.
     pub(crate) fn all(&self) -> u64 {
-        self.0.values().sum()
+        self.counts.values().sum()
     }
 
     /// Returns the number of responses whose status `is_meant` selects.
     pub(crate) fn count(&self, is_meant: impl Fn(u16) -> bool) -> u64 {
-        let meant = self.0.iter().filter(|(status, _)| is_meant(**status));
+        let meant = self.counts.iter().filter(|(status, _)| is_meant(**status));
         meant.map(|(_, count)| count).sum()
     }
 
     /// Returns the number of error responses.
     pub(crate) fn errors(&self) -> u64 {
-        self.count(is_error)
+        self.count(|status| self.is_error(status))
+    }
+
+    /// Returns the number of error responses with a meaning that `is_meant` selects.
+    pub(super) fn errors_that(&self, is_meant: impl Fn(Meaning) -> bool) -> u64 {
+        self.count(|status| self.is_error(status) && Meaning::of(status).is_some_and(&is_meant))
+    }
+
+    fn is_error(&self, status: u16) -> bool {
+        is_failure(status, &self.expected)
     }
 
     /// Returns the number of responses by which the client was refused (4xx), if a person would say
@@ -72,8 +94,8 @@ impl Statuses {
     /// Returns the meaning of most errors; `None` if no meaning has the majority of them.
     pub(crate) fn meaning(&self) -> Option<Meaning> {
         let mut counts = BTreeMap::<Meaning, u64>::new();
-        for (&status, count) in &self.0 {
-            if let Some(meaning) = Meaning::of(status) {
+        for (&status, count) in &self.counts {
+            if let Some(meaning) = Meaning::of(status).filter(|_| self.is_error(status)) {
                 *counts.entry(meaning).or_default() += count;
             }
         }
@@ -94,12 +116,15 @@ impl Statuses {
 
     /// Returns a list of all statuses.
     pub(super) fn list(&self) -> String {
-        list(self.0.iter().map(|(&status, &count)| (status, count)))
+        list(self.counts.iter().map(|(&status, &count)| (status, count)))
     }
 
     /// Iterates over the errors, the most frequent first.
     fn most_frequent(&self) -> impl Iterator<Item = (u16, u64)> {
-        let errors = self.0.iter().filter(|(status, _)| is_error(**status));
+        let errors = self
+            .counts
+            .iter()
+            .filter(|(status, _)| self.is_error(**status));
         let mut errors: Vec<(u16, u64)> = errors.map(|(&status, &n)| (status, n)).collect();
         errors.sort_by_key(|&(status, n)| core::cmp::Reverse((n, status)));
         errors.into_iter()
@@ -108,7 +133,10 @@ impl Statuses {
 
 impl From<BTreeMap<u16, u64>> for Statuses {
     fn from(counts: BTreeMap<u16, u64>) -> Self {
-        Self(counts)
+        Self {
+            counts,
+            expected: Vec::new(),
+        }
     }
 }
 
@@ -119,16 +147,12 @@ fn list(statuses: impl Iterator<Item = (u16, u64)>) -> String {
     list.join(", ")
 }
 
-fn is_error(status: u16) -> bool {
-    Meaning::of(status).is_some()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn statuses(counts: &[(u16, u64)]) -> Statuses {
-        Statuses(counts.iter().copied().collect())
+        Statuses::from(BTreeMap::from_iter(counts.iter().copied()))
     }
 
     #[test]
@@ -155,6 +179,18 @@ mod tests {
         assert_eq!(meaning(&[(502, 2), (504, 2)]), None);
         assert_eq!(meaning(&[(200, 50), (405, 1)]), Some(Meaning::Method));
         assert_eq!(meaning(&[(200, 50), (304, 1)]), None);
+    }
+
+    #[test]
+    fn what_the_user_expects_is_no_error_and_all_else_is() {
+        let counts = || statuses(&[(200, 5), (404, 3), (503, 2)]);
+        assert_eq!(counts().errors(), 5);
+        let expected = counts().expecting(&[404, 200]);
+        assert_eq!((expected.errors(), expected.worst()), (2, Some(503)));
+        assert_eq!(expected.meaning(), Some(Meaning::Unavailable));
+        let created = counts().expecting(&[201]);
+        assert_eq!((created.errors(), created.meaning()), (10, None));
+        assert_eq!(created.errors_that(Meaning::is_servers_fault), 2);
     }
 
     #[test]

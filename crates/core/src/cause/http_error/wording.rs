@@ -156,6 +156,23 @@ const VARIOUS: Wording = Wording {
     ..ANY
 };
 
+/// Statuses that the user does not expect.
+pub(super) const UNEXPECTED: Wording = Wording {
+    summary: "{service} answers {part} of the requests with other statuses than expected \
+              ({statuses}).",
+    fix: &[
+        (
+            "client",
+            "read the body of such a response, and check path and content of the requests",
+        ),
+        ("server", "read its error log"),
+    ],
+    ..ANY
+};
+
+/// The title for such statuses.
+pub(super) const UNEXPECTED_TITLE: &str = "The server answers with other statuses than expected";
+
 /// The end of each summary.
 pub(super) const NO_MEASURE: Wording = Wording {
     summary: " The latency of errors says nothing about requests that succeed.",

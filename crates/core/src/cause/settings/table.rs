@@ -130,6 +130,16 @@ pub(super) static TABLE: &[Row] = &[
         change: "remove {setting}",
     },
     Row {
+        directives: &["limit_req_zone"],
+        causes: &[Id::RateLimit],
+        test: |seen| {
+            let rate = seen.measured.request_rate;
+            supports(rate.is_some_and(|rate| sets_rate(seen, rate)))
+        },
+        effect: "it sets the rate of the limit",
+        change: "raise the rate in {setting}",
+    },
+    Row {
         directives: &["limit_req"],
         causes: &[Id::RateLimit],
         test: |seen| {
@@ -140,7 +150,7 @@ pub(super) static TABLE: &[Row] = &[
             )
         },
         effect: "requests above the limit have to wait",
-        change: "raise the rate of {setting}, or let bursts pass immediately: `burst=N nodelay`",
+        change: "let bursts pass immediately: `burst=N nodelay` in {setting}, or raise its rate",
     },
     Row {
         directives: &["limit_req"],
@@ -526,6 +536,18 @@ fn delays(seen: &Seen<'_>, rate: f64) -> bool {
     let allowed = definition.and_then(request_rate);
     let is_met = allowed.is_none_or(|allowed| (rate - allowed).abs() <= allowed * OFF_RATE);
     is_delaying && seen.line.set_at.is_some() && is_met && !seen.has("limit_req_dry_run", "on")
+}
+
+/// Returns true if this `limit_req_zone` sets the rate of a limit that delays requests.
+fn sets_rate(seen: &Seen<'_>, rate: f64) -> bool {
+    let own = zone(&seen.line.value);
+    let mut limits = seen.values("limit_req");
+    let is_delaying = limits.any(|limit| {
+        own.is_some() && zone(limit) == own && limit.split(' ').all(|word| word != "nodelay")
+    });
+    let allowed = request_rate(&seen.line.value);
+    let is_met = allowed.is_some_and(|allowed| (rate - allowed).abs() <= allowed * OFF_RATE);
+    is_delaying && is_met && !seen.has("limit_req_dry_run", "on")
 }
 
 /// Returns true if most error responses have a status that limits use.

@@ -264,6 +264,18 @@ fn examples() -> Vec<Example> {
             &[("limit_req", "zone=a nodelay")],
             let_through(20.0),
         ),
+        other(
+            RateLimit,
+            &[
+                ("limit_req_zone", "$x zone=a:1m rate=20r/s"),
+                ("limit_req", "zone=a burst=9"),
+            ],
+            &[
+                ("limit_req_zone", "$x zone=b:1m rate=20r/s"),
+                ("limit_req", "zone=a burst=9 nodelay"),
+            ],
+            let_through(20.3),
+        ),
         same(
             HttpError,
             &[("limit_req", "zone=a")],

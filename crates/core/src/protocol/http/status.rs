@@ -55,6 +55,16 @@ impl Meaning {
     }
 }
 
+/// Returns true if a response with `status` is a failure for a user who expects some statuses: all
+/// others are. If there are none, the statuses of errors are.
+pub(crate) fn is_failure(status: u16, expected: &[u16]) -> bool {
+    if expected.is_empty() {
+        Meaning::of(status).is_some()
+    } else {
+        !expected.contains(&status)
+    }
+}
+
 /// Returns true if `status` asks the client to authenticate: the same request may succeed then
 /// (§11.1).
 pub(crate) const fn is_challenge(status: u16) -> bool {

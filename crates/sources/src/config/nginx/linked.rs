@@ -6,6 +6,9 @@ use super::listen;
 use super::table::LISTEN_OPTIONS;
 use super::tree::{Directive, lines};
 
+/// The directive that defines the zone of a `limit_req`, and its rate.
+pub(super) const ZONES: &str = "limit_req_zone";
+
 impl Chain<'_> {
     /// Returns the `listen` of the accepting socket, and its options.
     pub(crate) fn listen(&self) -> Vec<Effective> {
@@ -67,10 +70,10 @@ impl Chain<'_> {
             (!limits.is_empty()).then_some(limits)
         });
         let used: Vec<String> = innermost.into_iter().flatten().filter_map(zone).collect();
-        http.lines("limit_req_zone")
+        http.lines(ZONES)
             .filter(|line| zone(line).is_some_and(|zone| used.contains(&zone)))
             .map(|line| Effective {
-                directive: "limit_req_zone".into(),
+                directive: ZONES.into(),
                 value: line.arguments(),
                 set_at: Some(line.at),
                 scope: "http".into(),
