@@ -7,6 +7,7 @@ use super::thinking::{Claim, with_the_server};
 use super::{Case, Id};
 use crate::exchange::wait::Owner;
 use crate::facts::ServiceTurns;
+use crate::observed::event::TargetId;
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::{Stage, Throttling};
 use crate::report::{Evidence, EvidenceKind, Finding, counted};
@@ -15,6 +16,9 @@ use crate::stats::histogram::Distribution;
 
 /// Minimum share of the time that must pass at one place for a report of the place.
 const MOST: f64 = 0.5;
+/// Maximum share of processor time in the time for which a program has requests, if it waits for
+/// something else.
+const LITTLE_WORK: f64 = 0.25;
 /// The stages until the response is written.
 const BEFORE_THE_ANSWER: [Stage; 7] = [
     Stage::Backlog,
@@ -60,6 +64,9 @@ pub(super) struct Passed<'a> {
     pub(super) there: Duration,
     /// Mean time of a request until its response.
     pub(super) all: Duration,
+    /// Mean processor time of the service for a request, if that is so little that the program must
+    /// have waited for most of the time that it had the request.
+    worked: Option<Duration>,
     turns: &'a ServiceTurns,
 }
 
@@ -80,6 +87,9 @@ pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
         place,
         there: there.min(all),
         all,
+        worked: worked(case).filter(|&worked| {
+            place == Place::Program && worked.as_secs_f64() < there.as_secs_f64() * LITTLE_WORK
+        }),
         turns,
     };
     if let Some((whom, there)) = asked_most(turns).filter(|(_, there)| is_most(there)) {
@@ -184,9 +194,14 @@ impl Passed<'_> {
                     .to_owned()
             }
             Place::Asleep => "with the program's threads asleep after they had read".to_owned(),
-            Place::Program => match self.turns.threaded {
-                0 => "from the program's first read to its last write".to_owned(),
-                _ => "with the program's threads at work after they had read".to_owned(),
+            Place::Program => match (self.worked, self.turns.threaded) {
+                (Some(worked), _) => format!(
+                    "from the program's first read to its last write, for which its processes used \
+                     {} of processor time per request: it waited for something else",
+                    human(worked)
+                ),
+                (None, 0) => "from the program's first read to its last write".to_owned(),
+                (None, _) => "with the program's threads at work after they had read".to_owned(),
             },
         };
         let text = format!(
@@ -283,9 +298,24 @@ pub(crate) const SLEEPERS: &str = "find out what its threads sleep for: a timer,
                                    another service (`sudo strace -f -T -p PID` shows the calls; a \
                                    profile of the CPU does not)";
 
-/// Returns true if the server's threads slept for most of the time, as its kernel shows.
+/// Returns true if the server's program waited for most of the time: its threads slept, as its kernel
+/// shows, or its processes used little processor time. A program may pass requests from thread to
+/// thread, as Go's and Java's do.
 pub(crate) fn is_asleep(case: &Case<'_>) -> bool {
-    passed(case).is_some_and(|passed| passed.place == Place::Asleep)
+    passed(case).is_some_and(|passed| passed.place == Place::Asleep || passed.worked.is_some())
+}
+
+/// Returns the mean processor time of the subject's processes for each request of our own load.
+fn worked(case: &Case<'_>) -> Option<Duration> {
+    let loads = &case.facts.loads;
+    let used = loads
+        .processors
+        .as_ref()
+        .filter(|_| case.target == Some(TargetId::Subject))?;
+    let responses = loads.baseline(TargetId::Subject)?.whole() as f64;
+    let lasted = loads.baseline_seconds(TargetId::Subject);
+    let in_that_time = responses * used.wall.as_secs_f64() / lasted;
+    Duration::try_from_secs_f64(used.service?.as_secs_f64() / in_that_time).ok()
 }
 
 /// Returns true if at least half of a time of `each` in every request of the service was a wait for a

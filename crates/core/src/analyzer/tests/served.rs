@@ -7,10 +7,13 @@ use core::time::Duration;
 use super::*;
 use crate::conclude::kernel_join::weigh;
 use crate::exchange::wait::WaitKind;
+use crate::observed::event::{LoadCluster, PhaseStart};
 use crate::observed::kernel_span::{Held, RequestSpan, Stage, WatchTally};
+use crate::observed::load_level::ProcessorUse;
 use crate::registry::Id;
 use crate::report::{EvidenceKind, Finding, JoinedTurns, Report, Verdict};
 use crate::service::kernel_join::{Served, Waiting};
+use crate::stats::histogram::Distribution;
 
 const SYN: TcpFlags = TcpFlags::SYN;
 const SYN_ACK: TcpFlags = TcpFlags::SYN.with(ACK);
@@ -405,4 +408,60 @@ fn what_the_path_is_given_too_much_of_is_said() {
     });
     assert_eq!(notes(&report), ["host-took-longer"]);
     assert_eq!(report.findings.len(), 0, "{:#?}", report.findings);
+}
+
+/// Returns the report on a server whose program has each request for 40 ms, and whose processes use
+/// `work` of processor time for all requests together.
+fn with_work(work: Duration) -> Report {
+    let lasted = Duration::from_micros((EXCHANGES * APART) as u64);
+    let start = PhaseStart {
+        target: TargetId::Subject,
+        end: at(0) + lasted,
+        experiment: None,
+        connections: 1,
+        offered_rate: None,
+        turns: 1,
+        active: lasted,
+        is_observed: false,
+    };
+    let mut latency = Distribution::default();
+    latency.record_many(Duration::from_millis(48), EXCHANGES as u64);
+    let load = LoadCluster {
+        latency,
+        statuses: vec![(200, EXCHANGES as u64)],
+        ..LoadCluster::default()
+    };
+    let used = ProcessorUse {
+        processors: 2,
+        wall: lasted,
+        service: Some(work),
+        ..ProcessorUse::default()
+    };
+    let bodies = [
+        EventBody::PhaseStarted(start),
+        EventBody::Load(load),
+        EventBody::Processors(used),
+    ];
+    let before = bodies.map(|body| Event::here(at(0), Phase::Baseline, body));
+    told(
+        40_000,
+        false,
+        |arrived| thought(arrived, 40_000),
+        before.into(),
+    )
+}
+
+#[test]
+fn a_program_that_works_little_waits_for_something_else() {
+    let advice = |work: f64| {
+        let all = Duration::from_millis(40).mul_f64(work * EXCHANGES as f64);
+        let report = with_work(all);
+        let finding = only(&report);
+        assert_eq!(finding.cause, Id::ServerThink);
+        let mut evidence = finding.evidence.iter();
+        let is_told = evidence.any(|piece| piece.text.contains("it waited for something else"));
+        (is_told, finding.fix[0].change.contains("sleep"))
+    };
+    assert_eq!(advice(0.1), (true, true));
+    assert_eq!(advice(0.9), (false, false));
 }
