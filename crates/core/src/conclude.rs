@@ -232,7 +232,7 @@ pub(crate) fn conclude(
     let subject = ledger(&evidence, TargetId::Subject);
     let modes = subject.latency.bands.modes(&subject.latency.all, &findings);
     let load = tables::load(&evidence, &findings);
-    let mut layers = layers::layers(&evidence, &subject, &findings, &account);
+    let mut layers = layers::layers(&evidence, &subject, &findings, &account, &notes);
     captured_part::doubt(load.as_ref(), &mut layers);
     let mut report = Report {
         schema: SCHEMA,

@@ -170,8 +170,9 @@ pub struct Carried<'a> {
     pub carried: &'a LevelSample,
     /// The asked load.
     pub asked: &'a LevelSample,
-    /// Responses per second under the asked load. If requests were abandoned there, it is the most
-    /// of any level: a service that serves all requests side by side may answer none in the time.
+    /// Responses per second under the asked load. If fewer requests were answered there than it has
+    /// connections, it is the most of any level: a service that serves all requests side by side may
+    /// answer none in the time.
     pub rate: f64,
     /// What limits the rate; `None` if the service carries the asked load.
     pub limit: Option<CapacityLimit>,
@@ -184,7 +185,7 @@ pub fn carried(levels: &[LevelSample]) -> Option<Carried<'_>> {
     let lower = levels.iter().take_while(|level| !is_queueing(first, level));
     let most = levels.iter().map(LevelSample::rate).fold(0.0, f64::max);
     Some(Carried {
-        rate: if asked.abandoned == 0 {
+        rate: if asked.abandoned == 0 || asked.responses >= u64::from(asked.connections) {
             asked.rate()
         } else {
             most

@@ -976,6 +976,9 @@ pub struct Remark {
 impl Remark {
     /// The id of the remark on a host whose processors are busy while requests wait for them.
     pub const SHORT_OF_PROCESSORS: &str = "short-of-processors";
+    /// The id of the remark on a service that works on its requests for most of their time, and carries
+    /// less than the asked load.
+    pub const COMPUTES: &str = "computes";
 }
 
 /// Raw data for `compare` and for detailed analysis.

@@ -190,19 +190,18 @@ impl Rule {
             (0, 0) => &SYNS_ONLY,
         };
         wording.tell(&mut finding, &[]);
-        lengthen_first(&mut finding, case);
+        let mut listeners = case.facts.kernel.listeners.iter();
+        let own = listeners.find(|listener| listener.local.port == case.endpoint.port);
+        if let Some(listener) = own.filter(|listener| listener.limit < SHORT) {
+            lengthen_first(&mut finding, listener.limit);
+        }
         finding
     }
 }
 
-/// Puts the change that lengthens the queue first if the queue is short: a quick program fills it
-/// too.
-fn lengthen_first(finding: &mut Finding, case: &Case<'_>) {
-    let mut listeners = case.facts.kernel.listeners.iter();
-    let own = listeners.find(|listener| listener.local.port == case.endpoint.port);
-    let Some(places) = own.map(|listener| listener.limit).filter(|&it| it < SHORT) else {
-        return;
-    };
+/// Puts the change that lengthens the queue first, which has so few places that a quick program fills
+/// it too.
+fn lengthen_first(finding: &mut Finding, places: u32) {
     let Some(at) = finding
         .fix
         .iter()
@@ -215,4 +214,24 @@ fn lengthen_first(finding: &mut Finding, case: &Case<'_>) {
         .change
         .replacen(LONGER, &format!("{LONGER} than {places}"), 1);
     finding.fix.insert(0, longer);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_queue_is_to_be_lengthened_first() {
+        let service = "10.0.0.2:80".to_owned();
+        let mut finding = evidence::blank(Id::AcceptQueueOverflow, Owner::Server, service);
+        COUNTED.tell(&mut finding, &[]);
+        let count = finding.fix.len();
+        lengthen_first(&mut finding, 16);
+        assert!(
+            finding.fix[0].change.starts_with("a longer queue than 16"),
+            "{:#?}",
+            finding.fix
+        );
+        assert_eq!(finding.fix.len(), count);
+    }
 }

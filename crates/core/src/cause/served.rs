@@ -10,6 +10,7 @@ use crate::facts::ServiceTurns;
 use crate::observed::event::TargetId;
 use crate::observed::flow::Endpoint;
 use crate::observed::kernel_span::{Stage, Throttling};
+use crate::ramp;
 use crate::report::{Evidence, EvidenceKind, Finding, counted};
 use crate::service::tally::Tally;
 use crate::stats::histogram::Distribution;
@@ -19,6 +20,8 @@ const MOST: f64 = 0.5;
 /// Maximum share of processor time in the time for which a program has requests, if it waits for
 /// something else.
 const LITTLE_WORK: f64 = 0.25;
+/// Minimum share of processor time in the time of requests if the program works on them.
+const MOSTLY_WORK: f64 = 0.75;
 /// The stages until the response is written.
 const BEFORE_THE_ANSWER: [Stage; 7] = [
     Stage::Backlog,
@@ -303,6 +306,19 @@ pub(crate) const SLEEPERS: &str = "find out what its threads sleep for: a timer,
 /// thread, as Go's and Java's do.
 pub(crate) fn is_asleep(case: &Case<'_>) -> bool {
     passed(case).is_some_and(|passed| passed.place == Place::Asleep || passed.worked.is_some())
+}
+
+/// Returns the mean processor time for a request if the service carries less than the asked load, and
+/// works on each request for most of the time that it has it: the load meets what the service can do.
+pub(crate) fn computes(case: &Case<'_>) -> Option<Duration> {
+    let carried = ramp::carried(&case.facts.loads.levels)?;
+    let thinking = &case.gathered.thinking;
+    let is_working =
+        |worked: &Duration| worked.as_secs_f64() >= thinking.mean().as_secs_f64() * MOSTLY_WORK;
+    let worked = worked(case).filter(is_working)?;
+    let is_there = passed(case).is_none_or(|passed| passed.place == Place::Program);
+    let is_even = thinking.has_floor() && thinking.is_even();
+    (carried.limit.is_some() && is_there && is_even).then_some(worked)
 }
 
 /// Returns the mean processor time of the subject's processes for each request of our own load.

@@ -1,5 +1,7 @@
 //! The rule of the cause `server-think`.
 
+use core::time::Duration;
+
 use super::evidence::{self, human, median};
 use super::greetings::Greetings;
 use super::rhythm::NOTABLE;
@@ -13,7 +15,7 @@ use super::{
 use crate::connection::Setup;
 use crate::exchange::wait::Owner;
 use crate::observed::time::nanos;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, Remark};
 use crate::service::tally::Tally;
 
 const WORDING: Wording = Wording {
@@ -96,10 +98,25 @@ impl Rule {
             Some(Claim::Thinks(_)) if downstream_wait::passes_on(case).is_some() => {
                 Conclusion::Nothing
             }
-            Some(Claim::Thinks(tally)) => Conclusion::Finding(Box::new(finding(case, &tally))),
+            Some(Claim::Thinks(tally)) => match served::computes(case) {
+                Some(worked) => Conclusion::Note(computing(worked)),
+                None => Conclusion::Finding(Box::new(finding(case, &tally))),
+            },
             Some(Claim::Saturated(remark)) => Conclusion::Note(remark),
             None => Conclusion::Nothing,
         }
+    }
+}
+
+/// Returns the remark on a service that works on its requests for most of their time.
+fn computing(worked: Duration) -> Remark {
+    Remark {
+        id: Remark::COMPUTES.to_owned(),
+        text: format!(
+            "Each request takes {} of the service's processor time, most of its time there: work, and \
+             no wait. A profile of the CPU shows what for (`sudo perf top -p PID`).",
+            human(worked)
+        ),
     }
 }
 

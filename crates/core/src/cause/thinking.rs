@@ -27,6 +27,8 @@ const TAIL: f64 = 0.9;
 /// Minimum ratio of the quantile [`TAIL`] to the median for a long tail. If the requests of
 /// lagtrace's own load queue, all requests wait for about the same time, and there is no long tail.
 const OUTSTANDING: u32 = 4;
+/// Maximum ratio of the quantile [`TAIL`] to the median if all requests take about as long.
+const EVEN: u32 = 2;
 /// Minimum ratio of the idle server's think time to the think time under load, if the load is not
 /// the reason.
 const OWN_SHARE: f64 = 0.5;
@@ -159,6 +161,13 @@ impl Thinking {
     pub(super) fn has_floor(&self) -> bool {
         let tenth = self.think.quantile(0.1).unwrap_or_default();
         self.median() >= NOTABLE && tenth.as_secs_f64() >= self.median().as_secs_f64() * FLOOR_SHARE
+    }
+
+    /// Returns true if all but a few requests take about as long as half of them, and these few take
+    /// little of the time.
+    pub(super) fn is_even(&self) -> bool {
+        let tail = self.think.quantile(TAIL).unwrap_or_default();
+        tail <= self.median() * EVEN && !self.has_heavy_tail()
     }
 
     /// Returns true if the load delays handshakes about as much as responses. Both then wait in the

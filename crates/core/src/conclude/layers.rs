@@ -17,7 +17,7 @@ use crate::observed::event::{ConfigurationLine, ListenerSample, ProbeMethod, Tar
 use crate::observed::time::Timestamp;
 use crate::preconnect::Asked;
 use crate::registry::{Id, LayerId};
-use crate::report::{Account, Finding, Layer, LayerState, counted, part_of};
+use crate::report::{Account, Finding, Layer, LayerState, Remark, counted, part_of};
 use crate::service::Ledger;
 use part::Part;
 
@@ -65,6 +65,7 @@ pub(super) fn layers(
     ledger: &Ledger,
     findings: &[Finding],
     account: &[Account],
+    notes: &[Remark],
 ) -> Vec<Layer> {
     let facts = &evidence.facts;
     let traced = super::route::traced(facts);
@@ -88,8 +89,9 @@ pub(super) fn layers(
     let part = |layer, kinds: &[_]| Part::of(of_subject(evidence, account), layer, kinds);
     let transports = part(LayerId::Transport, &TRANSPORTS);
     layers.push(transport(evidence, ledger, &transports));
-    let is_starved = super::capacity::is_starved(facts);
-    layers.push(server(ledger, &part(LayerId::Server, &SERVERS), is_starved));
+    let is_work = notes.iter().any(|note| note.id == Remark::COMPUTES);
+    let is_known = super::capacity::is_starved(facts) || is_work;
+    layers.push(server(ledger, &part(LayerId::Server, &SERVERS), is_known));
     if !evidence.targets.is_empty() {
         layers.push(configuration(facts, findings));
     }
@@ -589,9 +591,9 @@ fn repeated(tallied: Tallied) -> String {
     }
 }
 
-/// Returns the server's layer. `is_starved` is true if it mostly waited for processors that others
-/// used.
-fn server(ledger: &Ledger, part: &Part, is_starved: bool) -> Layer {
+/// Returns the server's layer. `is_known` is true if it mostly waited for processors that others used,
+/// or worked on its requests.
+fn server(ledger: &Ledger, part: &Part, is_known: bool) -> Layer {
     if ledger.counts.count == 0 && ledger.broken_off.max().is_some_and(|most| most >= NOTABLE) {
         let line = format!(
             "the server took up to {} before a response whose end is not in the capture",
@@ -616,7 +618,7 @@ fn server(ledger: &Ledger, part: &Part, is_starved: bool) -> Layer {
     let line = format!("its own waits took {}", part.words());
     layer(
         "server",
-        if part.is_long() && !is_starved {
+        if part.is_long() && !is_known {
             cleared(part)
         } else {
             LayerState::Cleared

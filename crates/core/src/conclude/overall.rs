@@ -6,8 +6,8 @@ use super::{OWN_STAMPS, account, lookups};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::protocol::http::status::is_redirect;
 use crate::report::{
-    Caveat, Exchanges, Finding, LayerState, Overall, OverallResult, Report, Shape, StatusCount,
-    Unclaimed,
+    Caveat, Exchanges, Finding, LayerState, Overall, OverallResult, Remark, Report, Shape,
+    StatusCount, Unclaimed,
 };
 use crate::service::Ledger;
 
@@ -134,8 +134,8 @@ fn unexplained(exchanges: &Exchanges) -> f64 {
     unknown.map(|wait| wait.share).sum::<f64>() + 0.0
 }
 
-/// Returns the unclaimed time; `None` if no time was booked, or if findings locate the unclaimed
-/// time.
+/// Returns the unclaimed time; `None` if no time was booked, if findings locate the unclaimed time, or
+/// if it is work of the service.
 fn unclaimed(report: &Report) -> Option<Unclaimed> {
     let bookings = report.account.iter().flat_map(|account| &account.exchanges);
     let (mut unclaimed, mut booked) = (0_u64, 0_u64);
@@ -145,7 +145,8 @@ fn unclaimed(report: &Report) -> Option<Unclaimed> {
     }
     let count: u64 = report.account.iter().map(|account| account.requests).sum();
     let is_located = report.places().next().is_some();
-    (booked > 0 && count > 0 && !is_located).then(|| Unclaimed {
+    let is_work = report.notes.iter().any(|note| note.id == Remark::COMPUTES);
+    (booked > 0 && count > 0 && !is_located && !is_work).then(|| Unclaimed {
         each_ns: unclaimed / count,
         share: unclaimed as f64 / booked as f64,
     })

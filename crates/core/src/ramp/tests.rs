@@ -290,6 +290,17 @@ fn requests_that_run_out_of_time_in_a_long_queue_are_no_fault() {
 }
 
 #[test]
+fn a_quick_lower_level_is_not_what_a_service_carries_that_answered_under_the_asked_load() {
+    let mut levels = service(4, 20_000, Processors::Idle).levels(connections(100), &[1.0]);
+    levels[1].responses *= 100;
+    let asked = levels.last_mut().expect("the asked load");
+    (asked.responses, asked.abandoned) = (150, 100);
+    assert_eq!(carried(&levels).expect("levels").rate, 150.0);
+    levels.last_mut().expect("the asked load").responses = 3;
+    assert!(carried(&levels).expect("levels").rate > 150.0);
+}
+
+#[test]
 fn a_service_that_answers_nothing_in_the_time_carries_what_lower_levels_show() {
     let mut levels = service(1, 31_000, Processors::One).levels(connections(100), &[1.0]);
     let asked = levels.last_mut().expect("the asked load");

@@ -143,6 +143,24 @@ fn is_short_of_processors(report: &Report) -> bool {
     notes.any(|note| note.id == Remark::SHORT_OF_PROCESSORS)
 }
 
+/// Returns the sentence on a service that computes, and carries less than the asked load.
+fn saturated(report: &Report) -> String {
+    let rate = report
+        .capacity
+        .as_ref()
+        .map_or(0.0, |capacity| capacity.rate);
+    format!(
+        "Saturated by this load: the service works for most of a request's time, and carries {}/s.",
+        quantity::count(rate.round() as u64)
+    )
+}
+
+/// Returns true if a remark says that the service works for most of the time of its requests.
+fn computes(report: &Report) -> bool {
+    let mut notes = report.notes.iter();
+    notes.any(|note| note.id == Remark::COMPUTES)
+}
+
 /// Returns true if there is a request or a finding.
 fn has_measured(report: &Report) -> bool {
     let exchanges = &report.exchanges;
@@ -238,6 +256,9 @@ pub(super) fn opening(report: &Report) -> (Tone, String) {
                 Tone::Caution,
                 "Healthy, but this host is short of processors.",
             )
+        }
+        OverallResult::Saturated if computes(report) => {
+            return (Tone::Good, saturated(report));
         }
         OverallResult::Saturated => (
             Tone::Good,

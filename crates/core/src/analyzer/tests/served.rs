@@ -9,9 +9,9 @@ use crate::conclude::kernel_join::weigh;
 use crate::exchange::wait::WaitKind;
 use crate::observed::event::{LoadCluster, PhaseStart};
 use crate::observed::kernel_span::{Held, RequestSpan, Stage, WatchTally};
-use crate::observed::load_level::ProcessorUse;
+use crate::observed::load_level::{LevelSample, ProcessorUse};
 use crate::registry::Id;
-use crate::report::{EvidenceKind, Finding, JoinedTurns, Report, Verdict};
+use crate::report::{EvidenceKind, Finding, JoinedTurns, OverallResult, Remark, Report, Verdict};
 use crate::service::kernel_join::{Served, Waiting};
 use crate::stats::histogram::Distribution;
 
@@ -411,8 +411,8 @@ fn what_the_path_is_given_too_much_of_is_said() {
 }
 
 /// Returns the report on a server whose program has each request for 40 ms, and whose processes use
-/// `work` of processor time for all requests together.
-fn with_work(work: Duration) -> Report {
+/// `work` of processor time for all requests together. Its load had these levels before.
+fn with_work(work: Duration, levels: &[LevelSample]) -> Report {
     let lasted = Duration::from_micros((EXCHANGES * APART) as u64);
     let start = PhaseStart {
         target: TargetId::Subject,
@@ -442,20 +442,53 @@ fn with_work(work: Duration) -> Report {
         EventBody::Load(load),
         EventBody::Processors(used),
     ];
-    let before = bodies.map(|body| Event::here(at(0), Phase::Baseline, body));
+    let levels = levels.iter().cloned().map(EventBody::Level);
+    let before = levels.chain(bodies);
+    let before = before.map(|body| Event::here(at(0), Phase::Baseline, body));
     told(
         40_000,
         false,
         |arrived| thought(arrived, 40_000),
-        before.into(),
+        before.collect(),
     )
+}
+
+/// A level of load with these connections, of which each request takes this time.
+fn level(connections: u32, millis: u64, is_asked: bool) -> LevelSample {
+    let time = Duration::from_millis(millis);
+    LevelSample {
+        connections,
+        is_asked,
+        lasted: Duration::from_secs(1),
+        responses: 25,
+        mean: time,
+        median: time,
+        p99: time,
+        ..LevelSample::default()
+    }
+}
+
+#[test]
+fn a_program_that_works_all_the_time_is_saturated_and_not_late() {
+    let result = |share: f64, last: u64| {
+        let work = Duration::from_millis(40).mul_f64(share * EXCHANGES as f64);
+        let report = with_work(work, &[level(1, 40, false), level(8, last, true)]);
+        let is_told = report.notes.iter().any(|note| note.id == Remark::COMPUTES);
+        let result = report.overall.expect("a result").result;
+        (is_told, result, report.findings.len())
+    };
+    assert_eq!(result(0.9, 320), (true, OverallResult::Saturated, 0));
+    // It waits for something for half of the time.
+    assert_eq!(result(0.5, 320), (false, OverallResult::Located, 1));
+    // It carries the load.
+    assert_eq!(result(0.9, 40), (false, OverallResult::Located, 1));
 }
 
 #[test]
 fn a_program_that_works_little_waits_for_something_else() {
     let advice = |work: f64| {
         let all = Duration::from_millis(40).mul_f64(work * EXCHANGES as f64);
-        let report = with_work(all);
+        let report = with_work(all, &[]);
         let finding = only(&report);
         assert_eq!(finding.cause, Id::ServerThink);
         let mut evidence = finding.evidence.iter();

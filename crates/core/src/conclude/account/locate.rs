@@ -33,7 +33,9 @@ pub(crate) fn locate(
     let beyond = |spot: &Spot| beyond.iter().find(|beyond| beyond.is_in(spot.place));
     let material = SPOTS.iter().filter(|spot| {
         beyond(spot).is_some()
-            || is_told(spot, booked, whole) && !lacks_processor(spot, case, booked)
+            || is_told(spot, booked, whole)
+                && !lacks_processor(spot, case, booked)
+                && !is_work(spot, case)
     });
     let located = material.map(|spot| {
         let mut finding = finding(spot, case, booked, whole, beyond(spot));
@@ -55,6 +57,11 @@ fn lacks_processor(spot: &Spot, case: &Case<'_>, booked: &Booked<'_>) -> bool {
     let count = booked.scaled(spot.count(&booked.service.ledger)).max(1);
     let each = Duration::from_nanos(unclaimed / count);
     spot.place == Some(Place::Server) && served::lacks_processor(case, each)
+}
+
+/// Returns true if the time at a server is work of its program, as a remark says.
+fn is_work(spot: &Spot, case: &Case<'_>) -> bool {
+    spot.place == Some(Place::Server) && served::computes(case).is_some()
 }
 
 /// Returns a finding on time whose place is not known. Its figures are not filled in yet.

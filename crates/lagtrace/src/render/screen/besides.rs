@@ -28,10 +28,9 @@ pub(super) fn lines(report: &Report, length: Length) -> (Vec<Line>, usize) {
         return (lines, kept);
     }
     lines.extend(plain(Tone::Caution, healthy::uncovered(report)));
+    lines.extend(remarks(&with(report, Remark::COMPUTES)));
     lines.extend(plain(Tone::Plain, capacity::lines(report)));
-    let is_short = |note: &&Remark| note.id == Remark::SHORT_OF_PROCESSORS;
-    let short: Vec<_> = report.notes.iter().filter(is_short).cloned().collect();
-    lines.extend(remarks(&short));
+    lines.extend(remarks(&with(report, Remark::SHORT_OF_PROCESSORS)));
     lines.extend(layers(report));
     let kept = lines.len();
     lines.extend(plain(Tone::Plain, healthy::margin(report)));
@@ -39,11 +38,18 @@ pub(super) fn lines(report: &Report, length: Length) -> (Vec<Line>, usize) {
     lines.extend(plain(Tone::Plain, watch::in_lines(report)));
     lines.extend(plain(Tone::Plain, joined::in_lines(report)));
     let is_said = |note: &&Remark| {
-        is_short(note) || note.id == "interrupted" && healthy::interruption(report).is_some()
+        [Remark::COMPUTES, Remark::SHORT_OF_PROCESSORS].contains(&note.id.as_str())
+            || note.id == "interrupted" && healthy::interruption(report).is_some()
     };
     let notes = report.notes.iter().filter(|note| !is_said(note)).cloned();
     lines.extend(remarks(&notes.collect::<Vec<_>>()));
     (lines, kept)
+}
+
+/// Returns the remarks with this id.
+fn with(report: &Report, id: &str) -> Vec<Remark> {
+    let notes = report.notes.iter();
+    notes.filter(|note| note.id == id).cloned().collect()
 }
 
 /// Returns the first sentence of each remark, and all of those that say how to allow a measurement.
