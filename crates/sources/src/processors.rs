@@ -1,7 +1,7 @@
 //! Who uses the processors of this host, by `/proc`. Everybody may read these files, unless `/proc`
 //! is mounted with `hidepid`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -41,6 +41,8 @@ struct Process {
     ticks: u64,
     /// Start time in ticks since boot. With the number, it identifies the process.
     started: u64,
+    /// The number of its parent.
+    parent: u32,
 }
 
 /// Who uses the processors apart from a load.
@@ -86,12 +88,14 @@ impl ProcessorTimes {
     pub fn read(service: Option<&[u32]>) -> Option<Self> {
         let host = host(&fs::read_to_string("/proc/stat").ok()?)?;
         let pressure = fs::read_to_string("/proc/pressure/cpu").ok();
+        let (at, processes) = (Instant::now(), processes());
+        let service = service.map(|pids| with_descendants(pids, &processes));
         Some(Self {
-            at: Instant::now(),
+            at,
             host,
             waited: pressure.and_then(|text| waited(&text)),
-            processes: processes(),
-            service: service.map(|pids| pids.iter().map(|&pid| (pid, queued(pid))).collect()),
+            processes,
+            service: service.map(|pids| pids.into_iter().map(|pid| (pid, queued(pid))).collect()),
         })
     }
 
@@ -178,6 +182,23 @@ impl ProcessorTimes {
 fn process_time(from: &ProcessorTimes, to: &ProcessorTimes, pid: u32) -> Duration {
     let process = to.processes.get(&pid);
     time(process.map_or(0, |process| process.since(from.processes.get(&pid))))
+}
+
+/// Returns these processes and those that they started, as a server that forks for each connection
+/// does. What the first process of a host started is no part of it.
+fn with_descendants(pids: &[u32], processes: &BTreeMap<u32, Process>) -> BTreeSet<u32> {
+    let mut known: BTreeSet<u32> = pids.iter().copied().collect();
+    let mut latest: Vec<u32> = pids.iter().copied().filter(|&pid| pid > 1).collect();
+    while !latest.is_empty() {
+        let is_child = |process: &Process| latest.contains(&process.parent);
+        let children = processes.iter().filter(|(_, process)| is_child(process));
+        let children: Vec<u32> = children.map(|(&pid, _)| pid).collect();
+        latest = children
+            .into_iter()
+            .filter(|&pid| known.insert(pid))
+            .collect();
+    }
+    known
 }
 
 /// Returns the time that all threads of a process have waited for a processor
@@ -270,6 +291,7 @@ fn process(text: &str) -> Option<Process> {
         name,
         ticks: field(14)?.saturating_add(field(15)?),
         started: field(22)?,
+        parent: u32::try_from(field(4)?).ok()?,
     })
 }
 
@@ -293,7 +315,25 @@ mod tests {
         let text = "7 (a) b (c) S 1 7 7 0 -1 4194304 1 2 3 4 250 50 0 0 20 0 1 0 9876 1 2";
         let read = process(text).expect("a process");
         assert_eq!((read.name.as_str(), read.ticks), ("a) b (c", 300));
-        assert_eq!(read.started, 9876);
+        assert_eq!((read.started, read.parent), (9876, 1));
+    }
+
+    #[test]
+    fn what_a_server_started_belongs_to_it_and_what_the_host_started_does_not() {
+        let process = |(pid, parent)| {
+            let process = Process {
+                name: String::new(),
+                ticks: 0,
+                started: 0,
+                parent,
+            };
+            (pid, process)
+        };
+        let all = [(1, 0), (5, 1), (6, 5), (7, 6), (8, 1), (9, 8)];
+        let all: BTreeMap<u32, Process> = all.map(process).into();
+        let of = |pids: &[u32]| Vec::from_iter(with_descendants(pids, &all));
+        assert_eq!(of(&[5]), [5, 6, 7]);
+        assert_eq!(of(&[1, 9]), [1, 9]);
     }
 
     #[test]
@@ -330,6 +370,7 @@ mod tests {
                 name,
                 ticks,
                 started,
+                parent: 0,
             };
             (pid, process)
         };
@@ -380,6 +421,7 @@ mod tests {
             name: String::new(),
             ticks,
             started,
+            parent: 0,
         };
         assert_eq!(process(9, 1).since(Some(&process(4, 1))), 5);
         assert_eq!(process(9, 2).since(Some(&process(4, 1))), 9);
