@@ -52,7 +52,11 @@ const MOSTLY_WORK: f64 = 0.5;
 /// Maximum time of a single request of a service that our own load saturates although processors are
 /// idle at times, or not known. The rule on workers needs a longer time.
 const QUICK: Duration = Duration::from_millis(2);
-/// The least multiple of the carried load at which a limited number of workers shows.
+/// A service stalls if the mean of single requests is at least this multiple of their median, and at
+/// least this long.
+const STALLS: (u32, Duration) = (4, Duration::from_millis(1));
+/// The least multiple of the carried load at which a limited number of workers, or a stall of the whole
+/// service, shows.
 const SHOWS_WORKERS: u32 = 4;
 /// The queue may take this part of the measured time, and of the time after which requests are
 /// given up.
@@ -261,8 +265,16 @@ impl Carried<'_> {
             Some(CapacityLimit::Unknown) => self.is_quick() && self.is_even(),
             Some(_) => self.is_even(),
         };
+        let carried = Load::of(self.carried);
+        if is_ours && self.stalls() && asked.rate.is_none() {
+            let connections = carried.connections.saturating_mul(SHOWS_WORKERS);
+            return Load {
+                connections: connections.min(asked.connections),
+                ..carried
+            };
+        }
         if is_ours {
-            return Load::of(self.carried);
+            return carried;
         }
         let room = (duration / ROOM.0).min(timeout / ROOM.1);
         let fits = (self.rate * room.as_secs_f64()) as u32;
@@ -274,6 +286,14 @@ impl Carried<'_> {
             },
             _ => asked,
         }
+    }
+
+    /// Returns true if a few requests take most of the time although no other waits: who else waits
+    /// meanwhile only shows with some more connections. On processors that others use, that is chance.
+    fn stalls(&self) -> bool {
+        let first = self.first;
+        self.limit != Some(CapacityLimit::SharedProcessors)
+            && first.mean >= (first.median * STALLS.0).max(STALLS.1)
     }
 
     fn is_quick(&self) -> bool {

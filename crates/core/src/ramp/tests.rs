@@ -232,6 +232,21 @@ fn others_that_keep_the_processors_busy_limit_a_quick_service_and_not_one_that_p
 }
 
 #[test]
+fn a_service_that_stalls_at_times_is_judged_with_some_more_connections() {
+    let judged = |processors, mean: Duration| {
+        let mut levels = service(2, 100, processors).levels(connections(100), &[1.0]);
+        levels[0].mean = mean;
+        let carried = carried(&levels).expect("levels");
+        carried.judged(TIMEOUT, DURATION).connections
+    };
+    let ms = Duration::from_millis;
+    let usual = judged(Processors::One, Duration::from_micros(100));
+    assert_eq!(judged(Processors::One, ms(4)), usual * SHOWS_WORKERS);
+    assert_eq!(judged(Processors::One, Duration::from_micros(900)), usual);
+    assert_eq!(judged(Processors::Others, ms(4)), usual);
+}
+
+#[test]
 fn programs_that_began_with_the_load_limit_it_if_something_waits_for_a_processor() {
     let limit = |waited| {
         let processors = Processors::Rose(waited);
