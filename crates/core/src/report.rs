@@ -976,6 +976,8 @@ pub struct Remark {
 impl Remark {
     /// The id of the remark on a host whose processors are busy while requests wait for them.
     pub const SHORT_OF_PROCESSORS: &str = "short-of-processors";
+    /// The id of the remark on requests of other clients during an investigation.
+    pub const FOREIGN_REQUESTS: &str = "foreign-requests";
     /// The id of the remark on a service that works on its requests for most of their time, and carries
     /// less than the asked load.
     pub const COMPUTES: &str = "computes";

@@ -251,7 +251,7 @@ fn who_turns_everything_away_is_asked_slowly_and_named() {
             let mut plan = plan_at(server.address.port(), "http", "/", 2, 4);
             (plan.requests, plan.pace) = (None, pace);
             (plan.duration, plan.timeout) =
-                (Duration::from_millis(500), Duration::from_millis(400));
+                (Duration::from_millis(1_200), Duration::from_millis(1_000));
             let (summary, _) = measure(&plan);
             let lane = &summary.lanes[0];
             assert_eq!(lane.responses(), 0);

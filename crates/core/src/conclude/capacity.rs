@@ -45,7 +45,7 @@ pub(super) fn capacity(facts: &Facts) -> Option<Capacity> {
         judged_rate: judged.and_then(|judged| judged.offered_rate),
         idle_ns: nanos(idle),
         queue_ns: if is_saturated {
-            nanos(time_in_turn(asked, rate).saturating_sub(idle))
+            nanos(time_in_turn(asked, carried.rate).saturating_sub(idle))
         } else {
             0
         },
@@ -148,7 +148,7 @@ pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
 pub(super) fn foreign(facts: &Facts) -> Option<Remark> {
     let foreign = facts.loads.foreign;
     (foreign > 0).then(|| Remark {
-        id: "foreign-requests".to_owned(),
+        id: Remark::FOREIGN_REQUESTS.to_owned(),
         text: format!(
             "Other clients sent {} to the service while the load was observed. These share what it \
              carries; the figures leave them out.",

@@ -30,7 +30,7 @@ pub struct Capacity {
     /// Median time of a request if the service has no other.
     pub idle_ns: u64,
     /// Mean time for which a request waits for others under the asked load. In closed loop, this is
-    /// what Little's law says: connections divided by rate, minus `idle_ns`.
+    /// what Little's law says: connections divided by the rate under this load, minus `idle_ns`.
     pub queue_ns: u64,
     /// Mean number of requests that are served at the same time: `rate` times `idle_ns`.
     pub served_at_once: f64,

@@ -11,6 +11,13 @@ use crate::render::{
     words,
 };
 
+/// The ids of remarks that come before all others.
+const FIRST: [&str; 3] = [
+    Remark::COMPUTES,
+    Remark::SHORT_OF_PROCESSORS,
+    Remark::FOREIGN_REQUESTS,
+];
+
 /// The beginning of the ids of remarks on what could not be measured.
 const NOT_MEASURED: &str = "not-measured-";
 
@@ -31,6 +38,7 @@ pub(super) fn lines(report: &Report, length: Length) -> (Vec<Line>, usize) {
     lines.extend(remarks(&with(report, Remark::COMPUTES)));
     lines.extend(plain(Tone::Plain, capacity::lines(report)));
     lines.extend(remarks(&with(report, Remark::SHORT_OF_PROCESSORS)));
+    lines.extend(remarks(&with(report, Remark::FOREIGN_REQUESTS)));
     lines.extend(layers(report));
     let kept = lines.len();
     lines.extend(plain(Tone::Plain, healthy::margin(report)));
@@ -38,7 +46,7 @@ pub(super) fn lines(report: &Report, length: Length) -> (Vec<Line>, usize) {
     lines.extend(plain(Tone::Plain, watch::in_lines(report)));
     lines.extend(plain(Tone::Plain, joined::in_lines(report)));
     let is_said = |note: &&Remark| {
-        [Remark::COMPUTES, Remark::SHORT_OF_PROCESSORS].contains(&note.id.as_str())
+        FIRST.contains(&note.id.as_str())
             || note.id == "interrupted" && healthy::interruption(report).is_some()
     };
     let notes = report.notes.iter().filter(|note| !is_said(note)).cloned();
