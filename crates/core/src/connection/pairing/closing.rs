@@ -252,6 +252,11 @@ impl Draft {
         outcome: Outcome,
     ) -> Exchange {
         let view = around.view;
+        let mut sending = tiling.sending;
+        // Timestamps may be out of order, so that a segment is later than the end.
+        for hold in &mut sending.holds {
+            hold.held = hold.held.min(end.since(begin));
+        }
         Exchange {
             id: ExchangeId {
                 client: view.client(),
@@ -264,7 +269,7 @@ impl Draft {
             outcome,
             request: None,
             waits: tiling.waits,
-            sending: tiling.sending,
+            sending,
             loss: tiling.loss,
             response: ResponseBytes {
                 count: self.response.end - self.response.start,
