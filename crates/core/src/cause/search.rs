@@ -41,7 +41,7 @@ pub fn search(words: &str) -> Vec<&'static Cause> {
 /// The texts of all causes.
 static TEXTS: LazyLock<Vec<Text>> = LazyLock::new(|| super::all().map(Text::of).collect());
 
-/// What is said of a cause, as plain text.
+/// The texts of a cause in which a search looks, as plain words.
 struct Text {
     cause: &'static Cause,
     id: String,

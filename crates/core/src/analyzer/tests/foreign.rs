@@ -1,14 +1,10 @@
 //! Tests of requests that other clients send to the service under investigation.
 
-use core::time::Duration;
-
-use super::starved::{Step, answered, at, ends, opened, segments};
+use super::starved::{Step, answered, at, begins, ends, opened, segments};
 use super::*;
-use crate::observed::event::{Event, EventBody, Phase, PhaseStart, TargetId};
+use crate::observed::event::{Event, EventBody, Phase, TargetId};
 use crate::report::Report;
 
-/// The milliseconds at which the measurement begins and ends.
-const MEASURED: (i64, i64) = (100, 1_900);
 /// The requests of the other client: one each 100 ms, answered after 60 ms.
 const FOREIGN: u64 = 17;
 
@@ -26,18 +22,7 @@ fn report(known: &[u16]) -> Report {
         targets: vec![(TargetId::Subject, server)],
         ..Options::default()
     });
-    let start = PhaseStart {
-        target: TargetId::Subject,
-        end: at(MEASURED.1),
-        experiment: None,
-        connections: 1,
-        offered_rate: None,
-        turns: 1,
-        active: Duration::from_millis(1_800),
-        is_observed: true,
-    };
-    let begins = EventBody::PhaseStarted(start);
-    analyzer.observe(Event::here(at(MEASURED.0), Phase::Baseline, begins));
+    analyzer.observe(begins(1));
     for &port in known {
         let (flow, _) = FlowKey::new(Transport::Tcp, ends(port)[0], server);
         analyzer.observe(Event::here(

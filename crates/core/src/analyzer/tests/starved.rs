@@ -85,6 +85,22 @@ fn missed() -> Vec<(bool, Step)> {
     steps
 }
 
+/// Returns the beginning of the measurement of an investigation, with packets.
+pub(super) fn begins(connections: u32) -> Event {
+    let start = PhaseStart {
+        target: TargetId::Subject,
+        end: at(MEASURED.1),
+        experiment: None,
+        connections,
+        offered_rate: None,
+        turns: 1,
+        active: Duration::from_millis(1_800),
+        is_observed: true,
+    };
+    let body = EventBody::PhaseStarted(start);
+    Event::here(at(MEASURED.0), Phase::Baseline, body)
+}
+
 /// Returns the causes found if the other connections are answered from the millisecond
 /// `served_from` on.
 fn found(served_from: i64, phase: Phase) -> Vec<Id> {
@@ -93,18 +109,7 @@ fn found(served_from: i64, phase: Phase) -> Vec<Id> {
         targets: vec![(TargetId::Subject, server)],
         ..Options::default()
     });
-    let start = PhaseStart {
-        target: TargetId::Subject,
-        end: at(MEASURED.1),
-        experiment: None,
-        connections: 5,
-        offered_rate: None,
-        turns: 1,
-        active: Duration::from_millis(1_800),
-        is_observed: true,
-    };
-    let begins = EventBody::PhaseStarted(start);
-    analyzer.observe(Event::here(at(MEASURED.0), Phase::Baseline, begins));
+    analyzer.observe(begins(5));
     let mut all = segments(0, answered(served_from));
     for port in 0..5 {
         let (flow, _) = FlowKey::new(Transport::Tcp, ends(port)[0], server);
