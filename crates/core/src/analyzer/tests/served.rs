@@ -498,3 +498,32 @@ fn a_program_that_works_little_waits_for_something_else() {
     assert_eq!(advice(0.1), (true, true));
     assert_eq!(advice(0.9), (false, false));
 }
+
+/// Returns the number of turns that count. `is_ours` says which are on our flow.
+fn counted(is_ours: fn(i64) -> bool, is_known: bool) -> u64 {
+    let [client, server] = ends();
+    let (flow, _) = FlowKey::new(Transport::Tcp, client, server);
+    let own = Event::here(at(-50_000), Phase::Baseline, EventBody::FlowPhase(flow));
+    let other = Endpoint::new(client.addr, 50_000);
+    let turn = |arrived: i64| RequestSpan {
+        remote: if is_ours((arrived - WAY) / APART) {
+            client
+        } else {
+            other
+        },
+        ..thought(arrived, 300)
+    };
+    let before = Vec::from_iter(is_known.then_some(own));
+    let report = told(300, false, turn, before);
+    report.watch.expect("watched").services[0].turns
+}
+
+#[test]
+fn turns_of_other_clients_do_not_count_once_the_kernel_has_timed_one_of_ours() {
+    let all = EXCHANGES as u64;
+    assert_eq!(counted(|turn| turn % 3 == 0, true), all / 3);
+    assert_eq!(counted(|_| true, true), all);
+    // A kernel behind NAT sees other addresses than we do.
+    assert_eq!(counted(|_| false, true), all);
+    assert_eq!(counted(|turn| turn % 3 == 0, false), all);
+}
