@@ -10,7 +10,7 @@ use lagtrace_sources::sandbox::{self, Lacking, Rules, Step};
 use lagtrace_sources::url::Url;
 
 use crate::failure::{Failure, Result};
-use crate::named::Named;
+use crate::named::NamedPaths;
 
 /// The port of DNS.
 const DNS: u16 = 53;
@@ -103,7 +103,7 @@ impl Confinement {
     /// # Errors
     /// Returns an error if the confinement is required and incomplete, or if no process can be
     /// started.
-    pub(crate) fn begin(self, needs: Option<Needs>, named: &Named) -> Result<Confined> {
+    pub(crate) fn begin(self, needs: Option<Needs>, named: &NamedPaths) -> Result<Confined> {
         let needs = match self.when {
             When::Off => None,
             When::Auto | When::Strict => needs,

@@ -19,7 +19,7 @@ use crate::duration;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::manual;
-use crate::named::Named;
+use crate::named::NamedPaths;
 use crate::output::{Offer, Output, STYLES};
 use crate::page;
 use crate::usage::parsed;
@@ -145,7 +145,7 @@ pub fn run() -> ExitCode {
     if let Action::Helper { arguments } = action {
         return lagtrace_lab::helper_main(arguments);
     }
-    let outcome = Named::of(&matches)
+    let outcome = NamedPaths::of(&matches)
         .check()
         .and_then(|()| page::check(&console))
         .and_then(|()| carry_out(action, &console));

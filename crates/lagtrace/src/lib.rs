@@ -58,7 +58,7 @@ mod words;
 use arguments::{Arguments, Command};
 use console::Console;
 pub use lab::run as run_lab;
-use named::Named;
+use named::NamedPaths;
 use output::Output;
 
 /// The allocator. An analysis allocates and frees memory for each connection and each exchange;
@@ -88,7 +88,7 @@ pub fn run() -> ExitCode {
     }
     let needs = command.needs();
     let inputs = needs.as_ref().map(|needs| needs.scope.inputs.as_slice());
-    let named = Named::of(&matches).with_inputs(inputs.unwrap_or_default());
+    let named = NamedPaths::of(&matches).with_inputs(inputs.unwrap_or_default());
     let confined = named
         .check()
         .and_then(|()| confinement.begin(needs, &named));

@@ -20,27 +20,27 @@ const REPLACED: &[&str] = &["html"];
 
 /// The files that a command line names by options and arguments.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Named {
+pub(crate) struct NamedPaths {
     inputs: Vec<PathBuf>,
-    outputs: Vec<Output>,
+    outputs: Vec<NamedOutput>,
 }
 
 /// A file to be written.
 #[derive(Clone, Debug)]
-struct Output {
+struct NamedOutput {
     /// The id of the option.
     option: &'static str,
     path: PathBuf,
 }
 
-impl Named {
+impl NamedPaths {
     /// Returns the files that these arguments name. No value of another option is one, and no
     /// default.
     pub(crate) fn of(arguments: &ArgMatches) -> Self {
         let inputs = INPUTS.iter().flat_map(|id| paths(arguments, id));
         let outputs = OUTPUTS.iter().flat_map(|&option| {
             let paths = paths(arguments, option).into_iter();
-            paths.map(move |path| Output { option, path })
+            paths.map(move |path| NamedOutput { option, path })
         });
         Self {
             inputs: inputs.collect(),
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn only_options_for_files_name_files() {
         let named = |words| {
-            let named = Named::of(&matches(words));
+            let named = NamedPaths::of(&matches(words));
             (named.readable(), named.writable())
         };
         let check = |words, read: &[&str], written: &[&str]| {
@@ -265,7 +265,7 @@ mod tests {
                         let mut lenient = Arguments::command().ignore_errors(true);
                         lenient.build();
                         let read = lenient.try_get_matches_from(&words).expect("lenient");
-                        assert!(Named::of(&read).check().is_err(), "{words:?}");
+                        assert!(NamedPaths::of(&read).check().is_err(), "{words:?}");
                         tried += 1;
                     }
                 }
@@ -286,11 +286,11 @@ mod tests {
             format!("lagtrace analyze {input} -o /dev/null --html /dev/null"),
             format!("lagtrace analyze - -o {}", new.display()),
         ] {
-            let named = Named::of(&matches(&words));
+            let named = NamedPaths::of(&matches(&words));
             assert!(named.check().is_ok(), "{words}");
         }
         let words = format!("lagtrace analyze {input} -o {0} --html {0}", new.display());
-        let failure = Named::of(&matches(&words))
+        let failure = NamedPaths::of(&matches(&words))
             .check()
             .expect_err("one new file");
         assert_eq!(failure.to_string(), "--html and --output are the same file");

@@ -172,7 +172,7 @@ impl Options {
 
 /// The subject and the start of a watch, for its report.
 #[derive(Clone, Debug)]
-struct About {
+struct WatchedSubject {
     subject: String,
     started: String,
 }
@@ -262,7 +262,7 @@ fn conclude(
     Ok(Outcome::of(report))
 }
 
-impl About {
+impl WatchedSubject {
     /// Names the report after the watch.
     fn name(&self, report: &mut Report) {
         "watch".clone_into(&mut report.command);
@@ -277,15 +277,15 @@ impl Options {
         self.serve.is_some()
     }
 
-    fn about(&self, started: Timestamp) -> About {
-        About {
+    fn about(&self, started: Timestamp) -> WatchedSubject {
+        WatchedSubject {
             subject: self.subject(),
             started: clock::started(Some(started.as_nanos())),
         }
     }
 
     /// Starts to serve the page, if that is requested.
-    fn serving(&self, about: &About, console: &Console) -> Result<Option<Serving>> {
+    fn serving(&self, about: &WatchedSubject, console: &Console) -> Result<Option<Serving>> {
         let Some(address) = self.serve else {
             return Ok(None);
         };

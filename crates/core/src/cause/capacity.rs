@@ -54,7 +54,7 @@ const WAITING: f64 = 1.8;
 
 /// The limit of a server that works at its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Capacity {
+pub(super) struct Saturation {
     /// The time of a request that meets no other.
     pub(super) alone: Duration,
     /// The mean time of requests under load.
@@ -66,7 +66,7 @@ pub(super) struct Capacity {
     pub(super) answers: usize,
 }
 
-impl Capacity {
+impl Saturation {
     /// Returns the mean number of requests in service at the same time.
     pub(super) fn served(&self) -> f64 {
         self.rate * self.alone.as_secs_f64()
@@ -83,14 +83,14 @@ impl Capacity {
 }
 
 /// Returns the limit of the server of `case`; `None` if it does not work at a limit.
-pub(super) fn of(case: &Case<'_>) -> Option<Capacity> {
+pub(super) fn of(case: &Case<'_>) -> Option<Saturation> {
     let is_elsewhere =
         || served::passed(case).is_some_and(|passed| is_told_otherwise(passed.place));
     at_limit(case).filter(|_| !is_elsewhere())
 }
 
 /// Returns the limit that the traffic shows, wherever the server's kernel saw the time pass.
-pub(super) fn at_limit(case: &Case<'_>) -> Option<Capacity> {
+pub(super) fn at_limit(case: &Case<'_>) -> Option<Saturation> {
     let alone = idle_think(case).filter(|&alone| alone >= LEAST_WORK && case.has_all())?;
     if quickest_idle_think(case).is_some_and(|quickest| quickest * LIMITED < alone) {
         return None;
@@ -167,7 +167,7 @@ fn is_told_otherwise(place: Place) -> bool {
 
 /// Returns the capacity that the responses show; `None` if their rate is not steady. `answered` is
 /// sorted by the time of the response, and `alone` is a single request's time.
-fn measure(answered: &[Moment], alone: Duration) -> Option<Capacity> {
+fn measure(answered: &[Moment], alone: Duration) -> Option<Saturation> {
     let (first, last) = (answered.first()?.answered, answered.last()?.answered);
     let span = last.since(first);
     if answered.len() < LEAST_ANSWERS || span.is_zero() {
@@ -182,7 +182,7 @@ fn measure(answered: &[Moment], alone: Duration) -> Option<Capacity> {
     let is_even = |&count: &usize| (count as f64 - mean).abs() <= mean * UNEVEN;
     let thinks = sorted(answered.iter().map(Moment::think));
     let total: Duration = thinks.iter().sum();
-    counts.iter().all(is_even).then(|| Capacity {
+    counts.iter().all(is_even).then(|| Saturation {
         alone,
         loaded: total / answered.len() as u32,
         side_by_side: total.as_secs_f64() / span.as_secs_f64(),

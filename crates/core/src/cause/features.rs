@@ -3,7 +3,7 @@
 
 use crate::exchange::wait::WaitKind;
 use crate::exchange::{Disorder, Exchange, Outcome};
-use crate::protocol::http::status::Meaning;
+use crate::protocol::http::status::StatusMeaning;
 
 /// A set of features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Features {
 
 fn is_error(outcome: Outcome) -> bool {
     match outcome {
-        Outcome::Complete(Some(status)) => Meaning::of(status).is_some(),
+        Outcome::Complete(Some(status)) => StatusMeaning::of(status).is_some(),
         outcome => matches!(outcome, Outcome::Failed(_)),
     }
 }

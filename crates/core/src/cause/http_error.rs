@@ -14,7 +14,7 @@ use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
 use crate::observed::time::Timestamp;
-use crate::protocol::http::status::Meaning;
+use crate::protocol::http::status::StatusMeaning;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding, Remark, count, counted};
 use crate::stats::histogram::Distribution;
 pub(crate) use statuses::Statuses;
@@ -51,7 +51,7 @@ impl super::Rule for Rule {
 
     fn observe(&mut self, exchange: &Exchange) {
         let is_error = matches!(exchange.outcome, Outcome::Complete(Some(status))
-            if Meaning::of(status).is_some());
+            if StatusMeaning::of(status).is_some());
         if is_error {
             self.took.record(exchange.latency());
             self.extend((exchange.begin, exchange.end));
@@ -97,7 +97,7 @@ impl super::Rule for Rule {
             found.extend(self.apart(case));
         }
         found.extend(refused_behind(case, errors));
-        let fault = errors.errors_that(Meaning::is_servers_fault);
+        let fault = errors.errors_that(StatusMeaning::is_servers_fault);
         let is_fault = fault as f64 >= all.all() as f64 * SHARE;
         let culprit = if is_fault || self.is_configured(case) {
             Owner::Server
@@ -141,8 +141,8 @@ impl Rule {
     fn tell(&self, finding: &mut Finding, case: &Case<'_>, errors: &Statuses) {
         let own = |text: &'static str| if case.target.is_some() { text } else { "" };
         // 503 may have other reasons than a limit.
-        let is_limited =
-            errors.meaning() == Some(Meaning::TooMany) || errors.errors() * 2 > finding.affected.of;
+        let is_limited = errors.meaning() == Some(StatusMeaning::TooMany)
+            || errors.errors() * 2 > finding.affected.of;
         let (let_through, slower) = match good_rate(case).filter(|_| is_limited) {
             Some(rate) => (
                 format!(" About {rate:.0} requests/s were served."),
@@ -197,7 +197,7 @@ impl Rule {
     /// Returns true if clients only ask now and again for something that is not there, while most
     /// requests are answered.
     fn is_habit(&self, errors: &Statuses, all: &Statuses) -> bool {
-        let missing = errors.errors_that(|meaning| meaning == Meaning::Missing);
+        let missing = errors.errors_that(|meaning| meaning == StatusMeaning::Missing);
         missing == errors.errors() && missing * 2 < all.all() && self.targets.len() <= HABITS
     }
 
@@ -283,7 +283,7 @@ fn good_rate(case: &Case<'_>) -> Option<f64> {
 /// Returns evidence that the host on which both we and the gateway run failed to connect about as
 /// often as the gateway answered that nothing valid came from behind it.
 fn refused_behind(case: &Case<'_>, errors: &Statuses) -> Option<Evidence> {
-    let behind = errors.errors_that(|meaning| meaning == Meaning::BadGateway);
+    let behind = errors.errors_that(|meaning| meaning == StatusMeaning::BadGateway);
     let failed = case.facts.targets_counter(ATTEMPT_FAILS)?;
     let text = format!(
         "meanwhile {} of its host were refused or failed ({ATTEMPT_FAILS})",

@@ -8,7 +8,7 @@ mod grpc;
 mod hpack;
 mod huffman;
 
-pub(crate) use grpc::{Messages, status_name};
+pub(crate) use grpc::{GrpcMessages, status_name};
 pub(crate) use hpack::{Fields, StreamType};
 
 use super::{Step, skip};

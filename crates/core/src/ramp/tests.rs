@@ -10,7 +10,7 @@ const DURATION: Duration = Duration::from_secs(10);
 
 /// A service that serves up to `at_once` requests at a time, each for `alone`.
 #[derive(Clone, Copy, Debug)]
-struct Service {
+struct Simulated {
     at_once: u32,
     alone: Duration,
     processors: Processors,
@@ -31,7 +31,7 @@ enum Processors {
     Elsewhere,
 }
 
-impl Service {
+impl Simulated {
     /// Returns the figures of a level, with `noise` as a factor to its times.
     fn under(&self, load: Load, noise: f64) -> LevelSample {
         let alone = self.alone.as_secs_f64() * noise;
@@ -109,8 +109,8 @@ fn connections(connections: u32) -> Load {
     }
 }
 
-fn service(at_once: u32, micros: u64, processors: Processors) -> Service {
-    Service {
+fn service(at_once: u32, micros: u64, processors: Processors) -> Simulated {
+    Simulated {
         at_once,
         alone: Duration::from_micros(micros),
         processors,

@@ -4,13 +4,13 @@
 pub(super) type Carried = &'static [(&'static str, &'static str)];
 
 /// The flags of a tool.
-pub(super) struct Flags {
+pub(super) struct KnownFlags {
     /// Flags that take a value.
     pub(super) valued: &'static str,
     pub(super) carried: Carried,
 }
 
-pub(super) const WRK: Flags = Flags {
+pub(super) const WRK: KnownFlags = KnownFlags {
     valued: "-c -d -t -s -H -R -T --connections --duration --threads --script --header --rate \
              --timeout",
     carried: &[
@@ -27,7 +27,7 @@ pub(super) const WRK: Flags = Flags {
     ],
 };
 /// oha and hey; hey's -q is a rate for each connection, so that it is not carried over.
-pub(super) const OHA: Flags = Flags {
+pub(super) const OHA: KnownFlags = KnownFlags {
     valued: "-n -c -p -z -q -w -o -m -H -t -T -A -d -D -a -x",
     carried: &[
         ("-n", "-n {}"),
@@ -38,7 +38,7 @@ pub(super) const OHA: Flags = Flags {
         ("-D", "--body {}"),
     ],
 };
-pub(super) const AB: Flags = Flags {
+pub(super) const AB: KnownFlags = KnownFlags {
     valued: "-n -c -t -s -b -B -p -u -T -C -H -A -P -X -g -e -z -y -x -v -m",
     carried: &[
         ("-n", "-n {}"),
@@ -49,7 +49,7 @@ pub(super) const AB: Flags = Flags {
         ("-p", "-X POST --body {}"),
     ],
 };
-pub(super) const H2LOAD: Flags = Flags {
+pub(super) const H2LOAD: KnownFlags = KnownFlags {
     valued: "-n -c -t -m -i -H -D -d -r -w -W -T",
     carried: &[
         ("-n", "-n {}"),
@@ -62,7 +62,7 @@ pub(super) const H2LOAD: Flags = Flags {
         ("-i", "--urls {}"),
     ],
 };
-pub(super) const PING: Flags = Flags {
+pub(super) const PING: KnownFlags = KnownFlags {
     valued: "-c -i -w -W -s -t -I -M -p -Q -S -l -m",
     carried: &[
         ("-c", "-c {}"),
@@ -75,7 +75,7 @@ pub(super) const PING: Flags = Flags {
         ("-6", "-6"),
     ],
 };
-pub(super) const HPING: Flags = Flags {
+pub(super) const HPING: KnownFlags = KnownFlags {
     valued: "-c -i -p -s -d -t -a -w -o -I -E -M -L -N -C -K -H",
     carried: &[
         ("-c", "-c {}"),
@@ -87,7 +87,7 @@ pub(super) const HPING: Flags = Flags {
         ("-2", "-m udp"),
     ],
 };
-pub(super) const TRACEROUTE: Flags = Flags {
+pub(super) const TRACEROUTE: KnownFlags = KnownFlags {
     valued: "-f -m -p -q -w -z -i -s -g -t -l -N -h",
     carried: &[
         ("-T", "-T"),
@@ -104,7 +104,7 @@ pub(super) const TRACEROUTE: Flags = Flags {
         ("-i", "-i {}"),
     ],
 };
-pub(super) const MTR: Flags = Flags {
+pub(super) const MTR: KnownFlags = KnownFlags {
     valued: "-c -i -P -m -f -s -a -I -Q -B -M -L -Z -G -U -y -F",
     carried: &[
         ("-c", "-c {}"),
@@ -117,12 +117,12 @@ pub(super) const MTR: Flags = Flags {
         ("-s", "--size {}"),
     ],
 };
-pub(super) const TCPDUMP: Flags = Flags {
+pub(super) const TCPDUMP: KnownFlags = KnownFlags {
     valued: "-i -w -r -c -s -f -Y -R -T -e -z -a -b -G -C -W -d -o -E -y -F -B -j -M -m -V -Z",
     carried: &[("-i", "-i {}"), ("-w", "-w {}"), ("-c", "-c {}")],
 };
 /// curl's flags with a value. Only the flags are named again: their values may be secret.
-pub(super) const CURL: Flags = Flags {
+pub(super) const CURL: KnownFlags = KnownFlags {
     valued: "-X -H -d -F -u -b -c -o -w -m -A -e -x -T -E -K -r -C -D -y -Y -z --request --header \
              --data --data-raw --data-binary --data-urlencode --data-ascii --json --form --user \
              --cookie --cookie-jar --output --write-out --max-time --connect-timeout --user-agent \
@@ -175,11 +175,11 @@ pub(super) const SENDING: &[&str] = &[
     "--compressed",
 ];
 
-pub(super) const STRACE: Flags = Flags {
+pub(super) const STRACE: KnownFlags = KnownFlags {
     valued: "-p -e -o -s -P -a -b -E -u -O -S",
     carried: &[],
 };
-pub(super) const IPERF: Flags = Flags {
+pub(super) const IPERF: KnownFlags = KnownFlags {
     valued: "-c -p -t -P -b -i -n -w -l -B",
     carried: &[],
 };

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lagtrace_sources::files::{self, Kind};
 
-use super::typed::{Change, Typed};
+use super::typed::{Replacement, Typed};
 use super::{answer, expression};
 use crate::failure::Result;
 
@@ -34,7 +34,7 @@ pub(super) fn settle(typed: &mut Typed<'_>) -> Result<()> {
     Ok(())
 }
 
-fn everywhere(command: &str, word: &str) -> Change {
+fn everywhere(command: &str, word: &str) -> Replacement {
     match word {
         "--json" if !REQUESTING.contains(&command) => one("--format=json"),
         _ if word.len() > 2
@@ -43,26 +43,26 @@ fn everywhere(command: &str, word: &str) -> Change {
         {
             one("-v")
         }
-        _ => Change::Keep,
+        _ => Replacement::Keep,
     }
 }
 
-fn one(word: &str) -> Change {
-    Change::One(vec![word.to_owned()])
+fn one(word: &str) -> Replacement {
+    Replacement::One(vec![word.to_owned()])
 }
 
 /// curl's `-i` has no value.
-fn curl(word: &str, next: Option<&str>) -> Change {
+fn curl(word: &str, next: Option<&str>) -> Replacement {
     let is_url = next.is_some_and(|next| next.contains("://"));
     if word == "-i" && is_url {
-        Change::One(Vec::new())
+        Replacement::One(Vec::new())
     } else {
-        Change::Keep
+        Replacement::Keep
     }
 }
 
 /// hping3's intervals in microseconds, and its kinds of probes.
-fn ping(word: &str, next: Option<&str>) -> Change {
+fn ping(word: &str, next: Option<&str>) -> Replacement {
     let micros = |text: &str| {
         let digits = text.strip_prefix('u')?;
         let is_number = !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit());
@@ -70,35 +70,37 @@ fn ping(word: &str, next: Option<&str>) -> Change {
     };
     match (word, next) {
         // curl's silence: no source port is called so.
-        ("-sS" | "-Ss", _) => Change::One(Vec::new()),
-        ("-1", _) => Change::One(vec!["-m".to_owned(), "icmp".to_owned()]),
-        ("-2", _) => Change::One(vec!["-m".to_owned(), "udp".to_owned()]),
-        ("-M", Some("do" | "want" | "dont")) => Change::Two(vec!["--dont-fragment".to_owned()]),
-        ("-i", Some(next)) => micros(next).map_or(Change::Keep, Change::Two),
+        ("-sS" | "-Ss", _) => Replacement::One(Vec::new()),
+        ("-1", _) => Replacement::One(vec!["-m".to_owned(), "icmp".to_owned()]),
+        ("-2", _) => Replacement::One(vec!["-m".to_owned(), "udp".to_owned()]),
+        ("-M", Some("do" | "want" | "dont")) => {
+            Replacement::Two(vec!["--dont-fragment".to_owned()])
+        }
+        ("-i", Some(next)) => micros(next).map_or(Replacement::Keep, Replacement::Two),
         _ => match word.strip_prefix("-i").and_then(micros) {
-            Some(words) => Change::One(words),
-            None => Change::Keep,
+            Some(words) => Replacement::One(words),
+            None => Replacement::Keep,
         },
     }
 }
 
 /// traceroute's number of probes.
-fn traceroute(word: &str, next: Option<&str>) -> Change {
+fn traceroute(word: &str, next: Option<&str>) -> Replacement {
     match (word, next) {
         ("-q", Some(next)) if next.parse::<u32>().is_ok() => {
-            Change::Two(vec!["--probes".to_owned(), next.to_owned()])
+            Replacement::Two(vec!["--probes".to_owned(), next.to_owned()])
         }
-        _ => Change::Keep,
+        _ => Replacement::Keep,
     }
 }
 
 /// tcpdump's whole packets, and tshark's filter.
-fn tcpdump(word: &str, next: Option<&str>) -> Change {
+fn tcpdump(word: &str, next: Option<&str>) -> Replacement {
     match (word, next) {
-        ("-s", Some("0")) => Change::Two(Vec::new()),
-        ("-s0", _) => Change::One(Vec::new()),
-        ("-f", Some(_)) => Change::ToEnd,
-        _ => Change::Keep,
+        ("-s", Some("0")) => Replacement::Two(Vec::new()),
+        ("-s0", _) => Replacement::One(Vec::new()),
+        ("-f", Some(_)) => Replacement::ToEnd,
+        _ => Replacement::Keep,
     }
 }
 
@@ -106,9 +108,9 @@ fn tcpdump(word: &str, next: Option<&str>) -> Change {
 fn sockets(typed: &mut Typed<'_>) {
     typed.change(|word, next| {
         if expression::is_cluster(word, next) {
-            Change::One(expression::kept(word).into_iter().collect())
+            Replacement::One(expression::kept(word).into_iter().collect())
         } else {
-            Change::Keep
+            Replacement::Keep
         }
     });
     let words = typed.rest();
@@ -124,9 +126,9 @@ fn sockets(typed: &mut Typed<'_>) {
     typed.change(|_, _| {
         at += 1;
         if at <= from {
-            Change::Keep
+            Replacement::Keep
         } else {
-            Change::One(selected.take().unwrap_or_default())
+            Replacement::One(selected.take().unwrap_or_default())
         }
     });
 }

@@ -9,16 +9,16 @@ use crate::arguments::Arguments;
 use crate::failure::Result;
 
 /// What a line ends in.
-enum Ends {
+enum Leads {
     /// What another line does.
     As(&'static str),
     /// An answer that contains this text in its one line.
     Told(&'static str),
 }
-use Ends::{As, Told};
+use Leads::{As, Told};
 
 /// Lines by tool.
-const HABITS: &[(&str, &[(&str, Ends)])] = &[
+const HABITS: &[(&str, &[(&str, Leads)])] = &[
     ("lagtrace itself", OWN),
     ("curl", CURL),
     ("wrk and wrk2", WRK),
@@ -33,7 +33,7 @@ const HABITS: &[(&str, &[(&str, Ends)])] = &[
     ("strace and iperf", STRACE),
 ];
 
-const OWN: &[(&str, Ends)] = &[
+const OWN: &[(&str, Leads)] = &[
     (
         "http://h.example/cart",
         As("diagnose http://h.example/cart"),
@@ -75,7 +75,7 @@ const OWN: &[(&str, Ends)] = &[
     ("analyze slow.pcap -vvv", As("analyze slow.pcap -v")),
 ];
 
-const CURL: &[(&str, Ends)] = &[
+const CURL: &[(&str, Leads)] = &[
     ("curl http://h/", Told("lagtrace diagnose http://h/")),
     (
         "curl -sS -o /dev/null -w %{time_total} http://h/",
@@ -100,7 +100,7 @@ const CURL: &[(&str, Ends)] = &[
     ),
 ];
 
-const WRK: &[(&str, Ends)] = &[
+const WRK: &[(&str, Leads)] = &[
     (
         "wrk -t2 -c100 -d10s http://h/",
         Told("lagtrace load http://h/ -t 2 -c 100 -d 10s"),
@@ -123,7 +123,7 @@ const WRK: &[(&str, Ends)] = &[
     ("diagnose http://h/ -s x.lua", Told("lagtrace load has -X")),
 ];
 
-const OHA: &[(&str, Ends)] = &[
+const OHA: &[(&str, Leads)] = &[
     (
         "hey -z 10s -c 50 http://h/",
         Told("lagtrace load http://h/ -d 10s -c 50"),
@@ -149,7 +149,7 @@ const OHA: &[(&str, Ends)] = &[
     ),
 ];
 
-const AB: &[(&str, Ends)] = &[
+const AB: &[(&str, Leads)] = &[
     (
         "ab -k -c 10 -n 1000 http://h/",
         Told("lagtrace load http://h/ -c 10 -n 1000"),
@@ -174,7 +174,7 @@ const AB: &[(&str, Ends)] = &[
     ("load http://h/ -T text/plain", Told("Content-Type: TYPE")),
 ];
 
-const TCPDUMP: &[(&str, Ends)] = &[
+const TCPDUMP: &[(&str, Leads)] = &[
     (
         "tcpdump -nn -i any port 80",
         Told("sudo lagtrace capture -i any port 80"),
@@ -211,7 +211,7 @@ const TCPDUMP: &[(&str, Ends)] = &[
     ("watch -i any -p 80", Told("watch sees all interfaces")),
 ];
 
-const TSHARK: &[(&str, Ends)] = &[
+const TSHARK: &[(&str, Leads)] = &[
     (
         "tshark -r slow.pcap -Y http",
         Told("lagtrace analyze slow.pcap"),
@@ -231,7 +231,7 @@ const TSHARK: &[(&str, Ends)] = &[
     ),
 ];
 
-const SS: &[(&str, Ends)] = &[
+const SS: &[(&str, Leads)] = &[
     ("ss -tlnp", Told("sudo lagtrace sockets -tl")),
     ("ss -tn sport = :80", Told("sudo lagtrace sockets -t -p 80")),
     ("netstat -tulpn", Told("sudo lagtrace sockets -tul")),
@@ -251,7 +251,7 @@ const SS: &[(&str, Ends)] = &[
     ("sockets -s", Told("-a lists all sockets")),
 ];
 
-const PING: &[(&str, Ends)] = &[
+const PING: &[(&str, Leads)] = &[
     ("ping -c 3 h.example", Told("lagtrace probe h.example -c 3")),
     (
         "ping -i 0.2 -s 1400 -M do 10.0.0.5",
@@ -269,7 +269,7 @@ const PING: &[(&str, Ends)] = &[
     ),
 ];
 
-const HPING: &[(&str, Ends)] = &[
+const HPING: &[(&str, Leads)] = &[
     (
         "hping3 -S -p 80 -c 5 h.example",
         Told("lagtrace probe h.example:80 -c 5"),
@@ -289,7 +289,7 @@ const HPING: &[(&str, Ends)] = &[
     ("probe --flood h.example", Told("lagtrace floods nobody")),
 ];
 
-const TRACEROUTE: &[(&str, Ends)] = &[
+const TRACEROUTE: &[(&str, Leads)] = &[
     (
         "traceroute -T -p 443 h.example",
         Told("lagtrace route h.example -T -p 443"),
@@ -316,7 +316,7 @@ const TRACEROUTE: &[(&str, Ends)] = &[
     ("route -r h.example", Told("-c N for mtr's -r")),
 ];
 
-const STRACE: &[(&str, Ends)] = &[
+const STRACE: &[(&str, Leads)] = &[
     ("strace -f -p 4711", Told("sudo lagtrace watch --pid 4711")),
     (
         "strace -e trace=setsockopt -p 4711",

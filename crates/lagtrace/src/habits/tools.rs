@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::carried::{
-    AB, CURL, Carried, Flags, H2LOAD, HPING, IPERF, MTR, OHA, PING, SENDING, STRACE, TCPDUMP,
+    AB, CURL, Carried, H2LOAD, HPING, IPERF, KnownFlags, MTR, OHA, PING, SENDING, STRACE, TCPDUMP,
     TRACEROUTE, WRK,
 };
 use super::expression::Selected;
@@ -12,17 +12,17 @@ use super::expression::Selected;
 /// not the name of one.
 pub(super) fn instead(tool: &str, words: &[String]) -> Option<String> {
     let instead = match tool {
-        "ping" | "ping6" | "fping" => probe(&Given::new(words, &PING)),
-        "hping3" | "hping" | "nping" => probe(&Given::new(words, &HPING)),
+        "ping" | "ping6" | "fping" => probe(&GivenFlags::new(words, &PING)),
+        "hping3" | "hping" | "nping" => probe(&GivenFlags::new(words, &HPING)),
         "traceroute" | "tracert" | "tcptraceroute" | "tracepath" => traceroute(tool, words),
-        "mtr" => mtr(&Given::new(words, &MTR)),
-        "curl" | "wget" => curl(&Given::new(words, &CURL)),
-        "wrk" | "wrk2" => load(&Given::new(words, &WRK)),
-        "oha" | "hey" => oha(tool, &Given::new(words, &OHA)),
-        "ab" => load(&Given::new(words, &AB)),
-        "h2load" => load(&Given::new(words, &H2LOAD)),
-        "tcpdump" | "tshark" | "dumpcap" => capture(&Given::new(words, &TCPDUMP)),
-        "wireshark" => wireshark(&Given::new(words, &TCPDUMP)),
+        "mtr" => mtr(&GivenFlags::new(words, &MTR)),
+        "curl" | "wget" => curl(&GivenFlags::new(words, &CURL)),
+        "wrk" | "wrk2" => load(&GivenFlags::new(words, &WRK)),
+        "oha" | "hey" => oha(tool, &GivenFlags::new(words, &OHA)),
+        "ab" => load(&GivenFlags::new(words, &AB)),
+        "h2load" => load(&GivenFlags::new(words, &H2LOAD)),
+        "tcpdump" | "tshark" | "dumpcap" => capture(&GivenFlags::new(words, &TCPDUMP)),
+        "wireshark" => wireshark(&GivenFlags::new(words, &TCPDUMP)),
         "ss" | "netstat" => sockets(words),
         "strace" | "ltrace" => strace(words),
         "iperf" | "iperf3" => iperf(words),
@@ -32,15 +32,15 @@ pub(super) fn instead(tool: &str, words: &[String]) -> Option<String> {
 }
 
 /// The arguments of another tool.
-struct Given {
+struct GivenFlags {
     flags: Vec<(String, Option<String>)>,
     operands: Vec<String>,
     carried: Carried,
 }
 
-impl Given {
+impl GivenFlags {
     /// Reads the arguments as getopt does: clusters of letters, values beside or behind them.
-    fn new(words: &[String], flags: &Flags) -> Self {
+    fn new(words: &[String], flags: &KnownFlags) -> Self {
         let takes = |flag: &str| flags.valued.split_whitespace().any(|it| it == flag);
         let mut given = Self {
             flags: Vec::new(),
@@ -113,7 +113,7 @@ fn quoted(word: &str) -> Cow<'_, str> {
     }
 }
 
-fn probe(given: &Given) -> String {
+fn probe(given: &GivenFlags) -> String {
     let host = given.operand("HOST");
     match given.value("-p") {
         Some(port) if given.has("-S") || given.has("-2") => {
@@ -124,7 +124,7 @@ fn probe(given: &Given) -> String {
 }
 
 fn traceroute(tool: &str, words: &[String]) -> String {
-    let given = Given::new(words, &TRACEROUTE);
+    let given = GivenFlags::new(words, &TRACEROUTE);
     let host = given.operand("HOST");
     match given.operands.get(1) {
         Some(port) if tool == "tcptraceroute" => {
@@ -134,7 +134,7 @@ fn traceroute(tool: &str, words: &[String]) -> String {
     }
 }
 
-fn mtr(given: &Given) -> String {
+fn mtr(given: &GivenFlags) -> String {
     let is_report = given.has("-r") || given.has("--report");
     let rounds = match (given.has("-c"), is_report) {
         (true, _) => "",
@@ -144,7 +144,7 @@ fn mtr(given: &Given) -> String {
     given.with(format!("lagtrace route {}{rounds}", given.operand("HOST")))
 }
 
-fn curl(given: &Given) -> String {
+fn curl(given: &GivenFlags) -> String {
     let url = match given.value("--url") {
         Some(url) => quoted(url),
         None => given.operand("URL"),
@@ -167,11 +167,11 @@ fn curl(given: &Given) -> String {
     }
 }
 
-fn load(given: &Given) -> String {
+fn load(given: &GivenFlags) -> String {
     given.with(format!("lagtrace load {}", given.operand("URL")))
 }
 
-fn oha(tool: &str, given: &Given) -> String {
+fn oha(tool: &str, given: &GivenFlags) -> String {
     let command = load(given);
     match given.value("-q") {
         Some(rate) if tool == "oha" => format!("{command} --rate {}", quoted(rate)),
@@ -179,7 +179,7 @@ fn oha(tool: &str, given: &Given) -> String {
     }
 }
 
-fn capture(given: &Given) -> String {
+fn capture(given: &GivenFlags) -> String {
     if let Some(file) = given.value("-r") {
         return format!("lagtrace analyze {}", quoted(file));
     }
@@ -203,7 +203,7 @@ fn quoted_filter(filter: &str) -> String {
     }
 }
 
-fn wireshark(given: &Given) -> String {
+fn wireshark(given: &GivenFlags) -> String {
     match given
         .value("-r")
         .or(given.operands.first().map(String::as_str))
@@ -223,7 +223,7 @@ fn sockets(words: &[String]) -> String {
 }
 
 fn strace(words: &[String]) -> String {
-    let given = Given::new(words, &STRACE);
+    let given = GivenFlags::new(words, &STRACE);
     let pid = given.value("-p").unwrap_or("PID");
     let is_set_up = given
         .value("-e")
@@ -236,7 +236,7 @@ fn strace(words: &[String]) -> String {
 }
 
 fn iperf(words: &[String]) -> String {
-    let given = Given::new(words, &IPERF);
+    let given = GivenFlags::new(words, &IPERF);
     let host = given.value("-c").unwrap_or("HOST");
     let host = quoted(host);
     format!(

@@ -52,7 +52,7 @@ impl<'c> Typed<'c> {
     }
 
     /// Passes each word after the command to `change`, with the one after it, until one is `--`.
-    pub(super) fn change(&mut self, mut change: impl FnMut(&str, Option<&str>) -> Change) {
+    pub(super) fn change(&mut self, mut change: impl FnMut(&str, Option<&str>) -> Replacement) {
         let mut at = self.at.map_or(self.words.len(), |at| at + 1);
         while let Some(word) = self.words.get(at).and_then(|word| word.to_str()) {
             if word == "--" {
@@ -60,10 +60,10 @@ impl<'c> Typed<'c> {
             }
             let next = self.words.get(at + 1).and_then(|next| next.to_str());
             let (replaced, by) = match change(word, next) {
-                Change::Keep => (0, Vec::new()),
-                Change::One(by) => (1, by),
-                Change::Two(by) => (2, by),
-                Change::ToEnd => {
+                Replacement::Keep => (0, Vec::new()),
+                Replacement::One(by) => (1, by),
+                Replacement::Two(by) => (2, by),
+                Replacement::ToEnd => {
                     self.words.remove(at);
                     let value = self.words.remove(at);
                     self.words.push(value);
@@ -93,7 +93,7 @@ impl<'c> Typed<'c> {
 }
 
 /// What becomes of a word.
-pub(super) enum Change {
+pub(super) enum Replacement {
     /// The word stays.
     Keep,
     /// Other words take its place.

@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use lagtrace_core::report::{Picture, Report};
 
-use super::About;
+use super::WatchedSubject;
 use crate::page;
 use crate::render::html::{Document, Place, Redaction};
 use crate::view::serve::{ServedPage, Version};
 
 /// Makes the versions of the page that is served.
 pub(super) struct Editor {
-    about: About,
+    about: WatchedSubject,
     /// The labels, if the page is redacted: the same in all versions.
     redaction: Mutex<Option<Redaction>>,
     page: Arc<ServedPage>,
@@ -31,7 +31,11 @@ pub(super) struct Edition {
 impl Editor {
     /// Returns an editor, and the page with a first version that shows the report of a watch that
     /// has seen nothing.
-    pub(super) fn new(about: About, redaction: Option<Redaction>, mut nothing: Report) -> Self {
+    pub(super) fn new(
+        about: WatchedSubject,
+        redaction: Option<Redaction>,
+        mut nothing: Report,
+    ) -> Self {
         about.name(&mut nothing);
         let mut redaction = redaction;
         let text = made(redaction.as_mut(), 0, &nothing, None);

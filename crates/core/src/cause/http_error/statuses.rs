@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::exchange::Outcome;
-use crate::protocol::http::status::{Meaning, is_challenge, is_failure, is_redirect};
+use crate::protocol::http::status::{StatusMeaning, is_challenge, is_failure, is_redirect};
 use crate::report::count;
 use crate::service::Counts;
 
@@ -67,8 +67,10 @@ impl Statuses {
     }
 
     /// Returns the number of error responses with a meaning that `is_meant` selects.
-    pub(super) fn errors_that(&self, is_meant: impl Fn(Meaning) -> bool) -> u64 {
-        self.count(|status| self.is_error(status) && Meaning::of(status).is_some_and(&is_meant))
+    pub(super) fn errors_that(&self, is_meant: impl Fn(StatusMeaning) -> bool) -> u64 {
+        self.count(|status| {
+            self.is_error(status) && StatusMeaning::of(status).is_some_and(&is_meant)
+        })
     }
 
     fn is_error(&self, status: u16) -> bool {
@@ -83,7 +85,7 @@ impl Statuses {
         if refused * 2 >= self.all() {
             return refused;
         }
-        unmet.count(|status| Meaning::of(status) == Some(Meaning::TooMany))
+        unmet.count(|status| StatusMeaning::of(status) == Some(StatusMeaning::TooMany))
     }
 
     /// Returns true if all responses only lead to another place.
@@ -92,10 +94,10 @@ impl Statuses {
     }
 
     /// Returns the meaning of most errors; `None` if no meaning has the majority of them.
-    pub(crate) fn meaning(&self) -> Option<Meaning> {
-        let mut counts = BTreeMap::<Meaning, u64>::new();
+    pub(crate) fn meaning(&self) -> Option<StatusMeaning> {
+        let mut counts = BTreeMap::<StatusMeaning, u64>::new();
         for (&status, count) in &self.counts {
-            if let Some(meaning) = Meaning::of(status).filter(|_| self.is_error(status)) {
+            if let Some(meaning) = StatusMeaning::of(status).filter(|_| self.is_error(status)) {
                 *counts.entry(meaning).or_default() += count;
             }
         }
@@ -175,9 +177,12 @@ mod tests {
     #[test]
     fn errors_of_several_kinds_have_no_common_meaning() {
         let meaning = |counts| statuses(counts).meaning();
-        assert_eq!(meaning(&[(502, 3), (504, 2)]), Some(Meaning::BadGateway));
+        assert_eq!(
+            meaning(&[(502, 3), (504, 2)]),
+            Some(StatusMeaning::BadGateway)
+        );
         assert_eq!(meaning(&[(502, 2), (504, 2)]), None);
-        assert_eq!(meaning(&[(200, 50), (405, 1)]), Some(Meaning::Method));
+        assert_eq!(meaning(&[(200, 50), (405, 1)]), Some(StatusMeaning::Method));
         assert_eq!(meaning(&[(200, 50), (304, 1)]), None);
     }
 
@@ -187,10 +192,10 @@ mod tests {
         assert_eq!(counts().errors(), 5);
         let expected = counts().expecting(&[404, 200]);
         assert_eq!((expected.errors(), expected.worst()), (2, Some(503)));
-        assert_eq!(expected.meaning(), Some(Meaning::Unavailable));
+        assert_eq!(expected.meaning(), Some(StatusMeaning::Unavailable));
         let created = counts().expecting(&[201]);
         assert_eq!((created.errors(), created.meaning()), (10, None));
-        assert_eq!(created.errors_that(Meaning::is_servers_fault), 2);
+        assert_eq!(created.errors_that(StatusMeaning::is_servers_fault), 2);
     }
 
     #[test]

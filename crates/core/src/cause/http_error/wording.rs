@@ -1,7 +1,7 @@
 //! What each kind of error says, and what helps.
 
 use super::Wording;
-use crate::protocol::http::status::Meaning;
+use crate::protocol::http::status::StatusMeaning;
 
 /// What is the same for all kinds.
 const ANY: Wording = Wording {
@@ -187,37 +187,43 @@ pub(super) const AT_FIRST: Wording = Wording {
 
 /// Returns the title for errors of which most have this meaning; `None` if the cause's own says
 /// all.
-pub(super) const fn title(meaning: Option<Meaning>) -> Option<&'static str> {
+pub(super) const fn title(meaning: Option<StatusMeaning>) -> Option<&'static str> {
     Some(match meaning {
-        Some(Meaning::Unauthenticated) => "The server refuses requests without valid credentials",
-        Some(Meaning::Forbidden) => "The server forbids requests",
-        Some(Meaning::Missing) => "The server has nothing at the requested path",
-        Some(Meaning::Method) => "The server does not allow the method of requests",
-        Some(Meaning::Misdirected) => "The server does not answer for the requested host",
-        Some(Meaning::TooMany) => "The server limits the requests of its clients",
-        Some(Meaning::Rejected) => "The server rejects requests as wrong",
-        Some(Meaning::BadGateway) => "The gateway gets no valid answer from the server behind it",
-        Some(Meaning::Unavailable) => "The server says that it is unavailable",
-        Some(Meaning::GatewayTimeout) => "The server behind the gateway does not answer in time",
-        Some(Meaning::Failed) => "The server fails on requests",
+        Some(StatusMeaning::Unauthenticated) => {
+            "The server refuses requests without valid credentials"
+        }
+        Some(StatusMeaning::Forbidden) => "The server forbids requests",
+        Some(StatusMeaning::Missing) => "The server has nothing at the requested path",
+        Some(StatusMeaning::Method) => "The server does not allow the method of requests",
+        Some(StatusMeaning::Misdirected) => "The server does not answer for the requested host",
+        Some(StatusMeaning::TooMany) => "The server limits the requests of its clients",
+        Some(StatusMeaning::Rejected) => "The server rejects requests as wrong",
+        Some(StatusMeaning::BadGateway) => {
+            "The gateway gets no valid answer from the server behind it"
+        }
+        Some(StatusMeaning::Unavailable) => "The server says that it is unavailable",
+        Some(StatusMeaning::GatewayTimeout) => {
+            "The server behind the gateway does not answer in time"
+        }
+        Some(StatusMeaning::Failed) => "The server fails on requests",
         None => return None,
     })
 }
 
 /// Returns the texts for errors of which most have this meaning.
-pub(super) const fn of(meaning: Option<Meaning>) -> &'static Wording {
+pub(super) const fn of(meaning: Option<StatusMeaning>) -> &'static Wording {
     match meaning {
-        Some(Meaning::Unauthenticated) => &UNAUTHENTICATED,
-        Some(Meaning::Forbidden) => &FORBIDDEN,
-        Some(Meaning::Missing) => &MISSING,
-        Some(Meaning::Method) => &METHOD,
-        Some(Meaning::Misdirected) => &MISDIRECTED,
-        Some(Meaning::TooMany) => &TOO_MANY,
-        Some(Meaning::Rejected) => &REJECTED,
-        Some(Meaning::BadGateway) => &BAD_GATEWAY,
-        Some(Meaning::Unavailable) => &UNAVAILABLE,
-        Some(Meaning::GatewayTimeout) => &GATEWAY_TIMEOUT,
-        Some(Meaning::Failed) => &FAILED,
+        Some(StatusMeaning::Unauthenticated) => &UNAUTHENTICATED,
+        Some(StatusMeaning::Forbidden) => &FORBIDDEN,
+        Some(StatusMeaning::Missing) => &MISSING,
+        Some(StatusMeaning::Method) => &METHOD,
+        Some(StatusMeaning::Misdirected) => &MISDIRECTED,
+        Some(StatusMeaning::TooMany) => &TOO_MANY,
+        Some(StatusMeaning::Rejected) => &REJECTED,
+        Some(StatusMeaning::BadGateway) => &BAD_GATEWAY,
+        Some(StatusMeaning::Unavailable) => &UNAVAILABLE,
+        Some(StatusMeaning::GatewayTimeout) => &GATEWAY_TIMEOUT,
+        Some(StatusMeaning::Failed) => &FAILED,
         None => &VARIOUS,
     }
 }

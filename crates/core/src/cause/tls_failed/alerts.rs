@@ -6,7 +6,7 @@ use crate::exchange::wait::Owner;
 
 /// What an alert is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum About {
+enum AlertKind {
     Certificate,
     Agreement,
     Name,
@@ -14,33 +14,37 @@ enum About {
 }
 
 /// The alerts, each with its number and name.
-const ALERTS: [(u8, &str, About); 26] = [
-    (10, "unexpected_message", About::Other),
-    (20, "bad_record_mac", About::Other),
-    (22, "record_overflow", About::Other),
-    (40, "handshake_failure", About::Agreement),
-    (42, "bad_certificate", About::Certificate),
-    (43, "unsupported_certificate", About::Certificate),
-    (44, "certificate_revoked", About::Certificate),
-    (45, "certificate_expired", About::Certificate),
-    (46, "certificate_unknown", About::Certificate),
-    (47, "illegal_parameter", About::Other),
-    (48, "unknown_ca", About::Certificate),
-    (49, "access_denied", About::Certificate),
-    (50, "decode_error", About::Other),
-    (51, "decrypt_error", About::Other),
-    (70, "protocol_version", About::Agreement),
-    (71, "insufficient_security", About::Agreement),
-    (80, "internal_error", About::Other),
-    (86, "inappropriate_fallback", About::Agreement),
-    (109, "missing_extension", About::Agreement),
-    (110, "unsupported_extension", About::Agreement),
-    (112, "unrecognized_name", About::Name),
-    (113, "bad_certificate_status_response", About::Certificate),
-    (115, "unknown_psk_identity", About::Other),
-    (116, "certificate_required", About::Certificate),
-    (117, "general_error", About::Other),
-    (120, "no_application_protocol", About::Agreement),
+const ALERTS: [(u8, &str, AlertKind); 26] = [
+    (10, "unexpected_message", AlertKind::Other),
+    (20, "bad_record_mac", AlertKind::Other),
+    (22, "record_overflow", AlertKind::Other),
+    (40, "handshake_failure", AlertKind::Agreement),
+    (42, "bad_certificate", AlertKind::Certificate),
+    (43, "unsupported_certificate", AlertKind::Certificate),
+    (44, "certificate_revoked", AlertKind::Certificate),
+    (45, "certificate_expired", AlertKind::Certificate),
+    (46, "certificate_unknown", AlertKind::Certificate),
+    (47, "illegal_parameter", AlertKind::Other),
+    (48, "unknown_ca", AlertKind::Certificate),
+    (49, "access_denied", AlertKind::Certificate),
+    (50, "decode_error", AlertKind::Other),
+    (51, "decrypt_error", AlertKind::Other),
+    (70, "protocol_version", AlertKind::Agreement),
+    (71, "insufficient_security", AlertKind::Agreement),
+    (80, "internal_error", AlertKind::Other),
+    (86, "inappropriate_fallback", AlertKind::Agreement),
+    (109, "missing_extension", AlertKind::Agreement),
+    (110, "unsupported_extension", AlertKind::Agreement),
+    (112, "unrecognized_name", AlertKind::Name),
+    (
+        113,
+        "bad_certificate_status_response",
+        AlertKind::Certificate,
+    ),
+    (115, "unknown_psk_identity", AlertKind::Other),
+    (116, "certificate_required", AlertKind::Certificate),
+    (117, "general_error", AlertKind::Other),
+    (120, "no_application_protocol", AlertKind::Agreement),
 ];
 
 /// What is the same for all alerts.
@@ -126,12 +130,12 @@ pub(super) fn name(alert: Alert) -> String {
 pub(super) fn wording(alert: Alert) -> (&'static Wording, Owner) {
     let number = alert.description;
     let row = ALERTS.iter().find(|(known, ..)| Some(*known) == number);
-    match (row.map_or(About::Other, |row| row.2), alert.by) {
-        (About::Certificate, Side::Client) => (&CLIENT_DISTRUSTS, Owner::Unknown),
-        (About::Certificate, Side::Server) => (&SERVER_DISTRUSTS, Owner::Client),
-        (About::Agreement, _) => (&NO_AGREEMENT, Owner::Unknown),
-        (About::Name, _) => (&WRONG_NAME, Owner::Unknown),
-        (About::Other, _) => (&OTHER, Owner::Unknown),
+    match (row.map_or(AlertKind::Other, |row| row.2), alert.by) {
+        (AlertKind::Certificate, Side::Client) => (&CLIENT_DISTRUSTS, Owner::Unknown),
+        (AlertKind::Certificate, Side::Server) => (&SERVER_DISTRUSTS, Owner::Client),
+        (AlertKind::Agreement, _) => (&NO_AGREEMENT, Owner::Unknown),
+        (AlertKind::Name, _) => (&WRONG_NAME, Owner::Unknown),
+        (AlertKind::Other, _) => (&OTHER, Owner::Unknown),
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// The meaning of an error status, as far as it decides what helps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Meaning {
+pub(crate) enum StatusMeaning {
     /// 401, 407: the request lacks valid credentials.
     Unauthenticated,
     /// 403: the client may not have this.
@@ -27,7 +27,7 @@ pub(crate) enum Meaning {
     Failed,
 }
 
-impl Meaning {
+impl StatusMeaning {
     /// Returns the meaning of `status`; `None` if it is no error.
     pub(crate) const fn of(status: u16) -> Option<Self> {
         Some(match status {
@@ -59,7 +59,7 @@ impl Meaning {
 /// others are. If there are none, the statuses of errors are.
 pub(crate) fn is_failure(status: u16, expected: &[u16]) -> bool {
     if expected.is_empty() {
-        Meaning::of(status).is_some()
+        StatusMeaning::of(status).is_some()
     } else {
         !expected.contains(&status)
     }

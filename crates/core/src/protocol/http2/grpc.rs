@@ -7,7 +7,7 @@ pub(super) const PREFIX: usize = 5;
 /// each message in a frame of its own, or begin a frame with it; messages that begin within a frame
 /// are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Messages {
+pub(crate) struct GrpcMessages {
     /// Number of messages whose begin was seen.
     pub(crate) count: u32,
     /// Number of bytes of the current message that are still to come.
@@ -16,7 +16,7 @@ pub(crate) struct Messages {
     is_unsure: bool,
 }
 
-impl Messages {
+impl GrpcMessages {
     /// Takes in a frame of `length` bytes that begins with `first`.
     pub(crate) fn frame(&mut self, length: u32, first: Option<[u8; PREFIX]>) {
         let mut length = u64::from(length);
@@ -79,7 +79,7 @@ mod tests {
     /// Returns the number of messages and whether the last one is whole after frames with these
     /// lengths and first bytes.
     fn after(frames: &[(u32, [u8; PREFIX])]) -> (u32, bool) {
-        let mut messages = Messages::default();
+        let mut messages = GrpcMessages::default();
         for &(length, first) in frames {
             messages.frame(length, Some(first));
         }

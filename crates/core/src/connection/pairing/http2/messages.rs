@@ -7,7 +7,7 @@ use crate::attribution::packet_record::PacketKey;
 use crate::connection::pairing::Draft;
 use crate::exchange::{PerSide, Side};
 use crate::observed::time::Timestamp;
-use crate::protocol::http2::{Frame, Messages};
+use crate::protocol::http2::{Frame, GrpcMessages};
 
 /// Maximum number of stretches between messages that are remembered for a stream.
 const MAX_RESTS: usize = 1024;
@@ -17,7 +17,7 @@ const STREAMED: u32 = 2;
 /// The messages of one side.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Talk {
-    messages: Messages,
+    messages: GrpcMessages,
     /// The end of the latest message, if nothing followed it yet.
     rests_since: Option<Timestamp>,
 }
