@@ -7,8 +7,11 @@ import { settled } from "./settled.ts";
 /** The system's browser: none is downloaded. */
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
+/** Without a graphics card, the GPU process would only be a second one that draws by itself. */
+const ARGUMENTS = ["--no-sandbox", "--disable-gpu"];
+
 export function launch(): Promise<Browser> {
-    return chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+    return chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS });
 }
 
 export interface Opened {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use indicatif::ProgressBar;
 use lagtrace_core::registry::Id;
@@ -35,28 +36,27 @@ fn within(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Returns the captures of the corpus, sorted.
-pub(super) fn captures() -> impl Iterator<Item = PathBuf> {
+/// The report on each capture of the corpus, by the capture's path, sorted.
+pub(super) static CORPUS: LazyLock<Vec<(String, Report)>> = LazyLock::new(|| {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
     let folders = within(&corpus).into_iter().filter(|path| path.is_dir());
     let files = folders.flat_map(|folder| within(&folder));
-    files.filter(|path| path.extension().is_some_and(|ending| ending == "gz"))
-}
-
-/// Returns a function that analyses a capture: its name and its report.
-pub(super) fn reader() -> impl Fn(PathBuf) -> (String, Report) {
+    let captures = files.filter(|path| path.extension().is_some_and(|ending| ending == "gz"));
     let interrupt = Interrupt::listen().expect("signals can be handled");
-    move |path| {
+    let read = |path: PathBuf| {
         let name = path.display().to_string();
         let report = analyze::report(&[path], u64::MAX, &ProgressBar::hidden(), &interrupt);
-        let report = report.expect("it can be read").expect("not interrupted");
-        (name, report)
-    }
-}
+        (
+            name,
+            report.expect("it can be read").expect("not interrupted"),
+        )
+    };
+    captures.map(read).collect()
+});
 
 /// Returns the reports of a sample of the captures and of the recorded runs, by name.
 fn reports() -> Vec<(String, Report)> {
-    let captures = captures().step_by(STRIDE).map(reader());
+    let captures = CORPUS.iter().step_by(STRIDE).cloned();
     let runs = RUNS.iter().map(|name| ((*name).to_owned(), replayed(name)));
     captures.chain(runs).collect()
 }
