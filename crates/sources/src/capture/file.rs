@@ -180,7 +180,11 @@ impl FileCapture {
         }
         // The bytes belong to the returned packets; bytes that are not consumed yet are copied
         // back.
-        packets.bytes.resize(BLOCK, 0);
+        if packets.bytes.len() < BLOCK {
+            // The kernel gives zeroes, and only the pages that are used.
+            packets.bytes = vec![0; BLOCK];
+        }
+        packets.bytes.truncate(BLOCK);
         mem::swap(&mut self.buffer, &mut packets.bytes);
         let rest = packets.bytes.get(self.unread.clone()).unwrap_or_default();
         self.unread = 0..rest.len();
