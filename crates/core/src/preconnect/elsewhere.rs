@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::observed::event::PointId;
 use crate::observed::flow::{Endpoint, FlowKey};
-use crate::observed::segment::{Segment, TcpFlags};
+use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 
 /// Maximum number of attempts at IPv6 addresses remembered; the oldest are dropped. It is small,
@@ -78,7 +78,6 @@ impl Attempts {
     /// Returns the attempt that a new connection replaces; `lookup` is the lookup that the
     /// connection followed.
     pub(crate) fn begin(&mut self, syn: &Segment, lookup: Option<u64>) -> Option<Elsewhere> {
-        debug_assert!(syn.flags.contains(TcpFlags::SYN));
         let server = syn.flow.destination(syn.direction);
         if server.addr.is_ipv6() {
             self.remember(syn, server, lookup);

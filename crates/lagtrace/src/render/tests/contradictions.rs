@@ -135,6 +135,13 @@ fn miscounted(sentence: &str) -> Option<String> {
     })
 }
 
+/// Returns true if a sentence still has the name of a value, as `{took}`.
+fn is_unfilled(sentence: &str) -> bool {
+    let names = sentence.split('{').skip(1);
+    let mut names = names.filter_map(|rest| Some(rest.split_once('}')?.0));
+    names.any(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase()))
+}
+
 /// Returns true if the account claims less than 90 % of the time for which connections waited for
 /// an address that does not answer.
 fn is_unbooked(finding: &Finding) -> bool {
@@ -166,6 +173,8 @@ fn faults(report: &Report) -> Vec<String> {
     let told = serde_json::json!([report.findings, report.layers, report.notes]);
     let mut list = Vec::new();
     sentences(&told, &mut list);
+    let unfilled = list.iter().filter(|text| is_unfilled(text));
+    faults.extend(unfilled.map(|text| format!("a name without a value: {text}")));
     let wrong = list
         .into_iter()
         .filter_map(|text| Some(format!("{}: {text}", miscounted(text)?)));
