@@ -138,40 +138,41 @@ impl SequenceSpace {
     }
 
     fn remember_hole(&mut self, hole: Span) {
-        if self.holes.len() == MAX_HOLES {
-            self.holes.remove(0);
-        }
         self.holes.push(hole);
+        self.forget_oldest();
     }
 
     /// Removes `span` from the holes; returns true if it touched one.
     fn fill(&mut self, span: Span) -> bool {
-        if self.holes.is_empty() {
+        // Holes are in order and apart, so those that it touches follow each other.
+        let first = self.holes.partition_point(|hole| hole.end <= span.start);
+        let end = self.holes.partition_point(|hole| hole.start < span.end);
+        let Some([head, ..]) = self.holes.get(first..end) else {
             return false;
+        };
+        let tail = self.holes[end - 1];
+        let before = Span {
+            start: head.start,
+            end: span.start,
+        };
+        let after = Span {
+            start: span.end,
+            end: tail.end,
+        };
+        let rest = [before, after]
+            .into_iter()
+            .filter(|part| part.start < part.end);
+        self.holes.splice(first..end, rest);
+        self.forget_oldest();
+        true
+    }
+
+    /// Keeps to the limit. Whatever makes the list longer calls this: a hole that is filled in its
+    /// middle becomes two.
+    fn forget_oldest(&mut self) {
+        if self.holes.len() > MAX_HOLES {
+            self.holes.remove(0);
         }
-        let mut touched = false;
-        let mut left = Vec::with_capacity(self.holes.len());
-        for hole in self.holes.drain(..) {
-            if span.end <= hole.start || span.start >= hole.end {
-                left.push(hole);
-                continue;
-            }
-            touched = true;
-            if hole.start < span.start {
-                left.push(Span {
-                    start: hole.start,
-                    end: span.start,
-                });
-            }
-            if span.end < hole.end {
-                left.push(Span {
-                    start: span.end,
-                    end: hole.end,
-                });
-            }
-        }
-        self.holes = left;
-        touched
     }
 
     /// Records that the peer acknowledged the bytes up to `offset`; returns the acknowledged stretch

@@ -34,8 +34,8 @@ impl Purpose {
 ///   if permitted, its owner.
 /// - With sudo, a new file in a folder of the user behind sudo belongs to that user. In other
 ///   folders it belongs to root: whoever may read there is not known.
-/// - In a folder to which everyone may write, no symbolic link is followed, and no file of another
-///   user is written.
+/// - In a folder to which others may write, no file of another user is written, and no symbolic link
+///   of another user is followed; where everyone may write, none at all.
 /// - Devices, pipes and open files (`/dev/fd/3`) are written directly.
 #[derive(Debug)]
 pub struct Output {
@@ -219,21 +219,26 @@ impl Output {
         }
     }
 
-    /// Keeps what was written: the file gets its name, in place of the old one.
+    /// Keeps what was written: once it is stored, the file gets its name, in place of the old one.
     ///
     /// # Errors
-    /// The error of the operating system.
+    /// The error of the operating system, also one that tells only now of what was written before.
     pub fn commit(mut self) -> io::Result<()> {
         self.begin()?;
+        let file = self.file.as_fd();
         match &mut self.state {
-            State::Direct | State::InPlace { .. } => Ok(()),
+            State::Direct => close_once(file),
+            State::InPlace { .. } => store(file),
             State::Kept { number, .. } => tell(Request::CommitOutput(*number)),
             State::Apart {
                 place,
                 temporary,
                 replaces,
                 ..
-            } => temporary.publish(self.file.as_fd(), place, *replaces),
+            } => {
+                store(file)?;
+                temporary.publish(file, place, *replaces)
+            }
         }
     }
 
@@ -258,6 +263,19 @@ impl Output {
         }
         Ok(())
     }
+}
+
+/// Waits until what was written to a file is stored. Quotas and file systems on a network may refuse
+/// only now what was written before.
+fn store(file: BorrowedFd<'_>) -> io::Result<()> {
+    rustix::fs::fdatasync(file)?;
+    close_once(file)
+}
+
+/// Closes a copy of a descriptor: some file systems (NFS, FUSE) write when a descriptor is closed, and
+/// tell of an error only to whoever closes it.
+fn close_once(file: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(nix::unistd::close(rustix::io::dup(file)?)?)
 }
 
 /// Tells the keeper something of an output.

@@ -1,10 +1,10 @@
 //! The place of an output: a folder that is held open, and a name in it.
 //!
-//! The path is followed step by step, because in a folder to which everyone may write (`/tmp`), a
-//! symbolic link may be another user's trap: it would lead the output, or its secrets, to a file
-//! of that user's choice. Such links are refused, wherever in the path they are. In other folders
-//! links lead on, as everywhere. All later steps use the open folder, so that nobody can exchange
-//! it meanwhile.
+//! The path is followed step by step, because in a folder to which others may write (everyone, as in
+//! `/tmp`, or a group), a symbolic link may be another user's trap: it would lead the output, or its
+//! secrets, to a file of that user's choice. Such links are refused, wherever in the path they are.
+//! In other folders links lead on, as everywhere. All later steps use the open folder, so that
+//! nobody can exchange it meanwhile.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -78,26 +78,37 @@ impl Place {
                 at = folder(&at, &name)?;
                 continue;
             }
-            match rustix::fs::readlinkat(&at, &name, Vec::new()) {
-                Err(Errno::INVAL | Errno::NOENT) if is_last => return Ok(Self::new(at, name)),
-                Err(Errno::INVAL) => at = folder(&at, &name)?,
-                Err(error) => return Err(error.into()),
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let step = match rustix::fs::openat(&at, &name, flags, Mode::empty()) {
+                Err(Errno::NOENT) if is_last => return Ok(Self::new(at, name)),
+                step => step?,
+            };
+            let about = rustix::fs::fstat(&step)?;
+            if !FileType::from_raw_mode(about.st_mode).is_symlink() {
+                if is_last {
+                    return Ok(Self::new(at, name));
+                }
+                at = folder(&at, &name)?;
+            } else if is_procfs(&at)? {
                 // Links of procfs lead to open files, which need not have a name.
-                Ok(_) if is_procfs(&at)? && is_last => {
+                if is_last {
                     let is_open_file = true;
                     return Ok(Self {
                         is_open_file,
                         ..Self::new(at, name)
                     });
                 }
-                Ok(_) if is_procfs(&at)? => at = followed(&at, &name)?,
-                Ok(_) if is_shared(&at)? => return Err(Refusal::Link.into()),
-                Ok(_) if way.links == MOST_LINKS => return Err(Errno::LOOP.into()),
-                Ok(target) => {
-                    way.links += 1;
-                    let target = OsString::from_vec(target.into_bytes());
-                    at = way.add(Path::new(&target))?.unwrap_or(at);
-                }
+                at = followed(&at, &name)?;
+            } else if is_trap(&at, &about)? {
+                return Err(Refusal::Link.into());
+            } else if way.links == MOST_LINKS {
+                return Err(Errno::LOOP.into());
+            } else {
+                way.links += 1;
+                // The very link that was examined.
+                let target = rustix::fs::readlinkat(&step, "", Vec::new())?;
+                let target = OsString::from_vec(target.into_bytes());
+                at = way.add(Path::new(&target))?.unwrap_or(at);
             }
         }
         Err(Errno::ISDIR.into())
@@ -203,10 +214,17 @@ fn followed(at: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(at.as_fd(), name, flags, Mode::empty())?)
 }
 
-/// Returns true if everyone may create files and links in a folder.
+/// Returns true if others than the folder's owner may create files and links in it.
 fn is_shared(folder: &OwnedFd) -> io::Result<bool> {
     let mode = Mode::from_raw_mode(rustix::fs::fstat(folder)?.st_mode);
-    Ok(mode.contains(Mode::WOTH))
+    Ok(mode.intersects(Mode::WOTH | Mode::WGRP))
+}
+
+/// Returns true if a link in a folder may be another user's: any link where everyone may write, and
+/// a link of another user where a group may.
+fn is_trap(folder: &OwnedFd, link: &Stat) -> io::Result<bool> {
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(folder)?.st_mode);
+    Ok(mode.contains(Mode::WOTH) || mode.contains(Mode::WGRP) && !is_ours(link))
 }
 
 fn is_procfs(folder: &OwnedFd) -> io::Result<bool> {

@@ -7,16 +7,16 @@ use thiserror::Error;
 /// A reason why an output is refused, besides those of the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// The path leads through a symbolic link in a folder to which everyone may write.
+    /// The path leads through another user's symbolic link in a folder to which others may write.
     #[error(
-        "the path has a symbolic link in a folder to which everyone may write. Name the file \
-         itself, or use a folder of your own"
+        "the path has a symbolic link in a folder to which others may write. Name the file itself, \
+         or use a folder of your own"
     )]
     Link,
-    /// A file of another user exists, in a folder to which everyone may write.
+    /// A file of another user exists, in a folder to which others may write.
     #[error(
-        "the file belongs to another user, in a folder to which everyone may write. Use another \
-         name, or a folder of your own"
+        "the file belongs to another user, in a folder to which others may write. Use another name, \
+         or a folder of your own"
     )]
     Foreign,
     /// The file that was opened is not the one that was examined before.

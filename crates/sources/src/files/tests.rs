@@ -1,7 +1,7 @@
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
 use std::path::Path;
 use std::thread;
 
@@ -152,6 +152,45 @@ fn files_of_others_in_shared_folders_are_refused() {
     let about = fs::metadata(own.path().join("file")).expect("there");
     use std::os::unix::fs::MetadataExt as _;
     assert_eq!((about.uid(), about.gid()), (65_534, 65_534));
+}
+
+#[test]
+fn in_the_folder_of_a_group_only_own_links_and_files_are_used() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (shared, target) = (folder(0o2775), folder(0o755));
+    let aim = target.path().join("aim");
+    fs::write(&aim, "old").expect("a file");
+    for name in ["own", "theirs"] {
+        symlink(&aim, shared.path().join(name)).expect("a link");
+        symlink(target.path(), shared.path().join(format!("{name}-folder"))).expect("a link");
+        fs::write(shared.path().join(format!("{name}-file")), "old").expect("a file");
+    }
+    for name in ["theirs", "theirs-folder", "theirs-file"] {
+        lchown(shared.path().join(name), Some(65_534), Some(65_534)).expect("root may");
+    }
+    for (path, wanted) in [
+        ("theirs", Refusal::Link),
+        ("theirs-folder/aim", Refusal::Link),
+        ("theirs-file", Refusal::Foreign),
+    ] {
+        for purpose in [Purpose::Result, Purpose::Stream] {
+            assert_eq!(
+                refusal(&shared.path().join(path), purpose),
+                Some(wanted),
+                "{path}"
+            );
+        }
+    }
+    assert_eq!(fs::read(&aim).expect("there"), b"old");
+    for path in ["own", "own-folder/aim", "own-file"] {
+        let path = shared.path().join(path);
+        let mut output = Output::create(&path, Purpose::Result).expect("it is ours");
+        output.write_all(b"new").expect("written");
+        output.commit().expect("committed");
+        assert_eq!(fs::read(&path).expect("there"), b"new");
+    }
 }
 
 #[test]
