@@ -27,6 +27,8 @@ pub mod decode;
 pub mod exchange;
 mod facts;
 pub mod observed;
+#[cfg(test)]
+mod orders;
 mod preconnect;
 mod protocol;
 pub mod ramp;

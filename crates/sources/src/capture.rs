@@ -12,7 +12,7 @@ mod live;
 mod packets;
 mod writer;
 
-pub use annotate::{Annotated, Comments, annotate};
+pub use annotate::{Annotated, Comments, MAX_COMMENTS, annotate};
 pub use error::CaptureError;
 pub use file::FileCapture;
 pub(crate) use file::decompressed;

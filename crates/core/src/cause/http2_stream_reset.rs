@@ -70,6 +70,8 @@ const CALMED: Wording = Wording {
 const NO_ERROR: u32 = 0;
 const REFUSED_STREAM: u32 = 7;
 const ENHANCE_YOUR_CALM: u32 = 11;
+/// The first code that is not defined.
+const UNDEFINED: u32 = 14;
 /// Minimum share of ended streams for a finding, if at least [`REPEATS`] ended.
 const SHARE: f64 = 0.01;
 /// Maximum number of packets in the evidence, and of kinds of ends in a sentence.
@@ -94,7 +96,7 @@ impl super::Rule for Rule {
         };
         let cost = Cost::exactly(exchange.latency());
         self.tally.add(exchange, cost, Duration::ZERO);
-        *self.ends.entry(end).or_default() += 1;
+        *self.ends.entry(named(end)).or_default() += 1;
         self.note(exchange.packets.first.map(PacketNumber::get));
     }
 
@@ -113,6 +115,14 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+/// Returns the end as it is told: all codes that are not defined have one name.
+fn named(end: StreamEnd) -> StreamEnd {
+    match end {
+        StreamEnd::Reset(side, code) => StreamEnd::Reset(side, code.min(UNDEFINED)),
+        StreamEnd::GoAway(code) => StreamEnd::GoAway(code.min(UNDEFINED)),
     }
 }
 

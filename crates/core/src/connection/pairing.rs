@@ -109,8 +109,18 @@ struct ProtocolState {
     frames_lost: u8,
     /// True once the server has sent something.
     has_answered: bool,
-    /// True if the server refused the connection by an error.
-    is_refused: bool,
+    intake: Intake,
+}
+
+/// Whether requests of a connection are taken in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Intake {
+    #[default]
+    Open,
+    /// Not the present one, because too many are open.
+    Passing,
+    /// None: the server refused the connection by an error.
+    Refused,
 }
 
 /// The byte streams of both sides.
@@ -492,21 +502,28 @@ impl Pairing {
 
     /// Returns the packet with the client's first segment with the byte at `offset`.
     fn first_sent(&self, offset: u64) -> Option<PacketTime> {
-        let covers = |packet: &&PacketRecord| {
-            packet.by == Side::Client
-                && packet
-                    .data
-                    .is_some_and(|d| d.span.start <= offset && d.span.end > offset)
-        };
-        self.packets
-            .as_slice()
-            .iter()
-            .find(covers)
+        let packets = self.packets.as_slice();
+        let is_of_client = |packet: &&PacketRecord| packet.by == Side::Client;
+        let covers = |data: Data| data.span.start <= offset && data.span.end > offset;
+        // Most requests arrive with the newest segment, in bytes that no earlier one had.
+        let is_new = |data: Data| covers(data) && offset >= data.acked + data.in_flight;
+        let newest = packets.last().filter(is_of_client);
+        newest
+            .filter(|packet| packet.data.is_some_and(is_new))
+            .or_else(|| {
+                let mut sent = packets.iter().filter(is_of_client);
+                sent.find(|packet| packet.data.is_some_and(covers))
+            })
             .map(|packet| PacketTime::of(packet.at, packet.number))
     }
 
+    /// Returns true if no more exchanges are begun.
+    fn is_full(&self) -> bool {
+        self.open.len() >= MAX_OPEN || self.protocol.intake == Intake::Refused
+    }
+
     fn begin(&mut self, offset: u64, first: PacketTime) {
-        if self.open.len() >= MAX_OPEN || self.protocol.is_refused {
+        if self.is_full() {
             return;
         }
         let was_behind = self.open.iter().any(Draft::is_awaited);

@@ -116,6 +116,10 @@ impl SequenceSpace {
     /// Records a payload that passes the observation point.
     pub(super) fn place(&mut self, span: Span) -> Arrival {
         if span.end > self.next {
+            // Bytes that are sent again may come with new ones.
+            if span.start < self.next {
+                self.fill(span);
+            }
             let arrival = if span.start > self.next && (self.has_start() || self.next > 0) {
                 self.remember_hole(Span {
                     start: self.next,
@@ -228,5 +232,77 @@ impl SequenceSpace {
     /// Frees what only an open connection needs.
     pub(super) fn retire(&mut self) {
         self.holes = Vec::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::orders::orders;
+
+    /// More pieces than twice the limit, of three bytes each, of which only the middle one comes.
+    const PIECES: u64 = MAX_HOLES as u64 * 4;
+
+    fn island(number: u64) -> Span {
+        Span {
+            start: number * 3 + 1,
+            end: number * 3 + 2,
+        }
+    }
+
+    /// Places pieces, and tests after each that the holes are in order, apart, below the end, and no
+    /// more than the limit: each piece costs no more than a walk through them.
+    fn placed(space: &mut SequenceSpace, pieces: impl IntoIterator<Item = Span>) {
+        for piece in pieces {
+            space.place(piece);
+            let holes = &space.holes;
+            assert!(holes.len() <= MAX_HOLES, "{} holes", holes.len());
+            assert!(
+                holes
+                    .iter()
+                    .all(|hole| hole.start < hole.end && hole.end <= space.next)
+            );
+            assert!(
+                holes.windows(2).all(|two| two[0].end < two[1].start),
+                "{holes:?}"
+            );
+        }
+    }
+
+    proptest! {
+        /// Islands from the beginning on, and islands within one hole: whatever their order is.
+        #[test]
+        fn holes_keep_to_their_limit(order in orders(PIECES), is_split in any::<bool>()) {
+            let mut space = SequenceSpace::default();
+            space.open(u32::MAX);
+            if is_split {
+                placed(&mut space, [island(PIECES)]);
+            }
+            placed(&mut space, order.iter().map(|&number| island(number)));
+        }
+
+        /// What is seen is what was placed, while the holes are few.
+        #[test]
+        fn holes_are_what_was_not_placed(order in orders(MAX_HOLES as u64 / 2), sizes in prop::collection::vec(1_u64..9, 16)) {
+            let mut space = SequenceSpace::default();
+            space.open(0);
+            let mut seen = [false; MAX_HOLES * 6];
+            for (number, size) in order.into_iter().zip(sizes) {
+                let start = number * 6;
+                let span = Span { start, end: start + size };
+                let bytes = &mut seen[start as usize..(start + size) as usize];
+                let (is_new, is_past) = (bytes.iter().any(|&it| !it), span.end > space.next);
+                let arrival = space.place(span);
+                let is_fill = arrival == Arrival::Fill;
+                prop_assert_eq!(is_new && !is_past, is_fill, "{:?}", arrival);
+                bytes.fill(true);
+            }
+            let is_hole = |at: usize| space.holes.iter().any(|it| (it.start..it.end).contains(&(at as u64)));
+            for (at, &is_seen) in seen.iter().enumerate().take(space.next as usize) {
+                prop_assert_eq!(is_hole(at), !is_seen, "byte {}", at);
+            }
+        }
     }
 }

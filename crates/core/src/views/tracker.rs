@@ -169,6 +169,8 @@ impl Way {
         let rests = [(from, start), (end, until)];
         let rests = rests.into_iter().filter(|(from, until)| from < until);
         self.holes.extend(rests);
+        // Of a hole that is filled in its middle two remain.
+        self.holes.truncate(MAX_HOLES);
         true
     }
 
@@ -192,8 +194,11 @@ impl Way {
 mod tests {
     use core::net::{IpAddr, Ipv4Addr};
 
+    use proptest::prelude::*;
+
     use super::*;
     use crate::observed::flow::Endpoint;
+    use crate::orders::orders;
 
     /// Returns the steps of segments: true if the client sent it, its sequence number, its
     /// acknowledgement number, its payload, its time in ms and its IP identification.
@@ -248,5 +253,21 @@ mod tests {
         ]);
         assert!(steps[1].is_again);
         assert_eq!(steps[2].round_trip, None);
+    }
+
+    proptest! {
+        /// Whatever the order is in which a hole is filled, a part at a time.
+        #[test]
+        fn holes_keep_to_their_limit(order in orders(MAX_HOLES as u64 * 3)) {
+            let mut way = Way::default();
+            let sent = (Timestamp::from_nanos(0), None);
+            way.send(0, 1, sent);
+            way.send(1_000, 1_001, sent);
+            for number in order {
+                let start = 2 + number as i64 * 3;
+                way.send(start, start + 1, sent);
+                prop_assert!(way.holes.len() <= MAX_HOLES);
+            }
+        }
     }
 }

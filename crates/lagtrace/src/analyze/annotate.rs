@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use lagtrace_core::analyzer::Sink;
 use lagtrace_core::exchange::Exchange;
 use lagtrace_core::report::{EvidenceKind, ExchangeRecord, Report};
-use lagtrace_sources::capture::{Comments, annotate};
+use lagtrace_sources::capture::{Comments, MAX_COMMENTS, annotate};
 use lagtrace_sources::files::{self, Kind, Output, Purpose};
 
 use super::{input, refused};
@@ -96,7 +96,7 @@ impl Annotation {
 fn add(comments: &mut Comments, packet: u64, text: String) {
     if comments.len() < MAX_PACKETS || comments.contains_key(&packet) {
         let list = comments.entry(packet).or_default();
-        if !list.contains(&text) {
+        if list.len() < MAX_COMMENTS && !list.contains(&text) {
             list.push(text);
         }
     }

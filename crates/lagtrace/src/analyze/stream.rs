@@ -27,6 +27,9 @@ use crate::render::{self, Plot, Stream};
 /// Maximum number of packets of one connection that are kept.
 const MAX_SEGMENTS: usize = 1 << 20;
 
+/// Maximum number of exchanges of one connection that are kept.
+const MAX_EXCHANGES: usize = 1 << 16;
+
 /// A view of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum View {
@@ -127,7 +130,9 @@ fn read(
     let mut analyzer = Analyzer::new(conclusion::options(Vec::new())).with_sink(Box::new(
         move |exchange: &Exchange| {
             let mut list = sink.lock().unwrap_or_else(PoisonError::into_inner);
-            list.push(exchange.clone());
+            if list.len() < MAX_EXCHANGES {
+                list.push(exchange.clone());
+            }
         },
     ));
     let mut numbers = StreamNumbers::new(conclusion::seed());
@@ -160,6 +165,7 @@ fn read(
     };
     analyzer.finish();
     let exchanges = std::mem::take(&mut *exchanges.lock().unwrap_or_else(PoisonError::into_inner));
+    is_cut |= exchanges.len() == MAX_EXCHANGES;
     let said = |segment: &Segment| {
         let said = capture.comments(segment.number);
         (!said.is_empty()).then(|| (segment.number, said.to_vec()))

@@ -93,11 +93,11 @@ fn followed<T>(
     lines.collect()
 }
 
-/// Waits until drops in this namespace have been reported. Other tests may cause drops in their
-/// namespaces.
-fn drops_are_seen(following: &mut Streamed) {
-    let is_here = |line: &str| line.contains(r#""namespace":null"#);
-    following.until(|line| line.contains(r#""drops":["#) && is_here(line));
+/// Waits until drops at a socket in this namespace have been reported, by the address that its line
+/// contains. Other tests may cause drops in their namespaces.
+fn drops_are_seen(following: &mut Streamed, at: SocketAddr) {
+    let parts = [r#""drops":["#, r#""namespace":null"#, &format!("\"{at}\"")];
+    following.until(|line| parts.iter().all(|part| line.contains(part)));
 }
 
 fn of<'a>(lines: &'a [Value], kind: &str) -> impl Iterator<Item = &'a Value> {
@@ -138,12 +138,12 @@ fn what_is_dropped_without_harm_is_no_loss() {
         let _served = listening.accept().unwrap();
         let lines = followed(&[], a_listener, |following| {
             lagtrace(["probe", &address.to_string(), "-c", "5", "-i", "10ms"]).expect(0);
-            drops_are_seen(following);
+            drops_are_seen(following, address);
             let second = Duration::from_secs(1);
             sockopt::set_socket_keepalive(&client, true).unwrap();
             sockopt::set_tcp_keepintvl(&client, second).unwrap();
             sockopt::set_tcp_keepidle(&client, second).unwrap();
-            drops_are_seen(following);
+            drops_are_seen(following, client.local_addr().unwrap());
         });
         // Other tests may lose attempts in their namespaces.
         let here: Vec<Value> = of(&lines, "socket")
@@ -173,7 +173,7 @@ fn a_limit_is_accused_by_a_socket_that_is_as_large_as_it_allows() {
         let (_short, address) = listener(1);
         let own = followed(&["-l"], a_listener, |following| {
             drop(crowd(address));
-            drops_are_seen(following);
+            drops_are_seen(following, address);
         });
         assert_eq!(limit(&own, somaxconn)["bearing"], "cleared", "{own:#?}");
         assert!(remarks(&own).contains("Attempts to connect were dropped"));
@@ -182,7 +182,7 @@ fn a_limit_is_accused_by_a_socket_that_is_as_large_as_it_allows() {
         let (_long, address) = listener(100);
         let all = followed(&["-l"], a_listener, |following| {
             drop(crowd(address));
-            drops_are_seen(following);
+            drops_are_seen(following, address);
         });
         assert_eq!(limit(&all, somaxconn)["bearing"], "evidence", "{all:#?}");
         let text = limit(&all, somaxconn)["text"].to_string();
@@ -199,7 +199,7 @@ fn a_limit_is_accused_by_a_socket_that_is_as_large_as_it_allows() {
             for _ in 0..2000 {
                 sender.send_to(&[7; 1000], target).unwrap();
             }
-            drops_are_seen(following);
+            drops_are_seen(following, target);
         });
         assert_eq!(
             limit(&lost, "net.core.rmem_default")["bearing"],

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Read, Write};
 
 use self::block::Copier;
+pub use self::block::MAX_COMMENTS;
 use super::CaptureError;
 use super::file::decompressed;
 use crate::files::Output;

@@ -88,9 +88,19 @@ impl Pairing {
         }
     }
 
+    /// Returns an open stream. They are in the order of their numbers: others are not begun.
     fn stream(&mut self, id: u32) -> Option<&mut Draft> {
-        let mut open = self.open.iter_mut().rev();
-        open.find(|draft| draft.is_of(id) && draft.is_awaited())
+        let number = |draft: &Draft| draft.multiplexed.as_deref().map(Multiplexed::id);
+        let after = self.open.partition_point(|draft| number(draft) <= Some(id));
+        let draft = self.open.get_mut(after.checked_sub(1)?)?;
+        (number(draft) == Some(id) && draft.is_awaited()).then_some(draft)
+    }
+
+    /// Returns true if a stream's number is higher than those of all streams before, as it must be
+    /// (RFC 9113 §5.1.1). Headers of another one end its request.
+    fn is_later(&self, stream: u32) -> bool {
+        let mut multiplex = self.multiplex.iter();
+        multiplex.all(|multiplex| multiplex.requests.is_later(stream))
     }
 
     fn frame_began(
@@ -103,7 +113,7 @@ impl Pairing {
     ) {
         // Streams opened by a client have odd numbers (RFC 9113 §5.1.1).
         let opens = by == Side::Client && frame.is_headers() && frame.stream % 2 == 1;
-        if opens && self.stream(frame.stream).is_none() {
+        if opens && self.is_later(frame.stream) && !self.is_full() {
             let first = self.first_sent(start).unwrap_or(packet.time());
             let signs = self.stream_opens(frame.stream, packet, view);
             self.begin(start, first);

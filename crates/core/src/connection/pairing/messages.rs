@@ -1,6 +1,6 @@
 //! Messages of both directions, which are combined into exchanges.
 
-use super::{Draft, Mode, Pairing, Scratch};
+use super::{Draft, Intake, Mode, Pairing, Scratch};
 use crate::attribution::packet::{Arrival, Span};
 use crate::attribution::packet_record::{Data, PacketKey};
 use crate::connection::stream::Stream;
@@ -226,10 +226,14 @@ impl Pairing {
 
     fn request_step(&mut self, offset: u64, step: Step, at: Timestamp) {
         match step {
+            Step::Began if self.protocol.intake == Intake::Refused => {}
+            Step::Began if self.is_full() => self.protocol.intake = Intake::Passing,
             Step::Began => {
+                self.protocol.intake = Intake::Open;
                 let first = self.first_sent(offset);
                 self.begin(offset, first.unwrap_or(PacketTime { at, number: None }));
             }
+            Step::Head(_) | Step::Ended if self.protocol.intake == Intake::Passing => {}
             Step::Head(head) => {
                 if let Some(draft) = self.open.back_mut() {
                     draft.closing.client_asked = head.asks_to_close;

@@ -1,7 +1,7 @@
 //! Errors with which a server refuses a connection before any request, such as a limit of
 //! connections.
 
-use super::{Draft, Pairing};
+use super::{Draft, Intake, Pairing};
 use crate::attribution::packet_record::{Data, PacketKey};
 use crate::connection::{View, is_progress};
 use crate::exchange::{Outcome, Side};
@@ -28,7 +28,7 @@ impl Pairing {
         if self.next_ordinal == 0 {
             self.begin(0, packet.time());
         }
-        self.protocol.is_refused = true;
+        self.protocol.intake = Intake::Refused;
         let is_open = |draft: &&mut Draft| draft.ordinal == 0 && draft.is_awaited();
         if let Some(draft) = self.open.iter_mut().find(is_open) {
             draft.response = data.span;

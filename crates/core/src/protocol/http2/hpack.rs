@@ -1,6 +1,7 @@
 //! HPACK (RFC 7541): the part of a field section that contains the request or the status, and the
 //! dynamic table that is needed to decode it.
 
+use core::ops::RangeInclusive;
 use std::collections::VecDeque;
 
 use super::huffman;
@@ -12,8 +13,12 @@ const DEFAULT_TABLE: usize = 4096;
 const LARGEST_TABLE: usize = 64 * 1024;
 /// Size in bytes that an entry has in addition to its name and value (RFC 7541 §4.1).
 const ENTRY_OVERHEAD: usize = 32;
-/// Maximum length of a path that is kept for the report, in bytes.
+/// Maximum length of a path that is kept for the report, in characters.
 const MAX_PATH: usize = 256;
+/// Number of bytes of a name that are kept: more than any name has that matters.
+const LONGEST_NAME: usize = 32;
+/// Number of bytes of a value that are kept: a character has at most four.
+const LONGEST_VALUE: usize = 4 * MAX_PATH;
 
 /// Entries 1 to 14 of the static table (RFC 7541, appendix A), which contain the request and the
 /// status.
@@ -48,6 +53,8 @@ const NAMES: [&str; 47] = [
     "vary", "via", "www-authenticate",
 ];
 const STATIC: usize = TELLING.len() + NAMES.len();
+/// The status codes of HTTP: three digits (RFC 9110 §15).
+const STATUSES: RangeInclusive<u16> = 100..=999;
 
 /// Content of a field section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,7 +77,48 @@ pub(crate) enum StreamType {
     Events,
 }
 
-type Entry = (Vec<u8>, Vec<u8>);
+/// A field as far as it can matter to [`Fields`]. The whole of it may be much longer, and one byte can
+/// refer to an entry of [`LARGEST_TABLE`], so no more of it is kept, copied or read.
+#[derive(Clone, Debug)]
+struct Entry {
+    name: Vec<u8>,
+    /// Length of the whole name.
+    name_len: usize,
+    value: Vec<u8>,
+    /// Size of the whole entry (RFC 7541 §4.1).
+    size: usize,
+}
+
+/// The name of an entry of the static or the dynamic table.
+#[derive(Clone, Copy, Debug, Default)]
+struct Name<'a> {
+    start: &'a [u8],
+    len: usize,
+}
+
+impl<'a> Name<'a> {
+    fn of(name: &'a [u8]) -> Self {
+        Self {
+            start: name,
+            len: name.len(),
+        }
+    }
+}
+
+impl Entry {
+    fn new(name: Name<'_>, value: &[u8]) -> Self {
+        Self {
+            name: beginning(name.start, LONGEST_NAME).to_vec(),
+            name_len: name.len,
+            value: beginning(value, LONGEST_VALUE).to_vec(),
+            size: name.len + value.len() + ENTRY_OVERHEAD,
+        }
+    }
+}
+
+fn beginning(bytes: &[u8], len: usize) -> &[u8] {
+    bytes.get(..len).unwrap_or(bytes)
+}
 
 /// Decoder of one direction.
 #[derive(Clone, Debug)]
@@ -125,84 +173,90 @@ impl Decoder {
         let first = *rest.first()?;
         if first & 0x80 != 0 {
             let (name, value) = self.entry(integer(rest, 7)?)?;
-            fields.note(&name, &value);
+            fields.note(name.start, value);
         } else if first & 0x40 != 0 {
-            let (name, value) = self.literal(rest, 6)?;
-            fields.note(&name, &value);
-            self.insert(name, value);
+            let entry = self.literal(rest, 6)?;
+            fields.note(&entry.name, &entry.value);
+            self.insert(entry);
         } else if first & 0x20 != 0 {
             self.limit = integer(rest, 5).filter(|&limit| limit <= LARGEST_TABLE)?;
             self.evict(0);
         } else {
-            let (name, value) = self.literal(rest, 4)?;
-            fields.note(&name, &value);
+            let entry = self.literal(rest, 4)?;
+            fields.note(&entry.name, &entry.value);
         }
         Some(())
     }
 
     fn literal(&self, rest: &mut &[u8], prefix: u8) -> Option<Entry> {
+        let own;
         let name = match integer(rest, prefix)? {
-            0 => string(rest)?,
+            0 => {
+                own = string(rest)?;
+                Name::of(&own)
+            }
             index => self.entry(index)?.0,
         };
-        Some((name, string(rest)?))
+        Some(Entry::new(name, &string(rest)?))
     }
 
-    fn entry(&self, index: usize) -> Option<Entry> {
-        if let Some((name, value)) = TELLING.get(index.checked_sub(1)?) {
-            return Some((name.to_vec(), value.to_vec()));
+    /// Returns the name and the value of a table's entry.
+    fn entry(&self, index: usize) -> Option<(Name<'_>, &[u8])> {
+        if let Some(&(name, value)) = TELLING.get(index.checked_sub(1)?) {
+            return Some((Name::of(name), value));
         }
-        match index.checked_sub(STATIC + 1) {
-            Some(dynamic) => {
-                let unknown = || self.is_partial.then(Entry::default);
-                self.table.get(dynamic).cloned().or_else(unknown)
-            }
-            None => {
-                let name = NAMES.get(index.checked_sub(TELLING.len() + 1)?)?;
-                Some((name.as_bytes().to_vec(), Vec::new()))
-            }
-        }
+        let Some(dynamic) = index.checked_sub(STATIC + 1) else {
+            let name = NAMES.get(index.checked_sub(TELLING.len() + 1)?)?;
+            return Some((Name::of(name.as_bytes()), b""));
+        };
+        let Some(entry) = self.table.get(dynamic) else {
+            return self.is_partial.then_some((Name::default(), b""));
+        };
+        let name = Name {
+            start: &entry.name,
+            len: entry.name_len,
+        };
+        Some((name, &entry.value))
     }
 
-    fn insert(&mut self, name: Vec<u8>, value: Vec<u8>) {
-        let size = name.len() + value.len() + ENTRY_OVERHEAD;
-        self.evict(size);
-        if size <= self.limit {
-            self.size += size;
-            self.table.push_front((name, value));
+    fn insert(&mut self, entry: Entry) {
+        self.evict(entry.size);
+        if entry.size <= self.limit {
+            self.size += entry.size;
+            self.table.push_front(entry);
         }
     }
 
     /// Evicts entries to make room for `room` bytes (RFC 7541 §4.3, §4.4).
     fn evict(&mut self, room: usize) {
         while self.size + room > self.limit {
-            let Some((name, value)) = self.table.pop_back() else {
+            let Some(oldest) = self.table.pop_back() else {
                 break;
             };
-            self.size -= name.len() + value.len() + ENTRY_OVERHEAD;
+            self.size -= oldest.size;
         }
     }
 }
 
 impl Fields {
+    /// Records a field. Of several with one name, which only `set-cookie` may have in a valid section
+    /// (RFC 9113 §8.3), the first one counts.
     fn note(&mut self, name: &[u8], value: &[u8]) {
         let text = || {
-            String::from_utf8_lossy(value)
-                .chars()
-                .take(MAX_PATH)
-                .collect()
+            let text = String::from_utf8_lossy(beginning(value, LONGEST_VALUE));
+            Some(text.chars().take(MAX_PATH).collect())
         };
+        let digits = || core::str::from_utf8(value).ok();
         match name {
-            b":method" => self.method = Some(text()),
-            b":path" => self.path = Some(text()),
+            b":method" if self.method.is_none() => self.method = text(),
+            b":path" if self.path.is_none() => self.path = text(),
             b":status" => {
-                let digits = core::str::from_utf8(value).ok();
-                self.status = digits.and_then(|digits| digits.parse().ok());
+                let status = digits().and_then(|digits| digits.parse().ok());
+                self.status = status.filter(|status| STATUSES.contains(status));
             }
             b"content-type" => self.stream = stream_type(value),
             b"grpc-status" => {
-                let digits = core::str::from_utf8(value).ok();
-                self.grpc_status = digits.and_then(|digits| digits.parse().ok());
+                self.grpc_status = digits().and_then(|digits| digits.parse().ok());
             }
             _ => {}
         }
@@ -305,6 +359,42 @@ mod tests {
             );
         }
         assert_eq!(decoder.size, 222);
+    }
+
+    /// An entry that is longer than anything that matters keeps its size, and the beginning of its
+    /// value.
+    #[test]
+    fn of_a_long_entry_the_beginning_is_kept() {
+        let mut decoder = Decoder::default();
+        // A table of 64 KiB; `:path` (4) with a literal of 5,000 bytes, to be an entry.
+        let mut section = bytes("3f e1ff 03 44 7f 8926");
+        section.extend([b'a'; 5000]);
+        assert!(decoder.decode(&section).is_some());
+        let fields = decoder.decode(&bytes("82 be be be")).expect("valid");
+        assert_eq!(fields.path, Some("a".repeat(MAX_PATH)));
+        assert_eq!(decoder.size, 5 + 5000 + ENTRY_OVERHEAD);
+        // A name of 5,000 bytes with a value of one, and another entry with the same name.
+        let mut section = bytes("40 7f 8926");
+        section.extend([b'n'; 5000]);
+        section.extend(bytes("01 78 7e 01 79"));
+        assert!(decoder.decode(&section).is_some());
+        let kept: usize = decoder
+            .table
+            .iter()
+            .map(|it| it.name.len() + it.value.len())
+            .sum();
+        assert!(kept <= 3 * (LONGEST_NAME + LONGEST_VALUE), "{kept}");
+        assert_eq!(decoder.size, 5 + 5000 + 2 * (5000 + 1) + 3 * ENTRY_OVERHEAD);
+    }
+
+    #[test]
+    fn a_status_has_three_digits() {
+        for (status, wanted) in [("200", Some(200)), ("99", None), ("1000", None), ("", None)] {
+            let mut section = vec![0x08, status.len() as u8];
+            section.extend(status.as_bytes());
+            let fields = Decoder::default().decode(&section).expect("valid");
+            assert_eq!(fields.status, wanted, "{status}");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ const PACKET_FIXED: usize = 20;
 /// Maximum length of one comment in bytes; an option's length field has 16 bits.
 const MAX_COMMENT: usize = 4096;
 /// Maximum number of comments on one packet, so that its block does not become too long to be read.
-const MAX_COMMENTS: usize = 8;
+pub const MAX_COMMENTS: usize = 8;
 
 /// The magic numbers of pcap files: microseconds, nanoseconds, and microseconds with longer record
 /// headers.

@@ -296,11 +296,4 @@ impl Pairing {
     }
 }
 
-impl Draft {
-    /// Returns true if the exchange is the stream with this id.
-    pub(super) fn is_of(&self, id: u32) -> bool {
-        self.multiplexed
-            .as_ref()
-            .is_some_and(|own| own.stream == id)
-    }
-}
+impl Draft {}

@@ -35,6 +35,10 @@ impl Requests {
         self.is_torn
     }
 
+    pub(super) fn is_later(&self, stream: u32) -> bool {
+        self.last.is_none_or(|last| stream > last)
+    }
+
     pub(super) fn join(&mut self) {
         self.is_torn = true;
     }
