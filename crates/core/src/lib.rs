@@ -27,8 +27,6 @@ pub mod decode;
 pub mod exchange;
 mod facts;
 pub mod observed;
-#[cfg(test)]
-mod orders;
 mod preconnect;
 mod protocol;
 pub mod ramp;
@@ -37,4 +35,6 @@ pub mod report;
 pub mod route;
 mod service;
 pub mod stats;
+#[cfg(test)]
+mod tests;
 pub mod views;

@@ -240,7 +240,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::orders::orders;
+    use crate::tests::orders::orders;
 
     /// More pieces than twice the limit, of three bytes each, of which only the middle one comes.
     const PIECES: u64 = MAX_HOLES as u64 * 4;

@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
     use crate::observed::flow::Endpoint;
-    use crate::orders::orders;
+    use crate::tests::orders::orders;
 
     /// Returns the steps of segments: true if the client sent it, its sequence number, its
     /// acknowledgement number, its payload, its time in ms and its IP identification.
