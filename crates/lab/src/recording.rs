@@ -19,7 +19,7 @@ use crate::machine::tool;
 const DRAIN: Duration = Duration::from_millis(1_200);
 
 /// Maximum time for tcpdump to end.
-const END_LIMIT: Duration = Duration::from_secs(5);
+const END_LIMIT: Duration = Duration::from_secs(20);
 
 /// The size of the kernel's packet buffer for tcpdump, in KiB.
 const BUFFER_KIB: &str = "8192";
@@ -165,6 +165,8 @@ impl End {
         while matches!(self.tcpdump.try_wait(), Ok(None)) {
             if begun.elapsed() > END_LIMIT {
                 let _ = self.tcpdump.kill();
+                let _ = self.tcpdump.wait();
+                return Err(self.failed("tcpdump did not end"));
             }
             sleep(Duration::from_millis(2));
         }

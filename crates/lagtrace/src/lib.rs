@@ -6,11 +6,15 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::{env, panic, process};
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory as _};
+use lagtrace_sources::inherited;
 use mimalloc::MiMalloc;
+use signal_hook::consts::SIGXFSZ;
+use signal_hook::flag;
 
 mod analyze;
 mod arguments;
@@ -69,6 +73,8 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// Runs the subcommand of `lagtrace` that the command line names.
 pub fn run() -> ExitCode {
     end_at_panics();
+    keep_what_is_named();
+    survive_limits();
     let (arguments, matches) = match command_line() {
         Ok(parsed) => parsed,
         Err(failure) => return Console::new(&Output::default()).close(Err(failure)),
@@ -101,6 +107,34 @@ pub fn run() -> ExitCode {
     let code = console.close(outcome);
     confined.end();
     code
+}
+
+/// Makes a write beyond the user's limit for the size of files (`ulimit -f`) an error like any other:
+/// by default, the signal ends the program without a word.
+fn survive_limits() {
+    flag::register(SIGXFSZ, Arc::default()).ok();
+}
+
+/// Closes the open files that whoever started the program left to it, but for those that the command
+/// line names: `-w /dev/fd/3`, or what a shell makes of `<(command)`. Where there are none to close,
+/// or the kernel cannot, nothing is lost.
+fn keep_what_is_named() {
+    let words = env::args_os().skip(1);
+    let named: Vec<i32> = words
+        .flat_map(|word| descriptors(&word.to_string_lossy()))
+        .collect();
+    inherited::close_inherited(&named).ok();
+}
+
+/// Returns the numbers of the open files that a word of the command line names, also within it
+/// (`--data=@/dev/fd/63`).
+fn descriptors(word: &str) -> Vec<i32> {
+    let parts = word.split("/fd/").skip(1);
+    let number = |part: &str| {
+        let digits = part.split(|c: char| !c.is_ascii_digit());
+        digits.into_iter().next()?.parse().ok()
+    };
+    parts.filter_map(number).collect()
 }
 
 /// Reads the command line; ends the program if it asks for help, or is wrong.

@@ -20,6 +20,7 @@ pub mod fuzzing;
 mod headers;
 mod http;
 mod http2;
+pub mod inherited;
 pub mod keeper;
 pub mod kernel;
 pub mod load;

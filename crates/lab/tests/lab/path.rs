@@ -77,13 +77,13 @@ fn until(lab: &Lab, is_there: impl Fn(&PathCounters) -> bool + Sync) -> impl Fn(
 }
 
 /// Waits until the counters satisfy `is_there`, and returns them. The counters are written only at
-/// intervals. After 5 s, returns their current values.
+/// intervals. After 20 s, returns their current values.
 fn counters_once(lab: &Lab, is_there: impl Fn(&PathCounters) -> bool) -> PathCounters {
     let begun = Instant::now();
     loop {
         let counters = lab.path_counters().expect("reads");
         let counters = counters.expect("the path is emulated");
-        if is_there(&counters) || begun.elapsed() > Duration::from_secs(5) {
+        if is_there(&counters) || begun.elapsed() > Duration::from_secs(20) {
             return counters;
         }
         std::thread::sleep(10 * MS);

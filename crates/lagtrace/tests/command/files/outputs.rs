@@ -1,7 +1,7 @@
 //! The files that the command writes: for whom, where, and what remains of a run that fails.
 
 use std::fs::{self, Permissions};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -37,6 +37,74 @@ fn names(folder: &Path) -> Vec<String> {
 
 fn pipe(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+/// By default, a write beyond the limit ends a program by a signal.
+#[test]
+fn a_limit_for_the_size_of_files_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report");
+    fs::write(&path, "old").unwrap();
+    let script = r#"ulimit -f 1; exec "$0" analyze "$1" --format json -o "$2" -q"#;
+    let mut command = Command::new("bash");
+    command.args(["-c", script]).arg(program());
+    let said = run(command.args([&capture(), &path])).expect(2).stderr;
+    assert!(said.contains("File too large"), "{said}");
+    assert!(said.contains("report"), "{said}");
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+}
+
+/// Returns where the descriptors from 3 on of a process lead.
+fn open_files(pid: u32) -> Vec<PathBuf> {
+    let links = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let inherited = links.filter(|link| {
+        let name = link.as_ref().unwrap().file_name();
+        name.to_str().unwrap().parse::<u32>().unwrap() > 2
+    });
+    inherited
+        .filter_map(|link| fs::read_link(link.unwrap().path()).ok())
+        .collect()
+}
+
+/// Files that a shell left open are closed in both processes, unless they are named.
+#[test]
+fn open_files_of_others_are_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (secret, fifo) = (path("secret"), path("fifo"));
+    fs::write(&secret, "not for lagtrace").unwrap();
+    pipe(&fifo);
+    let script = r#"exec 7<"$1" 11<>"$1" 12<"$1"; exec "$0" analyze "$2" -o "$3" -q"#;
+    let mut command = Command::new("bash");
+    command.args(["-c", script]).arg(program());
+    command.args([&secret, &fifo, &path("report")]);
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    // Opening the pipe waits until the program reads it.
+    let mut writer = fs::File::options().write(true).open(&fifo).unwrap();
+    let mut seen = open_files(child.id());
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let keepers = fs::read_to_string(children).unwrap();
+    let keepers: Vec<u32> = keepers
+        .split_whitespace()
+        .map(|pid| pid.parse().unwrap())
+        .collect();
+    assert!(!keepers.is_empty(), "the keeper runs");
+    seen.extend(keepers.into_iter().flat_map(open_files));
+    assert!(!seen.contains(&secret), "{seen:?}");
+    let mut bytes = Vec::new();
+    flate2::read::MultiGzDecoder::new(fs::File::open(capture()).unwrap())
+        .read_to_end(&mut bytes)
+        .unwrap();
+    writer.write_all(&bytes).unwrap();
+    drop(writer);
+    assert_eq!(child.wait().unwrap().code(), Some(1), "a cause was found");
+    // One that is named stays open, for reading and for writing.
+    let script = r#"exec 7<"$1" 9>"$2"; exec "$0" analyze /dev/fd/7 -o /dev/fd/9 -q"#;
+    let mut command = Command::new("bash");
+    command.args(["-c", script]).arg(program());
+    let named = command.args([capture(), path("named")]).status().unwrap();
+    assert_eq!(named.code(), Some(1));
+    assert!(!fs::read(path("named")).unwrap().is_empty());
 }
 
 #[test]
