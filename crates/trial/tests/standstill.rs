@@ -139,6 +139,7 @@ impl Drop for Computing {
 #[test]
 fn a_test_that_fails_while_its_server_waits_for_a_processor_is_void() {
     const LONG: Duration = Duration::from_millis(20);
+    const ATTEMPTS: usize = 3;
     let waits_at_once = |is_watched: bool| {
         let outcome = live("server").standstill(Duration::ZERO).judge(|| {
             // The kernel gives the second one a processor for a few of many milliseconds.
@@ -157,9 +158,9 @@ fn a_test_that_fails_while_its_server_waits_for_a_processor_is_void() {
         let (waited, _) = waited.split_once(" ms").expect("a figure");
         Duration::from_millis(waited.parse().expect("a number"))
     };
-    let (unwatched, watched) = (waits_at_once(false), waits_at_once(true));
-    assert!(
-        watched >= LONG && watched > unwatched,
-        "{watched:?} {unwatched:?}"
-    );
+    // Beside other tests, this thread itself may wait as long, which shows nothing of the server.
+    let mut apart = (0..ATTEMPTS).map(|_| (waits_at_once(false), waits_at_once(true)));
+    // If it does each time, the machine is too busy to tell.
+    let told = apart.find(|(unwatched, watched)| *unwatched < LONG.max(*watched));
+    assert!(told.is_none_or(|(_, watched)| watched >= LONG), "{told:?}");
 }

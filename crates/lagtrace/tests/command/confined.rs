@@ -200,9 +200,10 @@ fn a_keeper_that_opens_a_silent_pipe_ends_with_its_worker() {
 }
 
 /// Occupies the only notifications of system calls that a process can have, then runs the program
-/// that its arguments name. A kernel before 5.9 has none at all.
+/// that its arguments name. A child keeps them until that program ends, which closes files that were
+/// left to it. A kernel before 5.9 has none at all.
 const OCCUPY: &str = r#"
-import ctypes, os, sys
+import ctypes, os, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
 class Step(ctypes.Structure):
@@ -213,7 +214,13 @@ allow = (Step * 1)(Step(6, 0, 0, 0x7FFF0000))
 program = Program(1, allow)
 number = {"x86_64": 317}.get(os.uname().machine, 277)
 listener = libc.syscall(number, 1, 8, ctypes.byref(program))
-os.set_inheritable(listener, True)
+parent = os.getpid()
+if os.fork() == 0:
+    for number in range(3):
+        os.close(number)
+    while os.getppid() == parent:
+        time.sleep(0.05)
+    os._exit(0)
 os.execv(sys.argv[1], sys.argv[1:])
 "#;
 
