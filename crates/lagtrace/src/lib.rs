@@ -73,7 +73,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// Runs the subcommand of `lagtrace` that the command line names.
 pub fn run() -> ExitCode {
     end_at_panics();
-    keep_what_is_named();
+    close_files_of_others();
     survive_limits();
     let (arguments, matches) = match command_line() {
         Ok(parsed) => parsed,
@@ -115,10 +115,10 @@ fn survive_limits() {
     flag::register(SIGXFSZ, Arc::default()).ok();
 }
 
-/// Closes the open files that whoever started the program left to it, but for those that the command
-/// line names: `-w /dev/fd/3`, or what a shell makes of `<(command)`. Where there are none to close,
-/// or the kernel cannot, nothing is lost.
-fn keep_what_is_named() {
+/// Closes the files that the shell or another program left open for this one, except those that the
+/// command line names, as `-w /dev/fd/3` or `<(command)` do. An error is ignored: without it, the
+/// program works as well.
+fn close_files_of_others() {
     let words = env::args_os().skip(1);
     let named: Vec<i32> = words
         .flat_map(|word| descriptors(&word.to_string_lossy()))

@@ -1,6 +1,6 @@
 //! Reports, comparisons and scores that were written to files as JSON.
 
-use std::io::{self, BufReader, Read, Seek as _};
+use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -120,14 +120,16 @@ fn deserialized<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T> {
 
 /// Opens a file, decompressed if it is compressed.
 fn opened(path: &Path) -> io::Result<Box<dyn Read>> {
-    let mut file = files::open(path)?;
+    let file = files::open(path)?;
     let mut magic = Vec::new();
     (&file).take(GZIP.len() as u64).read_to_end(&mut magic)?;
-    file.rewind()?;
-    Ok(if magic == GZIP {
-        Box::new(MultiGzDecoder::new(BufReader::new(file)))
+    let is_gzip = magic == GZIP;
+    // A pipe has no beginning to go back to.
+    let whole = Cursor::new(magic).chain(file);
+    Ok(if is_gzip {
+        Box::new(MultiGzDecoder::new(BufReader::new(whole)))
     } else {
-        Box::new(file)
+        Box::new(whole)
     })
 }
 
@@ -214,6 +216,7 @@ fn list(value: &Value) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Write as _;
 
     use super::*;
 
@@ -246,6 +249,30 @@ mod tests {
         };
         let report = serde_json::to_string(&report).expect("plain data");
         assert!(matches!(read(&report), Ok(Saved::Report(_))));
+    }
+
+    #[test]
+    fn documents_are_read_from_pipes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        let mode = rustix::fs::Mode::RWXU;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0)
+            .expect("a pipe");
+        let written = Report {
+            schema: SCHEMA,
+            ..Report::default()
+        };
+        let text = serde_json::to_vec(&written).expect("plain data");
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&text).expect("in memory");
+        for bytes in [text, gzip.finish().expect("in memory")] {
+            let writer = std::thread::spawn({
+                let pipe = pipe.clone();
+                move || fs::write(pipe, bytes).expect("written")
+            });
+            assert_eq!(report(&pipe).expect("a report"), written);
+            writer.join().expect("the writer");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Open files that the program which started this one left to it.
+//! Files that another program left open for this one.
 
 use std::os::fd::RawFd;
 use std::{fs, io};
@@ -6,9 +6,9 @@ use std::{fs, io};
 /// The first number behind standard input, output and error.
 const FIRST: RawFd = 3;
 
-/// Closes the open files that were left to this process, except the standard ones and those with the
-/// numbers `named`: another program's secrets are no business of this one. Must be called before this
-/// process opens a file, while there is one thread.
+/// Closes all open files of this process except standard input, output and error and the descriptors
+/// `named`: they may hold another program's secrets. Must be called before this process opens a
+/// file, while it has one thread.
 ///
 /// # Errors
 /// Returns the error of the kernel.
@@ -28,7 +28,7 @@ pub fn close_inherited(named: &[RawFd]) -> io::Result<()> {
 /// Closes the descriptors from `first` to `last`, both included.
 #[allow(unsafe_code)]
 fn close(first: RawFd, last: RawFd) -> io::Result<()> {
-    // SAFETY: the call takes numbers only. No value owns a descriptor yet, says the caller.
+    // SAFETY: the call takes numbers only. No value owns a descriptor yet, as the caller promises.
     let done = unsafe { libc::syscall(libc::SYS_close_range, first as u32, last as u32, 0) };
     match done {
         0 => Ok(()),

@@ -1,4 +1,5 @@
 mod answered_early;
+mod crowded;
 mod ended;
 mod fins;
 mod foreign;

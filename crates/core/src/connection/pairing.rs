@@ -112,7 +112,7 @@ struct ProtocolState {
     intake: Intake,
 }
 
-/// Whether requests of a connection are taken in.
+/// The treatment of new requests on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Intake {
     #[default]

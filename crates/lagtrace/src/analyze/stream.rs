@@ -130,7 +130,8 @@ fn read(
     let mut analyzer = Analyzer::new(conclusion::options(Vec::new())).with_sink(Box::new(
         move |exchange: &Exchange| {
             let mut list = sink.lock().unwrap_or_else(PoisonError::into_inner);
-            if list.len() < MAX_EXCHANGES {
+            // One more shows that there are more.
+            if list.len() <= MAX_EXCHANGES {
                 list.push(exchange.clone());
             }
         },
@@ -164,8 +165,10 @@ fn read(
         return Err(absent(number, numbers.count()));
     };
     analyzer.finish();
-    let exchanges = std::mem::take(&mut *exchanges.lock().unwrap_or_else(PoisonError::into_inner));
-    is_cut |= exchanges.len() == MAX_EXCHANGES;
+    let mut exchanges =
+        std::mem::take(&mut *exchanges.lock().unwrap_or_else(PoisonError::into_inner));
+    is_cut |= exchanges.len() > MAX_EXCHANGES;
+    exchanges.truncate(MAX_EXCHANGES);
     let said = |segment: &Segment| {
         let said = capture.comments(segment.number);
         (!said.is_empty()).then(|| (segment.number, said.to_vec()))

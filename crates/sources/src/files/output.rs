@@ -268,8 +268,11 @@ impl Output {
 /// Waits until what was written to a file is stored. Quotas and file systems on a network may refuse
 /// only now what was written before.
 fn store(file: BorrowedFd<'_>) -> io::Result<()> {
-    rustix::fs::fdatasync(file)?;
-    close_once(file)
+    match rustix::fs::fdatasync(file) {
+        // The file system stores nothing later (`fsync(2)`).
+        Ok(()) | Err(Errno::INVAL | Errno::ROFS) => close_once(file),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Closes a copy of a descriptor: some file systems (NFS, FUSE) write when a descriptor is closed, and

@@ -113,14 +113,16 @@ impl Pairing {
     ) {
         // Streams opened by a client have odd numbers (RFC 9113 §5.1.1).
         let opens = by == Side::Client && frame.is_headers() && frame.stream % 2 == 1;
-        if opens && self.is_later(frame.stream) && !self.is_full() {
-            let first = self.first_sent(start).unwrap_or(packet.time());
+        if opens && self.is_later(frame.stream) {
             let signs = self.stream_opens(frame.stream, packet, view);
-            self.begin(start, first);
-            if let Some(draft) = self.open.back_mut() {
-                draft.multiplexed = Multiplexed::of(frame.stream);
-                draft.beginning.was_behind = false;
-                draft.signs.stream = signs;
+            if !self.is_full() {
+                let first = self.first_sent(start).unwrap_or(packet.time());
+                self.begin(start, first);
+                if let Some(draft) = self.open.back_mut() {
+                    draft.multiplexed = Multiplexed::of(frame.stream);
+                    draft.beginning.was_behind = false;
+                    draft.signs.stream = signs;
+                }
             }
         }
         let end = start + HEADER + u64::from(frame.length);

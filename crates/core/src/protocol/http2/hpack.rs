@@ -239,8 +239,8 @@ impl Decoder {
 }
 
 impl Fields {
-    /// Records a field. Of several with one name, which only `set-cookie` may have in a valid section
-    /// (RFC 9113 §8.3), the first one counts.
+    /// Records a field. Of several methods or paths, which no valid section has (RFC 9113 §8.3), the
+    /// first one counts.
     fn note(&mut self, name: &[u8], value: &[u8]) {
         let text = || {
             let text = String::from_utf8_lossy(beginning(value, LONGEST_VALUE));

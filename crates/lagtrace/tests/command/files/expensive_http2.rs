@@ -107,6 +107,24 @@ fn references_to_a_large_field() {
     });
 }
 
+/// A path of 60,000 bytes that are no text is put into a table that the client has enlarged, and then
+/// referred to by each byte.
+#[test]
+fn references_to_the_largest_path() {
+    is_linear(|capture, count| {
+        let mut ends = open(capture, CLIENT, 2000);
+        // A table of 64 KiB, and a literal field with indexing: the name `:path`, and its length.
+        let start = b"\x3f\xe1\xff\x03\x44\x7f\xe1\xd3\x03";
+        let field = [start.as_slice(), &[0xff; 60_000]].concat();
+        ends.say(capture, &frame(HEADERS, WHOLE_AND_LAST, 1, &field));
+        for index in 0..count / SMALL_PER_LARGE {
+            let section = [0xbe; 1_300];
+            let stream = 3 + 2 * index;
+            ends.say(capture, &frame(HEADERS, WHOLE_AND_LAST, stream, &section));
+        }
+    });
+}
+
 #[test]
 fn streams_that_are_reset_at_once() {
     is_linear(|capture, count| {
