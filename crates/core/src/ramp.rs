@@ -231,9 +231,7 @@ fn limit(first: &LevelSample, asked: &LevelSample) -> CapacityLimit {
     }
     if is_busy && is_wanted {
         // What others use is no limit of a service that hardly wants a processor.
-        let own = processors
-            .service
-            .map_or(wall, |service| (service + processors.queued).as_secs_f64());
+        let own = processors.wanted().map_or(wall, |own| own.as_secs_f64());
         if !is_shared {
             return CapacityLimit::Processors;
         }

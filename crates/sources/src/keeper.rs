@@ -9,6 +9,7 @@
 //! ends when the worker ends, for any reason, and the worker ends when the keeper does.
 
 mod answer;
+mod configuration;
 mod named;
 mod observed;
 mod page;

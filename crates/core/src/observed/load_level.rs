@@ -87,7 +87,18 @@ pub struct ProcessorUser {
     pub time: Duration,
 }
 
+/// The most time in the queue of a processor that each time unit on it explains. Many threads that
+/// wake at once and hardly compute wait for much longer together, and no processor limits them.
+const MOST_QUEUED: u32 = 10;
+
 impl ProcessorUse {
+    /// Returns the processor time that the target's processes want: what they had, and what they
+    /// waited for; `None` if they are not known.
+    pub fn wanted(&self) -> Option<Duration> {
+        let had = self.service?;
+        Some(had + self.queued.min(had * MOST_QUEUED))
+    }
+
     /// Returns the share of all processors' time in which they worked, 0 to 1.
     pub fn busy_share(&self) -> f64 {
         self.part(self.busy)

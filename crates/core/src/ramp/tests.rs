@@ -25,6 +25,8 @@ enum Processors {
     Others,
     /// Others use all processors, and the service needs none.
     OthersAlone,
+    /// The same, and many threads of the service wake at once and wait together.
+    OthersBeforeMany,
     /// Others began to use all processors with the load. Some program waits for a processor for this
     /// share of the time, if the kernel tells it.
     Rose(Option<f64>),
@@ -79,6 +81,10 @@ impl Simulated {
                 ..used(0.99, 0.5, 0.6)
             }),
             Processors::OthersAlone => Some(used(0.99, 0.05, 0.9)),
+            Processors::OthersBeforeMany => Some(ProcessorUse {
+                queued: LASTED * 2,
+                ..used(0.99, 0.05, 0.9)
+            }),
             Processors::Rose(waited) => Some(ProcessorUse {
                 rose: LASTED.mul_f64(4.0 * 0.9),
                 some_waited: waited.map(|share| LASTED.mul_f64(share)),
@@ -229,6 +235,13 @@ fn others_that_keep_the_processors_busy_limit_a_quick_service_and_not_one_that_p
     };
     assert_eq!(limit(300), Some(CapacityLimit::SharedProcessors));
     assert_eq!(limit(30_000), Some(CapacityLimit::Workers));
+}
+
+#[test]
+fn many_threads_that_wait_together_and_hardly_compute_want_no_processor() {
+    let levels = service(1, 25_000, Processors::OthersBeforeMany).levels(connections(100), &[1.0]);
+    let carried = carried(&levels).expect("levels");
+    assert_eq!(carried.limit, Some(CapacityLimit::Workers));
 }
 
 #[test]

@@ -22,6 +22,7 @@ use crate::privilege;
 use crate::privilege::message::{ProcFile, ProcessLink};
 use assigned::Assignment;
 pub use server::Server;
+pub(crate) use server::USUAL_FILE;
 
 /// The environment variables that are read.
 const VARIABLES: [&str; 8] = [

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::thread::{capabilities, set_capabilities};
 
 use super::answer::{Answer, done, gone, number};
+use super::configuration;
 use super::named::Named;
 use super::page::ShownPage;
 use super::raw_sockets::Listener;
@@ -485,10 +486,11 @@ fn named(outcome: std::io::Result<()>) -> Answer {
     done(None)
 }
 
-/// Opens a process's program, if everybody may read it.
+/// Opens a process's program, if its mode lets everybody read it, wherever it is.
 fn program(pid: u32) -> Answer {
     let program: OwnedFd = privilege::program(pid)?.into();
-    if is_for_everybody(&program) {
+    let stat = rustix::fs::fstat(&program);
+    if stat.is_ok_and(|stat| stat.st_mode & 0o004 != 0) {
         return done(Some(program));
     }
     let operation = format!("opening the program of process {pid}");
@@ -496,15 +498,14 @@ fn program(pid: u32) -> Answer {
 }
 
 /// Opens a file or a folder below a process's root. The worker may see what everybody may read, and
-/// a file with the name of a configuration, however it is linked; it may not see a file of keys or
-/// passwords.
+/// the server's own configurations; it may not see a file of keys or passwords.
 fn open(pid: u32, path: &Path, is_folder: bool) -> Result<OwnedFd, HostError> {
     let operation = || format!("opening {} of process {pid}", path.display());
     let root = config::files::Root::of(pid).map_err(|error| failed("opening a root", error))?;
     let failed = |error| HostError::failed(operation(), error);
     let found = root.find(path, is_folder).map_err(failed)?;
     let resolved = found.resolved().map_err(failed)?;
-    if found.is_for_everybody() || !is_folder && is_configuration(&resolved) {
+    if found.is_for_everybody() || !is_folder && configuration::is_of(pid, &root, &resolved) {
         return found.open().map_err(failed);
     }
     Err(denied(operation()))
@@ -514,18 +515,6 @@ fn denied(operation: String) -> HostError {
     HostError::failed(
         operation,
         std::io::Error::from(std::io::ErrorKind::PermissionDenied),
-    )
-}
-
-fn is_for_everybody(file: &OwnedFd) -> bool {
-    rustix::fs::fstat(file).is_ok_and(|stat| stat.st_mode & 0o004 != 0)
-}
-
-fn is_configuration(path: &Path) -> bool {
-    let end = path.extension().and_then(|end| end.to_str());
-    matches!(
-        end,
-        Some("conf" | "cfg" | "lua" | "py" | "ini" | "toml" | "yaml" | "yml")
     )
 }
 

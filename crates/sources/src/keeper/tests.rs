@@ -3,6 +3,7 @@
 mod ends;
 mod requests;
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -202,14 +203,19 @@ fn held(pid: u32, fd: i32, socket: &TcpListener) -> HeldSocket {
 
 /// Starts a process that does nothing but hold this socket, with these variables.
 fn holder(socket: OwnedFd, variables: &[(&str, &str)]) -> Child {
-    holder_by("sleep".as_ref(), socket, variables)
+    holder_by("sleep".as_ref(), &["60".as_ref()], socket, variables)
 }
 
-/// Like [`holder`], with this program, which is a copy of `sleep`.
-fn holder_by(program: &Path, socket: OwnedFd, variables: &[(&str, &str)]) -> Child {
+/// Like [`holder`], with this program, which does nothing else with these arguments.
+fn holder_by(
+    program: &Path,
+    arguments: &[&OsStr],
+    socket: OwnedFd,
+    variables: &[(&str, &str)],
+) -> Child {
     let path = std::env::var_os("PATH").unwrap_or_default();
     Command::new(program)
-        .arg("60")
+        .args(arguments)
         .env_clear()
         .envs(variables.iter().copied())
         .env("PATH", path)

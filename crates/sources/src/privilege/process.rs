@@ -1,10 +1,11 @@
 //! Objects of another process: its file descriptors, its links below `/proc`, and files below its
 //! root directory.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -33,6 +34,13 @@ const OF_KERNEL: [u64; 12] = [
     0x6165_676c,
     0xf97c_ff8c,
 ];
+
+/// How a folder is opened for lookups only.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Maximum number of links that are followed from one to the next, as the kernel's.
+const MOST_LINKS: usize = 40;
+/// Maximum number of folders above a file.
+const MOST_FOLDERS: usize = 4096;
 
 /// A handle on another process. It ensures that the PID does not refer to a later process.
 #[derive(Debug)]
@@ -208,12 +216,8 @@ pub(crate) fn proc_file(pid: u32, file: ProcFile, most: u64) -> Result<Vec<u8>, 
 /// # Errors
 /// Returns the same errors as [`link`].
 pub(crate) fn root(pid: u32) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(
-        format!("/proc/{pid}/root"),
-        flags,
-        Mode::empty(),
-    )?)
+    let path = format!("/proc/{pid}/root");
+    Ok(rustix::fs::open(path, FOLDER, Mode::empty())?)
 }
 
 /// Opens a regular file or a folder below `root` for reading. Symbolic links are resolved within
@@ -237,7 +241,7 @@ pub(crate) struct FoundFile {
 }
 
 impl FoundFile {
-    fn of(place: OwnedFd, is_folder: bool) -> io::Result<Self> {
+    fn of(root: &OwnedFd, path: &Path, place: OwnedFd, is_folder: bool) -> io::Result<Self> {
         let stat = rustix::fs::fstat(&place)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         let (wanted, what) = if is_folder {
@@ -252,14 +256,22 @@ impl FoundFile {
         if is_of_kernel(&place)? {
             return invalid("made up by the kernel");
         }
+        let above = || {
+            if is_folder {
+                Ok(rustix::fs::openat(&place, "..", FOLDER, Mode::empty())?)
+            } else {
+                folder_of(root, path)
+            }
+        };
         Ok(Self {
+            is_for_everybody: stat.st_mode & 0o004 != 0 && is_passable(above()?)?,
             place,
             is_folder,
-            is_for_everybody: stat.st_mode & 0o004 != 0,
         })
     }
 
-    /// Returns true if everybody may read the file or list the folder.
+    /// Returns true if everybody may read the file or list the folder, and may pass all folders above
+    /// it.
     pub(crate) fn is_for_everybody(&self) -> bool {
         self.is_for_everybody
     }
@@ -299,17 +311,55 @@ fn is_of_kernel(place: &OwnedFd) -> io::Result<bool> {
 /// # Errors
 /// Returns an error if the path does not exist or is of another kind.
 pub(crate) fn find_below(root: &OwnedFd, path: &Path, is_folder: bool) -> io::Result<FoundFile> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let place = look_up(root, path, OFlags::empty())?;
+    FoundFile::of(root, path, place, is_folder)
+}
+
+/// Looks up a path below `root`, and does not open what is there.
+fn look_up(root: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     // The kernel returns EAGAIN if a rename happened during the path lookup.
     for _ in 0..16 {
         match rustix::fs::openat2(root.as_fd(), path, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN) => {}
-            Err(error) => return Err(error.into()),
-            Ok(place) => return FoundFile::of(place, is_folder),
+            looked_up => return Ok(looked_up?),
         }
     }
     Err(Errno::AGAIN.into())
+}
+
+/// Returns the folder that a file below `root` is in, after all links.
+fn folder_of(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let above = path.parent().unwrap_or(Path::new("/"));
+        let folder = look_up(root, above, OFlags::DIRECTORY)?;
+        match rustix::fs::readlinkat(&folder, name, Vec::new()) {
+            // It is no link.
+            Err(Errno::INVAL) => return Ok(folder),
+            target => path = above.join(OsStr::from_bytes(target?.as_bytes())),
+        }
+    }
+    Err(Errno::LOOP.into())
+}
+
+/// Returns true if everybody may pass a folder and all folders above it.
+fn is_passable(mut folder: OwnedFd) -> io::Result<bool> {
+    let mut stat = rustix::fs::fstat(&folder)?;
+    for _ in 0..MOST_FOLDERS {
+        if stat.st_mode & 0o001 == 0 {
+            return Ok(false);
+        }
+        folder = rustix::fs::openat(&folder, "..", FOLDER, Mode::empty())?;
+        let above = rustix::fs::fstat(&folder)?;
+        if (above.st_dev, above.st_ino) == (stat.st_dev, stat.st_ino) {
+            return Ok(true);
+        }
+        stat = above;
+    }
+    Ok(false)
 }
 
 /// Returns the inode number in text of the form `socket:[12345]`.

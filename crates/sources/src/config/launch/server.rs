@@ -7,7 +7,7 @@ use super::Launch;
 use super::options;
 
 /// The file that gunicorn reads in its working directory without being told.
-pub(super) const USUAL_FILE: &str = "./gunicorn.conf.py";
+pub(crate) const USUAL_FILE: &str = "./gunicorn.conf.py";
 
 /// A program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

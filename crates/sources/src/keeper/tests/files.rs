@@ -1,6 +1,8 @@
 //! The files of a server: the worker gets what everybody may read, and configurations.
 
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
+use std::iter;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Child;
@@ -9,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::Mode;
+use tempfile::TempDir;
 
 use super::{Asked, end, holder, holder_by, listener, of_servers};
 use crate::privilege::message::{Reply, Request};
@@ -20,6 +23,32 @@ fn served() -> (Child, Asked) {
     let asked = of_servers(&[port]);
     asked.ask(&find);
     (server, asked)
+}
+
+/// Returns a server that is called `name`, whose command line names files. It follows them, as
+/// `tail -f` does.
+fn served_with(programs: &Path, name: &str, files: &[&Path]) -> (Child, Asked) {
+    let program = programs.join(name);
+    fs::copy("/usr/bin/tail", &program).expect("a program");
+    let (socket, port, find) = listener();
+    let arguments: Vec<&OsStr> = iter::once("-qf".as_ref())
+        .chain(files.iter().map(|file| file.as_os_str()))
+        .collect();
+    let server = holder_by(&program, &arguments, socket.into(), &[]);
+    let asked = of_servers(&[port]);
+    asked.ask(&find);
+    (server, asked)
+}
+
+/// Returns a folder that everybody may pass.
+fn passable() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    set_mode(folder.path(), 0o755);
+    folder
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("ours");
 }
 
 /// Returns a request for a file below the root of the server, or for a folder.
@@ -41,38 +70,90 @@ fn is_shown(asked: &Asked, request: &Request, is_shown: bool) {
 
 fn write(path: &Path, mode: u32) {
     fs::write(path, "content").expect("written");
-    fs::set_permissions(path, Permissions::from_mode(mode)).expect("ours");
+    set_mode(path, mode);
 }
 
 #[test]
 fn keys_of_a_server_stay_with_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (server, asked) = served();
-    for (name, mode, shown) in [
-        ("nginx.conf", 0o600, true),
-        ("server.key", 0o600, false),
-        ("server.crt", 0o644, true),
-        ("conf", 0o640, false),
+    let folder = passable();
+    let at_path = |name: &str| folder.path().join(name);
+    for (name, mode) in [
+        ("named.conf", 0o600),
+        ("other.conf", 0o600),
+        ("server.key", 0o600),
+        ("server.crt", 0o644),
     ] {
-        let path = folder.path().join(name);
-        write(&path, mode);
-        is_shown(&asked, &at(&server, path, false), shown);
+        write(&at_path(name), mode);
+    }
+    let named = [at_path("named.conf"), at_path("server.key")];
+    let (server, asked) = served_with(folder.path(), "server", &[&named[0], &named[1]]);
+    for (name, shown) in [
+        ("named.conf", true),
+        ("other.conf", false),
+        ("server.key", false),
+        ("server.crt", true),
+    ] {
+        is_shown(&asked, &at(&server, at_path(name), false), shown);
     }
     end(server);
     asked.end();
 }
 
+/// A web server includes files below the folder of its configuration; other programs have such files
+/// elsewhere.
 #[test]
-fn a_link_shows_no_more_than_its_file() {
-    let folder = tempfile::tempdir().expect("a folder");
+fn configurations_are_shown_below_the_folder_of_the_servers_own() {
+    let folder = passable();
+    let at_path = |name: &str| folder.path().join(name);
+    for part in ["web/sites", "vpn"] {
+        fs::create_dir_all(at_path(part)).expect("a folder");
+    }
+    let files = [
+        "web/main.conf",
+        "web/sites/a.conf",
+        "vpn/b.conf",
+        "web/a.key",
+    ];
+    for name in files {
+        write(&at_path(name), 0o600);
+    }
+    symlink(at_path("vpn/b.conf"), at_path("web/sites/link.conf")).expect("a link");
+    symlink(at_path("web/a.key"), at_path("web/sites/key.conf")).expect("a link");
+    for (program, shown) in [("nginx", [true, true]), ("server", [true, false])] {
+        let (server, asked) = served_with(folder.path(), program, &[&at_path("web/main.conf")]);
+        for (name, shown) in [
+            ("web/main.conf", shown[0]),
+            ("web/sites/a.conf", shown[1]),
+            ("web/a.key", false),
+            ("web/sites/key.conf", false),
+            ("web/sites/link.conf", false),
+            ("vpn/b.conf", false),
+        ] {
+            is_shown(&asked, &at(&server, at_path(name), false), shown);
+        }
+        end(server);
+        asked.end();
+    }
+}
+
+/// What everybody may read by its own mode is still private below a folder that not everybody may
+/// pass, whichever way leads there.
+#[test]
+fn a_private_folder_keeps_what_is_below_it() {
+    let (folder, other) = (passable(), passable());
+    let inner = folder.path().join("private/public");
+    fs::create_dir_all(&inner).expect("folders");
+    let (file, link) = (inner.join("notes.txt"), other.path().join("link"));
+    write(&file, 0o644);
+    symlink(&file, &link).expect("a link");
+    let up = inner.join("../public/notes.txt");
     let (server, asked) = served();
-    let (secret, real) = (folder.path().join("shadow"), folder.path().join("v2.conf"));
-    write(&secret, 0o600);
-    write(&real, 0o600);
-    for (name, target, shown) in [("a.conf", &secret, false), ("current", &real, true)] {
-        let link = folder.path().join(name);
-        symlink(target, &link).expect("a link");
-        is_shown(&asked, &at(&server, link, false), shown);
+    for (mode, shown) in [(0o755, true), (0o711, true), (0o700, false), (0o750, false)] {
+        set_mode(&folder.path().join("private"), mode);
+        for path in [&file, &link, &up] {
+            is_shown(&asked, &at(&server, path, false), shown);
+        }
+        is_shown(&asked, &at(&server, &inner, true), shown);
     }
     end(server);
     asked.end();
@@ -83,7 +164,7 @@ fn folders_are_listed_if_everybody_may_list_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let (server, asked) = served();
     for (mode, shown) in [(0o755, true), (0o700, false), (0o711, false)] {
-        fs::set_permissions(folder.path(), Permissions::from_mode(mode)).expect("ours");
+        set_mode(folder.path(), mode);
         is_shown(&asked, &at(&server, folder.path(), true), shown);
         is_shown(&asked, &at(&server, folder.path(), false), false);
     }
@@ -136,9 +217,9 @@ fn a_program_that_only_its_owner_may_read_stays_with_it() {
     let program = folder.path().join("server");
     fs::copy("/bin/sleep", &program).expect("a program");
     for (mode, shown) in [(0o755, true), (0o711, false)] {
-        fs::set_permissions(&program, Permissions::from_mode(mode)).expect("ours");
+        set_mode(&program, mode);
         let (socket, port, find) = listener();
-        let server = holder_by(&program, socket.into(), &[]);
+        let server = holder_by(&program, &["60".as_ref()], socket.into(), &[]);
         let asked = of_servers(&[port]);
         asked.ask(&find);
         is_shown(&asked, &Request::Program(server.id()), shown);
