@@ -13,9 +13,10 @@ use crate::confinement::{self, Needs};
 use crate::console::Console;
 use crate::duration;
 use crate::exit::Outcome;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::request;
 use crate::tls::Tls;
+use crate::words;
 
 /// The options of `lagtrace diagnose`.
 #[derive(Clone, Debug, Args)]
@@ -73,6 +74,10 @@ pub(crate) const DURATION: Duration = Duration::from_secs(10);
 
 /// The default number of connections.
 const CONNECTIONS: u32 = 100;
+/// Maximum number of requests in parallel without `--heavy`.
+const USUAL_AT_ONCE: u64 = 2_000;
+/// Maximum rate without `--heavy`, in requests per second.
+const USUAL_RATE: f64 = 20_000.0;
 
 /// Options for the load.
 #[derive(Clone, Debug, Args)]
@@ -101,9 +106,31 @@ pub(crate) struct Load {
     #[arg(long, default_value = "2s", value_name = "TIME")]
     #[arg(value_parser = duration::parse_positive)]
     pub(crate) timeout: Duration,
+    /// Allow more than 2,000 connections and more than 20,000 requests per second
+    #[arg(long)]
+    heavy: bool,
 }
 
 impl Load {
+    /// Returns an error for a heavy load to which the user did not agree: so many requests `at_once`,
+    /// which the message calls `what`, or so many per second.
+    pub(crate) fn check(&self, at_once: u64, what: &str, rate: Option<f64>) -> Result<()> {
+        let told = match rate {
+            _ if self.heavy => return Ok(()),
+            _ if at_once > USUAL_AT_ONCE => {
+                let [many, most] = [at_once, USUAL_AT_ONCE].map(words::count);
+                format!("{many} {what} are more than {most}")
+            }
+            Some(rate) if rate > USUAL_RATE => {
+                let [rate, most] = [rate, USUAL_RATE].map(words::rate);
+                format!("{rate} requests per second are more than {most}")
+            }
+            _ => return Ok(()),
+        };
+        let hint = "add --heavy if you may put such a load on the service";
+        Err(Failure::new(told).hint(hint))
+    }
+
     /// Returns the number of connections.
     pub(crate) fn connections(&self) -> u32 {
         self.connections.unwrap_or(CONNECTIONS)
@@ -202,6 +229,8 @@ impl Options {
 
 /// Investigates and reports.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    let load = &options.load;
+    load.check(load.connections().into(), "connections", load.rate)?;
     investigate::run(options, console)
 }
 

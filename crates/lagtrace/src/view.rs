@@ -38,9 +38,10 @@ and no browser runs as root.
 
 --serve serves the page until Ctrl-C, for a browser that cannot read the file:
 at a path that cannot be guessed, and on this host only, unless ADDR says
-otherwise. Who can reach ADDR and knows the path can read the page. The served
-page of a capture also lists the exchanges of a selection in latency over time,
-and opens each down to its packets.
+otherwise. Who can reach ADDR and knows the path can read the page; of the users
+of this host, only you and root can, and all of them if root serves it without
+sudo. The served page of a capture also lists the exchanges of a selection in
+latency over time, and opens each down to its packets.
 
 Examples:
   lagtrace view report.json

@@ -24,7 +24,7 @@ mod table;
 pub use namespace::{NetworkNamespace, namespace_id};
 pub(crate) use process::{FoundFile, find_below, link, open_below, proc_file, program, root};
 pub use process::{ProcessHandle, sockets_of};
-pub use sudo::{SudoUser, user_behind_sudo};
+pub use sudo::{SudoUser, sudo_user, user_behind_sudo};
 pub use table::{FilterObject, FilterTable, TableFamily};
 
 /// A capability that an operation needs.

@@ -2,7 +2,7 @@
 
 use super::Tiling;
 use crate::exchange::Side;
-use crate::exchange::wait::{Owner, Wait, WaitKind};
+use crate::exchange::wait::{Wait, WaitKind};
 use crate::observed::packet::PacketNumber;
 use crate::observed::time::Timestamp;
 
@@ -26,58 +26,90 @@ pub(crate) struct Rest {
     pub(crate) by: Side,
 }
 
+/// A stretch of time, and the side that it concerns.
+struct Stretch {
+    from: Timestamp,
+    until: Timestamp,
+    by: Side,
+}
+
 impl Tiling {
     /// Attributes the stretches in which one side's data was held back by the peer's flow-control
     /// windows to those windows, in time order. Time with another explanation in the packets
     /// (losses, unseen data) keeps its attribution.
     pub(crate) fn hold_back(&mut self, held: &[Held]) {
-        for &held in held {
-            let name = (WaitKind::FlowControl, held.by.owner());
-            self.give((held.from, held.until), name, may_be_held);
-        }
+        let stretch = |held: &Held| Stretch {
+            from: held.from,
+            until: held.until,
+            by: held.by,
+        };
+        let stretches: Vec<Stretch> = held.iter().map(stretch).collect();
+        self.give(&stretches, WaitKind::FlowControl, |kind, _| {
+            may_be_held(kind)
+        });
         // The segments that were then sent were not held by Nagle's algorithm either.
+        let mut released: Vec<u64> = held.iter().map(|held| held.released).collect();
+        released.sort_unstable();
         self.sending.holds.retain(|hold| {
             let second = hold.packets.second.map(PacketNumber::get);
-            held.iter().all(|held| Some(held.released) != second)
+            second.is_none_or(|second| released.binary_search(&second).is_err())
         });
     }
 
     /// Attributes the stretches between a stream's messages in which their sender paused to nobody's
     /// delay, in time order.
     pub(crate) fn owe_nothing(&mut self, rests: &[Rest]) {
-        for rest in rests {
-            let pause = match rest.by {
-                Side::Client => WaitKind::RequestPause,
-                Side::Server => WaitKind::ServerPause,
-            };
-            let name = (WaitKind::BetweenMessages, rest.by.owner());
-            self.give((rest.from, rest.until), name, |kind| kind == pause);
-        }
+        let stretch = |rest: &Rest| Stretch {
+            from: rest.from,
+            until: rest.until,
+            by: rest.by,
+        };
+        let stretches: Vec<Stretch> = rests.iter().map(stretch).collect();
+        self.give(&stretches, WaitKind::BetweenMessages, |kind, by| match by {
+            Side::Client => kind == WaitKind::RequestPause,
+            Side::Server => kind == WaitKind::ServerPause,
+        });
     }
 
-    /// Gives the parts of `stretch` that are waits of the meant kinds another name.
+    /// Gives the parts of `stretches` that are waits of the meant kinds another name, and the side of
+    /// the stretch as their owner. Of stretches that overlap, the first one counts.
     fn give(
         &mut self,
-        (from, until): (Timestamp, Timestamp),
-        (kind, owner): (WaitKind, Owner),
-        is_meant: impl Fn(WaitKind) -> bool,
+        stretches: &[Stretch],
+        kind: WaitKind,
+        is_meant: impl Fn(WaitKind, Side) -> bool,
     ) {
-        let mut cut = Vec::with_capacity(self.waits.len() + 2);
+        if stretches.is_empty() {
+            return;
+        }
+        let mut cut = Vec::with_capacity(self.waits.len() + 2 * stretches.len());
+        let mut stretches = stretches;
         for wait in self.waits.drain(..) {
-            let (start, end) = (from.max(wait.start), until.min(wait.end));
-            if start >= end || !is_meant(wait.kind) {
-                push(&mut cut, wait);
-                continue;
+            let are_over = stretches
+                .iter()
+                .take_while(|stretch| stretch.until <= wait.start);
+            stretches = &stretches[are_over.count()..];
+            let mut rest = wait;
+            for stretch in stretches.iter().take_while(|it| it.from < wait.end) {
+                let (start, end) = (stretch.from.max(rest.start), stretch.until.min(rest.end));
+                if start >= end || !is_meant(wait.kind, stretch.by) {
+                    continue;
+                }
+                push(&mut cut, Wait { end: start, ..rest });
+                let owner = stretch.by.owner();
+                push(
+                    &mut cut,
+                    Wait {
+                        kind,
+                        owner,
+                        start,
+                        end,
+                        ..wait
+                    },
+                );
+                rest.start = end;
             }
-            let part = |start, end| Wait { start, end, ..wait };
-            let mine = Wait {
-                kind,
-                owner,
-                ..part(start, end)
-            };
-            for wait in [part(wait.start, start), mine, part(end, wait.end)] {
-                push(&mut cut, wait);
-            }
+            push(&mut cut, rest);
         }
         self.waits = cut;
     }
@@ -113,4 +145,88 @@ fn may_be_held(kind: WaitKind) -> bool {
             | WaitKind::SendBuffer
             | WaitKind::Paced
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::exchange::wait::{Bound, Owner};
+
+    const LAST: i64 = 60;
+
+    fn at(ns: i64) -> Timestamp {
+        Timestamp::from_nanos(ns)
+    }
+
+    /// Draws waits that tile the time until [`LAST`].
+    fn waits() -> impl Strategy<Value = Vec<Wait>> {
+        let kind = prop_oneof![
+            Just(WaitKind::RequestPause),
+            Just(WaitKind::ServerPause),
+            Just(WaitKind::ServerThink)
+        ];
+        prop::collection::btree_map(1..LAST, kind, 0..12).prop_map(|ends| {
+            let ends = ends.into_iter().chain([(LAST, WaitKind::ServerThink)]);
+            let mut start = 0;
+            let wait = |(end, kind)| {
+                let wait = Wait {
+                    start: at(start),
+                    end: at(end),
+                    kind,
+                    owner: Owner::Server,
+                    released_by: None,
+                    bound: Bound::Observed,
+                };
+                start = end;
+                wait
+            };
+            ends.map(wait).collect()
+        })
+    }
+
+    fn stretches() -> impl Strategy<Value = Vec<Rest>> {
+        let side = prop_oneof![Just(Side::Client), Just(Side::Server)];
+        let stretch = (0..LAST, 0..20_i64, side).prop_map(|(from, length, by)| Rest {
+            from: at(from),
+            until: at(from + length),
+            by,
+        });
+        prop::collection::vec(stretch, 0..12).prop_map(|mut stretches| {
+            stretches.sort_by_key(|stretch| stretch.from);
+            stretches
+        })
+    }
+
+    proptest! {
+        /// Each moment has the name of the first stretch that concerns it, or its former one.
+        #[test]
+        fn each_moment_has_one_name(before in waits(), rests in stretches()) {
+            let mut tiling = Tiling { waits: before.clone(), ..Tiling::default() };
+            tiling.owe_nothing(&rests);
+            let of = |waits: &[Wait], moment: i64| {
+                let mut all = waits.iter().filter(|wait| {
+                    (wait.start..wait.end).contains(&at(moment))
+                });
+                let only = all.next().map(|wait| (wait.kind, wait.owner));
+                assert!(all.next().is_none(), "{waits:?} at {moment}");
+                only.expect("a wait")
+            };
+            for moment in 0..LAST {
+                let former = of(&before, moment);
+                let named = rests.iter().find(|rest| {
+                    let pause = match rest.by {
+                        Side::Client => WaitKind::RequestPause,
+                        Side::Server => WaitKind::ServerPause,
+                    };
+                    former.0 == pause && (rest.from..rest.until).contains(&at(moment))
+                });
+                let expected = named.map_or(former, |rest| {
+                    (WaitKind::BetweenMessages, rest.by.owner())
+                });
+                prop_assert_eq!(of(&tiling.waits, moment), expected);
+            }
+        }
+    }
 }

@@ -25,7 +25,7 @@ enum Processors {
     Others,
     /// Others use all processors, and the service needs none.
     OthersAlone,
-    /// The same, and many threads of the service wake at once and wait together.
+    /// As above, and many threads of the service wake at once and wait together.
     OthersBeforeMany,
     /// Others began to use all processors with the load. Some program waits for a processor for this
     /// share of the time, if the kernel tells it.

@@ -82,9 +82,6 @@ pub(crate) struct Options {
     /// client wake-up (HTTP/1.1 in clear text; up to 1,000 requests per second on each thread)
     #[arg(long, conflicts_with_all = ["http2", "pipeline", "unix_socket"])]
     pub(super) stamps: bool,
-    /// Allow more than 2,000 connections and more than 20,000 requests per second
-    #[arg(long)]
-    pub(super) heavy: bool,
     /// Continue even if most requests fail
     #[arg(long)]
     pub(super) keep_going: bool,

@@ -18,10 +18,6 @@ use crate::request::USUAL_COUNT;
 use crate::request::redirect::Follow;
 use crate::words;
 
-/// Maximum number of requests in parallel without `--heavy`.
-const USUAL_AT_ONCE: u32 = 2_000;
-/// Maximum rate without `--heavy`, in requests per second.
-const USUAL_RATE: f64 = 20_000.0;
 /// Maximum duration of a run that ends after a number of requests.
 const LONGEST_COUNTED: Duration = Duration::from_secs(3600);
 /// Maximum size of the bodies for all URLs together, in bytes.
@@ -33,36 +29,15 @@ impl Options {
             let told = "--streams are those of HTTP/2";
             return Err(Failure::new(told).hint("add --http2, or use --pipeline"));
         }
-        if self.heavy {
-            return Ok(());
-        }
-        let hint = "add --heavy if you may put such a load on the service";
         let (connections, rate) = self.steps.heaviest();
         let connections = connections.unwrap_or(self.load.connections());
-        let at_once = u64::from(connections) * u64::from(self.connection.at_once());
-        if at_once > USUAL_AT_ONCE.into() {
-            let what = match self.connection.at_once() {
-                1 => "connections",
-                _ => "concurrent requests (connections times streams or pipeline depth)",
-            };
-            let told = format!(
-                "{} {what} are more than {}",
-                words::count(at_once),
-                words::count(USUAL_AT_ONCE.into())
-            );
-            return Err(Failure::new(told).hint(hint));
-        }
-        match rate.or(self.load.rate) {
-            Some(rate) if rate > USUAL_RATE => {
-                let told = format!(
-                    "{} requests per second are more than {}",
-                    words::rate(rate),
-                    words::rate(USUAL_RATE)
-                );
-                Err(Failure::new(told).hint(hint))
-            }
-            _ => Ok(()),
-        }
+        let each = self.connection.at_once();
+        let what = match each {
+            1 => "connections",
+            _ => "concurrent requests (connections times streams or pipeline depth)",
+        };
+        let at_once = u64::from(connections) * u64::from(each);
+        self.load.check(at_once, what, rate.or(self.load.rate))
     }
 
     pub(super) fn plan(&self, console: &Console, events: &mut Vec<Event>) -> Result<Plan> {

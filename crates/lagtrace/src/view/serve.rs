@@ -7,7 +7,6 @@
 use std::io::{self, Read as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -21,12 +20,16 @@ use crate::render::html::{self, Place};
 
 mod capture;
 mod connection;
+mod places;
 mod query;
+mod readers;
 mod request;
 mod served_page;
 
 pub(crate) use capture::Capture;
 pub(super) use capture::Reading;
+use places::{Held, Places};
+use readers::Readers;
 use request::{Refusal, Request};
 pub(crate) use served_page::{ASKED_EVERY, ServedPage, Version};
 
@@ -60,6 +63,7 @@ pub(crate) const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCA
 pub(crate) struct Server {
     listener: TcpListener,
     address: SocketAddr,
+    readers: Readers,
     path: String,
     page: Arc<ServedPage>,
     /// The capture of the page, if there is one that can be read again.
@@ -78,6 +82,7 @@ impl Server {
         listener.set_nonblocking(true).context("serve the page")?;
         let address = listener.local_addr().context("serve the page")?;
         Ok(Self {
+            readers: Readers::of(&listener).context("serve the page")?,
             listener,
             address,
             path: format!("/{}/", random().context("read /dev/urandom")?),
@@ -98,14 +103,13 @@ impl Server {
 
     /// Answers requests until the user stops the command.
     pub(crate) fn run(&self, interrupt: &Interrupt) -> Result<()> {
-        let open = AtomicUsize::new(0);
+        let places = Places::new(MAX_CONNECTIONS);
         thread::scope(|scope| {
             while !interrupt.is_requested() {
-                let is_full = open.load(Ordering::Relaxed) >= MAX_CONNECTIONS;
                 let mut ready = [PollFd::new(&self.listener, PollFlags::IN)];
                 match poll(&mut ready, Some(&PATIENCE)) {
                     Ok(0) | Err(rustix::io::Errno::INTR) => continue,
-                    Ok(_) if is_full => {
+                    Ok(_) if !places.make_room() => {
                         thread::sleep(Duration::from_millis(20));
                         continue;
                     }
@@ -116,13 +120,11 @@ impl Server {
                 let Ok((stream, _)) = self.listener.accept() else {
                     continue;
                 };
-                open.fetch_add(1, Ordering::Relaxed);
-                let open = &open;
-                scope.spawn(move || {
-                    // A peer that goes away hurts nobody else.
-                    self.answer(stream, interrupt).ok();
-                    open.fetch_sub(1, Ordering::Relaxed);
-                });
+                let Ok(held) = places.take(&stream) else {
+                    continue;
+                };
+                // A peer that goes away hurts nobody else.
+                scope.spawn(move || self.answer(stream, held, interrupt).ok());
             }
             Ok(())
         })
@@ -131,15 +133,27 @@ impl Server {
     }
 
     /// Reads one request and answers it.
-    fn answer(&self, mut stream: TcpStream, interrupt: &Interrupt) -> io::Result<()> {
+    fn answer(
+        &self,
+        mut stream: TcpStream,
+        mut held: Held<'_>,
+        interrupt: &Interrupt,
+    ) -> io::Result<()> {
         connection::prepare(&stream)?;
         let is_over = || interrupt.is_requested();
         let Some(head) = connection::read(&mut stream, is_over)? else {
             return Ok(());
         };
+        let mut asked = head.and_then(|head| self.asked(&head));
+        if asked.is_ok() && !self.readers.include(&stream)? {
+            asked = Err(Refusal::Reader);
+        }
+        if asked.is_ok() && !held.keep() {
+            return Ok(());
+        }
         // A reader who has gone does not let others wait while a capture is read.
         let interrupt = interrupt.or_gone(stream.try_clone()?);
-        let answer = head.and_then(|head| self.find(&head, &interrupt));
+        let answer = asked.and_then(|asked| self.find(&asked, &interrupt));
         let (status, body, kind) = match &answer {
             Ok((body, kind)) => ("200 OK", &**body, *kind),
             Err(refusal) => (refusal.status(), "", HTML),
@@ -150,13 +164,8 @@ impl Server {
         connection::part(&mut stream)
     }
 
-    /// Returns the page or the part of the capture for which the request asks, with the type of the
-    /// content.
-    fn find(
-        &self,
-        head: &[u8],
-        interrupt: &Interrupt,
-    ) -> std::result::Result<(Arc<str>, &'static str), Refusal> {
+    /// Returns what a request asks for below the path of the page.
+    fn asked(&self, head: &[u8]) -> std::result::Result<String, Refusal> {
         let request = Request::parse(head)?;
         if !self.is_own(&request.host) {
             return Err(Refusal::Host);
@@ -165,11 +174,21 @@ impl Server {
             return Err(Refusal::Method);
         }
         let asked = request.target.strip_prefix(&self.path);
+        Ok(asked.ok_or(Refusal::Path)?.to_owned())
+    }
+
+    /// Returns the page or the part of the capture that is asked for, with the type of the
+    /// content.
+    fn find(
+        &self,
+        asked: &str,
+        interrupt: &Interrupt,
+    ) -> std::result::Result<(Arc<str>, &'static str), Refusal> {
         match (asked, &self.capture) {
-            (Some(""), _) => Ok((self.page.text(), HTML)),
-            (Some(VERSION), _) => Ok((self.page.news(), JSON)),
-            (Some(asked), Some(capture)) => Ok((capture.answer(asked, interrupt)?.into(), JSON)),
-            _ => Err(Refusal::Path),
+            ("", _) => Ok((self.page.text(), HTML)),
+            (VERSION, _) => Ok((self.page.news(), JSON)),
+            (asked, Some(capture)) => Ok((capture.answer(asked, interrupt)?.into(), JSON)),
+            (_, None) => Err(Refusal::Path),
         }
     }
 
@@ -218,7 +237,8 @@ mod tests {
 
     fn asked(server: &Server, head: &str) -> &'static str {
         let interrupt = Interrupt::listen().expect("signals can be handled");
-        match server.find(head.as_bytes(), &interrupt) {
+        let asked = server.asked(head.as_bytes());
+        match asked.and_then(|asked| server.find(&asked, &interrupt)) {
             Ok(_) => "200 OK",
             Err(refusal) => refusal.status(),
         }

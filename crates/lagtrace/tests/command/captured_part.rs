@@ -53,9 +53,13 @@ fn missed_requests() {
 
 #[test]
 fn requests_that_took_as_long_are_explained_by_those_captured() {
-    if !has_root("requests_that_took_as_long_are_explained_by_those_captured") {
-        return;
+    const TEST: &str = "requests_that_took_as_long_are_explained_by_those_captured";
+    if has_root(TEST) {
+        verdict(TEST).run(equal_requests);
     }
+}
+
+fn equal_requests() {
     let server = Server::start(Manner::AnswersAfter(DELAY, ANSWER));
     let report = diagnose(&server, &["--format", "json"]).json();
     let part = &report["load"]["captured_part"];

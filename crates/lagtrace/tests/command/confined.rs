@@ -46,7 +46,7 @@ fn has_ended(pid: u32) -> bool {
 }
 
 /// Returns true if a process has a thread with this name.
-fn has_thread(pid: u32, name: &str) -> bool {
+pub(super) fn has_thread(pid: u32, name: &str) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task"));
     let mut threads = threads.into_iter().flatten().flatten();
     threads.any(|thread| {

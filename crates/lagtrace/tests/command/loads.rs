@@ -478,6 +478,11 @@ fn what_would_be_too_much_has_to_be_asked_for() {
         let run = lagtrace(arguments.iter().chain(options)).expect(2);
         assert!(run.stderr.contains(told), "{told}: {run:#?}");
     }
+    for options in [["-c", "2001"], ["--rate", "20001"]] {
+        let arguments = ["diagnose", "http://127.0.0.1:9/"];
+        let run = lagtrace(arguments.iter().chain(&options)).expect(2);
+        assert!(run.stderr.contains("add --heavy"), "{run:#?}");
+    }
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Runs without any privilege. Steps that need none run, and each of the others leaves a note.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 
-use super::program::{findings, has_root, has_tool, notes, program, run};
+use super::confined::{has_thread, keeper_of};
+use super::lab::until;
+use super::program::{findings, has_root, has_tool, lagtrace, notes, program, run};
 use super::server::{OK, Server};
 
 #[test]
@@ -114,6 +117,102 @@ fn without_rights_no_other_way_is_taken_for_what_only_segments_of_ones_own_show(
     }
 }
 
+/// Other users of the host see the page's URL among the arguments of the browser.
+#[test]
+fn a_served_page_is_for_the_user_who_started_it_and_for_root() {
+    const TEST: &str = "a_served_page_is_for_the_user_who_started_it_and_for_root";
+    let tools = ["setpriv", "curl"];
+    if !has_root(TEST) || tools.iter().any(|tool| !has_tool(TEST, tool)) {
+        return;
+    }
+    let folder = copy_for_all();
+    let page = folder.path().join("report.json");
+    let report = lagtrace(
+        [
+            "diagnose",
+            &Server::start(OK).url(),
+            "-c",
+            "1",
+            "-d",
+            "1s",
+            "-q",
+        ]
+        .into_iter()
+        .chain(["--format", "json"]),
+    );
+    std::fs::write(&page, report.stdout).unwrap();
+    open_file_to_all(&page);
+    let mut served = Command::new("setpriv")
+        .args(NOBODY)
+        .arg(folder.path().join("lagtrace"))
+        .args(["view", "--serve", "--no-open", "-q"])
+        .arg(&page)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut url = String::new();
+    let mut lines = BufReader::new(served.stdout.take().unwrap());
+    lines.read_line(&mut url).unwrap();
+    for (user, status) in [("65534", "200"), ("0", "200"), ("5", "403")] {
+        let asked = Command::new("setpriv")
+            .args([
+                "--reuid",
+                user,
+                "--clear-groups",
+                "curl",
+                "-s",
+                "-o",
+                "/dev/null",
+            ])
+            .args(["-w", "%{http_code}", url.trim_end()])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&asked.stdout), status, "{user}");
+    }
+    served.kill().unwrap();
+    served.wait().unwrap();
+}
+
+/// A group may use a program with capabilities (`lagtrace-setcap`). The worker drops them, and keeps
+/// the sockets that it got by them.
+#[test]
+fn others_of_the_user_take_nothing_from_a_program_that_is_given_capabilities() {
+    const TEST: &str = "others_of_the_user_take_nothing_from_a_program_that_is_given_capabilities";
+    let tools = ["setpriv", "setcap"];
+    if !has_root(TEST) || tools.iter().any(|tool| !has_tool(TEST, tool)) {
+        return;
+    }
+    let folder = copy_for_all();
+    let copy = folder.path().join("lagtrace");
+    let given = Command::new("setcap")
+        .arg("cap_net_raw+ep")
+        .arg(&copy)
+        .status();
+    assert!(given.unwrap().success());
+    let mut child = Command::new("setpriv")
+        .args(USER)
+        .arg(&copy)
+        .args(["capture", "-i", "lo", "--brief"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("the worker captures", || has_thread(child.id(), "capture"));
+    let keeper = keeper_of(child.id()).unwrap();
+    for pid in [child.id(), keeper] {
+        let looks = |pid: u32| {
+            let mut look = Command::new("setpriv");
+            look.args(USER).arg("ls").arg(format!("/proc/{pid}/fd"));
+            look.output().unwrap().status.success()
+        };
+        assert!(!looks(pid), "{pid}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// The arguments of `setpriv` for a user.
+const USER: [&str; 5] = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+
 /// The arguments of `setpriv` that remove all privileges.
 pub(super) const NOBODY: [&str; 8] = [
     "--reuid",
@@ -136,6 +235,11 @@ pub(super) fn copy_for_all() -> tempfile::TempDir {
     assert!(copied.unwrap().success());
     open_to_all(folder.path());
     folder
+}
+
+fn open_file_to_all(file: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
 }
 
 fn open_to_all(folder: &std::path::Path) {

@@ -11,7 +11,9 @@ use std::{panic, thread};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions, getpid, waitpid};
+use rustix::process::{
+    DumpableBehavior, Pid, WaitOptions, geteuid, getpid, set_dumpable_behavior, waitpid,
+};
 use rustix::thread::{
     CapabilitySets, capabilities, gettid, set_capabilities, set_name, set_no_new_privs,
 };
@@ -54,9 +56,20 @@ pub fn start(scope: Scope) -> io::Result<Kept> {
     if threads > 1 {
         return Err(io::Error::other("another thread runs in this process"));
     }
+    keep_to_ourselves();
     let (channel, pid) = separate(&scope)?;
     client::connect(channel);
     Ok(Kept { pid })
+}
+
+/// Closes both processes to others of the same user if the program's file gives capabilities. The
+/// worker drops them, and keeps sockets that need them: others could take these by
+/// `pidfd_getfd(2)`, and send through them what they like.
+fn keep_to_ourselves() {
+    let is_given = capabilities(None).is_ok_and(|held| !held.permitted.is_empty());
+    if is_given && !geteuid().is_root() {
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).unwrap_or_default();
+    }
 }
 
 /// Starts a keeper of this process, and returns the worker's end of its channel.

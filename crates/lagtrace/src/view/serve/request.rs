@@ -24,6 +24,8 @@ pub(super) enum Refusal {
     Host,
     /// The method is not GET.
     Method,
+    /// The connection is that of another user of this host.
+    Reader,
     /// There is nothing at the path.
     Path,
     /// The capture cannot be read any more.
@@ -38,6 +40,7 @@ impl Refusal {
             Self::TooLong => "431 Request Header Fields Too Large",
             Self::Host => "421 Misdirected Request",
             Self::Method => "405 Method Not Allowed",
+            Self::Reader => "403 Forbidden",
             Self::Path => "404 Not Found",
             Self::Unreadable => "500 Internal Server Error",
         }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -135,6 +136,32 @@ fn a_served_page_is_for_those_who_know_its_url() {
     served.end();
     let both = lagtrace(["view", "x.pcap", "--serve", "--html", "x.html"]).expect(2);
     assert!(both.stderr.contains("not both"), "{both:#?}");
+}
+
+/// More connections than the server has places for, of those who do not know the path.
+#[test]
+fn strangers_keep_no_reader_from_a_served_page() {
+    let served = Served::start(&recording("nagle-delayed-ack-8ms", "client"), &[]);
+    let Served { address, .. } = &served;
+    let mut strangers = Vec::new();
+    for number in 0..150 {
+        let mut stranger = TcpStream::connect(address).unwrap();
+        match number % 3 {
+            0 => {}
+            1 => stranger.write_all(b"GET /").unwrap(),
+            _ => {
+                let request = format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n");
+                stranger.write_all(request.as_bytes()).unwrap();
+            }
+        }
+        strangers.push(stranger);
+    }
+    // With 16 places and 10 s for each request, all would take a minute and a half.
+    let begun = Instant::now();
+    assert_eq!(served.get("").1, 200);
+    assert!(begun.elapsed() < Duration::from_secs(8), "{begun:?}");
+    drop(strangers);
+    served.end();
 }
 
 /// Returns the end of a query for a part of the picture, which contains the bounds below `to` and
