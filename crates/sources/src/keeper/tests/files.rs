@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
-use std::iter;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Child;
@@ -26,12 +25,15 @@ fn served() -> (Child, Asked) {
 }
 
 /// Returns a server that is called `name`, whose command line names files. It follows them, as
-/// `tail -f` does.
+/// `tail -f` does, and ends with this process.
 fn served_with(programs: &Path, name: &str, files: &[&Path]) -> (Child, Asked) {
     let program = programs.join(name);
     fs::copy("/usr/bin/tail", &program).expect("a program");
     let (socket, port, find) = listener();
-    let arguments: Vec<&OsStr> = iter::once("-qf".as_ref())
+    let until = format!("--pid={}", std::process::id());
+    let arguments: Vec<&OsStr> = ["-qf", &until]
+        .into_iter()
+        .map(OsStr::new)
         .chain(files.iter().map(|file| file.as_os_str()))
         .collect();
     let server = holder_by(&program, &arguments, socket.into(), &[]);
