@@ -43,6 +43,7 @@ mod fast_open_black_hole;
 mod fast_retransmit;
 mod features;
 mod firewall_drop;
+mod first_packets;
 mod gathered;
 mod greetings;
 mod grpc_error;

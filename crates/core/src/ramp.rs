@@ -44,6 +44,8 @@ const MOST_SPREAD: (f64, f64) = (8.0, 2.5);
 /// Maximum ratio of the 99th percentile to the mean in such a queue if the processors are the limit:
 /// whose turn it is on them is chance.
 const MOST_CHANCE: f64 = 32.0;
+/// Maximum part of the connections, as a divisor, that such a queue passes over by chance.
+const MOST_UNLUCKY: u64 = 20;
 /// Requests that are left waiting although the mean wait is below this share of the time are passed
 /// over, and not only in a long queue.
 const PASSED_OVER: f64 = 0.25;
@@ -323,14 +325,21 @@ impl Carried<'_> {
     /// connections wait for different times: it is chance which ones busy processors serve first, and
     /// a thread may stay with its connection for some requests.
     fn is_in_turn(&self) -> bool {
-        let (p99, mean) = (self.asked.p99.as_secs_f64(), self.asked.mean.as_secs_f64());
-        self.is_even() || p99 <= mean * MOST_CHANCE && self.serves_all()
+        let asked = self.asked;
+        let (p99, mean) = (asked.p99.as_secs_f64(), asked.mean.as_secs_f64());
+        let serves_most = asked.unopened == 0
+            && asked.unserved * MOST_UNLUCKY <= asked.connections.into()
+            && !self.has_failed();
+        self.is_even() || p99 <= mean * MOST_CHANCE && (serves_most || self.serves_all())
     }
 
     /// Returns true if no request of the asked load failed, and none was passed over.
     fn serves_all(&self) -> bool {
-        let has_failed = self.asked.failed > 0 && !self.is_long_queue();
-        !has_failed && !self.passes_over()
+        !self.has_failed() && !self.passes_over()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.asked.failed > 0 && !self.is_long_queue()
     }
 
     /// Returns true if some requests were left waiting although others were served soon.

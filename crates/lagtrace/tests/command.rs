@@ -63,6 +63,7 @@ mod command {
     mod sockets;
     mod started;
     mod streamed;
+    mod surroundings;
     mod targets;
     mod translated;
     mod unix_sockets;

@@ -129,9 +129,13 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+struct pid;
+
 struct task_struct {
 	int pid;
 	int tgid;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
 	struct sched_entity se;
 };
 

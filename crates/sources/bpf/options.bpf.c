@@ -15,6 +15,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "socket_types.h"
+#include "numbers.h"
 #include "options.h"
 
 #define AF_INET 2
@@ -325,10 +326,10 @@ static __always_inline void note_tcp(struct call_record *call, struct sock *sk)
 static __noinline int begin(__u8 kind, struct trace_event_raw_sys_enter *ctx)
 {
 	struct call_record *call = bpf_map_lookup_elem(&scratch, &zero);
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_numbers(config.pid_namespace);
 	struct task_struct *task;
 	struct socket *socket;
-	__u32 tid = id;
+	__u32 tid = bpf_get_current_pid_tgid();
 
 	if (!call || !is_meant_process(id >> 32))
 		return 0;
@@ -361,7 +362,7 @@ static __noinline int begin(__u8 kind, struct trace_event_raw_sys_enter *ctx)
 		return 0;
 	copy_value(call);
 	call->pid = id >> 32;
-	call->tid = tid;
+	call->tid = id;
 	task = (void *)bpf_get_current_task();
 	bpf_get_current_comm(call->thread, sizeof(call->thread));
 	BPF_CORE_READ_STR_INTO(&call->comm, task, group_leader, comm);

@@ -28,6 +28,8 @@ struct call_config {
 	 * below them, are reported. */
 	__u8 is_by_group;
 	__u8 pad[2];
+	/* Inode of the PID namespace that numbers processes; 0: the initial one. */
+	__u32 pid_namespace;
 };
 
 /* Counts, separate for each processor. */

@@ -111,8 +111,11 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+struct pid;
+
 struct task_struct {
 	struct task_struct *group_leader;
+	struct pid *thread_pid;
 	struct files_struct *files;
 	char comm[16];
 };

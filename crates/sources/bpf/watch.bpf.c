@@ -17,6 +17,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "kernel_types.h"
+#include "numbers.h"
 #include "watch.h"
 
 #include "watch/connections.h"

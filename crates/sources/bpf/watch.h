@@ -38,6 +38,8 @@ struct watch_config {
 	__u32 response_bytes;
 	/* Inode of the network namespace whose connections are watched; 0: any. */
 	__u32 namespace;
+	/* Inode of the PID namespace that numbers processes; 0: the initial one. */
+	__u32 pid_namespace;
 };
 
 /* Settings that change while the programs run. */

@@ -231,11 +231,10 @@ impl PacketRecords {
     /// Records whether packet `number` had to be sent; returns false if the packet is no longer
     /// kept.
     pub(crate) fn resolve(&mut self, number: u64, need: Need) -> bool {
-        let packet = self
-            .list
-            .iter_mut()
-            .rev()
-            .find(|packet| packet.number == number);
+        // Packets are numbered in the order in which they come.
+        let at = self.list.partition_point(|packet| packet.number < number);
+        let packet = self.list.get_mut(at);
+        let packet = packet.filter(|packet| packet.number == number);
         let data = packet.and_then(|packet| packet.data.as_mut());
         data.map(|data| data.need = need).is_some()
     }

@@ -4,12 +4,10 @@
 use core::time::Duration;
 
 use super::features::Features;
+use super::first_packets::FirstPackets;
 use super::loss::{Losses, lost};
 use crate::exchange::{Disorder, Exchange};
 use crate::service::tally::{Cost, Tally};
-
-/// Maximum number of packet numbers kept of each kind.
-const MAX_PACKETS: usize = 5;
 
 /// The disorder in the exchanges, and its cost.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +20,7 @@ pub(super) struct Disorders {
     pub(super) copied: u64,
     /// Number of losses in the exchanges of `tally`. A loss may be the reason for a reduced window.
     pub(super) losses: u64,
-    packets: [Vec<u64>; 3],
+    packets: [FirstPackets; 3],
 }
 
 impl Disorders {
@@ -48,7 +46,6 @@ impl Disorders {
         {
             list.extend(packet);
         }
-        self.settle();
         let cut = if exchange.loss.recoveries.is_empty() {
             lost(exchange)
         } else {
@@ -68,14 +65,6 @@ impl Disorders {
         self.losses += other.losses;
         for (own, other) in self.packets.iter_mut().zip(other.packets) {
             own.extend(other);
-        }
-        self.settle();
-    }
-
-    fn settle(&mut self) {
-        for list in &mut self.packets {
-            list.sort_unstable();
-            list.truncate(MAX_PACKETS);
         }
     }
 

@@ -3,6 +3,7 @@
 use core::cmp::Reverse;
 
 use super::evidence;
+use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::Owner;
@@ -122,7 +123,7 @@ const FEW: u64 = 2;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     errors: Counts<ReplyError>,
-    packets: Vec<u64>,
+    packets: FirstPackets,
 }
 
 impl super::Rule for Rule {
@@ -133,14 +134,12 @@ impl super::Rule for Rule {
             self.errors.add(error, 1);
             let numbers = exchange.packets.last.map(PacketNumber::get);
             self.packets.extend(numbers);
-            self.keep_first();
         }
     }
 
     fn merge(&mut self, other: Self) {
         self.errors.merge(&other.errors);
         self.packets.extend(other.packets);
-        self.keep_first();
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -182,11 +181,6 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn keep_first(&mut self) {
-        self.packets.sort_unstable();
-        self.packets.truncate(5);
-    }
-
     /// Returns the trouble that most errors report.
     fn trouble(&self) -> Trouble {
         let mut sums = Counts::<Trouble>::default();

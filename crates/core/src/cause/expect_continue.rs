@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, median};
+use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
@@ -35,8 +36,6 @@ const WORDING: Wording = Wording {
 /// Minimum wait that counts. A shorter wait may be ordinary work of the client, or a nearby server
 /// that answered immediately.
 const NOTABLE: Duration = Duration::from_millis(5);
-/// Maximum number of packet numbers in the evidence.
-const SHOWN: usize = 5;
 
 /// Watches requests with `Expect: 100-continue` whose body is sent although no `100 Continue`
 /// arrived. The wait before the body is the client's timeout.
@@ -50,7 +49,7 @@ pub(crate) struct Rule {
     /// Number of bodies that followed a `100 Continue`.
     answered: u64,
     /// The first packets in which a body began without a `100 Continue`.
-    packets: Vec<u64>,
+    packets: FirstPackets,
 }
 
 impl super::Rule for Rule {
@@ -76,15 +75,13 @@ impl super::Rule for Rule {
             high: nanos(expectation.waited),
         };
         self.tally.add(exchange, cost, Duration::ZERO);
-        self.packets.push(expectation.packet);
-        self.settle();
+        self.packets.add(expectation.packet);
     }
 
     fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
         self.answered += other.answered;
         self.packets.extend(other.packets);
-        self.settle();
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -97,11 +94,6 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn settle(&mut self) {
-        self.packets.sort_unstable();
-        self.packets.truncate(SHOWN);
-    }
-
     fn finding(&self, case: &Case<'_>) -> Finding {
         let tally = &self.tally;
         let mut finding = evidence::finding(Id::ExpectContinue, Owner::Client, case, tally);

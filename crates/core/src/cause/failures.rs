@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::attempts::{Attempts, repeats};
 use super::evidence::{self, REPEATS};
+use super::first_packets::FirstPackets;
 use super::{Case, Conclusion, Id};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
@@ -24,7 +25,7 @@ pub(super) struct Failures {
     pub(super) tally: Tally,
     /// Number of failed requests that the end of the capture cut off. No ledger counts them.
     cut: u64,
-    packets: Vec<u64>,
+    packets: FirstPackets,
 }
 
 /// A way in which requests fail.
@@ -48,8 +49,6 @@ impl Failures {
         self.cut += u64::from(exchange.outcome == Outcome::Cut);
         self.packets
             .extend(exchange.packets.first.map(PacketNumber::get));
-        self.packets.sort_unstable();
-        self.packets.truncate(5);
     }
 
     /// Returns the number of all requests, failed or not.
@@ -61,8 +60,6 @@ impl Failures {
         self.tally.merge(other.tally);
         self.cut += other.cut;
         self.packets.extend(other.packets);
-        self.packets.sort_unstable();
-        self.packets.truncate(5);
     }
 
     /// Returns the finding with its evidence from packets and from our own requests. `words` adds

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::evidence::{self, REPEATS};
+use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::Owner;
@@ -74,7 +75,7 @@ const ENHANCE_YOUR_CALM: u32 = 11;
 const UNDEFINED: u32 = 14;
 /// Minimum share of ended streams for a finding, if at least [`REPEATS`] ended.
 const SHARE: f64 = 0.01;
-/// Maximum number of packets in the evidence, and of kinds of ends in a sentence.
+/// Maximum number of kinds of ends in a sentence.
 const MOST_TOLD: usize = 5;
 
 /// Watches streams that the server ended with RST_STREAM or GOAWAY before its response was
@@ -83,7 +84,7 @@ const MOST_TOLD: usize = 5;
 pub(crate) struct Rule {
     tally: Tally,
     ends: BTreeMap<StreamEnd, u64>,
-    packets: Vec<u64>,
+    packets: FirstPackets,
 }
 
 impl super::Rule for Rule {
@@ -97,7 +98,8 @@ impl super::Rule for Rule {
         let cost = Cost::exactly(exchange.latency());
         self.tally.add(exchange, cost, Duration::ZERO);
         *self.ends.entry(named(end)).or_default() += 1;
-        self.note(exchange.packets.first.map(PacketNumber::get));
+        self.packets
+            .extend(exchange.packets.first.map(PacketNumber::get));
     }
 
     fn merge(&mut self, other: Self) {
@@ -105,7 +107,7 @@ impl super::Rule for Rule {
         for (end, n) in other.ends {
             *self.ends.entry(end).or_default() += n;
         }
-        self.note(other.packets);
+        self.packets.extend(other.packets);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -127,12 +129,6 @@ fn named(end: StreamEnd) -> StreamEnd {
 }
 
 impl Rule {
-    fn note(&mut self, packets: impl IntoIterator<Item = u64>) {
-        self.packets.extend(packets);
-        self.packets.sort_unstable();
-        self.packets.truncate(MOST_TOLD);
-    }
-
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = evidence::finding(Id::Http2StreamReset, Owner::Server, case, &self.tally);
         finding.predicted = None;

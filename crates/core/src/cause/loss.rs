@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::evidence::{self, percent};
 use super::features::Features;
+use super::first_packets::FirstPackets;
 use super::limited::beyond_largest_window;
 use super::lost_requests::LostRequests;
 use super::trips::share_outside;
@@ -21,6 +22,9 @@ use crate::stats::histogram::Distribution;
 /// blamed. Fewer may be chance.
 const SPREAD: usize = 3;
 const MANY: u64 = 10;
+/// A capture that lost more than this part of its packets, as a divisor, does not show which segments
+/// arrived.
+const MOST_LACKING: u64 = 100;
 /// Maximum number of connections kept.
 const MAX_CLIENTS: usize = 64;
 /// Counters of this kernel for segments that arrived and were dropped.
@@ -29,8 +33,6 @@ const DISCARDS: [&str; 3] = [
     "TcpExt:PruneCalled",
     "TcpExt:TCPBacklogDrop",
 ];
-/// Maximum number of packet numbers kept as examples.
-const MAX_PACKETS: usize = 5;
 
 /// The kind of repair of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +67,7 @@ pub(crate) struct Losses {
     /// The part of the time of timers and probes in which the receiver already knew of the loss.
     revealed: Duration,
     clients: BTreeSet<Endpoint>,
-    packets: Vec<u64>,
+    packets: FirstPackets,
     /// Requests that were lost before the capture point. They are in no exchange.
     pub(super) requests: LostRequests,
     /// Number of retransmissions that turned out to be unnecessary: the receiver reported by D-SACK
@@ -131,7 +133,7 @@ impl Losses {
             if recovery.is_revealed && matches!(kind, Kind::Timeout | Kind::Probe) {
                 self.revealed += recovery.took;
             }
-            self.packets.push(recovery.packet);
+            self.packets.add(recovery.packet);
             self.doubtful += u64::from(recovery.is_doubtful);
         }
         self.clients.insert(exchange.id.client);
@@ -168,16 +170,14 @@ impl Losses {
                 *took += self.requests.took;
             }
             whole.clients.extend(&self.requests.clients);
-            whole.packets.extend(&self.requests.packets);
+            whole.packets.extend(self.requests.packets.clone());
             whole.settle();
         }
         whole
     }
 
-    /// Keeps the first packets. The order in which exchanges close does not matter.
+    /// Keeps the first clients. The order in which exchanges close does not matter.
     fn settle(&mut self) {
-        self.packets.sort_unstable();
-        self.packets.truncate(MAX_PACKETS);
         while self.clients.len() > MAX_CLIENTS {
             self.clients.pop_last();
         }
@@ -236,7 +236,8 @@ impl Losses {
         }
         finding.evidence.extend(retransmission_counter(case));
         finding.candidates.extend(discarded(case));
-        finding.verdict = evidence::judge(&finding.evidence, self.events(), self.are_doubtful());
+        finding.verdict =
+            evidence::judge(&finding.evidence, self.events(), self.are_doubtful(case));
         Some(finding)
     }
 
@@ -244,10 +245,13 @@ impl Losses {
     /// - Few connections had them, and most are doubtful: the capture shows neither two copies nor
     ///   a gap, or the retransmission came too soon to decide.
     /// - Or the receiver reported many of them as received twice.
-    fn are_doubtful(&self) -> bool {
+    /// - Or the capture itself lost as many packets, and not few: the packets that it lacks may be
+    ///   those that would show that nothing was lost.
+    fn are_doubtful(&self, case: &Case<'_>) -> bool {
         let all = self.events();
         let is_mostly = self.doubtful * 2 > all && !self.is_widespread();
-        is_mostly || (self.taken_back > 0 && self.taken_back * DOUBTED >= all)
+        let is_taken_back = self.taken_back > 0 && self.taken_back * DOUBTED >= all;
+        is_mostly || is_taken_back || lacks(case, all)
     }
 
     /// Returns true if the losses may be a few segments that were late when a tail-loss probe
@@ -255,7 +259,7 @@ impl Losses {
     /// path may take as long.
     fn is_chance(&self, case: &Case<'_>) -> bool {
         let is_probe = self.kind() == Kind::Probe;
-        is_probe && self.are_doubtful() && !evidence::is_repeated(case, &self.whole)
+        is_probe && self.are_doubtful(case) && !evidence::is_repeated(case, &self.whole)
     }
 
     /// Returns the evidence of the requests that were lost before the capture point.
@@ -340,6 +344,14 @@ impl Losses {
             .median(&self.tally.saved)
             .packets(&self.packets)
     }
+}
+
+/// Returns true if the capture lost at least so many packets, and a part of all that matters.
+fn lacks(case: &Case<'_>, losses: u64) -> bool {
+    let captures = || case.facts.captures.iter().map(|(_, capture)| capture);
+    let lost: u64 = captures().filter_map(|capture| capture.dropped).sum();
+    let all: u64 = captures().map(|capture| capture.packets).sum();
+    lost >= losses && lost.saturating_mul(MOST_LACKING) > all
 }
 
 /// Returns the time for which an exchange waited until losses on the path were repaired.

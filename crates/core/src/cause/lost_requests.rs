@@ -7,6 +7,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use super::Case;
+use super::first_packets::FirstPackets;
 use super::trips::{is_far, matters_outside};
 use crate::exchange::Exchange;
 use crate::observed::flow::Endpoint;
@@ -28,8 +29,6 @@ const STRAY: Duration = Duration::from_millis(50);
 const MOST_COPIES: u16 = 4;
 /// Maximum number of connections kept.
 const MAX_CLIENTS: usize = 64;
-/// Maximum number of packet numbers kept as examples.
-const MAX_PACKETS: usize = 5;
 
 /// Requests that were lost on the path before the capture point.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +36,7 @@ pub(super) struct LostRequests {
     pub(super) tally: Tally,
     pub(super) took: Duration,
     pub(super) clients: BTreeSet<Endpoint>,
-    pub(super) packets: Vec<u64>,
+    pub(super) packets: FirstPackets,
     /// Number of silences that are as long as a timeout, but have no gap. These are pauses of
     /// clients.
     pauses: u64,
@@ -79,10 +78,8 @@ impl LostRequests {
         self.settle();
     }
 
-    /// Keeps the first packets. The order in which exchanges close does not matter.
+    /// Keeps the first clients. The order in which exchanges close does not matter.
     fn settle(&mut self) {
-        self.packets.sort_unstable();
-        self.packets.truncate(MAX_PACKETS);
         while self.clients.len() > MAX_CLIENTS {
             self.clients.pop_last();
         }

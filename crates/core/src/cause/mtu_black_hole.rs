@@ -3,6 +3,7 @@
 //! would arrive.
 
 use super::evidence::{self, human};
+use super::first_packets::FirstPackets;
 use super::loss::lost;
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
@@ -45,8 +46,6 @@ const WORDING: Wording = Wording {
 
 /// Minimum number of exchanges. A single exchange may have lost three copies by chance.
 const LEAST: u64 = 2;
-/// Maximum number of packet numbers kept as examples.
-const MAX_PACKETS: usize = 5;
 
 /// Counts exchanges whose full segments never arrive.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +56,7 @@ pub(crate) struct Rule {
     copies: u64,
     /// The size of the largest segment that arrived instead, in bytes.
     passed: u32,
-    packets: Vec<u64>,
+    packets: FirstPackets,
 }
 
 impl super::Rule for Rule {
@@ -69,7 +68,7 @@ impl super::Rule for Rule {
         };
         self.copies += u64::from(narrow.copies);
         self.passed = self.passed.max(narrow.passed);
-        self.packets.push(narrow.packet);
+        self.packets.add(narrow.packet);
         let cost = match exchange.outcome {
             Outcome::Complete(_) => lost(exchange),
             // The client never got the response, so the whole time is lost.
@@ -122,9 +121,6 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn wire(&self) -> Evidence {
-        let mut packets = self.packets.clone();
-        packets.sort_unstable();
-        packets.truncate(MAX_PACKETS);
         let text = match self.copies {
             0 => format!(
                 "in {} no full segment arrived: after timeouts the response continued in segments \
@@ -142,6 +138,6 @@ impl Rule {
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(self.tally.affected)
             .median(&self.tally.saved)
-            .packets(&packets)
+            .packets(&self.packets)
     }
 }

@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
 use super::evidence::{self};
+use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
@@ -44,8 +45,6 @@ const LEAST_PORTS: usize = 2;
 const REUSES: usize = 3;
 /// Minimum number of times at which all ports were in use.
 const FULL: u64 = 2;
-/// Maximum number of packet numbers kept as examples.
-const MAX_PACKETS: usize = 5;
 /// Maximum number of connections kept for one client. They suffice to reuse each port several
 /// times.
 const MAX_CONNECTIONS: usize = MAX_PORTS * 16;
@@ -66,7 +65,7 @@ struct Client {
     begun: Instants,
     /// The end of each exchange, with the port.
     ended: Instants,
-    packets: Vec<u64>,
+    packets: FirstPackets,
     is_wide: bool,
 }
 
@@ -89,7 +88,7 @@ impl super::Rule for Rule {
         }
         if let Some(client) = self.client(from.addr, from.port) {
             client.begun.add((begin, from.port));
-            client.show(setup.syns.packets.first);
+            client.packets.add(setup.syns.packets.first);
         }
     }
 
@@ -141,17 +140,6 @@ impl Client {
         }
     }
 
-    /// Keeps the first packets. The order in which they are recorded does not matter.
-    fn show(&mut self, packet: u64) {
-        let is_full = self.packets.len() >= MAX_PACKETS;
-        if is_full && self.packets.last().is_some_and(|last| packet >= *last) {
-            return;
-        }
-        self.packets.push(packet);
-        self.packets.sort_unstable();
-        self.packets.truncate(MAX_PACKETS);
-    }
-
     /// If the client uses too many ports, marks it as such and drops its connections.
     fn narrow(&mut self) {
         if self.is_wide || self.ports.len() > MAX_PORTS {
@@ -170,8 +158,6 @@ impl Client {
         self.begun.merge(other.begun);
         self.ended.merge(other.ended);
         self.packets.extend(other.packets);
-        self.packets.sort_unstable();
-        self.packets.truncate(MAX_PACKETS);
         self.narrow();
     }
 

@@ -4,13 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::Case;
+use super::first_packets::FirstPackets;
 use crate::connection::{Setup, SetupOutcome};
 use crate::observed::icmp::IcmpKind;
 use crate::observed::segment::hops;
 use crate::report::{Evidence, EvidenceKind, counted};
-
-/// Maximum number of packet numbers kept for each kind.
-const PACKETS: usize = 5;
 
 /// Refused attempts at one service.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +31,7 @@ pub(super) struct Refusals {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub(super) count: u64,
-    packets: Vec<u64>,
+    packets: FirstPackets,
 }
 
 impl Refusals {
@@ -102,16 +100,12 @@ impl Refusals {
 impl Seen {
     pub(super) fn add(&mut self, packets: &[u64]) {
         self.count += 1;
-        self.packets.extend(packets);
-        self.packets.sort_unstable();
-        self.packets.truncate(PACKETS);
+        self.packets.extend(packets.iter().copied());
     }
 
     pub(super) fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.packets.extend(other.packets);
-        self.packets.sort_unstable();
-        self.packets.truncate(PACKETS);
     }
 
     /// Returns the evidence of the refusals; `None` if there were none.

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use super::evidence::{self, human};
+use super::first_packets::FirstPackets;
 use super::rhythm::quantile;
 use super::wording::Wording;
 use super::{Case, Id};
@@ -67,7 +68,7 @@ const MOST: usize = 1024;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Starved {
     waiting: Vec<Waiting>,
-    packets: Vec<u64>,
+    packets: FirstPackets,
     /// The time slices in which requests other than the first on a connection were answered.
     served: BTreeSet<i64>,
     /// Connections on which a later request took as long.
@@ -196,9 +197,6 @@ impl Starved {
     pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
         let passed_over = self.passed_over(case)?;
         let mut finding = charged(case, &passed_over);
-        let mut packets = self.packets.clone();
-        packets.sort_unstable();
-        packets.truncate(5);
         let left = passed_over.waits.len();
         let wait = human(quantile(&passed_over.waits, 0.5));
         let usual = case.gathered.thinking.quantile(NEARLY_ALL)?;
@@ -212,7 +210,7 @@ impl Starved {
         finding.evidence.push(
             Evidence::mechanism(case.timed_by(), text)
                 .count(left as u64)
-                .packets(&packets),
+                .packets(&self.packets),
         );
         finding.verdict = evidence::judge(&finding.evidence, left as u64, false);
         let fate = if passed_over.answered * 2 > left {

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::delays::share_with_setup;
 use super::evidence::{self, human, percent};
+use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
@@ -114,7 +115,7 @@ pub(crate) struct Rule {
     /// Number of these at which the capture point is next to the client.
     missed_by_client: u64,
     lost: Distribution,
-    packets: Vec<u64>,
+    packets: FirstPackets,
     /// The times for which attempts retransmitted their SYN until they were given up.
     given_up: Distribution,
 }
@@ -154,8 +155,6 @@ impl super::Rule for Rule {
         self.lost.absorb(other.lost);
         self.given_up.absorb(other.given_up);
         self.packets.extend(other.packets);
-        self.packets.sort_unstable();
-        self.packets.truncate(5);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -189,9 +188,7 @@ impl Rule {
     }
 
     fn show(&mut self, setup: &Setup) {
-        self.packets.push(setup.syns.packets.first);
-        self.packets.sort_unstable();
-        self.packets.truncate(5);
+        self.packets.add(setup.syns.packets.first);
     }
 
     /// Returns the evidence of attempts that were never answered although others were. A packet

@@ -22,6 +22,9 @@ const LONG: Duration = Duration::from_millis(50);
 /// queue behind each other. The reason is then lagtrace's own load.
 const IDLE_SHARE: f64 = 0.25;
 
+/// The quantile of single requests from which on they are slow often enough. The first one may open
+/// what others use.
+const OFTEN: f64 = 0.7;
 /// The quantile of think times at which a long tail begins.
 const TAIL: f64 = 0.9;
 /// Minimum ratio of the quantile [`TAIL`] to the median for a long tail. If the requests of
@@ -112,7 +115,8 @@ impl Thinking {
     /// explains it.
     pub(super) fn claim(&self, case: &Case<'_>) -> Option<Claim> {
         let tally = self.rest(case)?;
-        if let Some(idle) = idle_think(case).filter(|&idle| self.is_queue(idle)) {
+        let queue = |idle: &Duration| self.is_queue(*idle) && !self.is_met_alone(case);
+        if let Some(idle) = idle_think(case).filter(queue) {
             return Some(Claim::Saturated(self.saturation(case, idle)));
         }
         let counts = self.has_floor()
@@ -182,6 +186,20 @@ impl Thinking {
             && self.median() < LONG
             && !self.has_long_tail()
             && !self.has_heavy_tail()
+    }
+
+    /// Returns true if single requests to the idle server at times wait as long as those under load,
+    /// and at times do not: what they wait for comes and goes by itself.
+    fn is_met_alone(&self, case: &Case<'_>) -> bool {
+        let long = self.median() / 2 + travel(case);
+        let methods = [ProbeMethod::HttpKeptAlive, ProbeMethod::HttpFresh];
+        let mut alone = methods
+            .into_iter()
+            .filter_map(|method| evidence::alone(case, method));
+        alone.any(|alone| {
+            let often = alone.quantile(OFTEN).is_some_and(|often| often >= long);
+            often && alone.min().is_some_and(|least| least * 2 < long)
+        })
     }
 
     /// Returns true if some requests take long although most do not.

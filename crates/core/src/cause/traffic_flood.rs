@@ -2,6 +2,7 @@
 
 use super::delays::Delays;
 use super::evidence::{self};
+use super::first_packets::FirstPackets;
 use super::wording::Wording;
 use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
@@ -34,15 +35,12 @@ const WORDING: Wording = Wording {
     ],
 };
 
-/// Maximum number of packet numbers kept.
-const PACKETS: usize = 5;
-
 /// Watches abandoned attempts that far outnumber the established connections. A real client would
 /// retransmit its SYN, or send the last ACK.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     delays: Delays,
-    unfinished: Vec<u64>,
+    unfinished: FirstPackets,
 }
 
 impl super::Rule for Rule {
@@ -55,17 +53,13 @@ impl super::Rule for Rule {
             Some(SetupOutcome::Cut | SetupOutcome::Unanswered)
         );
         if is_left {
-            self.unfinished.push(setup.syns.packets.first);
-            self.unfinished.sort_unstable();
-            self.unfinished.truncate(PACKETS);
+            self.unfinished.add(setup.syns.packets.first);
         }
     }
 
     fn merge(&mut self, other: Self) {
         self.delays.merge(other.delays);
         self.unfinished.extend(other.unfinished);
-        self.unfinished.sort_unstable();
-        self.unfinished.truncate(PACKETS);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

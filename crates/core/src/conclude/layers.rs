@@ -478,7 +478,11 @@ fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
     if let Some((LayerState::Suspected, line)) = outside {
         return layer("transport", LayerState::Suspected, line, SEEN);
     }
-    let is_lossy = is_more_than(tallied.repaired, tallied.data_segments);
+    // Segments that were sent again needlessly, or that the capture put in another order, delay
+    // nothing: whole exchanges show it.
+    let counts = &ledger.counts;
+    let is_felt = repaired > 0 || counts.count == 0 || is_more_than(counts.cut, counts.count);
+    let is_lossy = is_felt && is_more_than(tallied.repaired, tallied.data_segments);
     if is_lossy || is_more_than(tallied.stopped, tallied.connections) {
         let irregular = [
             (tallied.repaired, repeated(tallied)),

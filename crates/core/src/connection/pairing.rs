@@ -197,9 +197,13 @@ impl Pairing {
 
     /// Returns the memory that the exchanges hold, in bytes. What is small at any time is left out.
     pub(crate) fn held_bytes(&self) -> usize {
-        let drafts = self.open.capacity() * size_of::<Draft>() + self.open.len() * BESIDE_DRAFT;
+        let beside: usize = self.open.iter().map(Draft::held_bytes).sum();
+        let drafts = self.open.capacity() * size_of::<Draft>() + beside;
         let streams = self.streams.requests.held_bytes() + self.streams.responses.held_bytes();
-        let multiplex = self.multiplex.as_deref().map_or(0, size_of_val);
+        let multiplex = self
+            .multiplex
+            .as_deref()
+            .map_or(0, http2::Multiplex::held_bytes);
         let loose = self.loose.as_deref().map_or(0, Loose::held_bytes);
         self.packets.held_bytes() + drafts + streams + multiplex + loose
     }

@@ -63,11 +63,11 @@ impl Flows {
             return;
         }
         if let Some(flow) = Flow::begin(datagram, payload, stream) {
+            self.begun_since_sweep += 1;
             if self.open.len() >= MAX_FLOWS {
                 self.sweep(datagram.at, closed);
             }
             if self.open.len() < MAX_FLOWS {
-                self.begun_since_sweep += 1;
                 self.open.insert(key, Box::new(flow));
             }
         }
@@ -80,8 +80,8 @@ impl Flows {
         rest
     }
 
-    /// Drops idle flows. This happens only when an eighth of all flows is new, so that the cost per
-    /// flow is small.
+    /// Drops idle flows. This happens only after an eighth of all flows has begun, with or without
+    /// room, so that the cost per flow is small.
     fn sweep(&mut self, now: Timestamp, closed: &mut Vec<Box<Flow>>) {
         if self.begun_since_sweep < MAX_FLOWS / 8 {
             return;

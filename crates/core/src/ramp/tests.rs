@@ -285,6 +285,7 @@ fn a_fault_that_only_shows_under_the_asked_load_is_judged_there() {
     assert_eq!(judged_if(|asked| asked.failed = 3), 100);
     assert_eq!(judged_if(|asked| asked.unopened = 40), 100);
     assert_eq!(judged_if(|asked| asked.unserved = 60), 100, "passed over");
+    assert_eq!(judged_if(|asked| asked.unserved = 5), 2, "by chance");
     assert_eq!(
         judged_if(|asked| asked.abandoned = 60),
         2,

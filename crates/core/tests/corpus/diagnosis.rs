@@ -3,11 +3,12 @@
 
 use lagtrace_core::exchange::Outcome as Ended;
 use lagtrace_core::exchange::wait::Owner;
+use lagtrace_core::registry::Id;
 use lagtrace_core::report::Verdict;
 use libtest_mimic::Trial;
 
 use crate::reading::{
-    Captured, Outcome, analyse, analyse_seeded, recording, segments, tiling_fault,
+    Captured, Outcome, analyse, analyse_lacking, analyse_seeded, recording, segments, tiling_fault,
 };
 use crate::rewriting::{Frames, Link};
 use crate::truth::{TRUTHS, Truth};
@@ -21,6 +22,12 @@ pub(crate) fn trials() -> Vec<Trial> {
         };
         add("gets_its_diagnosis", own);
         add("gives_equal_bytes_whatever_the_seed", seeds);
+        if truth.expected.iter().any(|it| it.cause == Id::PacketLoss) {
+            add(
+                "losses_of_the_capture_are_told_from_those_of_the_path",
+                lacking,
+            );
+        }
         if truth.is_transformed {
             add("containers_and_links_change_nothing", containers);
         }
@@ -112,6 +119,22 @@ fn own(truth: &Truth) -> Vec<String> {
     let unknown = unknown_share(&outcome);
     if unknown > truth.most_unknown {
         faults.push(format!("{unknown:.3} of the time is unknown"));
+    }
+    faults
+}
+
+/// A capture that lost more than a few packets does not show whether the path lost any.
+fn lacking(truth: &Truth) -> Vec<String> {
+    let segments = segments(&recording(truth.recording));
+    let all = segments.len() as u64;
+    let mut faults = Vec::new();
+    for (lost, is_sure) in [(all / 400, true), (all / 20 + 100, false)] {
+        let report = analyse_lacking(&segments, lost).report;
+        let mut findings = report.findings.iter();
+        let found = findings.find(|finding| finding.cause == Id::PacketLoss);
+        if found.is_some_and(|found| found.verdict == Verdict::Strong) != is_sure {
+            faults.push(format!("{lost} of {all} packets lost: {found:?}"));
+        }
     }
     faults
 }

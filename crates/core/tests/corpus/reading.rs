@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use lagtrace_core::analyzer::{Analyzer, Options};
 use lagtrace_core::decode::{self, Container, Found, Packet};
 use lagtrace_core::exchange::Exchange;
-use lagtrace_core::observed::event::PointId;
+use lagtrace_core::observed::event::{CaptureSummary, Event, EventBody, Phase, PointId};
 use lagtrace_core::observed::segment::Segment;
 use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::Report;
@@ -55,8 +55,29 @@ pub(crate) fn analyse(segments: &[Captured]) -> Outcome {
     analyse_seeded(segments, 0)
 }
 
+/// Analyzes segments of a capture that lost so many others.
+#[allow(dead_code, reason = "not every test file needs all of it")]
+pub(crate) fn analyse_lacking(segments: &[Captured], lost: u64) -> Outcome {
+    let summary = CaptureSummary {
+        packets: segments.len() as u64,
+        dropped: Some(lost),
+        ..CaptureSummary::default()
+    };
+    let at = segments.last().map(|(segment, _)| segment.at);
+    let event = Event::here(
+        at.unwrap_or_default(),
+        Phase::Baseline,
+        EventBody::Capture(summary),
+    );
+    analyse_all(segments, vec![event], 0)
+}
+
 /// Analyzes segments with another hash seed of the connection tables.
 pub(crate) fn analyse_seeded(segments: &[Captured], hash_seed: u64) -> Outcome {
+    analyse_all(segments, Vec::new(), hash_seed)
+}
+
+fn analyse_all(segments: &[Captured], events: Vec<Event>, hash_seed: u64) -> Outcome {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let into = Arc::clone(&seen);
     let options = Options {
@@ -74,6 +95,9 @@ pub(crate) fn analyse_seeded(segments: &[Captured], hash_seed: u64) -> Outcome {
     }));
     for (segment, payload) in segments {
         analyzer.segment(segment, payload);
+    }
+    for event in events {
+        analyzer.observe(event);
     }
     let report = analyzer.finish();
     let exchanges = std::mem::take(&mut *seen.lock().expect("no holder panicked"));

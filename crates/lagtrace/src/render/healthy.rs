@@ -1,7 +1,7 @@
 //! The opening of a report without findings, which claims no more than was measured.
 
 use lagtrace_core::report::{
-    Booking, Caveat, Exchanges, LayerState, OverallResult, Remark, Report,
+    Booking, Caveat, Exchanges, Figures, LayerState, OverallResult, Remark, Report,
 };
 
 use super::page::{Page, Tone};
@@ -17,7 +17,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     let exchanges = &report.exchanges;
     let failed = failed(exchanges);
     if exchanges.count > 0 || failed > 0 {
-        page.paragraph(2, Tone::Plain, &figures(exchanges, failed));
+        page.paragraph(2, Tone::Plain, &figures(report));
     }
     unexplained::write(page, report);
     carried(page, report);
@@ -37,37 +37,51 @@ pub(super) fn carried(page: &mut Page, report: &Report) {
 /// Writes the opening in brief, with the figures of the requests and the cleared layers.
 pub(super) fn briefly(page: &mut Page, report: &Report) {
     open(page, report);
-    measured(page, &report.exchanges);
+    measured(page, report);
     if let Some(cleared) = cleared(report) {
         page.paragraph(2, Tone::Plain, &cleared);
     }
 }
 
 /// Writes the summary line of all requests: latency and failures.
-pub(super) fn measured(page: &mut Page, exchanges: &Exchanges) {
-    if let Some(text) = in_a_line(exchanges) {
+pub(super) fn measured(page: &mut Page, report: &Report) {
+    if let Some(text) = in_a_line(report) {
         page.paragraph(2, Tone::Plain, &text);
     }
 }
 
 /// Returns the summary line of all requests; `None` if there was none.
-fn in_a_line(exchanges: &Exchanges) -> Option<String> {
-    let failed = failed(exchanges);
+fn in_a_line(report: &Report) -> Option<String> {
+    let latency = latency(report);
     let figures = ROWS.iter().filter(|(name, ..)| IN_A_LINE.contains(name));
-    let figures = figures.filter_map(|&row| {
-        let value = value(&exchanges.latency_ns, row)?;
-        Some(format!("{} {value}", row.0))
-    });
-    let figures: Vec<String> = figures.collect();
-    if exchanges.count > 0 {
-        let count = quantity::counted(exchanges.count, "request", "requests");
+    let figures = figures.filter_map(|&row| Some(format!("{} {}", row.0, value(latency, row)?)));
+    let count = count(report);
+    if count > 0 {
+        let count = quantity::counted(count, "request", "requests");
+        let figures: Vec<String> = figures.collect();
         return Some(format!(
             "{count}: {}. {}",
             figures.join(", "),
-            failures(exchanges, failed)
+            failures(report)
         ));
     }
-    (failed > 0).then(|| failures(exchanges, failed))
+    (failed(&report.exchanges) > 0).then(|| failures(report))
+}
+
+/// Returns the latency of all requests. At high rates, a watch times most of them in the kernel only,
+/// and the exchanges are those that were examined in detail.
+pub(super) fn latency(report: &Report) -> &Figures {
+    timed_in_kernel(report).unwrap_or(&report.exchanges.latency_ns)
+}
+
+fn count(report: &Report) -> u64 {
+    timed_in_kernel(report).map_or(report.exchanges.count, |latency| latency.count)
+}
+
+fn timed_in_kernel(report: &Report) -> Option<&Figures> {
+    let watch = report.watch.as_ref();
+    let watch = watch.filter(|watch| report.command == "watch" && watch.sampled_share < 1.0)?;
+    Some(&watch.latency_ns).filter(|latency| latency.count > report.exchanges.count)
 }
 
 /// Returns sentences on the time that could still be saved, and on the limits of the claim: too few
@@ -300,15 +314,15 @@ fn share_of_requests(report: &Report) -> f64 {
     within / (within + before).max(1.0)
 }
 
-fn figures(exchanges: &Exchanges, failed: u64) -> String {
-    let failures = failures(exchanges, failed);
-    if exchanges.count == 0 {
+fn figures(report: &Report) -> String {
+    let (latency, failures) = (latency(report), failures(report));
+    let count = count(report);
+    if count == 0 {
         return failures;
     }
-    let latency = &exchanges.latency_ns;
     format!(
         "{} took {} on average; half of them at most {}, 99 % at most {}, the slowest {}. {failures}",
-        quantity::counted(exchanges.count, "request", "requests"),
+        quantity::counted(count, "request", "requests"),
         quantity::duration(latency.mean),
         quantity::duration(latency.p50),
         quantity::duration(latency.p99),
@@ -317,25 +331,32 @@ fn figures(exchanges: &Exchanges, failed: u64) -> String {
 }
 
 /// Returns the number of requests, and of those that failed; `None` if there were none.
-pub(super) fn counted(exchanges: &Exchanges) -> Option<String> {
-    let failed = failed(exchanges);
-    let failures = || failures(exchanges, failed);
-    if exchanges.count > 0 {
-        let count = quantity::counted(exchanges.count, "request", "requests");
-        return Some(format!("{count}. {}", failures()));
+pub(super) fn counted(report: &Report) -> Option<String> {
+    let count = count(report);
+    if count > 0 {
+        let count = quantity::counted(count, "request", "requests");
+        return Some(format!("{count}. {}", failures(report)));
     }
-    (failed > 0).then(failures)
+    (failed(&report.exchanges) > 0).then(|| failures(report))
 }
 
-fn failures(exchanges: &Exchanges, failed: u64) -> String {
-    match failed {
-        0 => "None failed.".to_owned(),
+/// Returns a sentence on the requests that failed, among those that were examined.
+fn failures(report: &Report) -> String {
+    let (exchanges, failed) = (&report.exchanges, failed(&report.exchanges));
+    let examined = timed_in_kernel(report).map(|_| {
+        let count = quantity::count(exchanges.count.saturating_add(failed));
+        format!("{count} of them were examined in detail: ")
+    });
+    let text = match (failed, &examined) {
+        (0, None) => "None failed".to_owned(),
+        (0, Some(_)) => "none failed".to_owned(),
         _ => format!(
-            "{} failed{}.",
+            "{} failed{}",
             quantity::count(failed),
             gave_up(exchanges, failed)
         ),
-    }
+    };
+    format!("{}{text}.", examined.unwrap_or_default())
 }
 
 /// Returns words for the requests that the client did not wait for: our own ones have a timeout,

@@ -105,7 +105,7 @@ fn opening(page: &mut Page, report: &Report, room: &Room) {
         return cause::brief(page, first, report, room);
     }
     waits::by_owner(page, report);
-    healthy::measured(page, &report.exchanges);
+    healthy::measured(page, report);
     cause::write(page, first, report, room);
 }
 

@@ -228,7 +228,7 @@ static __always_inline bool is_watched_port(__u16 port)
 
 static __always_inline bool is_watched_program(void)
 {
-	if (config.tgid && bpf_get_current_pid_tgid() >> 32 != config.tgid)
+	if (config.tgid && current_numbers(config.pid_namespace) >> 32 != config.tgid)
 		return false;
 	return !config.cgroup || bpf_get_current_cgroup_id() == config.cgroup;
 }

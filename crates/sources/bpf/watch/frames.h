@@ -97,7 +97,7 @@ static __always_inline void fill_thread(struct passage_record *r, struct connect
 {
 	__u32 look = current_look();
 	struct thread *t = look ? this_thread(look, true) : 0;
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_numbers(config.pid_namespace);
 
 	r->pid = id >> 32;
 	r->tid = id;

@@ -166,7 +166,7 @@ static __always_inline void thread_writes(struct connection *c, bool is_first)
 
 	if (!c->look)
 		return;
-	t = c->look == look && c->tid == (__u32)bpf_get_current_pid_tgid() ? this_thread(look, false) : 0;
+	t = c->look == look && c->tid == (__u32)current_numbers(config.pid_namespace) ? this_thread(look, false) : 0;
 	if (!t) {
 		/* Another thread answers, or the sampling period has ended, so the times
 		 * of the reading thread do not explain the exchange. */

@@ -360,7 +360,7 @@ int BPF_PROG(sock_recv_length, struct sock *sk, int ret, int flags)
 	if (c->is_fresh)
 		begin_first_turn(c);
 	c->read_at = bpf_ktime_get_ns();
-	id = bpf_get_current_pid_tgid();
+	id = current_numbers(config.pid_namespace);
 	if (c->pid != id >> 32 || c->tid != (__u32)id) {
 		c->pid = id >> 32;
 		c->tid = id;

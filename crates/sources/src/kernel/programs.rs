@@ -11,8 +11,10 @@ mod tracing;
 mod watching;
 
 use std::fmt;
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use libbpf_rs::{MapCore as _, Object};
@@ -22,6 +24,8 @@ use self::watching::Watching;
 use super::KernelError;
 use super::request::{Answer, Ask, CallsRequest, Reply, Request, WatchRequest};
 
+/// Inode number of the initial PID namespace (`PROC_PID_INIT_INO` in `linux/proc_ns.h`).
+const FIRST_PID_NAMESPACE: u32 = 0xeffffffc;
 /// The file with the kernel's type information (BTF).
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
@@ -131,6 +135,16 @@ fn has_types() -> Result<(), KernelError> {
     } else {
         Err(KernelError::NoTypes(TYPES.into()))
     }
+}
+
+/// Returns the inode number of this process's PID namespace; 0 for the initial one, whose numbers the
+/// kernel itself uses, and if it is not known.
+fn pid_namespace() -> u32 {
+    let about = fs::metadata("/proc/self/ns/pid");
+    let number = about.ok().and_then(|about| u32::try_from(about.ino()).ok());
+    number
+        .filter(|&number| number != FIRST_PID_NAMESPACE)
+        .unwrap_or_default()
 }
 
 /// Checks that a process exists.

@@ -8,6 +8,8 @@ use std::sync::Arc;
 const MAX_COOKIES: usize = 64;
 /// Maximum total length of a cookie's name and value, in bytes.
 const MAX_LEN: usize = 4_096;
+/// Maximum length of a cookie's `Path`, in bytes. A longer one is ignored, as browsers do.
+const MAX_PATH: usize = 1_024;
 /// A cookie that expires before this year is treated as deleted.
 const PAST: u32 = 2_000;
 
@@ -69,7 +71,9 @@ impl Jar {
             let (name, value) = attribute.split_once('=').unwrap_or((attribute, ""));
             let value = value.trim();
             match name.trim().to_ascii_lowercase().as_str() {
-                "path" if value.starts_with('/') => value.clone_into(&mut cookie.path),
+                "path" if value.starts_with('/') && value.len() <= MAX_PATH => {
+                    value.clone_into(&mut cookie.path);
+                }
                 "max-age" => ends_by_age = value.parse().ok().map(|age: i64| age <= 0),
                 "expires" => ends_by_date = is_past(value),
                 "secure" if !self.is_tls => return,
@@ -163,6 +167,17 @@ mod tests {
         assert_eq!(jar.field(0).as_deref(), Some("a=3; b=2"));
         assert_eq!(jar.field(1).as_deref(), Some("cart=x=y; a=3; b=2"));
         assert_eq!(jar.field(2).as_deref(), Some("a=3; b=2"), "not below /shop");
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_is_ignored() {
+        let mut jar = jar();
+        for length in [MAX_PATH, MAX_PATH + 1] {
+            let path = "/".repeat(length);
+            jar.set(&format!("c{length}=1; Path={path}"), 1);
+        }
+        let paths = jar.cookies.iter().map(|cookie| cookie.path.len());
+        assert_eq!(paths.collect::<Vec<_>>(), [1, 1, MAX_PATH, "/shop".len()]);
     }
 
     #[test]

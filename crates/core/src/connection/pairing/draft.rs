@@ -105,6 +105,12 @@ pub(super) struct Beginning {
 }
 
 impl Draft {
+    /// Returns the memory that the exchange takes besides itself, in bytes.
+    pub(super) fn held_bytes(&self) -> usize {
+        let multiplexed = self.multiplexed.as_deref();
+        super::BESIDE_DRAFT + multiplexed.map_or(0, Multiplexed::held_bytes)
+    }
+
     pub(super) fn new(ordinal: u32, offset: u64, first: PacketTime, beginning: Beginning) -> Self {
         Self {
             ordinal,

@@ -256,3 +256,81 @@ fn connections_that_hold_too_much_are_dropped() {
     assert!(table.open.iter().any(|open| open.id == 500));
     assert_eq!(table.tallied.evicted as usize + table.open.len(), 500);
 }
+
+/// Returns a frame of HTTP/2 (RFC 9113 §4.1).
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len())
+        .expect("a short frame")
+        .to_be_bytes();
+    let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()];
+    [&head.concat(), payload].concat()
+}
+
+/// Streams that are held back again and again by a window of ten bytes: few packets, and many
+/// stretches.
+#[test]
+fn stretches_in_which_streams_are_held_back_count_as_memory() {
+    const STREAMS: u32 = 100;
+    const TIMES: i64 = 100;
+    let server = Endpoint::new([10, 0, 0, 2].into(), 80);
+    let of_all = |one: &dyn Fn(u32) -> Vec<u8>| -> Vec<u8> {
+        (0..STREAMS).flat_map(|index| one(index * 2 + 1)).collect()
+    };
+    // INITIAL_WINDOW_SIZE is 10; the fields are GET, http and `/`, and 200.
+    let settings = frame(4, 0, 0, &[0, 4, 0, 0, 0, 10]);
+    let requests = of_all(&|stream| frame(1, 5, stream, &[0x82, 0x86, 0x84]));
+    let asked = [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(),
+        &settings,
+        &requests,
+    ]
+    .concat();
+    let answers = of_all(&|stream| frame(1, 4, stream, &[0x88]));
+    let answered = [frame(4, 0, 0, &[]), answers].concat();
+    let data = of_all(&|stream| frame(0, 0, stream, &[b'x'; 10]));
+    let more = of_all(&|stream| frame(8, 0, stream, &10_u32.to_be_bytes()));
+    let mut table = Table::new(hasher(1), 1024);
+    let (mut closed, mut number) = (Closed::default(), 0);
+    for client in 0..40_u16 {
+        let client = Endpoint::new([10, 0, 0, 1].into(), 40_000 + client);
+        let (mut seqs, mut at) = ([501_u32, 901], Timestamp::from_nanos(1_000_000_000));
+        let mut send = |by_server: bool, flags: TcpFlags, payload: &[u8], after_us: i64| {
+            at = at + Duration::from_micros(after_us as u64);
+            number += 1;
+            let ends = if by_server {
+                (server, client)
+            } else {
+                (client, server)
+            };
+            let own = usize::from(by_server);
+            let segment = Segment {
+                number,
+                flags,
+                seq: seqs[own],
+                ack: seqs[1 - own],
+                window: 60_000,
+                payload_len: payload.len() as u32,
+                ..Segment::sent(ends.0, ends.1, at)
+            };
+            seqs[own] += segment.payload_len + u32::from(flags.contains(TcpFlags::SYN));
+            let arrived = Arrived {
+                client: None,
+                id: number,
+                stream: None,
+                approach: None,
+                shares_counter: false,
+                tick_ns: None,
+            };
+            table.observe_segment(&segment, payload, arrived, &mut closed);
+        };
+        send(false, TcpFlags::SYN, b"", 0);
+        send(true, ACCEPT, b"", 100);
+        send(false, PUSH, &asked, 100);
+        send(true, PUSH, &answered, 100);
+        for _ in 0..TIMES {
+            send(true, PUSH, &data, 100);
+            send(false, PUSH, &more, 900);
+        }
+    }
+    assert!(table.tallied.evicted > 0, "{} open", table.open.len());
+}

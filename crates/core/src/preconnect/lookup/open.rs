@@ -440,19 +440,14 @@ impl Query {
 /// Returns true if two names are one name with different suffixes of a search list, or with and
 /// without a suffix.
 fn is_same_search(one: &str, other: &str) -> bool {
-    let (one, other): (Vec<_>, Vec<_>) = (one.split('.').collect(), other.split('.').collect());
-    let pairs = |a: &[&str], b: &[&str]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    let head = pairs(&one, &other);
-    let reversed = |names: &[&str]| -> Vec<String> {
-        names.iter().rev().map(|&label| label.to_owned()).collect()
-    };
-    let (back, other_back) = (reversed(&one), reversed(&other));
-    let tail = back
-        .iter()
-        .zip(&other_back)
-        .take_while(|(a, b)| a == b)
-        .count();
-    let shorter = one.len().min(other.len());
+    let labels = |name: &str| name.split('.').count();
+    let (ahead, behind) = (
+        one.split('.').zip(other.split('.')),
+        one.rsplit('.').zip(other.rsplit('.')),
+    );
+    let head = ahead.take_while(|(a, b)| a == b).count();
+    let tail = behind.take_while(|(a, b)| a == b).count();
+    let shorter = labels(one).min(labels(other));
     one != other && head > 0 && (head >= COMMON_LABELS || head + tail >= shorter)
 }
 

@@ -1,12 +1,14 @@
 //! Tests with recordings of real connections (aioquic 1.3). A relay between the capture and the
 //! server delays each direction by 10 ms.
 
+use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
 use super::{Flow, Flows};
 use crate::decode::{self, Container, Found, Packet, Record};
+use crate::observed::datagram::Datagram;
 use crate::observed::event::PointId;
-use crate::observed::flow;
+use crate::observed::flow::{self, Endpoint, FlowKey, Transport};
 use crate::observed::side::PerSide;
 
 const HANDSHAKE: &[u8] = include_bytes!("../../../tests/quic/handshake.pcap");
@@ -14,6 +16,11 @@ const RETRY: &[u8] = include_bytes!("../../../tests/quic/retry.pcap");
 
 /// Length in bytes of the headers of Ethernet, IPv4 without options, and UDP.
 const HEADERS: usize = 14 + 20 + 8;
+
+const SERVER: Endpoint = Endpoint {
+    addr: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+    port: 443,
+};
 
 /// Returns the flows in a recording. Only packets whose numbers `counts` accepts are used, and each
 /// is cut to `snap` bytes.
@@ -43,6 +50,47 @@ fn only(file: &[u8]) -> Box<Flow> {
     let mut flows = flows(file, usize::MAX, |_| true);
     assert_eq!(flows.len(), 1);
     flows.remove(0)
+}
+
+/// As many flows as there is room for, then others once all of them have been idle for long.
+#[test]
+fn flows_that_are_idle_give_their_room_to_later_ones() {
+    let (mut container, mut file) = (Container::new(), HANDSHAKE);
+    let record = loop {
+        let step = container.next(file);
+        file = &file[step.consumed..];
+        if let Found::Record(record) = step.found {
+            break record;
+        }
+    };
+    let Packet::Udp(first, initial) = decode::packet(&record, PointId(0)) else {
+        panic!("an Initial");
+    };
+    let (mut flows, mut closed) = (Flows::new(flow::hasher(1)), Vec::new());
+    let mut begin = |number: usize, at| {
+        let [a, b, c, d] = u32::try_from(number).expect("a number").to_be_bytes();
+        let client = Endpoint {
+            addr: IpAddr::from([10 | a, b, c, d]),
+            port: 5000,
+        };
+        let (flow, direction) = FlowKey::new(Transport::Udp, client, SERVER);
+        let datagram = Datagram {
+            at,
+            flow,
+            direction,
+            ..first
+        };
+        flows.observe_datagram(&datagram, initial, Some(0), &mut closed);
+        closed.len()
+    };
+    let later = first.at + (super::IDLE + Duration::from_secs(1));
+    // More than there is room for, none of them idle.
+    for number in 0..super::MAX_FLOWS * 2 {
+        assert_eq!(begin(number, first.at), 0);
+    }
+    let mut numbers = 0..super::MAX_FLOWS;
+    let swept = numbers.find(|number| begin(super::MAX_FLOWS * 2 + number, later) > 0);
+    assert!(swept.is_some(), "no room in vain");
 }
 
 fn rounded_ms(duration: Option<Duration>) -> Option<u128> {

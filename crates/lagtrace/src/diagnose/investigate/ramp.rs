@@ -23,12 +23,17 @@ use crate::words;
 
 /// The step's name.
 const STEP: &str = "capacity";
-/// The time of the first and the last level as a share of the load's duration, and its bounds. The
-/// other levels are shorter.
-const LONG: (f64, Duration, Duration) = (
+/// The time of the first level as a share of the load's duration, and its bounds; that of the last
+/// level, whose rate is told, and which begins with connections to open; and that of the others.
+const FIRST: (f64, Duration, Duration) = (
     0.06,
     Duration::from_millis(200),
     Duration::from_millis(1_000),
+);
+const LAST: (f64, Duration, Duration) = (
+    0.1,
+    Duration::from_millis(200),
+    Duration::from_millis(1_500),
 );
 const SHORT: (f64, Duration, Duration) =
     (0.01, Duration::from_millis(50), Duration::from_millis(100));
@@ -57,8 +62,8 @@ const LEAST_ERROR: u16 = 400;
 /// The lengths of the levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lengths {
-    /// The first and the last level.
-    long: Duration,
+    first: Duration,
+    last: Duration,
     /// The other levels.
     short: Duration,
 }
@@ -72,7 +77,8 @@ impl Lengths {
             length.max(idle * REQUESTS)
         };
         let lengths = Self {
-            long: length(LONG),
+            first: length(FIRST),
+            last: length(LAST),
             short: length(SHORT),
         };
         let is_short = idle * REQUESTS <= duration.mul_f64(LONGEST);
@@ -162,8 +168,11 @@ impl Investigation<'_> {
             let last = ramp::last(&levels, asked);
             let next = if is_late { last } else { next };
             let is_last = next == last;
-            let is_long = levels.is_empty() || is_last;
-            let length = if is_long { lengths.long } else { lengths.short };
+            let length = match levels.len() {
+                _ if is_last => lengths.last,
+                0 => lengths.first,
+                _ => lengths.short,
+            };
             let number = u8::try_from(levels.len()).unwrap_or(u8::MAX);
             let (summary, processors) = self.level(next, length, number)?;
             if summary.ending != Ending::Completed {
@@ -367,8 +376,9 @@ mod tests {
         for (seconds, idle) in [(2, 1), (2, 90), (4, 1), (10, 30), (10, 400), (60, 1)] {
             let duration = Duration::from_secs(seconds);
             let lengths = Lengths::within(duration, ms(idle)).expect("a quick service");
-            assert!(lengths.short <= lengths.long, "{lengths:?}");
-            assert!(lengths.long <= duration.mul_f64(LONGEST), "{lengths:?}");
+            assert!(lengths.short <= lengths.first, "{lengths:?}");
+            assert!(lengths.first <= lengths.last, "{lengths:?}");
+            assert!(lengths.last <= duration.mul_f64(LONGEST), "{lengths:?}");
             assert!(lengths.short >= ms(idle) * REQUESTS, "{lengths:?}");
         }
         assert_eq!(Lengths::within(Duration::from_secs(2), ms(200)), None);

@@ -95,12 +95,12 @@ fn without_finding(html: &mut Html, report: &Report, picture: Option<&Picture>) 
 /// Writes how many requests there were, their percentiles, and what the capture lacks.
 fn measured(html: &mut Html, report: &Report) {
     let exchanges = &report.exchanges;
-    let figures = &exchanges.latency_ns;
+    let figures = healthy::latency(report);
     let rows = ROWS
         .iter()
         .filter_map(|&row| Some((row.0, (row.1)(figures), value(figures, row)?)));
     html.element("div", &[("class", "measured")], |html| {
-        if let Some(line) = healthy::counted(exchanges) {
+        if let Some(line) = healthy::counted(report) {
             html.leaf("p", &[], &line);
         }
         html.element("dl", &[("class", "figures")], |html| {

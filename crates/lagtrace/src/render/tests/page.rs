@@ -1,7 +1,7 @@
 //! The page, made from recorded runs.
 
 use lagtrace_core::registry::Id;
-use lagtrace_core::report::{LayerState, OverallResult, Picture, Report};
+use lagtrace_core::report::{LayerState, OverallResult, Picture, Report, Watch};
 use lagtrace_core::views::compare::compare;
 
 use super::{RUNS, hostile, replayed};
@@ -135,6 +135,37 @@ fn the_result_is_the_same_in_the_page_the_report_and_the_exit_code() {
         );
         assert!(!text(&page).contains("1 cause found"), "{heading}");
     }
+}
+
+/// At high rates, a watch examines a few requests in detail, and the kernel times all.
+#[test]
+fn the_figures_of_a_watch_are_those_of_all_requests() {
+    let mut report = replayed("faulty");
+    report.command = "watch".to_owned();
+    report.exchanges.count = 3_630;
+    report.exchanges.latency_ns.mean = 195_000;
+    let mut watch = Watch {
+        latency_ns: report.exchanges.latency_ns.clone(),
+        sampled_share: 0.007,
+        ..Watch::default()
+    };
+    watch.latency_ns.count = 526_617;
+    watch.latency_ns.mean = 132_000;
+    report.watch = Some(watch);
+    let shown = [
+        healthy::counted(&report).expect("requests"),
+        text(&page_of(&report)),
+    ];
+    for shown in shown {
+        assert!(shown.contains("526,617 requests"), "{shown}");
+        assert!(
+            shown.contains("3,630 of them were examined in detail: none failed."),
+            "{shown}"
+        );
+    }
+    report.watch.as_mut().expect("a watch").sampled_share = 1.0;
+    let shown = healthy::counted(&report).expect("requests");
+    assert!(shown.starts_with("3,630 requests. None failed."), "{shown}");
 }
 
 #[test]

@@ -201,7 +201,7 @@ impl<'a> Fields<'a> {
     /// Reads a timestamp; `Some(None)` if the event did not happen.
     fn moment(&self, at: usize) -> Option<Option<Timestamp>> {
         let nanos = self.u64(at)?;
-        Some((nanos > 0).then(|| self.clock.of_monotonic(nanos)))
+        Some((nanos > 0).then(|| self.clock.of_kernel(nanos)))
     }
 
     fn segment(&self, number: u64) -> Option<Record<'a>> {
@@ -435,7 +435,7 @@ mod tests {
             Some(Told::Passage(passage)) => {
                 assert_eq!((passage.start, passage.end), (100, 200));
                 assert_eq!((passage.local.port, passage.remote.port), (80, 40_000));
-                assert_eq!(passage.at, clock.of_monotonic(1));
+                assert_eq!(passage.at, clock.of_kernel(1));
                 Some(passage.gate)
             }
             _ => None,
@@ -456,8 +456,8 @@ mod tests {
             }),
         });
         let delivered = PassagePoint::Delivered {
-            arrived: clock.of_monotonic(2),
-            entered: Some(clock.of_monotonic(3)),
+            arrived: clock.of_kernel(2),
+            entered: Some(clock.of_kernel(3)),
         };
         assert_eq!(gate(DELIVERED), Some(delivered));
         assert_eq!(gate(READ), Some(PassagePoint::Read(caller.clone())));
@@ -501,6 +501,6 @@ mod tests {
         assert_eq!(record.number, 9);
         assert_eq!(record.original_len, 1500);
         assert_eq!(record.bytes, [0x45, 1, 2, 3]);
-        assert_eq!(record.at, Some(clock.of_monotonic(7)));
+        assert_eq!(record.at, Some(clock.of_kernel(7)));
     }
 }

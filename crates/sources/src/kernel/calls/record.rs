@@ -51,7 +51,7 @@ pub(super) fn read(bytes: &[u8], clock: &Clock, own: Option<u64>) -> Option<Sock
         _ => fields.i64(at).map(Some),
     };
     Some(SocketCall {
-        at: clock.of_monotonic(entered),
+        at: clock.of_kernel(entered),
         took: Duration::from_nanos(left.saturating_sub(entered)),
         caller: Caller {
             pid: fields.u32(128)?,

@@ -1,6 +1,6 @@
 //! Conversion of a request to `struct watch_config`, which the programs of a watch read.
 
-use super::exists;
+use super::{exists, pid_namespace};
 use crate::kernel::request::WatchRequest;
 use crate::kernel::{KernelError, MAX_PORTS};
 
@@ -35,5 +35,6 @@ pub(super) fn config(asked: &WatchRequest) -> Result<Vec<u8>, KernelError> {
     bytes.extend(request.to_ne_bytes());
     bytes.extend(response.to_ne_bytes());
     bytes.extend(asked.namespace.unwrap_or_default().to_ne_bytes());
+    bytes.extend(pid_namespace().to_ne_bytes());
     Ok(bytes)
 }

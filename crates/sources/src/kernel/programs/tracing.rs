@@ -5,7 +5,7 @@ use libbpf_rs::{Link, MapCore as _, MapFlags, Object, ObjectBuilder, ProgramMut}
 
 use super::object::{configure, refused};
 use super::tracepoint::Tracepoints;
-use super::{counts, exists, has_types, missing};
+use super::{counts, exists, has_types, missing, pid_namespace};
 use crate::kernel::request::CallsRequest;
 use crate::kernel::{KernelError, MAX_GROUPS, MAX_PIDS, MAX_PORTS};
 
@@ -95,6 +95,8 @@ fn config(asked: &CallsRequest) -> Vec<u8> {
     bytes.extend(count.to_ne_bytes());
     bytes.push(u8::from(!asked.pids.is_empty()));
     bytes.push(u8::from(!asked.groups.is_empty()));
+    bytes.extend([0; 2]);
+    bytes.extend(pid_namespace().to_ne_bytes());
     bytes
 }
 

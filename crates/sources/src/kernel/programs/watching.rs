@@ -104,7 +104,7 @@ impl Watching {
     /// Passes the sampling parameters to the programs (`struct watch_control`).
     fn control(&self, sample: Sample) -> Result<(), KernelError> {
         // The clock may have been set since the last sampling period.
-        let monotonic = -Clock::new().offset();
+        let monotonic = -Clock::new().offset_in_kernel();
         let mut value = self.slow_from.to_ne_bytes().to_vec();
         value.extend(sample.mask.to_ne_bytes());
         value.extend(sample.look.to_ne_bytes());

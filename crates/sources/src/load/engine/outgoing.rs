@@ -3,7 +3,6 @@
 use lagtrace_core::observed::event::RequestFailure;
 use lagtrace_core::observed::time::Timestamp;
 use rustix::io::Errno;
-use rustix::net::SendFlags;
 
 use super::watching::{WATCH_INTERVAL, send_stamped};
 use super::{Engine, LaneSockets, Socket};
@@ -196,8 +195,12 @@ impl Socket {
 }
 
 /// Sends without blocking. Returns 0 if the kernel accepts no bytes now.
+///
+/// By `write(2)`, which costs less than `sendto(2)` in a confined process: the kernel passes calls
+/// whose arguments the filter does not check without running it. The program ignores SIGPIPE, as
+/// all programs of Rust's standard library do.
 fn send(fd: &std::os::fd::OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
-    match rustix::net::send(fd, bytes, SendFlags::NOSIGNAL) {
+    match rustix::io::write(fd, bytes) {
         Err(Errno::AGAIN | Errno::INTR) => Ok(0),
         done => done,
     }

@@ -88,6 +88,11 @@ impl Multiplexed {
         self.stream
     }
 
+    /// Returns the memory of the stretches, in bytes.
+    pub(in super::super) fn held_bytes(&self) -> usize {
+        self.held.capacity() * size_of::<Held>() + self.rests.capacity() * size_of::<Rest>()
+    }
+
     /// Returns the window for what one side may still send.
     fn window(&mut self, by: Side) -> &mut Window {
         self.windows.get_mut(by)
@@ -153,6 +158,13 @@ impl Multiplex {
             };
         }
         self.requests.lose();
+    }
+
+    /// Returns the memory of the state, in bytes.
+    pub(in super::super) fn held_bytes(&self) -> usize {
+        let senders = [&self.senders.client, &self.senders.server];
+        let credits = senders.map(|sender| sender.credits.capacity());
+        size_of::<Self>() + credits.iter().sum::<usize>() * size_of::<(Timestamp, u32, i64)>()
     }
 
     fn sender(&mut self, by: Side) -> &mut Sender {
