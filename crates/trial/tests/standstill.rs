@@ -138,7 +138,7 @@ impl Drop for Computing {
 
 #[test]
 fn a_test_that_fails_while_its_server_waits_for_a_processor_is_void() {
-    const LONG: Duration = Duration::from_millis(20);
+    const LONG: Duration = Duration::from_millis(8);
     const ATTEMPTS: usize = 3;
     let waits_at_once = |is_watched: bool| {
         let outcome = live("server").standstill(Duration::ZERO).judge(|| {

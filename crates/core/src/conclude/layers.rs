@@ -307,8 +307,14 @@ fn backlog(facts: &Facts) -> Layer {
             "no listener of the target on this host",
         );
     };
+    // The counter does not tell whose queue it was.
+    let of_another = match overflows {
+        1.. if listener.queued < listener.limit => ", probably of another listener of this host",
+        _ => "",
+    };
     let line = format!(
-        "at most {} of {} in the accept queue of {} were used, {} half-open; {overflows} overflows",
+        "at most {} of {} in the accept queue of {} were used, {} half-open; \
+         {overflows} overflows{of_another}",
         listener.queued,
         counted(u64::from(listener.limit), "place", "places"),
         listener.local,

@@ -145,7 +145,7 @@ fn the_figures_of_a_watch_are_those_of_all_requests() {
     report.exchanges.count = 3_630;
     report.exchanges.latency_ns.mean = 195_000;
     let mut watch = Watch {
-        latency_ns: report.exchanges.latency_ns.clone(),
+        latency_ns: report.exchanges.latency_ns,
         sampled_share: 0.007,
         ..Watch::default()
     };
