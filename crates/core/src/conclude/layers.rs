@@ -36,6 +36,10 @@ const MOST_FAILED: u64 = 200;
 /// A layer becomes suspect if more than one in this many of its data segments or connections is
 /// irregular.
 const MOST_ODD: u64 = 200;
+/// Retransmissions are at most this part of the data segments, as a divisor, if they delay nothing, and
+/// at least so many whole exchanges show that.
+const MOST_UNFELT: u64 = 50;
+const LEAST_SHOWING: u64 = 1_000;
 /// Minimum duration of a handshake that distance alone cannot explain: the longest cables have a
 /// round trip of about 300 ms.
 const FAR: Duration = Duration::from_millis(400);
@@ -452,6 +456,15 @@ fn is_more_than(odd: u64, all: u64) -> bool {
     odd.saturating_mul(MOST_ODD) > all
 }
 
+/// Returns true if requests may wait for retransmissions. A few segments that were sent again
+/// needlessly, or that the capture put in another order, delay nothing: many whole exchanges show it.
+fn is_felt([whole, cut, with_losses]: [u64; 3], [repeated, segments]: [u64; 2]) -> bool {
+    with_losses > 0
+        || whole < LEAST_SHOWING
+        || is_more_than(cut, whole)
+        || repeated.saturating_mul(MOST_UNFELT) > segments
+}
+
 fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
     let repaired: u64 = ledger.losses.repaired.sum();
     if evidence.capture.is_none() {
@@ -484,10 +497,8 @@ fn transport(evidence: &Evidence, ledger: &Ledger, part: &Part) -> Layer {
     if let Some((LayerState::Suspected, line)) = outside {
         return layer("transport", LayerState::Suspected, line, SEEN);
     }
-    // Segments that were sent again needlessly, or that the capture put in another order, delay
-    // nothing: whole exchanges show it.
-    let counts = &ledger.counts;
-    let is_felt = repaired > 0 || counts.count == 0 || is_more_than(counts.cut, counts.count);
+    let counts = [ledger.counts.count, ledger.counts.cut, repaired];
+    let is_felt = is_felt(counts, [tallied.repaired, tallied.data_segments]);
     let is_lossy = is_felt && is_more_than(tallied.repaired, tallied.data_segments);
     if is_lossy || is_more_than(tallied.stopped, tallied.connections) {
         let irregular = [
@@ -749,6 +760,19 @@ mod tests {
         };
         assert!(accused("backlog") && accused("connection"));
         assert!(!accused("transport") && !accused("server"));
+    }
+
+    #[test]
+    fn retransmissions_that_delay_no_request_are_not_felt() {
+        assert!(!is_felt([50_000, 0, 0], [1_400, 150_000]));
+        for (counts, repeated) in [
+            ([50_000, 0, 1], 1_400),
+            ([900, 0, 0], 1_400),
+            ([50_000, 300, 0], 1_400),
+            ([50_000, 0, 0], 4_000),
+        ] {
+            assert!(is_felt(counts, [repeated, 150_000]), "{counts:?}");
+        }
     }
 
     #[test]
