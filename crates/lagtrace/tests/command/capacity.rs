@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use lagtrace_trial::live;
 use serde_json::Value;
 
-use super::program::{findings, has_root, lagtrace, notes};
+use super::program::{findings, has_root, has_tool, lagtrace, notes};
 use super::server::{Manner, Server};
+use super::started::Started;
 
 /// The longest stall of the machine that the levels of load tolerate.
 const STALL: Duration = Duration::from_millis(20);
@@ -18,6 +19,23 @@ const SHARE: f64 = 0.02;
 /// The duration from which on an investigation of 2 s has no time for an experiment of 0.8 s: it may
 /// take 4 s more than its load.
 const LATE: Duration = Duration::from_millis(5_200);
+/// A server that takes 25 ms for each request, one at a time. It is a process of its own: what other
+/// tests start belongs to the process of the tests.
+const IN_TURN: &str = r#"
+import http.server, sys, threading, time
+TURN = threading.Lock()
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        with TURN:
+            time.sleep(0.025)
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+    def log_message(self, *_):
+        pass
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 128
+Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"#;
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 fn diagnose(server: &Server, load: [&str; 4]) -> Value {
@@ -29,12 +47,12 @@ fn diagnose(server: &Server, load: [&str; 4]) -> Value {
 #[test]
 fn a_service_that_answers_one_at_a_time_is_judged_with_few_connections() {
     const TEST: &str = "a_service_that_answers_one_at_a_time_is_judged_with_few_connections";
-    if !has_root(TEST) {
+    if !has_root(TEST) || !has_tool(TEST, "python3") {
         return;
     }
     live(TEST).alone().standstill(STALL).share(SHARE).run(|| {
-        let server = Server::start(Manner::AnswersInTurn(Duration::from_millis(25), ANSWER));
-        let report = diagnose(&server, ["-c", "100", "-d", "4s"]);
+        let server = Started::python(IN_TURN, &[]);
+        let report = server.diagnose(&["-q", "-c", "100", "-d", "4s"]);
         let capacity = &report["capacity"];
         assert_eq!(capacity["is_saturated"], true, "{capacity:#}");
         assert_eq!(capacity["limit"], "workers", "{capacity:#}");

@@ -51,7 +51,7 @@ def app(environ, start):
 const BUSY: [&str; 2] = ["worker-saturation", "socket-queue-dwell"];
 
 /// A server that ends when it is dropped.
-struct Started {
+pub(super) struct Started {
     child: Child,
     port: u16,
     folder: tempfile::TempDir,
@@ -75,12 +75,13 @@ impl Started {
         }
     }
 
-    fn python(manner: &str) -> Self {
+    /// Starts a script of Python with its port and these arguments.
+    pub(super) fn python(script: &str, arguments: &[&str]) -> Self {
         Self::new(|folder, port| {
-            let script = folder.join("server.py");
-            fs::write(&script, APART).unwrap();
+            let file = folder.join("server.py");
+            fs::write(&file, script).unwrap();
             let mut command = Command::new("python3");
-            command.arg(script).arg(port.to_string()).arg(manner);
+            command.arg(file).arg(port.to_string()).args(arguments);
             command
         })
     }
@@ -117,7 +118,7 @@ impl Started {
         })
     }
 
-    fn diagnose(&self, options: &[&str]) -> Value {
+    pub(super) fn diagnose(&self, options: &[&str]) -> Value {
         let url = format!("http://127.0.0.1:{}/", self.port);
         let arguments = ["diagnose", &url, "--format", "json"];
         lagtrace(arguments.iter().chain(options)).json()
@@ -153,7 +154,7 @@ fn a_server_that_never_sets_tcp_nodelay_is_named_with_its_process() {
     if !has_root(TEST) || !has_tool(TEST, "python3") {
         return;
     }
-    let server = Started::python("nagle");
+    let server = Started::python(APART, &["nagle"]);
     let report = server.diagnose(&["-c", "4", "-d", "2s"]);
     let finding = found(&report, &["nagle-delayed-ack"]);
     assert_eq!(finding["verdict"], "proven", "{finding:#}");
@@ -171,7 +172,7 @@ fn a_pause_of_a_server_with_tcp_nodelay_is_no_delayed_ack() {
     if !has_root(TEST) || !has_tool(TEST, "python3") {
         return;
     }
-    let server = Started::python("nodelay");
+    let server = Started::python(APART, &["nodelay"]);
     let report = server.diagnose(&["-c", "4", "-d", "2s"]);
     assert!(
         !findings(&report).contains(&"nagle-delayed-ack"),
