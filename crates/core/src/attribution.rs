@@ -26,7 +26,7 @@ mod stop;
 mod stops;
 mod trace;
 
-pub(crate) use overlay::{Held, Rest};
+pub(crate) use overlay::{Held, Stretch};
 
 use core::mem::take;
 use core::time::Duration;

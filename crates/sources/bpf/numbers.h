@@ -47,7 +47,8 @@ static __noinline __u32 number_in(struct pid *pid, __u32 namespace)
 }
 
 /* Returns the numbers of the current process (upper half) and thread (lower half) in a
- * PID namespace, given by its inode; 0: the initial namespace. */
+ * PID namespace, given by its inode; 0: the initial namespace. A process that is not in
+ * the namespace keeps the kernel's own numbers, by which the host knows it. */
 static __always_inline __u64 current_numbers(__u32 namespace)
 {
 	struct task_struct *task;
@@ -57,6 +58,8 @@ static __always_inline __u64 current_numbers(__u32 namespace)
 		return bpf_get_current_pid_tgid();
 	task = (void *)bpf_get_current_task();
 	tgid = number_in(BPF_CORE_READ(task, group_leader, thread_pid), namespace);
+	if (!tgid)
+		return bpf_get_current_pid_tgid();
 	tid = number_in(BPF_CORE_READ(task, thread_pid), namespace);
 	return (__u64)tgid << 32 | tid;
 }

@@ -14,7 +14,8 @@ const READINGS: usize = 8;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     offset_ns: i64,
-    /// What the time namespace of this process adds to the kernel's own `CLOCK_MONOTONIC`.
+    /// Nanoseconds that the time namespace of this process adds to the kernel's own
+    /// `CLOCK_MONOTONIC`.
     #[cfg(any(feature = "live", feature = "fuzzing"))]
     added_ns: i64,
 }

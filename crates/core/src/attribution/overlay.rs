@@ -17,20 +17,13 @@ pub(crate) struct Held {
     pub(crate) released: u64,
 }
 
-/// A stretch between two messages of a stream in one direction.
+/// A stretch of time, and the side that it concerns: the sender of the messages between which it is,
+/// or the side whose windows held data back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rest {
+pub(crate) struct Stretch {
     pub(crate) from: Timestamp,
     pub(crate) until: Timestamp,
-    /// The sender of the messages.
     pub(crate) by: Side,
-}
-
-/// A stretch of time, and the side that it concerns.
-struct Stretch {
-    from: Timestamp,
-    until: Timestamp,
-    by: Side,
 }
 
 impl Tiling {
@@ -58,14 +51,8 @@ impl Tiling {
 
     /// Attributes the stretches between a stream's messages in which their sender paused to nobody's
     /// delay, in time order.
-    pub(crate) fn owe_nothing(&mut self, rests: &[Rest]) {
-        let stretch = |rest: &Rest| Stretch {
-            from: rest.from,
-            until: rest.until,
-            by: rest.by,
-        };
-        let stretches: Vec<Stretch> = rests.iter().map(stretch).collect();
-        self.give(&stretches, WaitKind::BetweenMessages, |kind, by| match by {
+    pub(crate) fn owe_nothing(&mut self, rests: &[Stretch]) {
+        self.give(rests, WaitKind::BetweenMessages, |kind, by| match by {
             Side::Client => kind == WaitKind::RequestPause,
             Side::Server => kind == WaitKind::ServerPause,
         });
@@ -186,9 +173,9 @@ mod tests {
         })
     }
 
-    fn stretches() -> impl Strategy<Value = Vec<Rest>> {
+    fn stretches() -> impl Strategy<Value = Vec<Stretch>> {
         let side = prop_oneof![Just(Side::Client), Just(Side::Server)];
-        let stretch = (0..LAST, 0..20_i64, side).prop_map(|(from, length, by)| Rest {
+        let stretch = (0..LAST, 0..20_i64, side).prop_map(|(from, length, by)| Stretch {
             from: at(from),
             until: at(from + length),
             by,

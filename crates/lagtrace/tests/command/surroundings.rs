@@ -116,3 +116,19 @@ fn in_a_pid_namespace_processes_have_its_numbers() {
     // The shell is the first process there.
     assert_eq!(watched(&report)["programs"][0], "python3[2]", "{report:#}");
 }
+
+#[test]
+fn from_a_pid_namespace_processes_outside_have_the_hosts_numbers() {
+    const TEST: &str = "from_a_pid_namespace_processes_outside_have_the_hosts_numbers";
+    if !has_root(TEST) || !has_tool(TEST, "unshare") {
+        return;
+    }
+    let server = Server::start(Manner::AnswersAfter(Duration::from_millis(20), ANSWER));
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork", "--mount-proc"]);
+    command.arg(program()).args(["diagnose", &server.url()]);
+    let report = run(command.args(LOAD).arg("json")).json();
+    let program = watched(&report)["programs"][0].as_str().unwrap();
+    let number = format!("[{}]", std::process::id());
+    assert!(program.ends_with(&number) && program != number, "{program}");
+}

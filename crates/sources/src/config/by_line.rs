@@ -117,7 +117,7 @@ impl<'f> Reader<'f> {
                 lines.push(line);
                 continue;
             };
-            let (paths, _) = super::files::expand(self.files, &pattern);
+            let paths = super::files::expand(self.files, &pattern).paths;
             for path in paths {
                 self.append_included(&path, included, depth, lines);
             }

@@ -170,11 +170,21 @@ impl Stamps {
     }
 }
 
-/// Returns the paths that match a pattern, sorted bytewise as `glob(3)` does in the C locale, and
-/// the directories that were searched.
-pub(crate) fn expand(files: &dyn Files, pattern: &Path) -> (Vec<PathBuf>, Vec<(PathBuf, Stamps)>) {
+/// The paths that match a pattern.
+#[derive(Debug, Default)]
+pub(crate) struct Expanded {
+    /// The paths, sorted bytewise as `glob(3)` does in the C locale.
+    pub(crate) paths: Vec<PathBuf>,
+    /// The directories that were searched.
+    pub(crate) searched: Vec<(PathBuf, Stamps)>,
+    /// The directories that may not be listed. Paths in them may match too.
+    pub(crate) closed: Vec<PathBuf>,
+}
+
+/// Returns the paths that match a pattern.
+pub(crate) fn expand(files: &dyn Files, pattern: &Path) -> Expanded {
     let mut found = vec![PathBuf::from("/")];
-    let mut searched = Vec::new();
+    let mut expanded = Expanded::default();
     for component in pattern.components() {
         let name = match component {
             Component::Normal(name) => name,
@@ -182,15 +192,16 @@ pub(crate) fn expand(files: &dyn Files, pattern: &Path) -> (Vec<PathBuf>, Vec<(P
             _ => continue,
         };
         // Components after a pattern are checked for existence, even those without wildcards.
-        let is_plain = searched.is_empty() && !glob::is_pattern(name.as_bytes());
+        let is_plain = expanded.searched.is_empty() && !glob::is_pattern(name.as_bytes());
         if is_plain || name == ".." {
             found.iter_mut().for_each(|path| path.push(name));
         } else {
-            found = expand_name(files, &found, name, &mut searched);
+            found = expand_name(files, &found, name, &mut expanded);
         }
     }
     found.sort_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
-    (found, searched)
+    expanded.paths = found;
+    expanded
 }
 
 /// Returns the entries of `directories` that match one component of a pattern.
@@ -198,19 +209,25 @@ fn expand_name(
     files: &dyn Files,
     directories: &[PathBuf],
     pattern: &OsStr,
-    searched: &mut Vec<(PathBuf, Stamps)>,
+    expanded: &mut Expanded,
 ) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for directory in directories {
-        let Ok((names, stamps)) = files.list(directory) else {
-            continue;
+        let (names, stamps) = match files.list(directory) {
+            Ok(listed) => listed,
+            Err(error) => {
+                if error.kind() == io::ErrorKind::PermissionDenied {
+                    expanded.closed.push(directory.clone());
+                }
+                continue;
+            }
         };
         let matching = names
             .iter()
             .filter(|name| glob::matches(pattern.as_bytes(), name));
         found.extend(matching.map(|name| directory.join(OsStr::from_bytes(name))));
         found.truncate(MAX_MATCHES);
-        searched.push((directory.clone(), stamps));
+        expanded.searched.push((directory.clone(), stamps));
     }
     found
 }
@@ -289,13 +306,35 @@ mod tests {
             directory: Directory::Open(File::open(jail.path()).expect("opens").into()),
             is_assumed: false,
         };
-        let (paths, searched) = expand(&root, Path::new("/*/*.conf"));
+        let Expanded {
+            paths, searched, ..
+        } = expand(&root, Path::new("/*/*.conf"));
         let expected: Vec<PathBuf> = ["/a/x.conf", "/a/y.conf", "/b/x.conf"]
             .iter()
             .map(PathBuf::from)
             .collect();
         assert_eq!(paths, expected);
         assert_eq!(searched.len(), 3);
+    }
+
+    /// A file system of which nothing may be listed.
+    struct Closed;
+
+    impl Files for Closed {
+        fn read(&self, _: &Path, _: usize) -> io::Result<Contents> {
+            Err(io::ErrorKind::PermissionDenied.into())
+        }
+
+        fn list(&self, _: &Path) -> io::Result<(Vec<Vec<u8>>, Stamps)> {
+            Err(io::ErrorKind::PermissionDenied.into())
+        }
+    }
+
+    #[test]
+    fn directories_that_may_not_be_listed_are_named() {
+        let expanded = expand(&Closed, Path::new("/etc/conf.d/*.conf"));
+        assert_eq!(expanded.closed, [Path::new("/etc/conf.d")]);
+        assert!(expanded.paths.is_empty() && expanded.searched.is_empty());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The configuration files of a server that only some may read. The worker gets those that the
 //! server's command line names, and those below the folders of a server that includes further files.
-//! It gets none elsewhere: other programs keep their keys in files of such names.
+//! It may list these folders. It gets nothing elsewhere: other programs keep their keys in files of
+//! such names.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -27,9 +28,13 @@ const USUAL: [&str; 6] = [
 /// Maximum number of words of a command line that may name files.
 const MOST_WORDS: usize = 256;
 
-/// Returns true if `file`, which has no links, is a configuration of process `pid`.
-pub(super) fn is_of(pid: u32, root: &Root, file: &Path) -> bool {
-    has_name(file) && (is_named(pid, root, file) || is_included(pid, root, file))
+/// Returns true if `path`, which has no links, is a configuration of process `pid`, or a folder of
+/// configurations that it includes.
+pub(super) fn is_of(pid: u32, root: &Root, path: &Path, is_folder: bool) -> bool {
+    if is_folder {
+        return is_included(pid, root, path);
+    }
+    has_name(path) && (is_named(pid, root, path) || is_included(pid, root, path))
 }
 
 fn has_name(path: &Path) -> bool {

@@ -505,7 +505,7 @@ fn open(pid: u32, path: &Path, is_folder: bool) -> Result<OwnedFd, HostError> {
     let failed = |error| HostError::failed(operation(), error);
     let found = root.find(path, is_folder).map_err(failed)?;
     let resolved = found.resolved().map_err(failed)?;
-    if found.is_for_everybody() || !is_folder && configuration::is_of(pid, &root, &resolved) {
+    if found.is_for_everybody() || configuration::is_of(pid, &root, &resolved, is_folder) {
         return found.open().map_err(failed);
     }
     Err(denied(operation()))

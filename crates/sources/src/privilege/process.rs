@@ -35,7 +35,7 @@ const OF_KERNEL: [u64; 12] = [
     0xf97c_ff8c,
 ];
 
-/// How a folder is opened for lookups only.
+/// Flags that open a folder for lookups only.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// Maximum number of links that are followed from one to the next, as the kernel's.
 const MOST_LINKS: usize = 40;
@@ -264,7 +264,9 @@ impl FoundFile {
             }
         };
         Ok(Self {
-            is_for_everybody: stat.st_mode & 0o004 != 0 && is_passable(above()?)?,
+            // A folder that cannot be looked up may be private.
+            is_for_everybody: stat.st_mode & 0o004 != 0
+                && above().and_then(is_passable).unwrap_or(false),
             place,
             is_folder,
         })

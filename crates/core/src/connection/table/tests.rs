@@ -27,6 +27,18 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec((0..6_u16, any::<bool>(), flags, pause), 1..120)
 }
 
+/// Returns a segment's arrival, of which nothing but its number is known.
+fn arrived(id: u64) -> Arrived {
+    Arrived {
+        client: None,
+        id,
+        stream: None,
+        approach: None,
+        shares_counter: false,
+        tick_ns: None,
+    }
+}
+
 fn segments(steps: &[Step]) -> Vec<Segment> {
     let server = Endpoint::new([10, 0, 0, 2].into(), 80);
     let mut at = 1_700_000_000_000_000_000;
@@ -67,15 +79,8 @@ fn followed(segments: &[Segment], max: usize, is_restless: bool) -> Vec<String> 
         if is_restless {
             table.quiet_until = Timestamp::MIN;
         }
-        let arrived = Arrived {
-            client: None,
-            id: segment.number,
-            stream: None,
-            approach: None,
-            shares_counter: false,
-            tick_ns: None,
-        };
-        table.observe_segment(segment, &[], arrived, &mut closed);
+        let arrival = arrived(segment.number);
+        table.observe_segment(segment, &[], arrival, &mut closed);
         let mut open: Vec<u64> = table.open.iter().map(|open| open.id).collect();
         open.sort_unstable();
         let waiting = (table.ended.len(), table.buried.len(), table.next_sweep);
@@ -123,15 +128,8 @@ fn closed_of(passed: &[Passed]) -> Closed {
             payload_len: payload.len() as u32,
             ..Segment::sent(source, destination, Timestamp::from_nanos(micros * 1_000))
         };
-        let arrived = Arrived {
-            client: None,
-            id: number,
-            stream: None,
-            approach: None,
-            shares_counter: false,
-            tick_ns: None,
-        };
-        table.observe_segment(&segment, payload, arrived, &mut closed);
+        let arrival = arrived(number);
+        table.observe_segment(&segment, payload, arrival, &mut closed);
     }
     for open in table.drain() {
         table.close(open, &mut closed);
@@ -240,15 +238,8 @@ fn connections_that_hold_too_much_are_dropped() {
             payload_len: head.len() as u32,
             ..Segment::sent(client, server, at)
         };
-        let arrived = Arrived {
-            client: None,
-            id: segment.number,
-            stream: None,
-            approach: None,
-            shares_counter: false,
-            tick_ns: None,
-        };
-        table.observe_segment(&segment, &head, arrived, &mut closed);
+        let arrival = arrived(segment.number);
+        table.observe_segment(&segment, &head, arrival, &mut closed);
     }
     let held: usize = table.open.iter().map(|open| open.held_bytes()).sum();
     assert!((4 << 20..10 << 20).contains(&held), "{held} bytes");
@@ -313,15 +304,8 @@ fn stretches_in_which_streams_are_held_back_count_as_memory() {
                 ..Segment::sent(ends.0, ends.1, at)
             };
             seqs[own] += segment.payload_len + u32::from(flags.contains(TcpFlags::SYN));
-            let arrived = Arrived {
-                client: None,
-                id: number,
-                stream: None,
-                approach: None,
-                shares_counter: false,
-                tick_ns: None,
-            };
-            table.observe_segment(&segment, payload, arrived, &mut closed);
+            let arrival = arrived(number);
+            table.observe_segment(&segment, payload, arrival, &mut closed);
         };
         send(false, TcpFlags::SYN, b"", 0);
         send(true, ACCEPT, b"", 100);

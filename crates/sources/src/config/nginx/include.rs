@@ -127,13 +127,19 @@ impl Loader<'_> {
         if !glob::is_pattern(path.as_os_str().as_bytes()) {
             return vec![path];
         }
-        let (paths, searched) = expand(self.files, &path);
-        for (directory, stamps) in searched {
+        let expanded = expand(self.files, &path);
+        for directory in &expanded.closed {
+            self.note(format!(
+                "{}: may not be listed; what is included from it is not known",
+                directory.display()
+            ));
+        }
+        for (directory, stamps) in expanded.searched {
             if !self.tree.files.iter().any(|file| file.path == directory) {
                 self.add_file(&directory, true, Some(stamps));
             }
         }
-        paths
+        expanded.paths
     }
 
     fn add_file(&mut self, path: &Path, is_directory: bool, stamps: Option<Stamps>) -> FileId {

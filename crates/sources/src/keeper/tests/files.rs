@@ -110,6 +110,9 @@ fn configurations_are_shown_below_the_folder_of_the_servers_own() {
     for part in ["web/sites", "vpn"] {
         fs::create_dir_all(at_path(part)).expect("a folder");
     }
+    for part in ["web", "web/sites", "vpn"] {
+        set_mode(&at_path(part), 0o700);
+    }
     let files = [
         "web/main.conf",
         "web/sites/a.conf",
@@ -133,13 +136,16 @@ fn configurations_are_shown_below_the_folder_of_the_servers_own() {
         ] {
             is_shown(&asked, &at(&server, at_path(name), false), shown);
         }
+        for (name, shown) in [("web", shown[1]), ("web/sites", shown[1]), ("vpn", false)] {
+            is_shown(&asked, &at(&server, at_path(name), true), shown);
+        }
         end(server);
         asked.end();
     }
 }
 
-/// What everybody may read by its own mode is still private below a folder that not everybody may
-/// pass, whichever way leads there.
+/// A file that everybody may read by its own mode is still private below a folder that not everybody
+/// may pass, whichever way leads there.
 #[test]
 fn a_private_folder_keeps_what_is_below_it() {
     let (folder, other) = (passable(), passable());

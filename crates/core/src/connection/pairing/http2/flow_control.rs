@@ -7,7 +7,7 @@ use super::messages::Talk;
 use super::requests::Requests;
 use super::{Draft, Pairing};
 use crate::attribution::packet_record::PacketKey;
-use crate::attribution::{Held, Rest};
+use crate::attribution::{Held, Stretch};
 use crate::connection::View;
 use crate::exchange::{PerSide, Side};
 use crate::observed::time::Timestamp;
@@ -70,7 +70,7 @@ pub(in super::super) struct Multiplexed {
     /// known to carry gRPC.
     pub(super) messages: Option<PerSide<Talk>>,
     /// Stretches between the messages of one side, in which it owed nothing.
-    pub(in super::super) rests: Vec<Rest>,
+    pub(in super::super) rests: Vec<Stretch>,
     /// Stretches in which one side was held back by the other's windows.
     pub(in super::super) held: Vec<Held>,
 }
@@ -90,7 +90,7 @@ impl Multiplexed {
 
     /// Returns the memory of the stretches, in bytes.
     pub(in super::super) fn held_bytes(&self) -> usize {
-        self.held.capacity() * size_of::<Held>() + self.rests.capacity() * size_of::<Rest>()
+        self.held.capacity() * size_of::<Held>() + self.rests.capacity() * size_of::<Stretch>()
     }
 
     /// Returns the window for what one side may still send.

@@ -2,7 +2,7 @@
 //! is something to send, so between two of them nothing is due.
 
 use super::Pairing;
-use crate::attribution::Rest;
+use crate::attribution::Stretch;
 use crate::attribution::packet_record::PacketKey;
 use crate::connection::pairing::Draft;
 use crate::exchange::{PerSide, Side};
@@ -51,7 +51,7 @@ impl Pairing {
         }
         if let Some(from) = rested.filter(|_| multiplexed.rests.len() < MAX_RESTS) {
             let until = packet.at;
-            multiplexed.rests.push(Rest { from, until, by });
+            multiplexed.rests.push(Stretch { from, until, by });
         }
     }
 }
