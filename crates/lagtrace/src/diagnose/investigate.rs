@@ -237,7 +237,6 @@ impl<'a> Investigation<'a> {
         if self.subject().is_open {
             self.step(Self::trace)?;
             self.step(Self::load)?;
-            self.has_measured = !self.interrupt.is_requested();
             self.step(Self::experiments)?;
             self.step(Self::what_if)?;
             self.end_capture();
@@ -253,7 +252,6 @@ impl<'a> Investigation<'a> {
         self.step(Self::request)?;
         if self.subject().is_open {
             self.step(Self::load)?;
-            self.has_measured = !self.interrupt.is_requested();
         }
         Ok(())
     }

@@ -106,6 +106,7 @@ impl Investigation<'_> {
             .and_then(|lane| lane.service.quantile(0.5));
         self.pace.carries = unobserved.lanes.first().map(LaneSummary::rate);
         if unobserved.ending != Ending::Completed || self.is_local() {
+            self.has_measured = unobserved.ending != Ending::Stopped;
             return Ok(());
         }
         self.work_off(unobserved.lanes.iter().map(LaneSummary::cut).sum())?;
@@ -134,6 +135,7 @@ impl Investigation<'_> {
             watching.end(self);
         }
         let observed = observed?;
+        self.has_measured = observed.ending != Ending::Stopped;
         self.work_off(observed.lanes.iter().map(LaneSummary::cut).sum())?;
         let text = match disturbance(unobserved, &observed) {
             Some(text) => text,
