@@ -35,6 +35,8 @@ use remarks::{remarks, status_help};
 const MANY_FAILURES: u64 = 200;
 /// Minimum share of failures among all requests at which a run is aborted.
 const FAILING_SHARE: f64 = 0.5;
+/// Time after the warm-up from which on a run is aborted, so that there are results to report.
+const COUNTED: Duration = Duration::from_millis(50);
 /// The warm-up as a share of the load's duration, within bounds.
 const WARM_UP_SHARE: f64 = 0.05;
 
@@ -104,7 +106,8 @@ impl Run<'_> {
         }
         let (summary, is_failing) = self.measure(name, plan, &mut analyzer)?;
         let is_empty = |lane: &LaneSummary| lane.responses() + lane.failed() == 0;
-        if summary.lanes.iter().all(is_empty) && self.interrupt.is_requested() {
+        let is_stopped = self.interrupt.is_requested() && !is_failing;
+        if summary.lanes.iter().all(is_empty) && is_stopped {
             return Ok(None);
         }
         for (id, text) in remarks(plan, &summary, is_failing, self.interrupt) {
@@ -150,7 +153,7 @@ impl Run<'_> {
             bar.set_message(live(&now));
             let share = now.failures as f64 / now.requests.max(1) as f64;
             // Requests that are cut off by the end of the run are not failures of the service.
-            let is_under_way = now.elapsed < now.of;
+            let is_under_way = (plan.warm_up + COUNTED..now.of).contains(&now.elapsed);
             let fails = now.failures >= MANY_FAILURES && share >= FAILING_SHARE;
             if fails && is_under_way && !self.options.keep_going {
                 is_failing.store(true, Ordering::Relaxed);

@@ -6,6 +6,7 @@
 
 mod head;
 mod messages;
+mod repeated;
 pub(crate) mod status;
 #[cfg(test)]
 mod tests;

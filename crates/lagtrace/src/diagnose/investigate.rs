@@ -123,8 +123,8 @@ struct Investigation<'a> {
 struct Pacing {
     /// The median time of single requests to the subject before the load.
     idle: Option<Duration>,
-    /// The time until the service answered single requests as it does when it is idle.
-    settled_after: Duration,
+    /// The time for which the service did not answer single requests as it does when it is idle.
+    unsettled_for: Duration,
     /// The processor times of all processes at the beginning.
     at_first: Option<ProcessorTimes>,
     /// Who uses the processors apart from the load.
@@ -204,7 +204,7 @@ impl<'a> Investigation<'a> {
             has_measured: false,
             pace: Pacing {
                 idle: None,
-                settled_after: Duration::ZERO,
+                unsettled_for: Duration::ZERO,
                 at_first: ProcessorTimes::read(None),
                 usual: None,
                 before: None,

@@ -119,6 +119,20 @@ fn errors_and_refusals_are_found() {
 }
 
 #[test]
+fn a_run_that_is_broken_off_is_told_as_failures_and_not_as_interrupted() {
+    let server = Server::start(Manner::ClosesAtOnce);
+    for warm_up in ["0s", "300ms"] {
+        let options = ["-c", "20", "-d", "5s", "--warm-up", warm_up];
+        let arguments = ["load", &server.url(), "--format", "json"];
+        let report = lagtrace(arguments.iter().chain(&options)).expect(1).json();
+        assert!(report["load"]["failed"].as_u64() > Some(0), "{report:#}");
+        let notes = notes(&report);
+        assert!(notes.contains(&"load-broken-off"), "{report:#}");
+        assert!(!notes.contains(&"interrupted"), "{report:#}");
+    }
+}
+
+#[test]
 fn a_single_refused_connection_has_a_headline_and_its_reason() {
     let refusing = RefusingPort::new();
     let url = format!("http://{}/", refusing.address());

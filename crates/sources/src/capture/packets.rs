@@ -21,6 +21,19 @@ pub struct Packets {
 const ASIDE: usize = 1 << (usize::BITS - 1);
 
 impl Packets {
+    /// Returns no packets, with room for this many bytes of payloads.
+    pub fn with_room(bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            ..Self::default()
+        }
+    }
+
+    /// Returns true if the payload fits into the memory that the payloads already take.
+    pub fn has_room(&self, payload: &[u8]) -> bool {
+        payload.len() <= self.bytes.capacity() - self.bytes.len()
+    }
+
     /// Returns the packets, each with its payload.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Packet<'static>, &[u8])> {
         let packets = self.list.iter();

@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use super::{Framing, Head, Role, begins_message, head};
+use super::{Framing, Head, Role, begins_message, repeated};
 use crate::protocol::{Step, skip};
 
 /// Maximum length of a head that is kept, in bytes. A longer one is not plausible HTTP.
@@ -180,7 +180,7 @@ impl Messages {
     /// Consumes bytes up to and including the head's empty line. Most heads arrive in one piece.
     fn read_head(&mut self, bytes: &mut &[u8]) -> Option<Step> {
         if self.head.is_empty()
-            && let Some((head, framing, len)) = head::read(self.role, bytes)
+            && let Some((head, framing, len)) = repeated::read(self.role, bytes)
         {
             *bytes = bytes.get(len..).unwrap_or_default();
             return Some(self.enter_body(head, framing));
@@ -194,7 +194,7 @@ impl Messages {
             }
             if self.head.ends_with(b"\n\r\n") || self.head.ends_with(b"\n\n") {
                 let whole = core::mem::take(&mut self.head);
-                return Some(match head::read(self.role, &whole) {
+                return Some(match repeated::read(self.role, &whole) {
                     Some((head, framing, _)) => self.enter_body(head, framing),
                     None => self.lose(),
                 });

@@ -9,9 +9,9 @@ use lagtrace_core::observed::segment::Segment;
 use lagtrace_core::observed::time::Timestamp;
 use lagtrace_core::report::{Picture, Remark, Report};
 use lagtrace_core::views::picture::Keeps;
-use lagtrace_sources::capture::Packets;
 
 use super::keeper::Keeper;
+use super::recorder::Batches;
 use crate::clock;
 use crate::conclusion;
 
@@ -86,27 +86,30 @@ impl Feed {
     ///
     /// An event that assigns a flow to a phase is passed on first. It applies to all packets of the
     /// flow, including those before the connection was known to be open.
-    pub(super) fn digest(&mut self, packets: &Packets) {
+    pub(super) fn digest(&mut self, packets: Batches) {
         let mut events = std::mem::take(&mut self.waiting);
         events.sort_by_key(due);
-        let translations = &self.translations;
-        let packets = packets
-            .whole()
-            .map(|packet| untranslated(packet, translations));
-        let mut packets = packets.peekable();
-        for event in events {
-            let at = due(&event);
-            while let Some(packet) =
-                packets.next_if(|packet| packet.at().is_none_or(|its| its < at))
-            {
-                self.analyzer.packet(&packet);
+        let mut events = events.into_iter().peekable();
+        for batch in packets.into_each() {
+            for packet in batch.whole() {
+                let at = packet.at();
+                while let Some(event) =
+                    events.next_if(|event| at.is_some_and(|at| due(event) <= at))
+                {
+                    self.pass_on(event);
+                }
+                self.analyzer
+                    .packet(&untranslated(packet, &self.translations));
             }
-            if let Some(keeper) = &mut self.keeper {
-                keeper.keep(&event);
-            }
-            self.analyzer.observe(event);
         }
-        packets.for_each(|packet| self.analyzer.packet(&packet));
+        events.for_each(|event| self.pass_on(event));
+    }
+
+    fn pass_on(&mut self, event: Event) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.keep(&event);
+        }
+        self.analyzer.observe(event);
     }
 
     /// Returns experiments that can distinguish the remaining hypotheses.
@@ -116,7 +119,7 @@ impl Feed {
 
     /// Returns the report, and the picture if it is drawn.
     pub(super) fn finish(mut self) -> (Report, Option<Picture>) {
-        self.digest(&Packets::default());
+        self.digest(Batches::default());
         let kept = self.keeper.map_or(Ok(()), Keeper::finish);
         let (mut report, picture) = self.analyzer.finish_with_picture();
         report.notes.extend(kept.err().map(|fault| Remark {

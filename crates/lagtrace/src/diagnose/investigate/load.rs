@@ -20,8 +20,6 @@ const TURN: Duration = Duration::from_millis(200);
 const LONGEST_OBSERVED: Duration = Duration::from_secs(5);
 /// The observed part as a share of the load's duration.
 const OBSERVED_SHARE: f64 = 0.4;
-/// Minimum ratio of the observed part to the longest request before it.
-const OBSERVED_RATIO: u32 = 2;
 /// The warm-up of each part as a share of the load's duration, before it is limited to 100 to 500
 /// ms.
 const WARM_UP_SHARE: f64 = 0.04;
@@ -60,14 +58,10 @@ impl Windows {
     }
 
     /// Returns the duration of the observed part, given that `beyond` is the time needed in
-    /// addition to the load, and `longest` the time that the longest request took.
-    ///
-    /// Packets explain a request only if both its ends are captured: a SYN that is retransmitted
-    /// after a second needs more than a second.
-    fn observed_after(&self, beyond: Duration, longest: Duration) -> Duration {
+    /// addition to the load, and `whole` the time in which whole requests can be captured.
+    fn observed_after(&self, beyond: Duration, whole: Duration) -> Duration {
         let more = beyond.saturating_sub(BEYOND);
-        let whole = (longest * OBSERVED_RATIO).min(LONGEST_OBSERVED);
-        (self.observed - more.min(self.observed / 2)).max(whole)
+        (self.observed - more.min(self.observed / 2)).max(whole.min(LONGEST_OBSERVED))
     }
 }
 
@@ -81,7 +75,7 @@ impl Investigation<'_> {
         if self.interrupt.is_requested() {
             return Ok(());
         }
-        let spent = begun.elapsed() + self.pace.settled_after;
+        let spent = begun.elapsed() + self.pace.unsettled_for;
         let left = duration.saturating_sub(spent).max(duration / 2);
         let lanes = self.baseline_lanes();
         let windows = Windows::within(left, lanes.len());
@@ -112,12 +106,15 @@ impl Investigation<'_> {
         self.work_off(unobserved.lanes.iter().map(LaneSummary::cut).sum())?;
         let planned = windows.warm_up + windows.unobserved + (duration - left);
         let beyond = self.begun.elapsed().saturating_sub(planned);
-        let longest = unobserved
-            .lanes
-            .iter()
-            .filter_map(|lane| lane.service.max());
-        let longest = longest.max().unwrap_or_default();
-        plan.duration = windows.observed_after(beyond + self.pace.overrun, longest);
+        let lanes = &unobserved.lanes;
+        let is_answered = lanes.iter().any(|lane| lane.responses() > 0);
+        if !is_answered {
+            plan.warm_up = Duration::ZERO;
+        }
+        let longest = lanes.iter().filter_map(|lane| lane.service.max()).max();
+        let longest = longest.unwrap_or_default();
+        let whole = time_for_whole_requests(longest, is_answered, plan.grace());
+        plan.duration = windows.observed_after(beyond + self.pace.overrun, whole);
         self.observed_load(&mut plan, &unobserved)
     }
 
@@ -211,6 +208,22 @@ impl Investigation<'_> {
             connections: self.pace.judged.connections,
         };
         self.open_sites().map(lane).collect()
+    }
+}
+
+/// Returns how long the observed part has to be for whole requests, given how long the longest
+/// request before it took, whether any was answered, and how long requests in flight may continue
+/// after the end.
+///
+/// Packets explain a request only if both its ends are captured: a SYN that is retransmitted after
+/// a second needs more than a second. Each connection begins its first request in the warm-up, and
+/// so needs time for two. If nothing was answered there is no warm-up: all requests begin at once,
+/// and end together when they time out.
+fn time_for_whole_requests(longest: Duration, is_answered: bool, grace: Duration) -> Duration {
+    if is_answered {
+        (longest * 2).saturating_sub(grace)
+    } else {
+        longest.saturating_sub(grace / 2)
     }
 }
 
@@ -311,7 +324,17 @@ mod tests {
         let windows = Windows::within(Duration::from_secs(2), 1);
         let after = |ms| windows.observed_after(Duration::ZERO, Duration::from_millis(ms));
         assert_eq!(after(50), windows.observed);
-        assert_eq!(after(1_170), Duration::from_millis(2_340));
+        assert_eq!(after(2_340), Duration::from_millis(2_340));
         assert_eq!(after(30_000), LONGEST_OBSERVED);
+    }
+
+    #[test]
+    fn two_requests_fit_after_each_other_but_one_that_times_out_does_not_repeat() {
+        let (grace, longest) = (Duration::from_secs(1), Duration::from_secs(2));
+        let answered = time_for_whole_requests(longest, true, grace);
+        assert_eq!(answered + grace, longest * 2);
+        let unanswered = time_for_whole_requests(longest, false, grace);
+        assert!(unanswered < longest, "no second request begins");
+        assert!(unanswered + grace > longest, "the first one times out");
     }
 }

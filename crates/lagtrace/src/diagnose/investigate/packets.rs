@@ -93,7 +93,7 @@ impl Investigation<'_> {
             .as_ref()
             .map(Recorder::take)
             .unwrap_or_default();
-        self.feed.digest(&packets);
+        self.feed.digest(packets);
     }
 
     /// Ends the capture and passes on the remaining packets.
@@ -102,7 +102,7 @@ impl Investigation<'_> {
             return;
         };
         let (packets, outcome, skipped) = recorder.stop();
-        self.feed.digest(&packets);
+        self.feed.digest(packets);
         if skipped > 0 {
             let skipped = words::plural(skipped, "packet");
             self.note(

@@ -83,12 +83,13 @@ impl Investigation<'_> {
     /// up or with its start, begins anew until it is not: its queue is not what a request takes.
     fn settled(&mut self, plan: &ProbePlan, asked: &Asked) -> Single {
         let bar = self.console.spinner(STEP);
+        let mut plan = plan.clone();
         let begun = Instant::now();
         let mut tried = begun;
         loop {
             let mut events = Vec::new();
             let stop = self.interrupt.flag();
-            let answers = probe::http(plan, asked, stop, |event| events.push(event));
+            let answers = probe::http(&plan, asked, stop, |event| events.push(event));
             let is_settled = answers
                 .as_ref()
                 .map_or(true, |answers| is_settled(&answers.samples));
@@ -97,14 +98,17 @@ impl Investigation<'_> {
             if is_settled || is_last || self.quota.is_some() {
                 bar.finish_and_clear();
                 let after = tried.duration_since(begun);
-                self.pace.settled_after = self.pace.settled_after.max(after);
                 if is_settled && !after.is_zero() {
                     self.tell_settled(after);
                 }
+                let unsettled = if is_settled { after } else { begun.elapsed() };
+                self.pace.unsettled_for = self.pace.unsettled_for.max(unsettled);
                 return (answers, events);
             }
             self.sent.all += answers.map_or(0, |answers| answers.samples.len() as u64);
             tried = Instant::now();
+            let left = SETTLES_FOR.saturating_sub(begun.elapsed());
+            plan.timeout = plan.timeout.min(left.max(UNSETTLED.1));
         }
     }
 
