@@ -83,7 +83,7 @@ impl Investigation<'_> {
     /// up or with its start, begins anew until it is not: its queue is not what a request takes.
     fn settled(&mut self, plan: &ProbePlan, asked: &Asked) -> Single {
         let bar = self.console.spinner(STEP);
-        let mut plan = plan.clone();
+        let mut plan = *plan;
         let begun = Instant::now();
         let mut tried = begun;
         loop {
