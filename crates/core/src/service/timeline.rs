@@ -21,6 +21,9 @@ use crate::protocol::http;
 /// Maximum number of exchanges kept for one server: several seconds of a busy server, all of a lab
 /// run's.
 const MAX_MOMENTS: usize = 2048;
+/// Number of exchanges from which on all but the earliest are dropped: each time takes time for the
+/// whole list, and the list takes memory for each of hundreds of servers.
+const FULL: usize = MAX_MOMENTS / 4 * 5;
 
 /// The instants of one exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -244,7 +247,7 @@ impl Timeline {
         if self.until.is_some_and(|until| exchange.begin > until) {
             return;
         }
-        if self.moments.len() >= 2 * MAX_MOMENTS {
+        if self.moments.len() >= FULL {
             self.keep_earliest();
         }
         self.moments.push(moment());
@@ -254,7 +257,7 @@ impl Timeline {
         self.count += other.count;
         self.late.merge(other.late);
         self.moments.extend(other.moments);
-        if self.moments.len() >= 2 * MAX_MOMENTS {
+        if self.moments.len() >= FULL {
             self.keep_earliest();
         }
     }

@@ -14,9 +14,8 @@ use crate::observed::segment::{Segment, TcpFlags};
 const BYTES_EACH: usize = 2_432;
 /// The minimum memory of a table, in bytes.
 const LEAST: usize = 8 << 20;
-/// Share of the memory that remains after connections were dropped, in sixteenths. What is dropped
-/// at once becomes exchanges at once, which take memory too.
-const KEPT: usize = 15;
+/// Share of the memory that remains after connections were dropped, in eighths.
+const KEPT: usize = 7;
 /// The minimum growth between two times of weighing, as a share of the memory: one in this many.
 const STEP: usize = 16;
 /// The memory that a segment may add besides its payload, in bytes: a packet record, in a list that
@@ -80,7 +79,7 @@ impl Table {
             });
             let mut weighed: Vec<(Due, usize)> = weighed.collect();
             weighed.sort_unstable_by_key(|(due, _)| (due.at, due.id));
-            let wanted = self.room.most / 16 * KEPT;
+            let wanted = self.room.most / 8 * KEPT;
             let count = weighed.iter().take_while(|(_, bytes)| {
                 let is_needed = total > wanted;
                 total -= if is_needed { *bytes } else { 0 };
