@@ -125,15 +125,19 @@ pub(super) fn interruption(report: &Report) -> Option<String> {
         .filter(|overall| overall.is_interrupted)?;
     let after = quantity::duration(report.took_ns.unwrap_or_default());
     let requests = report.exchanges.count;
-    Some(match requests {
-        _ if !has_measured(report) => {
-            format!("Interrupted after {after}: nothing was measured.")
+    Some(match (has_measured(report), requests) {
+        (true, 0) => {
+            format!("Interrupted after {after}: the report covers what was seen until then.")
         }
-        0 => format!("Interrupted after {after}: the report covers what was seen until then."),
-        _ => format!(
+        (true, _) => format!(
             "Interrupted after {after}: the report covers the {} until then.",
             quantity::counted(requests, "request", "requests")
         ),
+        // Only levels of load before the one at which delay is judged were run.
+        (false, _) if report.sent.is_some() => {
+            format!("Interrupted after {after}, before the delay of requests was measured.")
+        }
+        (false, _) => format!("Interrupted after {after}: nothing was measured."),
     })
 }
 

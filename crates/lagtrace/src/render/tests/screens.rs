@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use indicatif::ProgressBar;
 use lagtrace_core::registry::Id;
@@ -284,6 +285,20 @@ fn the_whole_page_has_the_load_beside_findings_too() {
     });
     let page = shown(&report, Length::Full, 100);
     assert!(page.contains("lagtrace sent 1,234 requests."), "{page}");
+}
+
+#[test]
+fn an_interrupted_run_tells_whether_it_sent_requests() {
+    let mut report = Report::default();
+    report.interrupt(Duration::from_secs(3));
+    let page = shown(&report, Length::Screen, 100);
+    assert!(page.contains("nothing was measured"), "{page}");
+    report.sent = Some(RequestsSent {
+        all: 2,
+        in_experiments: 0,
+    });
+    let page = shown(&report, Length::Screen, 100);
+    assert!(page.contains("before the delay of requests was measured"), "{page}");
 }
 
 #[test]
