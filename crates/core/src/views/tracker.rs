@@ -55,9 +55,12 @@ struct Way {
     holes: Vec<(i64, i64)>,
     /// The time and the IP identification of the last segment with bytes.
     last: (Timestamp, Option<u16>),
-    /// The ends of segments with the times at which they were sent, and false if a part was sent
-    /// again.
-    outstanding: VecDeque<(i64, Timestamp, bool)>,
+    /// The ends of segments with the times at which they were sent.
+    outstanding: VecDeque<(i64, Timestamp)>,
+    /// Stretches, in order and apart, in which the ends of outstanding segments lie of which a part
+    /// was sent again: after the first number, up to the second. Each has the end of at least one
+    /// outstanding segment that no other has, so they are no more than these.
+    again: VecDeque<(i64, i64)>,
 }
 
 impl Tracker {
@@ -145,18 +148,33 @@ impl Way {
             let is_hole = start > self.sent && self.holes.len() < MAX_HOLES;
             self.holes.extend(is_hole.then_some((self.sent, start)));
             if self.outstanding.len() < MAX_OUTSTANDING {
-                self.outstanding.push_back((end, sent.0, true));
+                self.outstanding.push_back((end, sent.0));
             }
             false
         } else {
-            let after = self.outstanding.partition_point(|&(its, ..)| its <= start);
-            let parts = self.outstanding.range_mut(after..);
-            parts.for_each(|part| part.2 = false);
+            self.send_again(start);
             !self.fill(start, end) || !is_overtaken(sent, self.last)
         };
         self.sent = self.sent.max(end);
         self.last = sent;
         is_again
+    }
+
+    /// Marks the outstanding segments that end after `start` as sent again. The stretches that the
+    /// new one contains are dropped, each of which was added once.
+    fn send_again(&mut self, mut start: i64) {
+        let last = self.outstanding.back().map_or(i64::MIN, |last| last.0);
+        if last <= start {
+            return;
+        }
+        while let Some(&(from, until)) = self.again.back() {
+            if until < start {
+                break;
+            }
+            start = start.min(from);
+            self.again.pop_back();
+        }
+        self.again.push_back((start, last));
     }
 
     /// Removes the bytes from the holes; returns true if they were all in one.
@@ -185,7 +203,15 @@ impl Way {
             newest = Some(*sent);
             self.outstanding.pop_front();
         }
-        let (_, sent, is_once) = newest?;
+        let (end, sent) = newest?;
+        while self.again.front().is_some_and(|again| again.1 < end) {
+            self.again.pop_front();
+        }
+        let is_once = self.again.front().is_none_or(|again| again.0 >= end);
+        // A stretch ends with its last outstanding segment.
+        if self.again.front().is_some_and(|again| again.1 == end) {
+            self.again.pop_front();
+        }
         is_once.then(|| at.since(sent))
     }
 }
@@ -267,6 +293,36 @@ mod tests {
                 let start = 2 + number as i64 * 3;
                 way.send(start, start + 1, sent);
                 prop_assert!(way.holes.len() <= MAX_HOLES);
+            }
+        }
+
+        /// Whatever is sent again and acknowledged in which order: as in a list in which each
+        /// segment is marked.
+        #[test]
+        fn what_was_sent_again_shows_no_round_trip(
+            steps in prop::collection::vec((0..4, 0_i64..60), 1..200),
+        ) {
+            let (mut way, sent) = (Way::default(), (Timestamp::from_nanos(0), None));
+            let (mut marks, mut acked) = (Vec::new(), 0);
+            for (kind, number) in steps {
+                let number = number.min(marks.len() as i64);
+                match kind {
+                    0 | 1 => {
+                        way.send(marks.len() as i64, marks.len() as i64 + 1, sent);
+                        marks.push(true);
+                    }
+                    2 if number < marks.len() as i64 => {
+                        way.send(number, number + 1, sent);
+                        marks[number as usize..].fill(false);
+                    }
+                    _ => {
+                        let is_shown = way.acknowledge(number, sent.0).is_some();
+                        let is_once = || marks[number as usize - 1];
+                        prop_assert_eq!(is_shown, number > acked && is_once());
+                        acked = acked.max(number);
+                    }
+                }
+                prop_assert!(way.again.len() <= way.outstanding.len());
             }
         }
     }
