@@ -1,12 +1,16 @@
 //! The bytes of both directions in stream order, turn by turn.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::observed::flow::{Direction, PerDirection};
 use crate::observed::segment::{Segment, TcpFlags};
 
-/// Maximum number of bytes kept of one connection.
+/// Maximum number of bytes kept of one connection, with what its turns and holes take besides.
 const MAX_BYTES: usize = 64 << 20;
+/// The memory of a turn or of a hole besides the bytes, in bytes: a list that grows to twice its
+/// size has it, and the allocation of a turn's own bytes.
+const BESIDE: usize = 128;
 /// Maximum number of segments that are held until earlier bytes arrive.
 const MAX_WAITING: usize = 1 << 16;
 
@@ -71,9 +75,10 @@ impl Bytes {
             self.is_cut |= is_full && !is_known;
             return;
         }
-        self.kept += payload.len();
-        let piece = (len, payload.to_vec(), segment.number);
-        own.waiting.entry(start).or_insert(piece);
+        if let Entry::Vacant(place) = own.waiting.entry(start) {
+            self.kept += payload.len();
+            place.insert((len, payload.to_vec(), segment.number));
+        }
         self.flush(segment.direction, i64::MIN);
     }
 
@@ -106,6 +111,7 @@ impl Bytes {
                 .last()
                 .is_some_and(|turn| turn.direction == direction);
             if !is_same {
+                self.kept += BESIDE;
                 self.turns.push(Turn {
                     direction,
                     packet,
@@ -114,9 +120,11 @@ impl Bytes {
                 });
             }
             if let Some(turn) = self.turns.last_mut() {
+                let holes = turn.missing.len();
                 turn.miss(hole);
                 turn.bytes.extend_from_slice(fresh);
                 turn.miss(cut);
+                self.kept += (turn.missing.len() - holes) * BESIDE;
             }
         }
     }
@@ -151,6 +159,8 @@ mod tests {
     /// A turn: true if the client sent it, its text, and its holes.
     type Said = (bool, String, Vec<(usize, u64)>);
 
+    /// Returns the turns of segments: true if the client sent it, its sequence number, its
+    /// acknowledgement number, its text, and its length on the wire if that is more.
     fn run(segments: &[(bool, u32, u32, &str, u32)]) -> Vec<Said> {
         let end = |last, port| Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), port);
         let (client, server) = (end(1, 4000), end(2, 80));
@@ -213,5 +223,46 @@ mod tests {
         let whole = ("headtail".to_owned(), vec![(4, 4), (8, 2)]);
         assert_eq!(turns[0], (false, whole.0, whole.1));
         assert_eq!(turns[1], (true, "next".to_owned(), Vec::new()));
+    }
+
+    fn segment(direction: Direction, seq: u32, payload_len: u32) -> Segment {
+        let end = |port| Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        let mut segment = Segment::sent(end(80), end(4000), Timestamp::default());
+        (segment.direction, segment.seq, segment.payload_len) = (direction, seq, payload_len);
+        segment.flags = TcpFlags::PSH;
+        segment
+    }
+
+    /// Feeds segments of which nothing was captured, and returns the memory of turns and holes.
+    fn memory(direction: impl Fn(u32) -> Direction) -> usize {
+        let mut bytes = Bytes::default();
+        for number in 0..1_000_000 {
+            bytes.observe_segment(&segment(direction(number), number * 2, 1), &[]);
+        }
+        let (turns, is_cut) = bytes.finish();
+        assert!(is_cut);
+        let holes: usize = turns.iter().map(|turn| turn.missing.capacity()).sum();
+        turns.capacity() * size_of::<Turn>() + holes * size_of::<(usize, u64)>()
+    }
+
+    #[test]
+    fn turns_and_holes_without_bytes_count_against_the_limit() {
+        assert!(memory(|_| Direction::Forward) <= MAX_BYTES);
+        let by_turns = |number| match number % 2 {
+            0 => Direction::Forward,
+            _ => Direction::Backward,
+        };
+        assert!(memory(by_turns) <= MAX_BYTES);
+    }
+
+    #[test]
+    fn a_segment_that_comes_again_before_its_time_counts_once() {
+        let mut bytes = Bytes::default();
+        bytes.observe_segment(&segment(Direction::Forward, 0, 1), b"a");
+        let before = bytes.kept;
+        for _ in 0..100 {
+            bytes.observe_segment(&segment(Direction::Forward, 9, 1), b"b");
+        }
+        assert_eq!(bytes.kept, before + 1);
     }
 }
