@@ -1,6 +1,6 @@
 //! Turns and passages that wait for the exchange to which they belong.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use super::TIMESTAMP_ERROR;
 use super::passages::Passages;
@@ -16,12 +16,18 @@ const MAX_TURNS: usize = 1 << 16;
 /// one time.
 const MAX_WATCHED: usize = 1 << 13;
 
+/// Turns by their arrival. The number distinguishes those that arrived at the same time, and rises.
+type ByArrival = BTreeMap<(Timestamp, u64), RequestSpan>;
+
 /// Turns by their connection, in the order in which they began, and passages.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     /// Turns by the client's address and the server's.
-    turns: BTreeMap<(Endpoint, Endpoint), VecDeque<RequestSpan>>,
+    turns: BTreeMap<(Endpoint, Endpoint), ByArrival>,
+    /// Number of turns kept.
     count: usize,
+    /// Number of turns that were ever kept.
+    ever: u64,
     passages: Passages,
 }
 
@@ -58,9 +64,9 @@ impl Waiting {
             return;
         }
         let turns = self.turns.entry((turn.remote, turn.local)).or_default();
-        let at = turns.partition_point(|other| other.arrived <= turn.arrived);
-        turns.insert(at, turn);
+        turns.insert((turn.arrived, self.ever), turn);
         self.count += 1;
+        self.ever += 1;
     }
 
     /// Keeps a turn of a watch without an end. For many turns no exchange is ever shown: when there
@@ -88,19 +94,23 @@ impl Waiting {
             exchange.begin - TIMESTAMP_ERROR,
             exchange.end + TIMESTAMP_ERROR,
         );
-        let passed = turns.partition_point(|turn| came(turn, begin) < begin);
-        turns.drain(..passed);
-        self.count -= passed;
-        let first = turns.front()?;
+        while let Some(first) = turns.first_entry() {
+            if came(first.get(), begin) >= begin {
+                break;
+            }
+            first.remove();
+            self.count -= 1;
+        }
+        let (_, first) = turns.first_key_value()?;
         let arrived = came(first, begin);
-        let is_within = arrived >= begin && first.sent_last <= end;
-        let next = turns.get(1).map(|next| next.arrived);
+        let is_within = first.sent_last <= end;
+        let next = turns.values().nth(1).map(|next| next.arrived);
         let is_alone = next.is_none_or(|next| next >= exchange.end);
         if !is_within || !is_alone {
             return None;
         }
         self.count -= 1;
-        let turn = turns.pop_front()?;
+        let (_, turn) = turns.pop_first()?;
         Some(RequestSpan { arrived, ..turn })
     }
 
