@@ -218,19 +218,21 @@ fn needless(
 /// `uses` are in order.
 fn needless_in(uses: &[Use], kept: Option<Duration>) -> u64 {
     let mut count = 0;
-    let mut pool: Vec<Timestamp> = Vec::new();
+    // The connections by the ends of their last exchanges.
+    let mut pool: BTreeMap<Timestamp, u32> = BTreeMap::new();
     for each in uses {
         let at = each.begin;
-        let is_left =
-            |end: &Timestamp| *end <= at && kept.is_none_or(|kept| at.since(*end) <= kept);
         // The client takes the most recently used connection, as pools do.
-        match pool.iter_mut().filter(|end| is_left(end)).max() {
-            Some(end) => {
-                *end = each.end;
-                count += u64::from(each.is_opened);
+        if let Some((&end, connections)) = pool.range_mut(..=at).next_back()
+            && kept.is_none_or(|kept| at.since(end) <= kept)
+        {
+            *connections -= 1;
+            if *connections == 0 {
+                pool.remove(&end);
             }
-            None => pool.push(each.end),
+            count += u64::from(each.is_opened);
         }
+        *pool.entry(each.end).or_default() += 1;
     }
     count
 }
