@@ -123,17 +123,28 @@ impl Series {
     /// Thins the points, and lengthens the intervals only as far as necessary.
     fn thin(&mut self) {
         if self.interval > 0 {
-            self.join();
+            self.points = self.joined(self.interval);
         }
-        while self.points.len() > MAX_POINTS && self.interval + 1 < u64::BITS {
-            self.interval += 1;
-            self.join();
+        if self.points.len() <= MAX_POINTS {
+            return;
         }
+        // Over days, the intervals may be too short by a factor of 2^48.
+        let (mut short, mut enough) = (self.interval, u64::BITS - 1);
+        while short + 1 < enough {
+            let middle = short.midpoint(enough);
+            if self.joined(middle).len() <= MAX_POINTS {
+                enough = middle;
+            } else {
+                short = middle;
+            }
+        }
+        self.interval = enough;
+        self.points = self.joined(enough);
     }
 
-    /// Reduces the points of each interval to the least and the greatest value.
-    fn join(&mut self) {
-        let interval = self.interval;
+    /// Returns the least and the greatest value of each interval; `interval` is the base-2 logarithm of
+    /// its length.
+    fn joined(&self, interval: u32) -> Vec<(u64, u64)> {
         let is_same = |one: &(u64, u64), next: &(u64, u64)| one.0 >> interval == next.0 >> interval;
         let mut kept = Vec::with_capacity(self.points.len());
         for points in self.points.chunk_by(is_same) {
@@ -149,7 +160,7 @@ impl Series {
             kept.push(first);
             kept.extend((second != first).then_some(second));
         }
-        self.points = kept;
+        kept
     }
 
     fn finish(mut self) -> Vec<(u64, u64)> {
@@ -160,6 +171,8 @@ impl Series {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -181,5 +194,30 @@ mod tests {
             is(true) && is(false)
         };
         assert!(points.chunks_exact(40).all(has_both));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// Intervals are no longer than it takes: with half of their length, there are too many points.
+        #[test]
+        fn intervals_are_as_short_as_possible(
+            shift in 0_u32..50,
+            steps in prop::collection::vec(0_u64..9, MAX_POINTS + 1..2 * MAX_POINTS),
+        ) {
+            let mut at = 0;
+            let mut points = Vec::new();
+            for (number, step) in steps.into_iter().enumerate() {
+                at += step << shift;
+                points.push((at, number as u64 % 7));
+            }
+            let mut series = Series { points, ..Series::default() };
+            let before = Series { points: series.points.clone(), ..Series::default() };
+            series.thin();
+            prop_assert!(series.points.len() <= MAX_POINTS);
+            prop_assert_eq!(&series.points, &before.joined(series.interval));
+            let shorter = before.joined(series.interval - 1);
+            prop_assert!(series.interval == 1 || shorter.len() > MAX_POINTS);
+        }
     }
 }
