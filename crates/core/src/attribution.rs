@@ -8,6 +8,7 @@ mod asked;
 mod attributed;
 mod between;
 mod drops;
+pub(crate) mod effort;
 mod expect;
 mod flow;
 mod gap;
@@ -74,6 +75,11 @@ pub(crate) struct Tiling {
     pub(crate) close_wait: Option<Duration>,
 }
 
+/// Number of times that tiling looks at each packet, except for repairs.
+const TILED: usize = 12;
+/// Number of packets for which an exchange is tiled in any case: as much work as the rest of the
+/// exchange makes.
+const FEW: usize = 64;
 /// Maximum number of lists of exchanges kept for reuse of their memory.
 const MAX_SPARE: usize = 256;
 /// Maximum length of a list that is kept; longer lists are rare.
@@ -116,6 +122,9 @@ impl Tiling {
 
 /// Tiles one exchange. The waits' durations add up to `end - begin` exactly.
 pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
+    if !may_tile(trace) {
+        return untiled(trace, spare);
+    }
     let mut tiler = Tiler {
         trace,
         awaits_response: true,
@@ -150,8 +159,33 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     tiler.tiling
 }
 
+/// Returns true if the packets of an exchange may be looked at for it.
+pub(crate) fn may_tile(trace: &Trace<'_>) -> bool {
+    let count = trace.packets.len();
+    count <= FEW || trace.effort.spend(TILED * count)
+}
+
+/// Returns a single wait of which nothing is known: packets that belong to too many exchanges are
+/// not looked at for each of them.
+#[cold]
+pub(crate) fn untiled(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
+    let mut tiling = spare.tiling();
+    if trace.end > trace.begin {
+        tiling.waits.push(Wait {
+            start: trace.begin,
+            end: trace.end,
+            kind: WaitKind::Unknown,
+            owner: Owner::Unknown,
+            released_by: None,
+            bound: Bound::Observed,
+        });
+    }
+    tiling
+}
+
 /// Tiles a message that `sender` sent outside of any exchange. The time after its last segment has
-/// no owner, unless the receiver's window was closed: then the message ends when that window opens.
+/// no owner, unless the receiver's window was closed: then the message ends when that window opens. The
+/// caller has asked if the packets [may be looked at](may_tile).
 pub(crate) fn tile_message(
     trace: Trace<'_>,
     sender: Side,
@@ -288,7 +322,7 @@ impl Tiler<'_> {
     ) -> bool {
         let is_late = last.is_some_and(|last| packet.at.since(last.at) >= LEAST_TIMEOUT);
         let is_acked = data.arrival == Arrival::Repeat && data.span.end <= data.acked;
-        if !(is_late && is_acked) {
+        if !(is_late && is_acked && self.may_look_around()) {
             return false;
         }
         let is_awaited = self.continues_with_ack(packet, index);
@@ -314,13 +348,22 @@ impl Tiler<'_> {
         released.is_some_and(|ack| ack.at > packet.at)
     }
 
+    /// Returns true if all packets may be looked at once more.
+    fn may_look_around(&self) -> bool {
+        self.trace.effort.spend(self.trace.packets.len())
+    }
+
     fn is_whole(&self, last: Option<&PacketRecord>, span: Span) -> bool {
         last.and_then(|packet| packet.data)
             .is_some_and(|data| data.span.end >= span.end)
     }
 
     fn name_gap(&mut self, before: &PacketRecord, packet: &PacketRecord, index: usize) {
-        let gap = gap::name(self.trace, &self.flow, before, packet, index);
+        let gap = if gap::is_local(packet) || self.may_look_around() {
+            gap::name(self.trace, &self.flow, before, packet, index)
+        } else {
+            Gap::named(WaitKind::Unknown, Owner::Unknown)
+        };
         if self.awaited_leave(before, packet, &gap)
             || self.awaited_client(before, packet, index, &gap)
         {

@@ -27,6 +27,13 @@ const LEAST_RECOVERY: Duration = Duration::from_millis(2);
 /// of the same length to which no round trip is added.
 const LEAST_APART: Duration = Duration::from_millis(10);
 
+/// Returns true if the packets shortly before a segment show what it waited for. What a repair waited
+/// for is shown by any packet.
+pub(super) fn is_local(packet: &PacketRecord) -> bool {
+    let is_new = |data: Data| matches!(data.arrival, Arrival::InOrder | Arrival::PastHole);
+    packet.data.is_some_and(is_new) && packet.skipped == 0
+}
+
 /// Attributes the gap between `before` and `packet`, the packet at `index`.
 pub(super) fn name(
     trace: &Trace<'_>,

@@ -1,10 +1,12 @@
 //! Input from which an exchange is tiled.
 
+use core::cell::OnceCell;
 use core::time::Duration;
 
 use super::{Before, LEAST_TIMEOUT};
+use crate::attribution::effort::Effort;
 use crate::attribution::packet::{Arrival, Pipe, Span};
-use crate::attribution::packet_record::{Data, PacketRecord};
+use crate::attribution::packet_record::{Data, PacketRecord, serialization};
 use crate::attribution::rtt::{LEAST_ERROR, RoundTrip};
 use crate::exchange::wait::{Owner, WaitKind};
 use crate::exchange::{PairingDoubts, PerSide, Side};
@@ -34,13 +36,15 @@ pub(crate) struct Trace<'a> {
     pub(crate) trips: PerSide<RoundTrip>,
     /// Properties of each side as a sender.
     pub(crate) pipes: PerSide<Pipe>,
-    /// Serialization time of a full segment of each side.
-    pub(crate) serialization: PerSide<Duration>,
+    /// Serialization time of a full segment of each side, once it was asked for.
+    pub(crate) serialization: PerSide<OnceCell<Duration>>,
     pub(crate) before: Before,
     /// True if the SYN/ACK was retransmitted before the handshake was done.
     pub(crate) is_answer_repeated: bool,
     /// Reasons why the response may not answer the request.
     pub(crate) doubts: PairingDoubts,
+    /// The number of packets that may still be looked at.
+    pub(crate) effort: &'a Effort,
 }
 
 /// The bytes and the FIN that follow the exchange's messages on the connection.
@@ -77,7 +81,8 @@ impl Trace<'_> {
     }
 
     pub(super) fn serialization(&self, sender: Side) -> Duration {
-        *self.serialization.get(sender)
+        let known = self.serialization.get(sender);
+        *known.get_or_init(|| serialization(self.packets, sender))
     }
 
     /// Returns the number of segments with which `sender`, whose first data is `first`, may begin:

@@ -26,6 +26,7 @@ use messages::Steps;
 
 use super::View;
 use super::stream::Stream;
+use crate::attribution::effort::Effort;
 use crate::attribution::packet::Need;
 use crate::attribution::packet::{Arrival, Span};
 use crate::attribution::packet_record::{
@@ -74,11 +75,13 @@ pub(crate) struct Pairing {
     protocol: ProtocolState,
     streams: Streams,
     packets: PacketRecords,
+    /// The number of packets that may still be looked at when exchanges close.
+    effort: Effort,
     open: VecDeque<Draft>,
     next_ordinal: u32,
     torn: Vec<(Side, Span)>,
     /// Number of retransmissions in closed exchanges that have since turned out to be unnecessary.
-    taken_back: u32,
+    taken_back: u16,
     /// The state of the connection after its last exchange.
     before: Before,
     acked: AckedBytes,
@@ -151,7 +154,7 @@ struct TurnState {
     is_unasked: bool,
     /// Number of segments in this turn that continued after a pause, under TLS and for bytes that
     /// are not parsed.
-    apart: u32,
+    apart: u8,
 }
 
 /// State of a connection's TLS.
@@ -217,13 +220,15 @@ impl Pairing {
     /// Stores a packet for tiling.
     #[inline(always)]
     pub(crate) fn add_packet(&mut self, packet: PacketRecord, scratch: &mut Scratch) {
+        self.effort.earn();
         self.packets.push(packet, &mut scratch.packets);
     }
 
     /// Records whether packet `number` had to be sent.
     pub(crate) fn resolve(&mut self, number: u64, need: Need) {
         let is_late = !self.packets.resolve(number, need);
-        self.taken_back += u32::from(is_late && need == Need::Spurious);
+        let is_taken_back = is_late && need == Need::Spurious;
+        self.taken_back = self.taken_back.saturating_add(u16::from(is_taken_back));
     }
 
     /// Takes in a data segment.
@@ -421,6 +426,7 @@ impl Pairing {
             draft.give_up(ending.filter(|_| is_reset || !self.protocol.is_unread));
         }
         self.acked.responses = u64::MAX;
+        self.streams_ended(self.open.len());
     }
 
     /// Ignores the response that began after the client had given up at `left`, because nobody
@@ -499,9 +505,12 @@ impl Pairing {
     }
 
     fn cut_awaited(&mut self) {
+        let mut count = 0;
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
             draft.cut();
+            count += 1;
         }
+        self.streams_ended(count);
     }
 
     /// Returns the packet with the client's first segment with the byte at `offset`.
@@ -531,6 +540,7 @@ impl Pairing {
             return;
         }
         let was_behind = self.open.iter().any(Draft::is_awaited);
+        self.recount_ended();
         if self.open.capacity() == 0 {
             // Most connections never have more than one at a time.
             self.open.reserve_exact(1);

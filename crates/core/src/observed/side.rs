@@ -27,14 +27,6 @@ pub(crate) struct PerSide<T> {
 }
 
 impl<T> PerSide<T> {
-    /// Returns the items that `of` makes for each side.
-    pub(crate) fn of(mut of: impl FnMut(Side) -> T) -> Self {
-        Self {
-            client: of(Side::Client),
-            server: of(Side::Server),
-        }
-    }
-
     /// Returns the item of a side.
     #[inline]
     pub(crate) const fn get(&self, side: Side) -> &T {

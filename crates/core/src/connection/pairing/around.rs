@@ -1,6 +1,7 @@
 //! The state of a connection when an exchange is closed.
 
 use crate::attribution::Before;
+use crate::attribution::effort::Effort;
 use crate::attribution::packet::Span;
 use crate::attribution::packet_record::PacketRecord;
 use crate::connection::View;
@@ -24,6 +25,8 @@ pub(super) struct Around<'a> {
     pub(super) left_by_server: Option<Timestamp>,
     /// The client's bytes before this offset belong to no later request; 0 if they may.
     pub(super) next_request: u64,
+    /// The number of the connection's packets that may still be looked at.
+    pub(super) effort: &'a Effort,
 }
 
 impl<'a> Around<'a> {

@@ -4,8 +4,8 @@ use super::around::Around;
 use super::{Draft, Mode, Pairing, Scratch, loose};
 use crate::attribution::packet::Need;
 use crate::attribution::packet::{Arrival, Span};
-use crate::attribution::packet_record::{Pace, PacketRecord, serialization};
-use crate::attribution::{After, Spare, Tiling, Trace, tile, tile_message};
+use crate::attribution::packet_record::{Pace, PacketRecord};
+use crate::attribution::{After, Spare, Tiling, Trace, may_tile, tile, tile_message, untiled};
 use crate::connection::setup::Setup;
 use crate::connection::{Closed, View};
 use crate::exchange::tls_handshake::Handshake;
@@ -22,62 +22,75 @@ impl Pairing {
     /// Returns true if a finished exchange still has to be handed out.
     #[inline]
     pub(crate) fn has_closed(&self) -> bool {
-        self.first_closed().is_some() || self.loose.as_ref().is_some_and(|loose| loose.is_due())
+        self.first_closed(0, 0).is_some() || self.loose.as_ref().is_some_and(|loose| loose.is_due())
     }
 
     /// Tiles and hands out the exchanges that are closed.
     pub(crate) fn collect(&mut self, view: &View<'_>, setup: &mut Setup, closed: &mut Closed) {
-        let left_by_server = self.left_by_server();
-        while let Some(at) = self.first_closed() {
-            let next_request = self.next_request(at);
-            let Some(draft) = self.open.get_mut(at) else {
-                return;
-            };
-            let around = Around {
-                view,
-                packets: self.packets.as_slice(),
-                torn: &self.torn,
-                behind: self.before.ended.filter(|_| draft.beginning.was_behind),
-                before: self.before,
-                request_acked: self.acked.requests,
-                is_unread: self.protocol.is_unread,
-                left_by_server,
-                next_request,
-            };
-            let spare = &mut closed.scratch.spare;
-            let mut exchange = draft.close(around, setup, self.tls.handshake.take(), spare);
-            exchange.signs.doubts.is_unseen = self.protocol.is_unseen;
-            exchange.signs.stream.is_hidden = self.protocol.mode == Mode::Tls(true);
-            exchange.loss.disorder.taken_back = core::mem::take(&mut self.taken_back);
-            if exchange.outcome == Outcome::Cut && self.protocol.mode != Mode::Http2 {
-                let is_followed = self.loose.is_some();
-                closed
-                    .transfers
-                    .extend(draft.remains(around, is_followed, spare));
+        let (mut from, mut gone) = (0, 0);
+        while let Some(at) = self.first_closed(from, gone) {
+            self.hand_out(at, view, setup, closed);
+            match self.protocol.mode {
+                // There may be many, and all move if one is taken from their middle.
+                Mode::Http2 => (from, gone) = (at + 1, gone + 1),
+                _ => drop(self.open.pop_front()),
             }
-            let waiting = self.loose.as_mut().map(|loose| loose.settle(&exchange));
-            closed.transfers.extend(waiting.into_iter().flatten());
-            self.before.ended = Some(exchange.end);
-            for delivery in &exchange.sending.deliveries {
-                if delivery.sender == Side::Server {
-                    self.before.flight = self.before.flight.max(delivery.in_flight.most);
-                    // A window in use doubles each round trip (RFC 5681 §3.1), until it is twice
-                    // what was in flight (`tcp_is_cwnd_limited()`).
-                    let grown = self.before.kept.saturating_mul(2);
-                    let mss = u64::from(delivery.size.mss.max(1));
-                    let segments = delivery.in_flight.most.div_ceil(mss);
-                    let under_way = segments.saturating_mul(mss);
-                    self.before.kept = if delivery.has_losses {
-                        grown.max(under_way)
-                    } else {
-                        grown.max(under_way.saturating_mul(2))
-                    };
-                }
-            }
-            closed.exchanges.push(exchange);
-            self.drop_draft(at);
         }
+        self.drop_handed_out(from, gone);
         self.collect_loose(view, closed);
+    }
+
+    /// Tiles and hands out the exchange at `at`.
+    fn hand_out(&mut self, at: usize, view: &View<'_>, setup: &mut Setup, closed: &mut Closed) {
+        let left_by_server = self.left_by_server();
+        let next_request = self.next_request(at);
+        let Some(draft) = self.open.get_mut(at) else {
+            return;
+        };
+        draft.is_handed_out = true;
+        let around = Around {
+            view,
+            packets: self.packets.as_slice(),
+            torn: &self.torn,
+            behind: self.before.ended.filter(|_| draft.beginning.was_behind),
+            before: self.before,
+            request_acked: self.acked.requests,
+            is_unread: self.protocol.is_unread,
+            left_by_server,
+            next_request,
+            effort: &self.effort,
+        };
+        let spare = &mut closed.scratch.spare;
+        let mut exchange = draft.close(around, setup, self.tls.handshake.take(), spare);
+        exchange.signs.doubts.is_unseen = self.protocol.is_unseen;
+        exchange.signs.stream.is_hidden = self.protocol.mode == Mode::Tls(true);
+        exchange.loss.disorder.taken_back = core::mem::take(&mut self.taken_back).into();
+        if exchange.outcome == Outcome::Cut && self.protocol.mode != Mode::Http2 {
+            let is_followed = self.loose.is_some();
+            closed
+                .transfers
+                .extend(draft.remains(around, is_followed, spare));
+        }
+        let waiting = self.loose.as_mut().map(|loose| loose.settle(&exchange));
+        closed.transfers.extend(waiting.into_iter().flatten());
+        self.before.ended = Some(exchange.end);
+        for delivery in &exchange.sending.deliveries {
+            if delivery.sender == Side::Server {
+                self.before.flight = self.before.flight.max(delivery.in_flight.most);
+                // A window in use doubles each round trip (RFC 5681 §3.1), until it is twice
+                // what was in flight (`tcp_is_cwnd_limited()`).
+                let grown = self.before.kept.saturating_mul(2);
+                let mss = u64::from(delivery.size.mss.max(1));
+                let segments = delivery.in_flight.most.div_ceil(mss);
+                let under_way = segments.saturating_mul(mss);
+                self.before.kept = if delivery.has_losses {
+                    grown.max(under_way)
+                } else {
+                    grown.max(under_way.saturating_mul(2))
+                };
+            }
+        }
+        closed.exchanges.push(exchange);
     }
 
     /// Returns the offset before which the client's bytes belong to no request after the exchange
@@ -90,11 +103,17 @@ impl Pairing {
         next.map_or(u64::MAX, |next| next.request.start)
     }
 
-    /// Drops a closed exchange. Usually it is the only one, so that no other has to move.
-    fn drop_draft(&mut self, at: usize) {
-        match self.open.len() {
-            1 => self.open.clear(),
-            _ => drop(self.open.remove(at)),
+    /// Drops streams that were handed out: this many, the last one just before `end`.
+    fn drop_handed_out(&mut self, end: usize, count: usize) {
+        match (count, self.open.len()) {
+            (0, _) => {}
+            // Usually it is the only one, so that no other has to move.
+            (1, 1) => self.open.clear(),
+            (1, _) => drop(self.open.remove(end - 1)),
+            _ => self.open.retain(|draft| !draft.is_handed_out),
+        }
+        if let Some(multiplex) = &mut self.multiplex {
+            multiplex.ended = 0;
         }
     }
 
@@ -121,23 +140,32 @@ impl Pairing {
         }
     }
 
-    /// Returns the index of the finished exchange: in HTTP/2 any exchange, otherwise only the first
-    /// one.
+    /// Returns the index of the finished exchange: in HTTP/2 any from this index on, otherwise only
+    /// the first one. `gone` have been handed out, and are still in their places.
     #[inline]
-    fn first_closed(&self) -> Option<usize> {
+    fn first_closed(&self, from: usize, gone: usize) -> Option<usize> {
+        let is_only = self.open.len() <= gone + 1;
         match self.protocol.mode {
-            Mode::Http2 => self.open.iter().position(|draft| self.is_over(draft)),
+            Mode::Http2 if is_only || self.has_ended_streams() => {
+                let mut rest = self.open.iter().skip(from);
+                let place = rest.position(|draft| self.is_over(draft, is_only));
+                place.map(|place| from + place)
+            }
+            Mode::Http2 => None,
             _ => {
                 let first = self.open.front();
-                first.filter(|first| self.is_over(first)).map(|_| 0)
+                first
+                    .filter(|first| self.is_over(first, is_only))
+                    .map(|_| 0)
             }
         }
     }
 
     #[inline]
-    fn is_over(&self, draft: &Draft) -> bool {
+    fn is_over(&self, draft: &Draft, is_only: bool) -> bool {
         !draft.is_awaited()
-            && (draft.is_cut() || self.acked.responses >= draft.response.end || self.open.len() > 1)
+            && !draft.is_handed_out
+            && (draft.is_cut() || self.acked.responses >= draft.response.end || !is_only)
     }
 }
 
@@ -230,6 +258,11 @@ impl Draft {
     ) -> Exchange {
         let packets = around.packets_from(self.first.at);
         let trace = self.trace(&around, packets, false);
+        if !may_tile(&trace) {
+            let ends = (trace.begin, trace.end);
+            let tiling = untiled(&trace, spare);
+            return self.exchange(&around, ends, tiling, Outcome::Complete(None));
+        }
         let (begin, end) = loose::bounds(&trace, sender);
         let trace = Trace {
             begin,
@@ -375,10 +408,11 @@ impl Draft {
             permission: self.request_head.permission,
             trips: around.view.trips(),
             pipes: around.view.pipes(),
-            serialization: PerSide::of(|by| serialization(packets, by)),
+            serialization: PerSide::default(),
             before: around.before,
             is_answer_repeated,
             doubts: self.doubts(around),
+            effort: around.effort,
         }
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Draft {
     pub(super) signs: Signs,
     pub(super) records: ResponseRecords,
     pub(super) beginning: Beginning,
+    /// True if the exchange was closed, and its place is not yet free.
+    pub(super) is_handed_out: bool,
 }
 
 /// The head of a request.
@@ -128,6 +130,7 @@ impl Draft {
             signs: Signs::default(),
             records: ResponseRecords::default(),
             beginning,
+            is_handed_out: false,
         }
     }
 

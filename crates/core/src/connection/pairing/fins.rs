@@ -141,6 +141,7 @@ impl Pairing {
             let number = draft.last.number;
             draft.complete(position, PacketTime { at, number });
             draft.fin.is_end = true;
+            self.streams_ended(1);
         }
     }
 }

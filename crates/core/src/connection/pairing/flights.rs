@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 
+use crate::attribution::effort::Effort;
 use crate::attribution::packet::Span;
-use crate::attribution::packet_record::{Pace, PacketKey, PacketRecord, serialization};
+use crate::attribution::packet_record::{Pace, PacketKey, PacketRecord};
 use crate::attribution::{After, Before, Permission, Spare, Tiling, Trace, tile};
 use crate::connection::View;
 use crate::exchange::tls_handshake::{Handshake, Leg, LegPackets};
@@ -281,10 +282,11 @@ impl Tiled<'_> {
             permission: Permission::default(),
             trips: self.view.trips(),
             pipes: self.view.pipes(),
-            serialization: PerSide::of(|by| serialization(packets, by)),
+            serialization: PerSide::default(),
             before: Before::default(),
             is_answer_repeated: false,
             doubts: PairingDoubts::default(),
+            effort: &Effort::default(),
         };
         tile(&trace, &mut Spare::default())
     }

@@ -90,10 +90,16 @@ impl Pairing {
 
     /// Returns an open stream. They are in the order of their numbers: others are not begun.
     fn stream(&mut self, id: u32) -> Option<&mut Draft> {
-        let number = |draft: &Draft| draft.multiplexed.as_deref().map(Multiplexed::id);
-        let after = self.open.partition_point(|draft| number(draft) <= Some(id));
+        let after = self.streams_up_to(id);
         let draft = self.open.get_mut(after.checked_sub(1)?)?;
-        (number(draft) == Some(id) && draft.is_awaited()).then_some(draft)
+        let number = draft.multiplexed.as_deref().map(Multiplexed::id);
+        (number == Some(id) && draft.is_awaited()).then_some(draft)
+    }
+
+    /// Returns the number of open exchanges whose streams have at most this number.
+    fn streams_up_to(&self, id: u32) -> usize {
+        let number = |draft: &Draft| draft.multiplexed.as_deref().map(Multiplexed::id);
+        self.open.partition_point(|draft| number(draft) <= Some(id))
     }
 
     /// Returns true if a stream's number is higher than those of all streams before, as it must be

@@ -36,6 +36,7 @@ impl Pairing {
             draft.signs.has_response = true;
             draft.last = packet.time();
             draft.outcome = Some(Outcome::Complete(None));
+            self.streams_ended(1);
         }
     }
 }

@@ -17,7 +17,7 @@ pub(super) const LULL: Duration = Duration::from_millis(3);
 /// previous one: a program that pushes events pauses until the next event.
 pub(super) const PUSHED: Duration = Duration::from_secs(1);
 /// Maximum number of parts of one message that come after pauses; any more are separate messages.
-const MOST_PARTS: u32 = 8;
+const MOST_PARTS: u8 = 8;
 
 impl Pairing {
     /// Finishes the turn: when pairing by turns, a response is complete when the next turn begins.
@@ -120,7 +120,7 @@ impl Pairing {
         match (by, has_response) {
             (Side::Client, true) => self.turn.apart = 0,
             (Side::Client, false) | (Side::Server, true) => {
-                self.turn.apart = self.turn.apart.saturating_add(u32::from(is_apart));
+                self.turn.apart = self.turn.apart.saturating_add(u8::from(is_apart));
             }
             // A response may come slowly.
             (Side::Server, false) => {}

@@ -32,6 +32,8 @@ const JITTER: Duration = Duration::from_micros(500);
 pub(in super::super) struct Multiplex {
     senders: PerSide<Sender>,
     pub(super) requests: Requests,
+    /// Number of open exchanges that ended since some were handed out.
+    pub(in super::super) ended: usize,
 }
 
 /// Data of one side, and what its peer allows it to send.
@@ -139,6 +141,7 @@ impl Multiplex {
         Self {
             senders: PerSide::default(),
             requests: Requests::default(),
+            ended: 0,
         }
     }
 

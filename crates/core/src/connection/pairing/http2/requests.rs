@@ -28,6 +28,9 @@ pub(super) struct Requests {
     /// The time at which the number of open streams fell below that maximum.
     full_until: Option<Timestamp>,
     leaving: Option<GoAway>,
+    /// Streams that were given up because the server leaves: those after the first number, up to the
+    /// client's latest stream at that time, the second.
+    given_up: Option<(u32, Option<u32>)>,
 }
 
 impl Requests {
@@ -77,7 +80,7 @@ impl Pairing {
         packet: &PacketKey,
         view: &View<'_>,
     ) -> StreamSigns {
-        let open = self.open.iter().filter(|draft| draft.is_awaited()).count();
+        let open = self.awaited_streams();
         let Some(multiplex) = &mut self.multiplex else {
             return StreamSigns::default();
         };
@@ -99,9 +102,44 @@ impl Pairing {
         }
     }
 
+    /// Records that this many open exchanges ended.
+    pub(in super::super) fn streams_ended(&mut self, count: usize) {
+        if let Some(multiplex) = &mut self.multiplex {
+            multiplex.ended += count;
+        }
+    }
+
+    /// Counts the open exchanges that ended, while there is only one: it may have ended long before
+    /// its acknowledgement.
+    pub(in super::super) fn recount_ended(&mut self) {
+        if let (Some(multiplex), [first]) = (&mut self.multiplex, self.open.as_slices().0)
+            && self.open.len() == 1
+        {
+            multiplex.ended = usize::from(!first.is_awaited());
+        }
+    }
+
+    /// Returns true if any of the open exchanges may have ended. There may be a thousand, so they are
+    /// not looked through for each packet.
+    #[inline]
+    pub(in super::super) fn has_ended_streams(&self) -> bool {
+        let multiplex = self.multiplex.as_ref();
+        multiplex.is_none_or(|multiplex| multiplex.ended > 0)
+    }
+
+    /// Returns the number of streams whose end is awaited.
+    fn awaited_streams(&self) -> usize {
+        let ended = self
+            .multiplex
+            .as_ref()
+            .map_or(0, |multiplex| multiplex.ended);
+        self.open.len().saturating_sub(ended)
+    }
+
     /// Takes in that a stream ended.
     pub(super) fn stream_closed(&mut self, at: Timestamp) {
-        let open = self.open.iter().filter(|draft| draft.is_awaited()).count();
+        self.streams_ended(1);
+        let open = self.awaited_streams();
         if let Some(multiplex) = &mut self.multiplex {
             let is_below = |most: u32| most as usize == open + 1;
             let requests = &mut multiplex.requests;
@@ -120,17 +158,26 @@ impl Pairing {
 
     /// Takes in that the server ends the connection: it does not process later streams.
     pub(super) fn server_leaves(&mut self, announced: GoAway, at: Timestamp) {
-        let is_later = |stream: u32| stream > announced.last_stream;
-        for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
-            let stream = draft.multiplexed.as_deref().map(super::Multiplexed::id);
-            if stream.is_some_and(is_later) {
-                draft.signs.stream.end = Some(StreamEnd::GoAway(announced.code));
-                draft.give_up(Some((Some(Side::Server), at, false)));
-            }
+        let Some(multiplex) = &mut self.multiplex else {
+            return;
+        };
+        let requests = &mut multiplex.requests;
+        requests.leaving = Some(announced);
+        let given_up = requests.given_up.filter(|known| known.1 == requests.last);
+        let given_up = given_up.map(|(after, _)| after);
+        let after = announced.last_stream.min(given_up.unwrap_or(u32::MAX));
+        requests.given_up = Some((after, requests.last));
+        // What was given up before is not looked through again.
+        let from = self.streams_up_to(announced.last_stream);
+        let until = given_up.map_or(self.open.len(), |after| self.streams_up_to(after));
+        let later = self.open.range_mut(from..until.max(from));
+        let mut count = 0;
+        for draft in later.filter(|draft| draft.is_awaited() && draft.multiplexed.is_some()) {
+            draft.signs.stream.end = Some(StreamEnd::GoAway(announced.code));
+            draft.give_up(Some((Some(Side::Server), at, false)));
+            count += 1;
         }
-        if let Some(multiplex) = &mut self.multiplex {
-            multiplex.requests.leaving = Some(announced);
-        }
+        self.streams_ended(count);
     }
 }
 

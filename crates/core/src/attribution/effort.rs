@@ -1,0 +1,80 @@
+//! The work that a connection's exchanges may cost when they are tiled.
+//!
+//! Repairs are explained by all packets around them, and on a connection that carries several
+//! exchanges in parallel each packet belongs to all of them. A sender that makes every segment a
+//! repair, or every stream last as long as all others, would make each packet cost as much as
+//! thousands. So packets pay for it in advance.
+
+use core::cell::Cell;
+
+/// Number of packets that each packet of a connection pays for to be looked at: for a repair in every
+/// eighth segment of a list of [as many packets as are kept](super::packet_record), or for forty
+/// exchanges at a time that all last as long as such a list.
+const EACH: u32 = 512;
+/// What a connection may spend before it has earned it: the first exchanges of a program that begins
+/// with many at a time.
+const FIRST: u32 = 2048 * EACH;
+/// The maximum that is saved: enough for a hundred exchanges that close at the same time after a list
+/// of packets that belong to all of them.
+const MOST: u32 = 4096 * 3 * EACH;
+
+/// The number of packets that may still be looked at.
+#[derive(Debug)]
+pub(crate) struct Effort {
+    left: Cell<u32>,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self {
+            left: Cell::new(FIRST),
+        }
+    }
+}
+
+impl Effort {
+    /// Records that a packet was kept.
+    #[inline(always)]
+    pub(crate) fn earn(&self) {
+        self.left.set((self.left.get() + EACH).min(MOST));
+    }
+
+    /// Takes what it costs to look at this many packets. Returns false, and takes nothing, if less
+    /// is left: what they would show stays unknown.
+    pub(super) fn spend(&self, packets: usize) -> bool {
+        let packets = u32::try_from(packets).unwrap_or(u32::MAX);
+        let rest = self.left.get().checked_sub(packets);
+        rest.map(|rest| self.left.set(rest)).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// No more is spent than the first allowance and what packets have earned.
+        #[test]
+        fn what_is_spent_was_earned(steps in prop::collection::vec((0_u32..50, 0_usize..1_000_000), 1..50)) {
+            let (effort, mut earned, mut spent) = (Effort::default(), u64::from(FIRST), 0);
+            for (packets, cost) in steps {
+                (0..packets).for_each(|_| effort.earn());
+                earned += u64::from(packets * EACH);
+                let is_enough = effort.left.get() >= cost as u32;
+                prop_assert_eq!(effort.spend(cost), is_enough);
+                spent += if is_enough { cost as u64 } else { 0 };
+                prop_assert_eq!(u64::from(effort.left.get()), earned - spent);
+            }
+        }
+    }
+
+    #[test]
+    fn savings_have_a_limit() {
+        let effort = Effort::default();
+        (0..MOST / EACH).for_each(|_| effort.earn());
+        assert!(effort.spend(MOST as usize));
+        assert!(!effort.spend(1));
+    }
+}
