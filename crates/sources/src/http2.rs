@@ -79,8 +79,9 @@ struct Stream {
     part: u16,
     /// The request, if it differs from others of this index.
     own: Option<std::sync::Arc<Encoded>>,
-    /// The server's flow-control window for this stream, in bytes.
-    window: i64,
+    /// The server's flow-control window for this stream, in bytes, less the initial window: a change of
+    /// that one concerns all open streams, and costs nothing for each.
+    beyond_first: i64,
     /// Number of bytes of the request's body sent so far.
     sent: usize,
     /// Bytes received since the last WINDOW_UPDATE, which reduce this side's window.
@@ -302,8 +303,6 @@ impl Session {
                     }
                     // The change applies to open streams too, whose windows may become negative
                     // (§6.9.2).
-                    let more = first - self.first_window;
-                    self.streams.iter_mut().for_each(|s| s.window += more);
                     self.first_window = first;
                 }
                 _ => {}
@@ -314,13 +313,19 @@ impl Session {
     }
 
     fn take_window(&mut self, id: u32, more: i64) -> Result<(), NotHttp2> {
-        let window = match id {
-            0 => Some(&mut self.window),
-            _ => self.stream(id).map(|stream| &mut stream.window),
+        let (first, beyond) = match id {
+            0 => (0, Some(&mut self.window)),
+            _ => {
+                let first = self.first_window;
+                (
+                    first,
+                    self.stream(id).map(|stream| &mut stream.beyond_first),
+                )
+            }
         };
-        if let Some(window) = window {
-            *window += more;
-            if *window > MAX_WINDOW || more == 0 {
+        if let Some(beyond) = beyond {
+            *beyond += more;
+            if first + *beyond > MAX_WINDOW || more == 0 {
                 return Err(NotHttp2);
             }
         }

@@ -40,7 +40,7 @@ impl Session {
             id,
             part,
             own,
-            window: self.first_window,
+            beyond_first: 0,
             sent: 0,
             taken: 0,
             status: None,
@@ -85,7 +85,9 @@ impl Session {
                 let request = own.as_deref().or(shared);
                 let body = request.map_or(&[][..], |request| request.body.as_slice());
                 let rest = body.get(stream.sent..).unwrap_or_default();
-                let room = stream.window.min(self.window).max(0);
+                let room = (self.first_window + stream.beyond_first)
+                    .min(self.window)
+                    .max(0);
                 let len = rest
                     .len()
                     .min(MAX_FRAME)
@@ -95,7 +97,7 @@ impl Session {
                     break;
                 }
                 stream.sent += len;
-                stream.window -= len as i64;
+                stream.beyond_first -= len as i64;
                 self.window -= len as i64;
                 let id = stream.id;
                 let flags = if len == rest.len() { END_STREAM } else { 0 };

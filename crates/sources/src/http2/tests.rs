@@ -98,9 +98,34 @@ fn bodies_keep_to_the_windows_and_go_on_with_them() {
     let last = sent(&mut session);
     assert_eq!(data(&last), 100_000 - 65_535);
     assert_eq!(last.last().map(|f| (f.0, f.1)), Some((DATA, END_STREAM)));
-    // A smaller initial window also reduces the windows of open streams.
-    feed(&mut session, &settings(&[(INITIAL_WINDOW_SIZE, 10)])).expect("settings");
-    assert!(session.streams[0].window < 65_535 + 100_000 - 65_535 + 1);
+}
+
+#[test]
+fn the_initial_window_also_changes_those_of_open_streams() {
+    let mut session = session(100_000);
+    let wider = u32::to_be_bytes(1_000_000);
+    feed(&mut session, &settings(&[(INITIAL_WINDOW_SIZE, 100)])).expect("settings");
+    feed(&mut session, &frame(WINDOW_UPDATE, 0, 0, &wider)).expect("a window");
+    session.ask(0);
+    let data = |session: &mut Session| -> usize {
+        let frames = sent(session).into_iter();
+        frames.filter(|f| f.0 == DATA).map(|f| f.3).sum()
+    };
+    assert_eq!(data(&mut session), 100);
+    // Many changes in one frame count as the last one; a window may become negative.
+    for (changes, room) in [
+        (&[10, 1_000, 150][..], 50),
+        (&[20], 0),
+        (&[149], 0),
+        (&[151], 1),
+    ] {
+        let changes: Vec<_> = changes
+            .iter()
+            .map(|&size| (INITIAL_WINDOW_SIZE, size))
+            .collect();
+        feed(&mut session, &settings(&changes)).expect("settings");
+        assert_eq!(data(&mut session), room, "{changes:?}");
+    }
 }
 
 #[test]
