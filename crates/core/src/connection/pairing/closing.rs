@@ -151,7 +151,11 @@ impl Pairing {
                 let place = rest.position(|draft| self.is_over(draft, is_only));
                 place.map(|place| from + place)
             }
-            Mode::Http2 => None,
+            Mode::Http2 => {
+                let is_over = |draft: &Draft| self.is_over(draft, is_only);
+                debug_assert!(!self.open.iter().any(is_over), "an end was not counted");
+                None
+            }
             _ => {
                 let first = self.open.front();
                 first

@@ -298,7 +298,10 @@ fn an_interrupted_run_tells_whether_it_sent_requests() {
         in_experiments: 0,
     });
     let page = shown(&report, Length::Screen, 100);
-    assert!(page.contains("before the delay of requests was measured"), "{page}");
+    assert!(
+        page.contains("before the delay of requests was measured"),
+        "{page}"
+    );
 }
 
 #[test]
