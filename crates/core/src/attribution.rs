@@ -76,7 +76,7 @@ pub(crate) struct Tiling {
 }
 
 /// Number of times that tiling looks at each packet, except for repairs.
-const TILED: usize = 12;
+const TILED: usize = 6;
 /// Number of packets for which an exchange is tiled in any case: as much work as the rest of the
 /// exchange makes.
 const FEW: usize = 64;

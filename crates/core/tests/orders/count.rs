@@ -6,6 +6,12 @@ use std::process::Command;
 /// The first argument of a run that is counted.
 pub(crate) const CHILD: &str = "orders-child";
 
+/// Returns true if valgrind is there.
+pub(crate) fn can_count() -> bool {
+    let output = Command::new("valgrind").arg("--version").output();
+    output.is_ok_and(|output| output.status.success())
+}
+
 /// Returns the number of instructions of a run of a driver, in which it feeds this many keys.
 pub(crate) fn instructions(driver: &str, order: &str, count: u32, seed: u64) -> u64 {
     let program = std::env::current_exe().expect("this program");

@@ -14,7 +14,7 @@ const WHOLE_AND_LAST: u8 = 5;
 /// Field sections: GET, http and `/`; the status 200.
 const GET: &[u8] = &[0x82, 0x86, 0x84];
 const OK: &[u8] = &[0x88];
-/// Streams that are open at the same time: as many as are followed, and some that are not.
+/// Maximum number of streams that are opened before the keys come: some more than are followed.
 const TOGETHER: u32 = 1_100;
 
 /// A connection, with the next sequence number of both ends.
@@ -79,7 +79,7 @@ fn fed(
 ) -> Box<dyn Subject> {
     let mut analysis = Analysis::new();
     let mut talk = Talk::begin(&mut analysis);
-    for key in 0..open {
+    for key in 0..open.min(TOGETHER) {
         talk.ask(&mut analysis, &request(key));
     }
     Fed::by(analysis, move |analysis, key| {
@@ -101,16 +101,16 @@ pub(super) fn answered(count: u32) -> Box<dyn Subject> {
 }
 
 /// Data of open requests.
-pub(super) fn data(_: u32) -> Box<dyn Subject> {
-    fed(TOGETHER, |talk, analysis, key| {
-        talk.tell(analysis, &frame(DATA, 0, number(key % TOGETHER), b"x"));
+pub(super) fn data(count: u32) -> Box<dyn Subject> {
+    fed(count, move |talk, analysis, key| {
+        talk.tell(analysis, &frame(DATA, 0, number(key % count), b"x"));
     })
 }
 
 /// Many empty frames in each segment.
-pub(super) fn empty_data(_: u32) -> Box<dyn Subject> {
-    fed(TOGETHER, |talk, analysis, key| {
-        let frames = frame(DATA, 0, number(key % TOGETHER), b"").repeat(100);
+pub(super) fn empty_data(count: u32) -> Box<dyn Subject> {
+    fed(count, move |talk, analysis, key| {
+        let frames = frame(DATA, 0, number(key % count), b"").repeat(100);
         talk.tell(analysis, &frames);
     })
 }
@@ -140,17 +140,17 @@ pub(super) fn together(_: u32) -> Box<dyn Subject> {
 }
 
 /// Window updates of open requests.
-pub(super) fn updates(_: u32) -> Box<dyn Subject> {
-    fed(TOGETHER, |talk, analysis, key| {
-        let update = frame(WINDOW_UPDATE, 0, number(key % TOGETHER), &[0, 0, 0, 1]);
+pub(super) fn updates(count: u32) -> Box<dyn Subject> {
+    fed(count, move |talk, analysis, key| {
+        let update = frame(WINDOW_UPDATE, 0, number(key % count), &[0, 0, 0, 1]);
         talk.ask(analysis, &update);
-        talk.tell(analysis, &frame(DATA, 0, number(key % TOGETHER), b"x"));
+        talk.tell(analysis, &frame(DATA, 0, number(key % count), b"x"));
     })
 }
 
 /// Initial windows, with open requests.
-pub(super) fn settings(_: u32) -> Box<dyn Subject> {
-    fed(TOGETHER, |talk, analysis, key| {
+pub(super) fn settings(count: u32) -> Box<dyn Subject> {
+    fed(count, |talk, analysis, key| {
         let mut setting = vec![0, 4];
         setting.extend(key.to_be_bytes());
         talk.ask(analysis, &frame(SETTINGS, 0, 0, &setting));
@@ -158,8 +158,8 @@ pub(super) fn settings(_: u32) -> Box<dyn Subject> {
 }
 
 /// Many settings in each segment, with open requests.
-pub(super) fn repeated_settings(_: u32) -> Box<dyn Subject> {
-    fed(TOGETHER, |talk, analysis, key| {
+pub(super) fn repeated_settings(count: u32) -> Box<dyn Subject> {
+    fed(count, |talk, analysis, key| {
         let mut setting = vec![0, 4];
         setting.extend(key.to_be_bytes());
         talk.ask(analysis, &frame(SETTINGS, 0, 0, &setting).repeat(90));
@@ -175,7 +175,7 @@ pub(super) fn resets(count: u32) -> Box<dyn Subject> {
 
 /// Goodbyes, with open requests.
 pub(super) fn goodbyes(count: u32) -> Box<dyn Subject> {
-    fed(TOGETHER, move |talk, analysis, key| {
+    fed(count, move |talk, analysis, key| {
         let mut last = Vec::from(number(key + count).to_be_bytes());
         last.extend([0, 0, 0, 0]);
         talk.tell(analysis, &frame(GO_AWAY, 0, 0, &last).repeat(50));
