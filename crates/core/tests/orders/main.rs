@@ -24,7 +24,7 @@ use order::{Draw, Order};
 
 const SEED: u64 = 20;
 /// Number of drivers that are drawn, each with an order.
-const DRAWN: usize = 4;
+const DRAWN: usize = 3;
 /// Maximum ratio of the operations for twice as many keys, less those of a run without any.
 const MOST_OF_TWICE: f64 = 2.5;
 
