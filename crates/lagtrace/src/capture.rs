@@ -198,8 +198,13 @@ fn tell_written(written: Option<Written>, console: &Console) -> Result<()> {
     };
     let packets = words::plural(written.packets, "packet");
     if let Some(fault) = written.fault {
-        let hint = format!("the {packets} that were written can be read");
-        return Err(Failure::from(fault).hint(hint));
+        let is_readable = matches!(fault, CaptureError::Write { .. });
+        let failure = Failure::from(fault);
+        return Err(if is_readable {
+            failure.hint(format!("the {packets} that were written can be read"))
+        } else {
+            failure
+        });
     }
     console.note(&format!("{packets} written to {}", written.name));
     Ok(())

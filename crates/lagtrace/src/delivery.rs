@@ -20,17 +20,31 @@ pub(crate) fn deliver(console: &Console, document: &str) -> Result<()> {
             let mut file = console.outputs().report(path)?;
             file.write_all(document.as_bytes())
                 .and_then(|()| file.commit())
-                .with_context(|| format!("write {}", path.display()))?;
+                .with_context(|| writing(console))?;
         }
         None if !console.output().is_on_stdout() => {}
         None => {
-            let mut to = io::stdout().lock();
-            let written = to.write_all(document.as_bytes());
-            let written = written.and_then(|()| to.flush());
-            unless_unread(written).context("write the report")?;
+            let written = io::stdout().write_all(document.as_bytes());
+            let written = written.and_then(|()| end_standard());
+            unless_unread(written).with_context(|| writing(console))?;
         }
     }
     Ok(())
+}
+
+/// Returns the operation that writes the output, for an error.
+pub(crate) fn writing(console: &Console) -> String {
+    match &console.output().output {
+        Some(path) => format!("write {}", path.display()),
+        None => "write to standard output".to_owned(),
+    }
+}
+
+/// Ends standard output. If it is a file, its file system may tell only now of what could not be
+/// written before.
+pub(crate) fn end_standard() -> io::Result<()> {
+    io::stdout().flush()?;
+    files::Output::standard()?.commit()
 }
 
 /// Takes it as success that the reader of the output has exited: it has read what it wanted, as
@@ -53,7 +67,7 @@ pub(crate) fn open(console: &Console, is_live: bool) -> Result<Lines> {
             } else {
                 Ok(file)
             };
-            To::File(file.with_context(|| format!("write {}", path.display()))?)
+            To::File(file.with_context(|| writing(console))?)
         }
         None if !console.output().is_on_stdout() => To::Nowhere,
         None => To::Standard(io::stdout()),
@@ -128,7 +142,7 @@ impl Lines {
             .map_err(io::IntoInnerError::into_error)?
         {
             To::File(file) => file.commit(),
-            To::Standard(mut to) => to.flush(),
+            To::Standard(_) => end_standard(),
             To::Nowhere => Ok(()),
         }
     }

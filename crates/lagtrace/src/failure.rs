@@ -1,7 +1,7 @@
 //! Failures as they are printed: first what failed, then what to do about it.
 
 use std::fmt;
-use std::io;
+use std::io::{self, ErrorKind};
 
 /// A failure that ends the command without a report.
 #[derive(Debug)]
@@ -37,15 +37,21 @@ impl Failure {
 
     /// Returns the hint on what the user can do about the failure.
     pub(crate) fn hint_text(&self) -> Option<&str> {
-        self.hint.as_deref()
+        let lacks_room = || self.is_caused_by(&[ErrorKind::StorageFull, ErrorKind::QuotaExceeded]);
+        let general = || lacks_room().then_some("make room there, or name a file elsewhere");
+        self.hint.as_deref().or_else(general)
     }
 
     /// Returns true if the reader of the output exited, which does not count as a failure.
     pub(crate) fn is_closed_pipe(&self) -> bool {
+        self.is_caused_by(&[ErrorKind::BrokenPipe])
+    }
+
+    /// Returns true if an error of the operating system of one of these kinds is among the causes.
+    fn is_caused_by(&self, kinds: &[ErrorKind]) -> bool {
         self.error.chain().any(|cause| {
-            cause
-                .downcast_ref::<io::Error>()
-                .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+            let error = cause.downcast_ref::<io::Error>();
+            error.is_some_and(|error| kinds.contains(&error.kind()))
         })
     }
 }

@@ -8,6 +8,7 @@ use clap::{Args, Command};
 use clap_mangen::Man;
 use lagtrace_sources::files::{self, Output, Purpose};
 
+use crate::delivery::end_standard;
 use crate::exit::Outcome;
 use crate::failure::Result;
 
@@ -47,6 +48,7 @@ pub(crate) fn completions(options: &Shell, mut command: Command) -> Result<Outco
     }
     io::stdout()
         .write_all(&script)
+        .and_then(|()| end_standard())
         .context("write the script")?;
     Ok(Outcome::Clean)
 }
@@ -82,6 +84,7 @@ pub(crate) fn pages(options: &Pages, command: Command) -> Result<Outcome> {
         None => {
             io::stdout()
                 .write_all(&page(command).context("make the manual page")?)
+                .and_then(|()| end_standard())
                 .context("write the manual page")?;
         }
     }

@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 use lagtrace_sources::files::{self, Kind};
 
 use crate::console::Console;
-use crate::delivery::unless_unread;
+use crate::delivery::{end_standard, unless_unread};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::render::html::{Document, Place, Redaction, page};
@@ -110,9 +110,9 @@ pub(crate) fn redaction(output: &Output) -> Option<Redaction> {
 pub(crate) fn write(path: &Path, shown: Shown, console: &Console) -> Result<()> {
     let text = made(shown, Place::File, console);
     if path == Path::new("-") {
-        let mut to = io::stdout().lock();
-        let written = to.write_all(text.as_bytes()).and_then(|()| to.flush());
-        return Ok(unless_unread(written).context("write the page")?);
+        let written = io::stdout().write_all(text.as_bytes());
+        let written = written.and_then(|()| end_standard());
+        return Ok(unless_unread(written).context("write the page to standard output")?);
     }
     let mut file = console.outputs().page(path)?;
     let written = put(&mut file, path, &text).and_then(|()| file.commit());

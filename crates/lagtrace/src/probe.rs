@@ -19,7 +19,7 @@ use lagtrace_core::report::{Probe, Report};
 use crate::clock;
 use crate::conclusion::{self, About};
 use crate::console::Console;
-use crate::delivery::{Lines, unless_unread};
+use crate::delivery::{Lines, unless_unread, writing};
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -94,7 +94,7 @@ fn conclude(report: &Report, console: &Console, mut lines: Lines) -> Result<Outc
     page::beside(console, shown, || {
         let written = lines.write_all(document.as_bytes());
         let written = written.and_then(|()| lines.finish());
-        Ok(unless_unread(written).context("write the report")?)
+        Ok(unless_unread(written).with_context(|| writing(console))?)
     })?;
     if report.probes.iter().any(Probe::is_faulty) {
         Ok(Outcome::Found)

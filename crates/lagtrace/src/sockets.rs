@@ -20,7 +20,7 @@ use lagtrace_sources::socket::survey::Survey;
 use crate::clock;
 use crate::conclusion;
 use crate::console::Console;
-use crate::delivery::{self, Lines};
+use crate::delivery::{self, Lines, writing};
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -75,7 +75,7 @@ fn look(options: &Options, console: &Console) -> Result<Outcome> {
     lines
         .write_all(document.as_bytes())
         .and_then(|()| lines.finish())
-        .context("write the report")?;
+        .with_context(|| writing(console))?;
     Ok(Outcome::Clean)
 }
 
@@ -160,9 +160,9 @@ impl Session<'_> {
                 Format::Ndjson => change.json(at),
                 _ => continue,
             };
-            writeln!(self.lines, "{line}").context("write what changed")?;
+            writeln!(self.lines, "{line}").with_context(|| writing(self.console))?;
         }
-        self.lines.flush().context("write what changed")?;
+        self.lines.flush().with_context(|| writing(self.console))?;
         Ok(())
     }
 }

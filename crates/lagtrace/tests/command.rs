@@ -38,6 +38,7 @@ mod command {
     mod confined;
     mod diagnosed;
     mod drawn;
+    mod failing_files;
     mod fresh;
     mod host_view;
     mod interrupts;

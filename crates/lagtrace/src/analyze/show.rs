@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::listing::{Listed, Target};
 use crate::console::Console;
-use crate::delivery::deliver;
+use crate::delivery::{deliver, writing};
 use crate::failure::Result;
 use crate::output::Format;
 use crate::render;
@@ -42,7 +42,7 @@ pub(crate) fn listed(
                 .remark(seen)
                 .iter()
                 .for_each(|text| console.note(text));
-            return Ok(written.context("write the exchanges")?);
+            return Ok(written.with_context(|| writing(console))?);
         }
         Target::Most { kept, .. } => kept,
     };

@@ -17,7 +17,7 @@ use super::plan::Plan;
 use super::{line, loaded};
 use crate::conclusion;
 use crate::console::Console;
-use crate::delivery::{self, Lines};
+use crate::delivery::{self, Lines, writing};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::output::Format;
@@ -203,7 +203,7 @@ impl<'a> Session<'a> {
             if let Some(line) = line {
                 writeln!(self.lines, "{line}")
                     .and_then(|()| self.lines.flush())
-                    .context("write an answer")?;
+                    .with_context(|| writing(self.console))?;
             }
         }
         self.analyzer.observe(event);

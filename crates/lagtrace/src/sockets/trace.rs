@@ -12,7 +12,7 @@ use lagtrace_sources::kernel::Calls;
 
 use super::Options;
 use crate::console::Console;
-use crate::delivery;
+use crate::delivery::{self, writing};
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -41,11 +41,11 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     while !interrupt.is_requested() && end.is_none_or(|end| Instant::now() < end) {
         thread::sleep(PATIENCE);
         calls.take(|call| lines.take(&call));
-        lines.flush()?;
+        lines.flush(console)?;
     }
     let tally = calls.finish(|call| lines.take(&call));
-    lines.flush()?;
-    lines.to.finish().context("write the calls")?;
+    lines.flush(console)?;
+    lines.to.finish().with_context(|| writing(console))?;
     if tally.lost > 0 {
         console.note(&format!(
             "the kernel reported more calls than lagtrace could process: {} missing. Select fewer \
@@ -77,12 +77,12 @@ impl Lines {
         self.failure = writeln!(self.to, "{line}").err();
     }
 
-    fn flush(&mut self) -> Result<()> {
+    fn flush(&mut self, console: &Console) -> Result<()> {
         match self.failure.take() {
             Some(error) => Err(error),
             None => self.to.flush(),
         }
-        .context("write the calls")?;
+        .with_context(|| writing(console))?;
         Ok(())
     }
 }

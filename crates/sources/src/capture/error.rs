@@ -92,6 +92,14 @@ pub enum CaptureError {
         /// The error from the operating system.
         source: io::Error,
     },
+    /// The file system failed to store packets that it had taken.
+    #[error("{name} may lack packets")]
+    Store {
+        /// The file's name.
+        name: String,
+        /// The error from the operating system.
+        source: io::Error,
+    },
     /// The capture thread could not be started.
     #[error("cannot start the capturing thread")]
     Thread(#[source] io::Error),
@@ -122,6 +130,7 @@ impl CaptureError {
             | Self::Interface { .. }
             | Self::Create { .. }
             | Self::Write { .. }
+            | Self::Store { .. }
             | Self::Thread(_) => None,
         }
     }

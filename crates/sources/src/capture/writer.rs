@@ -101,10 +101,27 @@ impl PcapWriter {
         Ok(())
     }
 
-    /// Writes the buffered records and returns the result.
+    /// Writes the buffered records, waits until all are stored, and returns the result.
     pub(super) fn finish(mut self) -> Written {
-        let fault = self.flush().err();
-        self.into_written(fault)
+        if let Err(fault) = self.flush() {
+            return self.into_written(Some(fault));
+        }
+        let Self {
+            name,
+            output,
+            packets,
+            ..
+        } = self;
+        let stored = output.commit().err();
+        let fault = stored.map(|source| CaptureError::Store {
+            name: name.clone(),
+            source,
+        });
+        Written {
+            name,
+            packets,
+            fault,
+        }
     }
 
     /// Returns the result after `fault` ended the writing.
