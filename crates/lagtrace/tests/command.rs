@@ -63,6 +63,7 @@ mod command {
     mod socket_kinds;
     mod sockets;
     mod started;
+    mod stopped;
     mod streamed;
     mod surroundings;
     mod targets;

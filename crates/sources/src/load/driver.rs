@@ -192,9 +192,9 @@ impl Driver {
         wake
     }
 
-    /// Performs all actions that are due at `now`. Returns true if the periodic check was one of
-    /// them.
-    pub(super) fn tick(&mut self, now: Timestamp) -> bool {
+    /// Performs all actions that are due at `now`. What had arrived by the time `heard` was told
+    /// before. Returns true if the periodic check was one of the actions.
+    pub(super) fn tick(&mut self, now: Timestamp, heard: Timestamp) -> bool {
         while let Some(&Reverse((at, slot))) = self.timers.peek() {
             if at > now {
                 break;
@@ -208,7 +208,7 @@ impl Driver {
         let is_check = now >= self.next_check;
         if is_check {
             self.next_check = now + TICK;
-            self.check_limits(now);
+            self.check_limits(now, heard);
         }
         is_check
     }
@@ -261,14 +261,14 @@ impl Driver {
             .is_some_and(|lane| lane.cadence.is_open_loop())
     }
 
-    fn check_limits(&mut self, now: Timestamp) {
+    fn check_limits(&mut self, now: Timestamp, heard: Timestamp) {
         for slot in 0..self.connections.len() {
             let overdue = self
                 .connections
                 .get(slot)
-                .and_then(|connection| connection.overdue(now, self.timeout));
+                .and_then(|connection| connection.overdue(heard, self.timeout));
             match overdue {
-                Some(RequestFailure::Timeout) => self.request_overdue(slot, now),
+                Some(RequestFailure::Timeout) => self.request_overdue(slot, now, heard),
                 Some(failure) => self.failed(slot, now, failure),
                 None => {}
             }

@@ -1,6 +1,7 @@
 //! A worker: its sockets in an epoll instance, controlled by its [`Driver`].
 
 mod commands;
+mod heard;
 mod outgoing;
 mod reading;
 mod watching;
@@ -30,6 +31,7 @@ use super::wait::{NOTHING, Readiness, Waiter};
 use crate::clock::Clock;
 use crate::tls::secure::Secure;
 use crate::tls::{TlsError, TlsPeer};
+use heard::Heard;
 use outgoing::{Outbox, Queued};
 
 /// Number of bytes in one read.
@@ -224,7 +226,7 @@ impl<'a> Engine<'a> {
         let (begun, cpu_before) = (self.clock.now(), thread_cpu());
         let mut waiter = Waiter::default();
         let mut events = [NOTHING; MAX_EVENTS];
-        let mut now = begun;
+        let (mut now, mut heard) = (begun, Heard::since(begun));
         self.driver.begin(now);
         self.carry_out(now);
         while !self.driver.is_done(now) {
@@ -233,15 +235,19 @@ impl<'a> Engine<'a> {
             } else {
                 Duration::ZERO
             };
-            let count = match waiter.wait(&self.epoll, &mut events, timeout) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-                done => done?,
+            let told = match waiter.wait(&self.epoll, &mut events, timeout) {
+                // Sockets may be ready nevertheless, above all after a stop of the process.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
+                told => Some(told?),
             };
-            let woken = self.clock.now();
-            self.react(events.get(..count).unwrap_or_default());
+            let (asked, woken) = (now, self.clock.now());
+            self.react(events.get(..told.unwrap_or(0)).unwrap_or_default());
+            if let Some(count) = told {
+                heard.note(asked, count, self.sockets.len());
+            }
             now = self.clock.now();
             self.turn.note(now.since(woken));
-            self.tick(now);
+            self.tick(now, heard.until());
         }
         self.driver.finish(now);
         hand_over(&mut self.driver, &self.batches);
@@ -254,8 +260,8 @@ impl<'a> Engine<'a> {
         })
     }
 
-    fn tick(&mut self, now: Timestamp) {
-        let is_check = self.driver.tick(now);
+    fn tick(&mut self, now: Timestamp, heard: Timestamp) {
+        let is_check = self.driver.tick(now, heard);
         self.carry_out(now);
         if is_check {
             self.stops.heed(&mut self.driver, now);

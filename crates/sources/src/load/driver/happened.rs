@@ -182,15 +182,15 @@ impl Driver {
         }
     }
 
-    /// Handles a response that takes too long. Cancels its stream; if the protocol cannot do that,
-    /// closes the connection.
-    pub(super) fn request_overdue(&mut self, slot: Slot, now: Timestamp) {
+    /// Handles a response that had taken too long at the time `heard`. Cancels its stream; if the
+    /// protocol cannot do that, closes the connection.
+    pub(super) fn request_overdue(&mut self, slot: Slot, now: Timestamp, heard: Timestamp) {
         let before = self.batch.records.len();
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
         let records = &mut self.batch.records;
-        let goes_on = connection.cancel_overdue(now, self.timeout, records);
+        let goes_on = connection.cancel_overdue(heard, self.timeout, records);
         self.pending -= records.len() - before;
         if goes_on {
             self.finished(slot, now, true)

@@ -89,7 +89,7 @@ impl<C: Fn(Timestamp) -> Answer, S: Fn(Timestamp) -> Answer> World<C, S> {
             _ => self.now = wake,
         }
         self.carry_out();
-        self.driver.tick(self.now);
+        self.driver.tick(self.now, self.now);
         self.carry_out();
     }
 
