@@ -40,3 +40,22 @@ fn answers_that_wait_for_a_stopped_load_are_no_timeouts_of_the_server() {
     assert_eq!(load["failed"], 0, "{load:#}");
     assert!(load["responses"].as_u64() > Some(60), "{load:#}");
 }
+
+/// Probes wait in turn, each for its own answer.
+#[test]
+fn answers_that_wait_for_a_stopped_probe_are_not_lost() {
+    let server = Server::start(Manner::AnswersAfter(Duration::from_millis(200), ANSWER));
+    let url = server.url();
+    let probe = ["probe", &url, "-m", "http", "-c", "6", "-i", "1ms"];
+    let process = spawn(&[&probe[..], &["-W", "300ms", "-q", "--format", "json"]].concat());
+    for number in 0..STOPS {
+        server.answers(1);
+        // The next request is on its way.
+        thread::sleep(Duration::from_millis(50));
+        stop(&process, number);
+    }
+    let report = Run::new(process.wait_with_output().unwrap()).json();
+    let probes = &report["probes"][0];
+    assert_eq!(probes["sent"], 6, "{probes:#}");
+    assert_eq!(probes["received"], 6, "{probes:#}");
+}

@@ -84,7 +84,8 @@ pub(super) fn open(
     })
 }
 
-/// Waits for the result of the handshake; `None` if there is no result in time.
+/// Waits for the result of the handshake; `None` if there is no result in time. After a stop of this
+/// process, the result may be there although the time is over.
 fn wait(
     socket: &Socket,
     deadline: Timestamp,
@@ -93,11 +94,11 @@ fn wait(
 ) -> Result<Option<Result<(), Errno>>, Errno> {
     loop {
         let left = deadline.since(clock.now()).min(STOP_INTERVAL);
-        if left.is_zero() || stop.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
         if wait_for(socket, PollFlags::OUT, left)? {
             return Ok(Some(sockopt::socket_error(socket)?));
+        }
+        if left.is_zero() || stop.load(Ordering::Relaxed) {
+            return Ok(None);
         }
     }
 }
@@ -140,5 +141,23 @@ pub(super) fn answer_to(
         Errno::CONNREFUSED | Errno::CONNRESET => Ok(ProbeAnswer::Refused),
         Errno::TIMEDOUT => Ok(ProbeAnswer::Silence),
         other => unreachable_by(other, address).ok_or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    #[test]
+    fn a_connection_that_was_made_in_a_stop_of_this_process_is_seen_after_it() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None).expect("one");
+        socket.connect(&address.into()).unwrap_or_default();
+        let (clock, stop) = (Clock::new(), AtomicBool::new(false));
+        let waited = wait(&socket, clock.now(), &clock, &stop);
+        assert_eq!(waited, Ok(Some(Ok(()))));
     }
 }

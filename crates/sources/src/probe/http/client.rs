@@ -373,22 +373,26 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Reads bytes; 0 at the end of the connection. Returns `None` at the deadline.
+    /// Reads bytes; 0 at the end of the connection. Returns `None` at the deadline. If it passes
+    /// during the wait, as in a stop of this process, bytes that have arrived are still read.
     pub(super) fn read(
         &self,
         wire: &mut Wire,
         buffer: &mut [u8],
         deadline: Timestamp,
     ) -> io::Result<Option<usize>> {
+        let mut has_waited = false;
         loop {
             let left = deadline.since(self.clock.now()).min(STOP_INTERVAL);
-            if left.is_zero() || self.stop.load(Ordering::Relaxed) {
+            let is_over = left.is_zero() || self.stop.load(Ordering::Relaxed);
+            if is_over && !has_waited {
                 return Ok(None);
             }
             wire.wait_at_most(left)?;
             match wire.read(buffer) {
                 Ok(len) => return Ok(Some(len)),
-                Err(error) if wire::is_wait(&error) => {}
+                Err(error) if wire::is_wait(&error) && is_over => return Ok(None),
+                Err(error) if wire::is_wait(&error) => has_waited = true,
                 Err(error) => return Err(error),
             }
         }

@@ -77,6 +77,7 @@ impl Wire {
             tls: Secure::begin(peer, begun)?,
             plain: Vec::new(),
         };
+        let mut was_over = false;
         loop {
             let sent = within.flush();
             if let Some(secured) = within.tls.outcome(now()) {
@@ -87,9 +88,11 @@ impl Wire {
                 };
                 return Ok((Self::Tls(Box::new(within)), handshake));
             }
-            if is_over() {
+            if was_over {
                 return Err(TlsFault::within_handshake(RequestFailure::TlsTimeout));
             }
+            // After a stop of this process, the target's part may be there although the time is over.
+            was_over = is_over();
             match within.step()? {
                 Ok(len) if len > 0 && sent.is_ok() => {
                     hello.get_or_insert_with(|| now().since(begun));

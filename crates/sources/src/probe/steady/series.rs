@@ -101,6 +101,7 @@ impl<'a> Series<'a> {
             asker
                 .wait(self.until_due(now, is_due))
                 .map_err(failure("waiting for answers", address))?;
+            let at = self.clock.now();
             asker
                 .hear(&mut heard)
                 .map_err(failure("hearing answers", address))?;
@@ -108,7 +109,7 @@ impl<'a> Series<'a> {
                 self.take(heard, asker, stop, sink)
                     .map_err(failure("sending a probe", address))?;
             }
-            self.give_up(asker, sink);
+            self.give_up(at, asker, sink);
         }
         Ok(())
     }
@@ -259,9 +260,8 @@ impl<'a> Series<'a> {
         may
     }
 
-    /// Ends the wait for probes whose timeout has passed.
-    fn give_up(&mut self, asker: &mut dyn Asker, sink: &mut dyn FnMut(Event)) {
-        let now = self.clock.now();
+    /// Ends the wait for probes whose timeout had passed when answers were heard.
+    fn give_up(&mut self, now: Timestamp, asker: &mut dyn Asker, sink: &mut dyn FnMut(Event)) {
         let timeout = self.plan.timeout;
         while let Some(number) = self.pending.give_up(now, timeout) {
             self.lose(number, asker, now, sink);
