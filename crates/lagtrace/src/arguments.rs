@@ -125,11 +125,16 @@ pub(crate) fn forms(command: &str) -> &'static [Form] {
 
 impl Command {
     /// Takes over what the command's options name elsewhere: a curl command, credentials in a URL.
+    /// Starts what the command needs beside itself.
     pub(crate) fn adopt(&mut self, console: &Console) -> Result<()> {
         let unused = match self {
             Self::Diagnose(options) => options.adopt()?,
             Self::Load(options) => options.adopt()?,
             Self::Probe(options) => options.adopt()?,
+            Self::SelfTest(options) => {
+                options.prepare();
+                return Ok(());
+            }
             _ => return Ok(()),
         };
         if !unused.is_empty() {
@@ -151,7 +156,7 @@ impl Command {
             Self::Route(_) => Some(Needs::probes()),
             Self::Sockets(options) => Some(options.needs()),
             Self::Watch(options) => Some(options.needs()),
-            Self::SelfTest(_) => Some(crate::self_test::needs()),
+            Self::SelfTest(options) => Some(options.needs()),
             Self::View(options) => Some(options.needs()),
             Self::Explain(_) | Self::Completions(_) | Self::Man(_) => None,
         }

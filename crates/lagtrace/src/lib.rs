@@ -175,7 +175,7 @@ fn carry_out(command: Command, console: &Console) -> failure::Result<exit::Outco
         Command::Probe(options) => probe::run(&options, console),
         Command::Sockets(options) => sockets::run(&options, console),
         Command::Watch(options) => watch::run(&options, console),
-        Command::SelfTest(_) => self_test::run(console),
+        Command::SelfTest(options) => self_test::run(&options, console),
         Command::Explain(options) => explain::run(&options, console),
         Command::Completions(options) => {
             manual::completions(&options, help::arranged(Arguments::command()))

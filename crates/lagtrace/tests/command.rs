@@ -29,6 +29,7 @@ mod command {
         mod two_captures;
     }
 
+    mod attempts;
     mod capacity;
     mod captured_part;
     mod captures;

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod attempt;
+mod bystander;
 mod calls;
 mod identity;
 mod paths;
@@ -16,7 +17,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-pub use attempt::{Attempt, attempt_all, status};
+pub use attempt::{Attempt, Tried, attempt_all, status};
+pub use bystander::Bystander;
 
 /// The rights that the worker keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -96,6 +96,11 @@ impl Server {
         format!("http://{}{}", self.address, self.path)
     }
 
+    /// Returns the address, and the path of the page there.
+    pub(crate) fn place(&self) -> (SocketAddr, &str) {
+        (self.address, &self.path)
+    }
+
     /// Returns the port.
     pub(super) fn port(&self) -> u16 {
         self.address.port()

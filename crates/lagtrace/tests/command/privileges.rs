@@ -203,7 +203,7 @@ fn others_of_the_user_take_nothing_from_a_program_that_is_given_capabilities() {
 }
 
 /// The arguments of `setpriv` for a user.
-const USER: [&str; 5] = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+pub(super) const USER: [&str; 5] = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
 
 /// The arguments of `setpriv` that remove all privileges.
 pub(super) const NOBODY: [&str; 8] = [

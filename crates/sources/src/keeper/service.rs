@@ -511,11 +511,10 @@ fn open(pid: u32, path: &Path, is_folder: bool) -> Result<OwnedFd, HostError> {
     Err(denied(operation()))
 }
 
+/// Returns the error for a file that is not for the worker. With its `errno`, the worker takes it for
+/// what it is.
 fn denied(operation: String) -> HostError {
-    HostError::failed(
-        operation,
-        std::io::Error::from(std::io::ErrorKind::PermissionDenied),
-    )
+    HostError::failed(operation, Errno::ACCESS)
 }
 
 fn failed(operation: &str, error: config::Error) -> HostError {

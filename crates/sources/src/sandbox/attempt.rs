@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)]
 
+mod beside;
+
 use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,6 +12,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::ptr::null;
 use std::time::Duration;
 
+use super::bystander::Bystander;
 use crate::privilege::client::keeper;
 use crate::privilege::message::Request;
 
@@ -31,20 +34,44 @@ pub fn status() -> Vec<String> {
     lines.map(|line| line.replace('\t', " ")).collect()
 }
 
-/// An attempt, and whether it was refused.
+/// An attempt, and how it ended.
 #[derive(Debug)]
 pub struct Attempt {
     /// Name of the operation.
     pub name: &'static str,
-    /// The error; `None` if it was possible.
-    pub refusal: Option<io::Error>,
+    /// The result.
+    pub tried: Tried,
+}
+
+/// The result of an attempt.
+#[derive(Debug)]
+pub enum Tried {
+    /// Nothing stood in the way.
+    Possible,
+    /// The operation was refused.
+    Refused(io::Error),
+    /// The attempt could not be made here, or would show nothing, for this reason.
+    Not(String),
+}
+
+impl From<io::Result<()>> for Tried {
+    fn from(result: io::Result<()>) -> Self {
+        result.map_or_else(Self::Refused, |()| Self::Possible)
+    }
 }
 
 /// An operation that is tried.
 type Try = fn() -> io::Result<()>;
 
 /// Tries everything once. What is possible is undone at once.
-pub fn attempt_all() -> Vec<Attempt> {
+pub fn attempt_all(bystander: Result<&Bystander, &io::Error>) -> Vec<Attempt> {
+    // A namespace that can be created takes this process's rights on others away.
+    let beside = beside::attempts(bystander);
+    attempt_alone().into_iter().chain(beside).collect()
+}
+
+/// Tries what concerns no other program.
+fn attempt_alone() -> Vec<Attempt> {
     let attempts: [(&str, Try); 21] = [
         ("read the passwords (/etc/shadow)", || read("/etc/shadow")),
         ("read a file that was not named (/etc/passwd)", || {
@@ -73,7 +100,7 @@ pub fn attempt_all() -> Vec<Attempt> {
         ("read another process's memory", || {
             call(libc::SYS_process_vm_readv, [1, 0, 0])
         }),
-        ("trace a process", || call(libc::SYS_ptrace, [0, 0, 0])),
+        ("trace a process", trace),
         ("end another process", || {
             call(libc::SYS_kill, [parent(), 0, 0])
         }),
@@ -88,7 +115,7 @@ pub fn attempt_all() -> Vec<Attempt> {
     ];
     let attempts = attempts.into_iter().map(|(name, attempt)| Attempt {
         name,
-        refusal: attempt().err(),
+        tried: attempt().into(),
     });
     attempts.collect()
 }
@@ -185,15 +212,30 @@ fn run() -> io::Result<()> {
 }
 
 fn fork() -> io::Result<()> {
-    // SAFETY: the child ends at once, without using anything of this process.
+    in_child(|| Ok(())).map(drop)
+}
+
+/// Lets itself be traced, in a child if there can be one: the next signal would stop this process.
+fn trace() -> io::Result<()> {
+    let traced = || call(libc::SYS_ptrace, [0, 0, 0]);
+    in_child(traced).unwrap_or_else(|_| traced())
+}
+
+/// Tries something in a child of its own. The outer error is that of starting it.
+fn in_child(attempt: impl FnOnce() -> io::Result<()>) -> io::Result<io::Result<()>> {
+    let mut status = 0;
+    // SAFETY: the child only makes system calls and ends.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         // SAFETY: the child does nothing else.
-        0 => unsafe { libc::_exit(0) },
+        0 => unsafe { libc::_exit(attempt().is_err().into()) },
         child => {
-            // SAFETY: waits for the child; no status is written.
-            unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
-            Ok(())
+            // SAFETY: waits for the child, with room for its status.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            Ok(match libc::WEXITSTATUS(status) {
+                0 => Ok(()),
+                _ => Err(io::ErrorKind::PermissionDenied.into()),
+            })
         }
     }
 }

@@ -22,6 +22,11 @@ pub(super) fn become_unprivileged(keeps_net_raw: bool) -> io::Result<()> {
     let behind = user_behind_sudo();
     let user = behind.map_or(NOBODY, |behind| behind.user);
     let group = behind.and_then(|behind| behind.group).unwrap_or(NOBODY);
+    become_user(user, group, keeps_net_raw)
+}
+
+/// Changes from root to another user.
+pub(super) fn become_user(user: u32, group: u32, keeps_net_raw: bool) -> io::Result<()> {
     // Dropping these needs a privilege that goes with the user.
     for capability in CapabilitySet::all().iter() {
         remove_capability_from_bounding_set(capability).unwrap_or_default();

@@ -13,7 +13,7 @@ use rustix::fs::Mode;
 use tempfile::TempDir;
 
 use super::{Asked, end, holder, holder_by, listener, of_servers};
-use crate::privilege::message::{Reply, Request};
+use crate::privilege::message::{Refusal, Reply, Request};
 
 /// Returns a server, and a keeper that knows it.
 fn served() -> (Child, Asked) {
@@ -162,6 +162,14 @@ fn a_private_folder_keeps_what_is_below_it() {
             is_shown(&asked, &at(&server, path, false), shown);
         }
         is_shown(&asked, &at(&server, &inner, true), shown);
+    }
+    // The reader of a configuration names folders that it may not list.
+    for (path, is_folder) in [(&file, false), (&inner, true)] {
+        let (reply, _) = asked.ask(&at(&server, path, is_folder));
+        let Reply::Refused(Refusal::Failed(_, errno)) = reply else {
+            panic!("{path:?}: {reply:?}");
+        };
+        assert_eq!(errno, libc::EACCES);
     }
     end(server);
     asked.end();
