@@ -53,6 +53,7 @@ mod command {
     mod probes;
     mod program;
     mod renamed;
+    mod renumbered;
     #[path = "../runs/replay.rs"]
     mod replay;
     mod requests;

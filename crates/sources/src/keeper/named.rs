@@ -1,5 +1,7 @@
 //! The processes that the command line names by their numbers.
 
+use std::os::fd::BorrowedFd;
+
 use super::scope::Processes;
 use crate::privilege::ProcessHandle;
 
@@ -24,6 +26,17 @@ impl Named {
             handles: handles.collect(),
             is_all: pids.is_empty(),
         }
+    }
+
+    /// Returns the descriptors that become readable when one of the processes ends.
+    pub(super) fn ends(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.handles.iter().map(ProcessHandle::end)
+    }
+
+    /// Removes the processes that have ended, and returns their numbers.
+    pub(super) fn take_ended(&mut self) -> Vec<u32> {
+        let ended = self.handles.extract_if(.., |handle| handle.has_ended());
+        ended.map(|handle| handle.pid()).collect()
     }
 
     /// Returns true if the number stands for the process that had it at the start. What was done

@@ -85,6 +85,10 @@ impl Service {
     pub(super) fn run(mut self) {
         loop {
             let ready = self.wait();
+            // Before another process can get such a number.
+            for pid in self.named.take_ended() {
+                self.programs.forget(pid);
+            }
             if ready.has_ended {
                 break;
             }
@@ -100,12 +104,14 @@ impl Service {
         self.undo.all();
     }
 
-    /// Waits for the worker's end, for a request, and for a raw socket that the worker opens.
+    /// Waits for the worker's end, for a request, for a raw socket that the worker opens, and for the
+    /// end of a process that the command line names.
     fn wait(&self) -> Ready {
         let channel = Some(self.channel.as_fd());
         let listener = self.listener.as_ref().map(|it| it.as_fd());
         let all = [self.worker.end(), channel, listener];
-        let asked = all.iter().flatten();
+        let ends: Vec<BorrowedFd<'_>> = self.named.ends().collect();
+        let asked = all.iter().flatten().chain(&ends);
         let mut fds: Vec<PollFd<'_>> = asked.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         match poll(&mut fds, None) {
             Ok(_) => {

@@ -67,6 +67,16 @@ impl Programs {
         alone(Reply::Done)
     }
 
+    /// Ends what concerns a process that has ended: another one can get its number.
+    pub fn forget(&mut self, pid: u32) {
+        if let Some(watching) = &mut self.watching {
+            watching.forget(pid);
+        }
+        if let Some(tracing) = &mut self.tracing {
+            tracing.forget(pid);
+        }
+    }
+
     fn start_watch(&mut self, asked: &WatchRequest) -> Answer {
         if self.watching.is_some() {
             return Err(KernelError::OutOfTurn);

@@ -75,6 +75,11 @@ impl ProcessHandle {
         self.pid
     }
 
+    /// Returns the descriptor that becomes readable when the process ends.
+    pub(crate) fn end(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
     /// Returns true if the process has ended: its descriptor is readable (`pidfd_open(2)`).
     pub(crate) fn has_ended(&self) -> bool {
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];

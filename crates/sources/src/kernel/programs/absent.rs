@@ -14,6 +14,9 @@ impl Programs {
     pub fn serve(&mut self, _: Request) -> Answer {
         Err(KernelError::LeftOut)
     }
+
+    /// Does nothing.
+    pub fn forget(&mut self, _: u32) {}
 }
 
 impl Ask for Programs {

@@ -47,6 +47,14 @@ impl Tracing {
         &self.object
     }
 
+    /// Leaves out a process, which has ended.
+    pub(super) fn forget(&mut self, pid: u32) {
+        if let Some(pids) = self.object.maps().find(|map| map.name() == "pids") {
+            // Another process is not in the map.
+            pids.delete(&pid.to_ne_bytes()).unwrap_or_default();
+        }
+    }
+
     /// Detaches the programs.
     pub(super) fn detach(&mut self) {
         self.links.clear();

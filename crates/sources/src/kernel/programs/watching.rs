@@ -28,6 +28,10 @@ pub(super) struct Watching {
     /// Minimum duration in ns of exchanges that are reported even outside of the sample; 0: none
     /// are.
     slow_from: u64,
+    /// The process whose connections are watched.
+    pid: Option<u32>,
+    /// True if this process has ended.
+    is_left: bool,
     /// True if the programs have been detached.
     is_over: bool,
     /// Names of the kernel's drop reasons, which are read when the first drop is seen.
@@ -68,6 +72,8 @@ impl Watching {
             wanted,
             lacking,
             slow_from: asked.slow_from.unwrap_or_default(),
+            pid: asked.pid,
+            is_left: false,
             is_over: false,
             reasons: OnceCell::new(),
         })
@@ -85,6 +91,9 @@ impl Watching {
 
     /// Begins or ends a sampling period, or changes the sample.
     pub(super) fn sample(&mut self, sample: Sample) -> Result<(), KernelError> {
+        if self.is_left {
+            return Ok(());
+        }
         if self.is_over {
             return Err(KernelError::OutOfTurn);
         }
@@ -99,6 +108,14 @@ impl Watching {
             self.of_look.clear();
         }
         Ok(())
+    }
+
+    /// Detaches the programs if they watch this process, which has ended.
+    pub(super) fn forget(&mut self, pid: u32) {
+        if self.pid == Some(pid) {
+            self.detach();
+            self.is_left = true;
+        }
     }
 
     /// Passes the sampling parameters to the programs (`struct watch_control`).
