@@ -166,6 +166,7 @@ const LIMITS: &[(&str, &str, Reach)] = &[
     ("protocol/http.rs", "MAX_TARGET", MESSAGE),
     ("protocol/http/messages.rs", "MAX_CHUNK_LINE", MESSAGE),
     ("protocol/http/messages.rs", "MAX_HEAD", MESSAGE),
+    ("protocol/http/repeated.rs", "MAX_LENGTH", MESSAGE),
     ("protocol/http2/hpack.rs", "MAX_PATH", MESSAGE),
     ("protocol/quic.rs", "MAX_FLOWS", By("quic")),
     ("report/picture/passed_on.rs", "MAX", By("passed-on")),
