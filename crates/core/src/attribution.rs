@@ -32,6 +32,7 @@ pub(crate) use overlay::{Held, Stretch};
 use core::mem::take;
 use core::time::Duration;
 
+use crate::attribution::effort::Effort;
 use crate::attribution::packet::Need;
 use crate::attribution::packet::Order;
 use crate::attribution::packet::{Arrival, Span};
@@ -121,12 +122,13 @@ impl Tiling {
 }
 
 /// Tiles one exchange. The waits' durations add up to `end - begin` exactly.
-pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
-    if !may_tile(trace) {
+pub(crate) fn tile(trace: &Trace<'_>, effort: &Effort, spare: &mut Spare) -> Tiling {
+    if !may_tile(trace, effort) {
         return untiled(trace, spare);
     }
     let mut tiler = Tiler {
         trace,
+        effort,
         awaits_response: true,
         cursor: trace.begin,
         tiling: spare.tiling(),
@@ -160,9 +162,9 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
 }
 
 /// Returns true if the packets of an exchange may be looked at for it.
-pub(crate) fn may_tile(trace: &Trace<'_>) -> bool {
+pub(crate) fn may_tile(trace: &Trace<'_>, effort: &Effort) -> bool {
     let count = trace.packets.len();
-    count <= FEW || trace.effort.spend(TILED * count)
+    count <= FEW || effort.spend(TILED * count)
 }
 
 /// Returns a single wait of which nothing is known: packets that belong to too many exchanges are
@@ -190,6 +192,7 @@ pub(crate) fn tile_message(
     trace: Trace<'_>,
     sender: Side,
     begins_shut_out: bool,
+    effort: &Effort,
     spare: &mut Spare,
 ) -> (Tiling, Timestamp) {
     let left = stop::left_shut(&trace, sender, begins_shut_out);
@@ -197,6 +200,7 @@ pub(crate) fn tile_message(
     let trace = &Trace { end, ..trace };
     let mut tiler = Tiler {
         trace,
+        effort,
         awaits_response: false,
         cursor: trace.begin,
         tiling: spare.tiling(),
@@ -218,6 +222,8 @@ pub(crate) fn tile_message(
 
 struct Tiler<'a> {
     trace: &'a Trace<'a>,
+    /// The number of packets that may still be looked at.
+    effort: &'a Effort,
     /// True if the client's message is a request, for whose response it waits.
     awaits_response: bool,
     cursor: Timestamp,
@@ -350,7 +356,7 @@ impl Tiler<'_> {
 
     /// Returns true if all packets may be looked at once more.
     fn may_look_around(&self) -> bool {
-        self.trace.effort.spend(self.trace.packets.len())
+        self.effort.spend(self.trace.packets.len())
     }
 
     fn is_whole(&self, last: Option<&PacketRecord>, span: Span) -> bool {

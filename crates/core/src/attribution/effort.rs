@@ -19,7 +19,7 @@ const FIRST: u32 = 4096 * EACH;
 const MOST: u32 = 4096 * 4 * EACH;
 
 /// The number of packets that may still be looked at.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Effort {
     left: Cell<u32>,
 }

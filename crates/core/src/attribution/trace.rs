@@ -4,7 +4,6 @@ use core::cell::OnceCell;
 use core::time::Duration;
 
 use super::{Before, LEAST_TIMEOUT};
-use crate::attribution::effort::Effort;
 use crate::attribution::packet::{Arrival, Pipe, Span};
 use crate::attribution::packet_record::{Data, PacketRecord, serialization};
 use crate::attribution::rtt::{LEAST_ERROR, RoundTrip};
@@ -43,8 +42,6 @@ pub(crate) struct Trace<'a> {
     pub(crate) is_answer_repeated: bool,
     /// Reasons why the response may not answer the request.
     pub(crate) doubts: PairingDoubts,
-    /// The number of packets that may still be looked at.
-    pub(crate) effort: &'a Effort,
 }
 
 /// The bytes and the FIN that follow the exchange's messages on the connection.

@@ -75,10 +75,8 @@ pub(crate) struct Pairing {
     protocol: ProtocolState,
     streams: Streams,
     packets: PacketRecords,
-    /// The number of packets that may still be looked at when exchanges close.
-    effort: Effort,
     open: VecDeque<Draft>,
-    next_ordinal: u32,
+    next: NextExchange,
     torn: Vec<(Side, Span)>,
     /// Number of retransmissions in closed exchanges that have since turned out to be unnecessary.
     taken_back: u16,
@@ -95,6 +93,14 @@ pub(crate) struct Pairing {
     tls: TlsState,
     /// Bytes that belong to no exchange, if there were any.
     loose: Option<Box<Loose>>,
+}
+
+/// What is known of a connection's next exchange before it begins.
+#[derive(Debug, Default)]
+struct NextExchange {
+    ordinal: u32,
+    /// The number of packets that may still be looked at when exchanges close.
+    effort: Effort,
 }
 
 /// The protocol of a connection, as far as it is known.
@@ -220,7 +226,7 @@ impl Pairing {
     /// Stores a packet for tiling.
     #[inline(always)]
     pub(crate) fn add_packet(&mut self, packet: PacketRecord, scratch: &mut Scratch) {
-        self.effort.earn();
+        self.next.effort.earn();
         self.packets.push(packet, &mut scratch.packets);
     }
 
@@ -550,13 +556,13 @@ impl Pairing {
             is_shut_out: false,
             is_reply: false,
         };
-        let draft = Draft::new(self.next_ordinal, offset, first, beginning);
+        let draft = Draft::new(self.next.ordinal, offset, first, beginning);
         self.open.push_back(draft);
         let has_fin = self.has_fin();
         if let Some(draft) = self.open.back_mut() {
             draft.signs.was_closing = has_fin;
         }
-        self.next_ordinal = self.next_ordinal.saturating_add(1);
+        self.next.ordinal = self.next.ordinal.saturating_add(1);
     }
 }
 

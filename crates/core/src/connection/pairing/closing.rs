@@ -27,16 +27,19 @@ impl Pairing {
 
     /// Tiles and hands out the exchanges that are closed.
     pub(crate) fn collect(&mut self, view: &View<'_>, setup: &mut Setup, closed: &mut Closed) {
-        let (mut from, mut gone) = (0, 0);
-        while let Some(at) = self.first_closed(from, gone) {
+        let (mut from, mut gone) = (0, Vec::new());
+        while let Some(at) = self.first_closed(from, gone.len()) {
             self.hand_out(at, view, setup, closed);
             match self.protocol.mode {
                 // There may be many, and all move if one is taken from their middle.
-                Mode::Http2 => (from, gone) = (at + 1, gone + 1),
+                Mode::Http2 => {
+                    from = at + 1;
+                    gone.push(at);
+                }
                 _ => drop(self.open.pop_front()),
             }
         }
-        self.drop_handed_out(from, gone);
+        self.drop_handed_out(&gone);
         self.collect_loose(view, closed);
     }
 
@@ -47,7 +50,6 @@ impl Pairing {
         let Some(draft) = self.open.get_mut(at) else {
             return;
         };
-        draft.is_handed_out = true;
         let around = Around {
             view,
             packets: self.packets.as_slice(),
@@ -58,7 +60,7 @@ impl Pairing {
             is_unread: self.protocol.is_unread,
             left_by_server,
             next_request,
-            effort: &self.effort,
+            effort: &self.next.effort,
         };
         let spare = &mut closed.scratch.spare;
         let mut exchange = draft.close(around, setup, self.tls.handshake.take(), spare);
@@ -103,14 +105,21 @@ impl Pairing {
         next.map_or(u64::MAX, |next| next.request.start)
     }
 
-    /// Drops streams that were handed out: this many, the last one just before `end`.
-    fn drop_handed_out(&mut self, end: usize, count: usize) {
-        match (count, self.open.len()) {
-            (0, _) => {}
+    /// Drops the streams at these places, which are in order.
+    fn drop_handed_out(&mut self, gone: &[usize]) {
+        match *gone {
+            [] => {}
             // Usually it is the only one, so that no other has to move.
-            (1, 1) => self.open.clear(),
-            (1, _) => drop(self.open.remove(end - 1)),
-            _ => self.open.retain(|draft| !draft.is_handed_out),
+            [_] if self.open.len() == 1 => self.open.clear(),
+            [at] => drop(self.open.remove(at)),
+            _ => {
+                let (mut places, mut gone) = (0.., gone.iter().peekable());
+                self.open.retain(|_| {
+                    places
+                        .next()
+                        .is_some_and(|at| gone.next_if_eq(&&at).is_none())
+                });
+            }
         }
         if let Some(multiplex) = &mut self.multiplex {
             multiplex.ended = 0;
@@ -168,7 +177,6 @@ impl Pairing {
     #[inline]
     fn is_over(&self, draft: &Draft, is_only: bool) -> bool {
         !draft.is_awaited()
-            && !draft.is_handed_out
             && (draft.is_cut() || self.acked.responses >= draft.response.end || !is_only)
     }
 }
@@ -228,12 +236,12 @@ impl Draft {
         let mut thought = None;
         let mut tiling = match outcome {
             Outcome::Cut if self.torn.is_broken_off => {
-                let tiling = tile(&trace, spare);
+                let tiling = tile(&trace, around.effort, spare);
                 thought = Some(tiling.took(WaitKind::ServerThink));
                 Tiling::default()
             }
             Outcome::Cut => Tiling::default(),
-            _ => tile(&trace, spare),
+            _ => tile(&trace, around.effort, spare),
         };
         if let Some(multiplexed) = &self.multiplexed {
             tiling.hold_back(&multiplexed.held);
@@ -262,7 +270,7 @@ impl Draft {
     ) -> Exchange {
         let packets = around.packets_from(self.first.at);
         let trace = self.trace(&around, packets, false);
-        if !may_tile(&trace) {
+        if !may_tile(&trace, around.effort) {
             let ends = (trace.begin, trace.end);
             let tiling = untiled(&trace, spare);
             return self.exchange(&around, ends, tiling, Outcome::Complete(None));
@@ -277,7 +285,13 @@ impl Draft {
             },
             ..trace
         };
-        let (tiling, end) = tile_message(trace, sender, self.beginning.is_shut_out, spare);
+        let (tiling, end) = tile_message(
+            trace,
+            sender,
+            self.beginning.is_shut_out,
+            around.effort,
+            spare,
+        );
         self.exchange(&around, (begin, end), tiling, Outcome::Complete(None))
     }
 
@@ -416,7 +430,6 @@ impl Draft {
             before: around.before,
             is_answer_repeated,
             doubts: self.doubts(around),
-            effort: around.effort,
         }
     }
 }

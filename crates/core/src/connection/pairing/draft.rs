@@ -38,8 +38,6 @@ pub(super) struct Draft {
     pub(super) signs: Signs,
     pub(super) records: ResponseRecords,
     pub(super) beginning: Beginning,
-    /// True if the exchange was closed, and its place is not yet free.
-    pub(super) is_handed_out: bool,
 }
 
 /// The head of a request.
@@ -130,7 +128,6 @@ impl Draft {
             signs: Signs::default(),
             records: ResponseRecords::default(),
             beginning,
-            is_handed_out: false,
         }
     }
 

@@ -286,9 +286,8 @@ impl Tiled<'_> {
             before: Before::default(),
             is_answer_repeated: false,
             doubts: PairingDoubts::default(),
-            effort: &Effort::default(),
         };
-        tile(&trace, &mut Spare::default())
+        tile(&trace, &Effort::default(), &mut Spare::default())
     }
 
     /// Attributes the client's time up to its next flight, propagation excluded, and returns it.

@@ -209,7 +209,7 @@ impl Pairing {
             is_unread: true,
             left_by_server: None,
             next_request: 0,
-            effort: &self.effort,
+            effort: &self.next.effort,
         };
         let transfer = draft.close_loose(around, by, spare);
         let may_be_answered = self.open.back().is_some_and(Draft::is_awaited);

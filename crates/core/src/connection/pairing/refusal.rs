@@ -25,7 +25,7 @@ impl Pairing {
         let Some(error) = Protocol::refusal(payload).filter(|_| is_first) else {
             return;
         };
-        if self.next_ordinal == 0 {
+        if self.next.ordinal == 0 {
             self.begin(0, packet.time());
         }
         self.protocol.intake = Intake::Refused;

@@ -603,7 +603,7 @@ impl Pairing {
     /// Begins the exchange of a handshake that an alert ends, if parts of the handshake are missing.
     fn begin_refused(&mut self, tls: &Conversation, packet: &PacketKey) {
         let is_torn = matches!(tls.phase, Phase::Torn);
-        if is_torn && self.next_ordinal == 0 {
+        if is_torn && self.next.ordinal == 0 {
             self.begin(0, packet.time());
             if let Some(draft) = self.open.back_mut() {
                 draft.request_head.line = Some(RequestLine::new("TLS", ""));
