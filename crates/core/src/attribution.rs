@@ -78,6 +78,8 @@ pub(crate) struct Tiling {
 
 /// Number of times that tiling looks at each packet, except for repairs.
 const TILED: usize = 6;
+/// Number of times that it looks at all packets to explain a repair.
+const AROUND: usize = 8;
 /// Number of packets for which an exchange is tiled in any case: as much work as the rest of the
 /// exchange makes.
 const FEW: usize = 64;
@@ -356,7 +358,7 @@ impl Tiler<'_> {
 
     /// Returns true if all packets may be looked at once more.
     fn may_look_around(&self) -> bool {
-        self.effort.spend(self.trace.packets.len())
+        self.effort.spend(AROUND * self.trace.packets.len())
     }
 
     fn is_whole(&self, last: Option<&PacketRecord>, span: Span) -> bool {

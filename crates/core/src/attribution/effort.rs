@@ -7,16 +7,17 @@
 
 use core::cell::Cell;
 
-/// Number of packets that each packet of a connection pays for to be looked at: half a list of
-/// [as many as are kept](super::packet_record) for each repair, or the exchanges of three hundred
-/// streams at a time. Servers allow 100 to 250 (RFC 9113 §6.5.2 recommends at least 100).
+/// Number of packets that each packet of a connection pays for to be looked at: the exchanges of three
+/// hundred streams at a time, or a repair in every sixteenth segment of a list of
+/// [as many packets as are kept](super::packet_record). Servers allow 100 to 250 streams (RFC 9113
+/// §6.5.2 recommends at least 100).
 const EACH: u32 = 2048;
 /// What a connection may spend before it has earned it: the first exchanges of a program that begins
 /// with many at a time.
-const FIRST: u32 = 4096 * EACH;
-/// The maximum that is saved: enough for a thousand exchanges that close at the same time after a list
-/// of packets that belong to all of them.
-const MOST: u32 = 4096 * 4 * EACH;
+const FIRST: u32 = 512 * EACH;
+/// The maximum that is saved: enough for three hundred exchanges that close at the same time after a
+/// list of packets that belong to all of them.
+const MOST: u32 = 4096 * EACH;
 
 /// The number of packets that may still be looked at.
 #[derive(Clone, Debug)]
