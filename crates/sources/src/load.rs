@@ -74,13 +74,26 @@ pub enum LoadError {
         /// The lane's number, from 0.
         lane: usize,
     },
-    /// More connections than the program supports or the system allows.
+    /// More connections than the program supports.
     #[error("{wanted} connections are wanted, {most} are possible")]
     TooManyConnections {
         /// The plan's number of connections.
         wanted: u32,
         /// The maximum number.
         most: u32,
+    },
+    /// More connections than this process may have files.
+    #[error(
+        "{connections} connections need {needed} open files, and this process may have {limit}: \
+         raise the limit (ulimit -Hn shows it), or use fewer connections"
+    )]
+    TooFewFiles {
+        /// The plan's number of connections.
+        connections: u32,
+        /// The number of files that the run needs.
+        needed: u64,
+        /// The limit for this process.
+        limit: u64,
     },
     /// The rate is not a positive number, or is too high.
     #[error(
@@ -357,9 +370,9 @@ fn allow_descriptors(connections: u32) -> Result<(), LoadError> {
     if is_possible && setrlimit(Resource::Nofile, raised).is_ok() {
         return Ok(());
     }
-    let most = limit.current.unwrap_or(0).saturating_sub(SPARE_DESCRIPTORS);
-    Err(LoadError::TooManyConnections {
-        wanted: connections,
-        most: u32::try_from(most).unwrap_or(u32::MAX),
+    Err(LoadError::TooFewFiles {
+        connections,
+        needed: wanted,
+        limit: limit.maximum.or(limit.current).unwrap_or(wanted),
     })
 }

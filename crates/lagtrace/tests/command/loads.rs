@@ -3,13 +3,14 @@
 use std::fs;
 use std::io::{BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
 use lagtrace_trial::RefusingPort;
 
-use super::program::{Run, lagtrace, notes};
+use super::program::{Run, lagtrace, notes, program};
 use super::server::{Manner, OK, Server};
 use super::streamed::Streamed;
 
@@ -497,6 +498,21 @@ fn what_would_be_too_much_has_to_be_asked_for() {
         let run = lagtrace(arguments.iter().chain(&options)).expect(2);
         assert!(run.stderr.contains("add --heavy"), "{run:#?}");
     }
+}
+
+#[test]
+fn a_limit_of_open_files_is_named() {
+    let script = "ulimit -n 40 && exec \"$0\" load http://127.0.0.1:9/ -c 30";
+    let mut command = Command::new("bash");
+    let run = command.args(["-c", script]).arg(program()).output();
+    let run = run.expect("bash runs");
+    let told = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(2), "{told}");
+    assert!(told.contains("30 connections need 94 open files"), "{told}");
+    assert!(
+        told.contains("may have 40") && told.contains("ulimit"),
+        "{told}"
+    );
 }
 
 #[test]
