@@ -1,5 +1,7 @@
 //! Single exchanges: streamed as they close, or the most costly ones in a table.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -54,8 +56,11 @@ pub(crate) enum Target {
         by: Field,
         /// Maximum number of exchanges to keep.
         limit: usize,
-        /// The exchanges kept so far, the largest value first.
-        kept: Vec<(u64, ExchangeRecord)>,
+        /// The exchanges kept so far: the largest value first, and equal values in the order of
+        /// their arrival, which is the second number.
+        kept: BTreeMap<(Reverse<u64>, u64), ExchangeRecord>,
+        /// The number of exchanges that were taken.
+        taken: u64,
     },
 }
 
@@ -71,8 +76,12 @@ pub(crate) struct Listed {
 
 impl Target {
     pub(super) fn most(by: Field, limit: usize) -> Self {
-        let kept = Vec::new();
-        Self::Most { by, limit, kept }
+        Self::Most {
+            by,
+            limit,
+            kept: BTreeMap::new(),
+            taken: 0,
+        }
     }
 
     pub(super) fn stream(mut to: Lines, encoder: Encoder, is_live: bool) -> Self {
@@ -253,16 +262,22 @@ impl Target {
     fn take(&mut self, record: ExchangeRecord) {
         match self {
             Self::Stream { .. } => self.write(|encoder, to| encoder.exchange(&record, to)),
-            Self::Most { by, limit, kept } => {
-                let weight = by.number(&record).unwrap_or_default();
-                let is_full = kept.len() >= *limit;
-                if is_full && kept.last().is_none_or(|(least, _)| *least >= weight) {
+            Self::Most {
+                by,
+                limit,
+                kept,
+                taken,
+            } => {
+                let rank = (Reverse(by.number(&record).unwrap_or_default()), *taken);
+                *taken += 1;
+                let is_least = || kept.last_key_value().is_none_or(|(last, _)| *last < rank);
+                if kept.len() >= *limit && is_least() {
                     return;
                 }
-                // Equal weights keep the order of their arrival.
-                let at = kept.partition_point(|(other, _)| *other >= weight);
-                kept.insert(at, (weight, record));
-                kept.truncate(*limit);
+                kept.insert(rank, record);
+                if kept.len() > *limit {
+                    kept.pop_last();
+                }
             }
         }
     }

@@ -46,7 +46,7 @@ pub(crate) fn listed(
         }
         Target::Most { kept, .. } => kept,
     };
-    let records: Vec<&ExchangeRecord> = kept.iter().map(|(_, record)| record).collect();
+    let records: Vec<&ExchangeRecord> = kept.values().collect();
     let document = match console.output().format {
         Format::Json => {
             let document = json!({"seen": seen, "met": met, "exchanges": records});
