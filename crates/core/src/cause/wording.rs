@@ -55,6 +55,9 @@ pub(super) fn filled(text: &str, finding: &Finding, values: &Values<'_>) -> Stri
         let (name, rest) = piece.split_once('}').unwrap_or((piece, ""));
         match values.iter().find(|(known, _)| *known == name) {
             Some((_, value)) => filled += &value.to_string(),
+            None if name == "part" && (filled.is_empty() || filled.ends_with(". ")) => {
+                filled += &own(finding, name).replace("all", "All");
+            }
             None => filled += &own(finding, name),
         }
         filled += rest;
@@ -104,6 +107,15 @@ mod tests {
             "10.0.0.2:80: 25 % of the time, 75 % of the exchanges"
         );
         assert_eq!(filled("{part}", &finding, &[("part", &"half")]), "half");
+    }
+
+    #[test]
+    fn a_sentence_begins_with_a_capital() {
+        let mut finding = finding();
+        finding.affected.exchanges = finding.affected.of;
+        let text = "{part} of them wait. {part} of them, that is {part}, wait long.";
+        let told = "All of them wait. All of them, that is all, wait long.";
+        assert_eq!(filled(text, &finding, &[]), told);
     }
 
     #[test]

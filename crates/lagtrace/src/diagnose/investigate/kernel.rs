@@ -373,8 +373,9 @@ fn tell(
     }
     if turns == 0 && passages == 0 && all > 0 {
         let text = format!(
-            "The server's kernel timed {all} requests, but none of them on a connection of ours: \
-             there is NAT in between, or a proxy answers."
+            "The server's kernel timed {}, but none of them could be joined to a connection of \
+             ours, as behind NAT or a proxy, or if connections end before they are answered.",
+            words::plural(all as u64, "request")
         );
         let id = "watch-unmatched".to_owned();
         return investigation.not_measured(STEP, Note { id, text });

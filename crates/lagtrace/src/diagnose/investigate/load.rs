@@ -16,8 +16,11 @@ use crate::words;
 
 /// The time for which one target is under load before the load changes to the other target.
 const TURN: Duration = Duration::from_millis(200);
-/// Maximum duration of the observed part, because packets take memory.
+/// Maximum duration of the observed part, because packets take memory, if requests are not longer.
 const LONGEST_OBSERVED: Duration = Duration::from_secs(5);
+/// Maximum duration of the observed part for whole requests: if they are longer, packets cannot
+/// explain them.
+const LONGEST_FOR_WHOLE: Duration = Duration::from_secs(20);
 /// The observed part as a share of the load's duration.
 const OBSERVED_SHARE: f64 = 0.4;
 /// The warm-up of each part as a share of the load's duration, before it is limited to 100 to 500
@@ -61,7 +64,7 @@ impl Windows {
     /// addition to the load, and `whole` the time in which whole requests can be captured.
     fn observed_after(&self, beyond: Duration, whole: Duration) -> Duration {
         let more = beyond.saturating_sub(BEYOND);
-        (self.observed - more.min(self.observed / 2)).max(whole.min(LONGEST_OBSERVED))
+        (self.observed - more.min(self.observed / 2)).max(whole.min(LONGEST_FOR_WHOLE))
     }
 }
 
@@ -221,7 +224,7 @@ impl Investigation<'_> {
 /// and end together when they time out.
 fn time_for_whole_requests(longest: Duration, is_answered: bool, grace: Duration) -> Duration {
     if is_answered {
-        (longest * 2).saturating_sub(grace)
+        longest * 2
     } else {
         longest.saturating_sub(grace / 2)
     }
@@ -325,14 +328,15 @@ mod tests {
         let after = |ms| windows.observed_after(Duration::ZERO, Duration::from_millis(ms));
         assert_eq!(after(50), windows.observed);
         assert_eq!(after(2_340), Duration::from_millis(2_340));
-        assert_eq!(after(30_000), LONGEST_OBSERVED);
+        assert_eq!(after(11_300), Duration::from_millis(11_300));
+        assert_eq!(after(30_000), LONGEST_FOR_WHOLE);
     }
 
     #[test]
     fn two_requests_fit_after_each_other_but_one_that_times_out_does_not_repeat() {
         let (grace, longest) = (Duration::from_secs(1), Duration::from_secs(2));
         let answered = time_for_whole_requests(longest, true, grace);
-        assert_eq!(answered + grace, longest * 2);
+        assert_eq!(answered, longest * 2);
         let unanswered = time_for_whole_requests(longest, false, grace);
         assert!(unanswered < longest, "no second request begins");
         assert!(unanswered + grace > longest, "the first one times out");
