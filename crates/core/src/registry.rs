@@ -201,7 +201,7 @@ macro_rules! causes {
                 ],
                 may_be_work: true,
                 says_only_where: true,
-                manner: "it pauses for {each} in the middle of its answer",
+                manner: "it pauses within its answer, for {each} in all",
             }
             CompressionCost: "compression-cost" by compression_cost {
                 title: "The server compresses each response while the client waits",

@@ -125,16 +125,11 @@ pub(crate) fn forms(command: &str) -> &'static [Form] {
 
 impl Command {
     /// Takes over what the command's options name elsewhere: a curl command, credentials in a URL.
-    /// Starts what the command needs beside itself.
     pub(crate) fn adopt(&mut self, console: &Console) -> Result<()> {
         let unused = match self {
             Self::Diagnose(options) => options.adopt()?,
             Self::Load(options) => options.adopt()?,
             Self::Probe(options) => options.adopt()?,
-            Self::SelfTest(options) => {
-                options.prepare();
-                return Ok(());
-            }
             _ => return Ok(()),
         };
         if !unused.is_empty() {
@@ -142,6 +137,14 @@ impl Command {
             console.note(&text);
         }
         Ok(())
+    }
+
+    /// Starts what the command needs beside itself, while this process has a single thread and all its
+    /// rights.
+    pub(crate) fn prepare(&mut self) {
+        if let Self::SelfTest(options) = self {
+            options.prepare();
+        }
     }
 
     /// Returns what the command needs although it is confined; `None` if it reads nothing that

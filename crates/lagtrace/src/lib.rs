@@ -92,6 +92,7 @@ pub fn run() -> ExitCode {
     if let Err(failure) = command.adopt(&console) {
         return console.close(Err(failure));
     }
+    command.prepare();
     let needs = command.needs();
     let inputs = needs.as_ref().map(|needs| needs.scope.inputs.as_slice());
     let named = NamedPaths::of(&matches).with_inputs(inputs.unwrap_or_default());

@@ -14,7 +14,7 @@ use crate::service::tally::{Cost, Tally};
 use crate::stats::histogram::Distribution;
 
 const WORDING: Wording = Wording {
-    summary: "The server begins its response and then pauses for {saved}, {share} of all request \
+    summary: "The server begins its response and then pauses, for {saved} in all, {share} of all request \
               time. {why}.",
     ruled_out: &[],
     overturned_by: "the server's own trace showing that the second part was written before the \

@@ -55,10 +55,10 @@ pub(super) fn filled(text: &str, finding: &Finding, values: &Values<'_>) -> Stri
         let (name, rest) = piece.split_once('}').unwrap_or((piece, ""));
         match values.iter().find(|(known, _)| *known == name) {
             Some((_, value)) => filled += &value.to_string(),
-            None if name == "part" && (filled.is_empty() || filled.ends_with(". ")) => {
-                filled += &own(finding, name).replace("all", "All");
+            None => {
+                let begins_sentence = filled.is_empty() || filled.ends_with(". ");
+                filled += &own(finding, name, begins_sentence);
             }
-            None => filled += &own(finding, name),
         }
         filled += rest;
     }
@@ -66,12 +66,14 @@ pub(super) fn filled(text: &str, finding: &Finding, values: &Values<'_>) -> Stri
 }
 
 /// Returns the value of a name that stands for a value of the finding; the name itself, in braces, if
-/// it stands for none.
-fn own(finding: &Finding, name: &str) -> String {
+/// it stands for none. A word at the beginning of a sentence has a capital.
+fn own(finding: &Finding, name: &str, begins_sentence: bool) -> String {
     let affected = finding.affected;
     match name {
         "share" => percent(finding.share),
-        "part" if affected.of > 0 && affected.exchanges >= affected.of => "all".to_owned(),
+        "part" if affected.of > 0 && affected.exchanges >= affected.of => {
+            if begins_sentence { "All" } else { "all" }.to_owned()
+        }
         "part" => percent(affected.exchanges as f64 / affected.of.max(1) as f64),
         "service" => finding.service.clone(),
         // Tests look for such names in all texts.

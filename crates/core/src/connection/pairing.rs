@@ -95,7 +95,7 @@ pub(crate) struct Pairing {
     loose: Option<Box<Loose>>,
 }
 
-/// What is known of a connection's next exchange before it begins.
+/// The ordinal of a connection's next exchange, and the work that tiling it may cost.
 #[derive(Debug, Default)]
 struct NextExchange {
     ordinal: u32,

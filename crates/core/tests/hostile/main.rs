@@ -13,6 +13,7 @@
 mod analyzer;
 mod conversation;
 mod decode;
+mod draw;
 mod mutation;
 mod protocols;
 mod talks;
@@ -23,9 +24,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use draw::Draw;
 use flate2::read::GzDecoder;
 use libtest_mimic::{Arguments, Failed, Trial};
-use mutation::{Draw, damaged};
+use mutation::damaged;
 
 /// The number of bytes of each recording that are used. They contain a few exchanges. With fewer
 /// bytes, more damage can be tried in the same time.

@@ -1,5 +1,7 @@
 //! Random damage to capture files.
 
+use crate::draw::Draw;
+
 /// Length of a pcap's file header, in bytes.
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
@@ -20,28 +22,6 @@ const EDGES: [u32; 12] = [
     0x8000_0000,
     0xffff_ffff,
 ];
-
-/// Pseudo-random numbers (SplitMix64). Equal seeds give equal numbers.
-pub(crate) struct Draw(u64);
-
-impl Draw {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Returns a number below `bound`; 0 if `bound` is 0.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound.max(1) as u64).unwrap_or(0)
-    }
-}
 
 /// Returns the file with one to eight changes. `other` is a file from which bytes are taken.
 pub(crate) fn damaged(file: &[u8], other: &[u8], draw: &mut Draw) -> Vec<u8> {

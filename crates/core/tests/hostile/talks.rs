@@ -8,7 +8,8 @@ use std::sync::Arc;
 use lagtrace_core::decode::Packet;
 use libtest_mimic::{Failed, Trial};
 
-use crate::mutation::{Draw, damaged};
+use crate::draw::Draw;
+use crate::mutation::damaged;
 use crate::protocols::{KINDS, Kind};
 use crate::{Seed, analyzer, conversation, decode, survives};
 

@@ -14,7 +14,7 @@ use crate::drivers::DRIVERS;
 /// Length of a list that is short.
 const SHORT: u64 = 128;
 
-/// What makes a list longer.
+/// The driver that makes a list longer, or the reason why there is none.
 enum Reach {
     /// Traffic, as this driver makes it.
     By(&'static str),

@@ -11,6 +11,8 @@
 )]
 
 mod count;
+#[path = "../hostile/draw.rs"]
+mod draw;
 mod drivers;
 mod limits;
 mod order;
@@ -19,8 +21,9 @@ mod subject;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use count::{CHILD, can_count, instructions};
+use draw::Draw;
 use drivers::{DRIVERS, Driver};
-use order::{Draw, Order};
+use order::Order;
 
 const SEED: u64 = 20;
 /// Number of drivers that are drawn, each with an order.

@@ -28,7 +28,7 @@ pub(crate) trait Subject {
     fn end(self: Box<Self>);
 }
 
-/// What can be concluded at the end of the input.
+/// An analysis or a view that concludes at the end of its input.
 pub(crate) trait Concludes {
     /// Concludes from all that was fed.
     fn conclude(self);

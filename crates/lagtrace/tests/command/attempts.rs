@@ -1,4 +1,4 @@
-//! What `self-test` tries with another program of the host.
+//! Tests of the attempts of `self-test` that concern another program of the host.
 
 use std::fs;
 use std::os::unix::fs::chown;

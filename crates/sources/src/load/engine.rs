@@ -31,7 +31,7 @@ use super::wait::{NOTHING, Readiness, Waiter};
 use crate::clock::Clock;
 use crate::tls::secure::Secure;
 use crate::tls::{TlsError, TlsPeer};
-use heard::Heard;
+use heard::HeardUntil;
 use outgoing::{Outbox, Queued};
 
 /// Number of bytes in one read.
@@ -226,7 +226,7 @@ impl<'a> Engine<'a> {
         let (begun, cpu_before) = (self.clock.now(), thread_cpu());
         let mut waiter = Waiter::default();
         let mut events = [NOTHING; MAX_EVENTS];
-        let (mut now, mut heard) = (begun, Heard::since(begun));
+        let (mut now, mut heard) = (begun, HeardUntil::since(begun));
         self.driver.begin(now);
         self.carry_out(now);
         while !self.driver.is_done(now) {
@@ -247,7 +247,7 @@ impl<'a> Engine<'a> {
             }
             now = self.clock.now();
             self.turn.note(now.since(woken));
-            self.tick(now, heard.until());
+            self.tick(now, heard.time());
         }
         self.driver.finish(now);
         hand_over(&mut self.driver, &self.batches);

@@ -1,6 +1,6 @@
 //! Heads that were read before. Under load most heads repeat: clients send equal requests, and the
-//! responses of one second have the same date. Comparing a head with an earlier one takes a tenth of
-//! the time of reading it.
+//! responses of one second have the same date. Comparing a head with an earlier one takes much less
+//! time than reading it.
 
 use core::cell::RefCell;
 

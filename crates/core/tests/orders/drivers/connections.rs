@@ -7,7 +7,7 @@ use crate::subject::{ACK, Analysis, Ends, Fed, SYN, Subject, end};
 
 const FIN: TcpFlags = TcpFlags::FIN.with(TcpFlags::ACK);
 
-/// How far a connection gets.
+/// The last step of a connection that the driver sends.
 #[derive(Clone, Copy)]
 enum Until {
     Syn,

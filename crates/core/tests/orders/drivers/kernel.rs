@@ -1,4 +1,4 @@
-//! What this host's kernel reports of connections that traffic opens.
+//! Drivers of what this host's kernel reports: turns, passages and upstreams of connections.
 
 use lagtrace_core::observed::event::{EventBody, Upstream};
 use lagtrace_core::observed::kernel_span::{Held, Program, RequestSpan};

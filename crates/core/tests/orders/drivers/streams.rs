@@ -155,14 +155,14 @@ pub(super) fn windows(count: u32) -> Box<dyn Subject> {
     })
 }
 
-/// What was sent, once more.
+/// Segments that repeat data sent before.
 pub(super) fn repeats(count: u32) -> Box<dyn Subject> {
     sent(count, |analysis, ends, key| {
         analysis.tcp(&ends.down(BEGUN + key * PIECE, ASKED), &BYTES);
     })
 }
 
-/// What was sent, once more, with acknowledgements that tell of it.
+/// Segments that repeat data sent before, with acknowledgements that report the repeats (D-SACK).
 pub(super) fn needless_repeats(count: u32) -> Box<dyn Subject> {
     sent(count, |analysis, ends, key| {
         let begin = BEGUN + key * PIECE;

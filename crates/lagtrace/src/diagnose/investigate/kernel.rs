@@ -126,7 +126,7 @@ impl Watching {
         let mut seen = self.thread.join().unwrap_or_default();
         seen.tell_calls(investigation);
         let flows = own_flows(investigation.feed.waiting());
-        let all = seen.turns.len();
+        let all = seen.turns.len() as u64;
         let passages = seen.tell_passages(investigation, &flows);
         let (mut used, mut turns) = (BTreeSet::new(), 0);
         for turn in seen
@@ -361,7 +361,7 @@ fn own_flows(events: &[Event]) -> BTreeSet<FlowKey> {
 fn tell(
     investigation: &mut Investigation<'_>,
     (turns, passages): (u64, u64),
-    all: usize,
+    all: u64,
     skipped: u64,
 ) {
     if skipped > 0 {
@@ -375,7 +375,7 @@ fn tell(
         let text = format!(
             "The server's kernel timed {}, but none of them could be joined to a connection of \
              ours, as behind NAT or a proxy, or if connections end before they are answered.",
-            words::plural(all as u64, "request")
+            words::plural(all, "request")
         );
         let id = "watch-unmatched".to_owned();
         return investigation.not_measured(STEP, Note { id, text });

@@ -16,10 +16,9 @@ use crate::words;
 
 /// The time for which one target is under load before the load changes to the other target.
 const TURN: Duration = Duration::from_millis(200);
-/// Maximum duration of the observed part, because packets take memory, if requests are not longer.
+/// Maximum duration of the observed part, because packets take memory. Long requests extend it.
 const LONGEST_OBSERVED: Duration = Duration::from_secs(5);
-/// Maximum duration of the observed part for whole requests: if they are longer, packets cannot
-/// explain them.
+/// Maximum duration of an observed part that long requests extend.
 const LONGEST_FOR_WHOLE: Duration = Duration::from_secs(20);
 /// The observed part as a share of the load's duration.
 const OBSERVED_SHARE: f64 = 0.4;

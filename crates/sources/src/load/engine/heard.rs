@@ -7,25 +7,25 @@ use super::MAX_EVENTS;
 
 /// The time up to which what had arrived was read.
 #[derive(Debug)]
-pub(super) struct Heard {
-    until: Timestamp,
+pub(super) struct HeardUntil {
+    time: Timestamp,
     /// The beginning of waits that each returned as many events as fit, and the number of their
     /// events; `None` after a wait that returned fewer.
     full: Option<(Timestamp, usize)>,
 }
 
-impl Heard {
+impl HeardUntil {
     /// Nothing can have arrived before the worker began.
     pub(super) fn since(begun: Timestamp) -> Self {
         Self {
-            until: begun,
+            time: begun,
             full: None,
         }
     }
 
     /// Returns the time: an answer that had arrived by then was read.
-    pub(super) fn until(&self) -> Timestamp {
-        self.until
+    pub(super) fn time(&self) -> Timestamp {
+        self.time
     }
 
     /// Notes a wait that began at `at` and returned this number of events, which have been handled.
@@ -34,7 +34,7 @@ impl Heard {
         let (begun, before) = self.full.unwrap_or((at, 0));
         let told = before + events;
         if events < MAX_EVENTS || told >= sockets {
-            (self.until, self.full) = (begun, None);
+            (self.time, self.full) = (begun, None);
         } else {
             self.full = Some((begun, told));
         }
@@ -59,16 +59,16 @@ mod tests {
             begun in 1_u64..1000,
             pause in 1_u64..3000,
         ) {
-            let mut heard = Heard::since(at(0));
+            let mut heard = HeardUntil::since(at(0));
             let mut now = begun;
             for _ in 0..sockets.div_ceil(MAX_EVENTS) {
-                proptest::prop_assert_eq!(heard.until(), at(0));
+                proptest::prop_assert_eq!(heard.time(), at(0));
                 heard.note(at(now), MAX_EVENTS, sockets);
                 now += pause;
             }
-            proptest::prop_assert_eq!(heard.until(), at(begun));
+            proptest::prop_assert_eq!(heard.time(), at(begun));
             heard.note(at(now), MAX_EVENTS - 1, sockets);
-            proptest::prop_assert_eq!(heard.until(), at(now));
+            proptest::prop_assert_eq!(heard.time(), at(now));
         }
     }
 }
