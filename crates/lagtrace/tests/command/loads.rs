@@ -122,8 +122,8 @@ fn errors_and_refusals_are_found() {
 #[test]
 fn a_run_that_is_broken_off_is_told_as_failures_and_not_as_interrupted() {
     let server = Server::start(Manner::ClosesAtOnce);
-    for warm_up in ["0s", "300ms"] {
-        let options = ["-c", "20", "-d", "5s", "--warm-up", warm_up];
+    for warm_up in ["0s", "1500ms"] {
+        let options = ["-c", "100", "-d", "5s", "--warm-up", warm_up];
         let arguments = ["load", &server.url(), "--format", "json"];
         let report = lagtrace(arguments.iter().chain(&options)).expect(1).json();
         assert!(report["load"]["failed"].as_u64() > Some(0), "{report:#}");

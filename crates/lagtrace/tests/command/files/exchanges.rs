@@ -83,6 +83,30 @@ fn a_condition_chooses_lines_and_rows() {
 }
 
 #[test]
+fn the_exchanges_that_are_listed_are_the_most_costly_of_all() {
+    let file = recording("nagle-delayed-ack-8ms", "client");
+    let latency = |exchange: &Value| exchange["latency_ns"].as_u64().unwrap();
+    let all = analyze(&file, &["--format", "ndjson"]);
+    let mut all: Vec<u64> = lines(&all, "exchange").map(|each| latency(&each)).collect();
+    all.sort_unstable_by(|a, b| b.cmp(a));
+    for count in [1, 4, all.len() + 1] {
+        let count_text = count.to_string();
+        let options = [
+            "--format",
+            "json",
+            "--sort",
+            "latency",
+            "--exchanges",
+            &count_text,
+        ];
+        let listed: Value = serde_json::from_str(&analyze(&file, &options)).unwrap();
+        let listed = listed["exchanges"].as_array().unwrap().iter();
+        let most = all.iter().copied().take(count);
+        assert!(listed.map(latency).eq(most), "{count} of {all:?}");
+    }
+}
+
+#[test]
 fn a_condition_that_cannot_be_read_says_where() {
     let file = recording("nagle-delayed-ack-8ms", "client");
     let run = lagtrace(["analyze", file.to_str().unwrap(), "--where", "latency>50"]).expect(2);
