@@ -35,8 +35,6 @@ use remarks::{remarks, status_help};
 const MANY_FAILURES: u64 = 200;
 /// Minimum share of failures among all requests at which a run is aborted.
 const FAILING_SHARE: f64 = 0.5;
-/// Time after the warm-up from which on a run is aborted, so that there are results to report.
-const COUNTED: Duration = Duration::from_millis(50);
 /// The warm-up as a share of the load's duration, within bounds.
 const WARM_UP_SHARE: f64 = 0.05;
 
@@ -152,8 +150,9 @@ impl Run<'_> {
             bar.set_position(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX));
             bar.set_message(live(&now));
             let share = now.failures as f64 / now.requests.max(1) as f64;
-            // Requests that are cut off by the end of the run are not failures of the service.
-            let is_under_way = (plan.warm_up + COUNTED..now.of).contains(&now.elapsed);
+            // A run without a failure after its warm-up would have nothing to report, and requests
+            // that are cut off by the end of the run are not failures of the service.
+            let is_under_way = now.counted_failures > 0 && now.elapsed < now.of;
             let fails = now.failures >= MANY_FAILURES && share >= FAILING_SHARE;
             if fails && is_under_way && !self.options.keep_going {
                 is_failing.store(true, Ordering::Relaxed);

@@ -182,6 +182,8 @@ pub struct Progress {
     pub requests: u64,
     /// Number of ended requests that failed.
     pub failures: u64,
+    /// Number of ended requests that failed and were due after the warm-up.
+    pub counted_failures: u64,
     /// Connections opened so far.
     pub connects: u64,
     /// Figures of the last second's requests.
@@ -315,13 +317,14 @@ impl<S: FnMut(Event)> Watch<'_, S> {
 
     fn tell(&mut self, now: Timestamp) {
         self.told = now;
-        let (requests, failures) = self.collector.counts();
+        let counts = self.collector.counts();
         (self.progress)(Progress {
             elapsed: now.since(self.start),
             of: self.plan.warm_up_in_rounds() + self.plan.duration,
-            requests,
-            failures,
-            connects: self.collector.opened(),
+            requests: counts.requests,
+            failures: counts.failures,
+            counted_failures: counts.counted_failures,
+            connects: counts.opened,
             recent: self.collector.recent(now),
         });
     }
@@ -330,15 +333,15 @@ impl<S: FnMut(Event)> Watch<'_, S> {
         let ended = self.clock.now();
         self.tell(ended);
         let counted_from = self.start + self.plan.warm_up_in_rounds();
-        let (requests, failures) = self.collector.counts();
+        let counts = self.collector.counts();
         let generator = GeneratorLoad {
             standstill: self.standstill,
-            ..GeneratorLoad::new(reports, requests > failures)
+            ..GeneratorLoad::new(reports, counts.requests > counts.failures)
         };
         let last_start = reports.iter().filter_map(|report| report.last_start).max();
         Summary {
             started: self.start,
-            requests,
+            requests: counts.requests,
             counted_from,
             ended,
             ending: match self.hopeless {

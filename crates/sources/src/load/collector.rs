@@ -52,13 +52,15 @@ pub(super) struct Collector<'a, S> {
 
 /// Numbers of requests and connections, warm-up included.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+pub(super) struct Counts {
     /// Requests that ended.
-    requests: u64,
+    pub(super) requests: u64,
     /// Requests that failed.
-    failures: u64,
+    pub(super) failures: u64,
+    /// Requests that failed and were due after the warm-up.
+    pub(super) counted_failures: u64,
     /// Connections that opened.
-    opened: u64,
+    pub(super) opened: u64,
     /// Connections that could not be opened.
     failed_connects: u64,
     last_failed_connect: Option<RequestFailure>,
@@ -98,14 +100,9 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         collector
     }
 
-    /// Returns the number of requests that ended, and the number of these that failed.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.counts.requests, self.counts.failures)
-    }
-
-    /// Returns the number of connections that opened.
-    pub(super) fn opened(&self) -> u64 {
-        self.counts.opened
+    /// Returns the numbers of requests and connections so far.
+    pub(super) fn counts(&self) -> Counts {
+        self.counts
     }
 
     /// Returns the first error in TLS.
@@ -252,7 +249,9 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         self.recent.take(record);
         if let Err(failure) = record.outcome {
             self.counts.failures += record.count;
-            if record.due < self.counted_from && failure != RequestFailure::Cut {
+            if record.due >= self.counted_from {
+                self.counts.counted_failures += record.count;
+            } else if failure != RequestFailure::Cut {
                 let early = (record.lane, failure);
                 *self.early_failures.entry(early).or_default() += record.count;
             }
