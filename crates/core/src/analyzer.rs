@@ -69,7 +69,7 @@ pub struct Options {
     /// capture began, the end with such a port is the server.
     pub service_ports: Vec<u16>,
     /// Maximum number of connections followed at one time, shared evenly among the shards. Beyond
-    /// that, the connections that have been idle longest are dropped and counted. `None`: 65,536,
+    /// that, the connections that have been idle longest are dropped and counted. `None`: 49,152,
     /// about 100 MB.
     pub max_connections: Option<usize>,
     /// The connections whose figures are collected.

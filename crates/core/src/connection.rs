@@ -207,7 +207,12 @@ impl Connection {
 
     /// Returns the memory that the connection holds besides itself, in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.pairing.held_bytes()
+        self.pairing.held_bytes() + self.facts_bytes()
+    }
+
+    /// Returns the memory of the connection's numbers, in bytes.
+    pub(crate) fn facts_bytes(&self) -> usize {
+        self.facts.as_deref().map_or(0, size_of_val)
     }
 
     /// Returns both directions.

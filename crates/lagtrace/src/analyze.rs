@@ -117,8 +117,8 @@ pub(crate) struct Options {
     /// Use COUNT threads (more than five do not help); the result does not depend on it
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
-    /// Follow at most COUNT connections at a time; beyond that, those idle longest are dropped, and
-    /// the report says so
+    /// Follow at most COUNT connections at a time (default: 49,152); beyond that, those idle longest
+    /// are dropped, and the report says so
     #[arg(long, value_name = "COUNT")]
     max_connections: Option<NonZeroUsize>,
     /// List the COUNT most costly exchanges instead of the report

@@ -60,8 +60,13 @@ impl Room {
 
     /// Records that this many exchanges began: frames of a few bytes begin one each.
     #[inline(always)]
-    pub(super) fn began(&mut self, exchanges: usize) {
+    pub(super) fn begin_exchanges(&mut self, exchanges: usize) {
         self.grown += exchanges * EXCHANGE_BYTES;
+    }
+
+    /// Records that a connection began which holds this many bytes besides itself.
+    pub(super) fn begin_connection(&mut self, beside: usize) {
+        self.grown += beside;
     }
 }
 

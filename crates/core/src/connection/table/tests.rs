@@ -248,6 +248,33 @@ fn connections_that_hold_too_much_are_dropped() {
     assert_eq!(table.tallied.evicted as usize + table.open.len(), 500);
 }
 
+/// Connections that say nothing have room. If the figures of each are collected, not all of them do.
+#[test]
+fn the_figures_of_connections_count_as_memory() {
+    const CONNECTIONS: u16 = 8192;
+    let server = Endpoint::new([10, 0, 0, 2].into(), 80);
+    for (stream, is_too_much) in [(None, false), (Some(None), true)] {
+        let mut table = Table::new(hasher(1), usize::from(CONNECTIONS));
+        let mut closed = Closed::default();
+        let ports = (0..2).flat_map(|_| 40_000..40_000 + CONNECTIONS);
+        for (number, port) in (1..).zip(ports) {
+            let client = Endpoint::new([10, 0, 0, 1].into(), port);
+            let at = Timestamp::from_nanos(number * 1_000);
+            let segment = Segment {
+                number: number as u64,
+                flags: TcpFlags::ACK,
+                ..Segment::sent(client, server, at)
+            };
+            let arrival = Arrived {
+                stream,
+                ..arrived(segment.number)
+            };
+            table.observe_segment(&segment, &[], arrival, &mut closed);
+        }
+        assert_eq!(table.tallied.evicted > 0, is_too_much, "{stream:?}");
+    }
+}
+
 /// Returns a frame of HTTP/2 (RFC 9113 §4.1).
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len())
