@@ -139,9 +139,12 @@ mod sum;
 mod tls;
 mod wire;
 
+use std::path::Path;
+
 use block::Block;
 use lagtrace_core::cause;
 use lagtrace_core::registry::Cause;
+use lagtrace_core::report::Report;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// The headings that a page must have, in this order.
@@ -234,6 +237,7 @@ fn traces(cause: &Cause) -> Result<(), Failed> {
             let place = format!("{}.md:{line}, {run}", cause.id);
             match run.play(&block.script) {
                 Ok(observed) => {
+                    write_report(&format!("{}-{line}-{run}", cause.id), &observed.report);
                     let faults = block.expectation.check(&run, &observed);
                     wrong.extend(faults.iter().map(|fault| format!("{place}: {fault}")));
                 }
@@ -244,6 +248,15 @@ fn traces(cause: &Cause) -> Result<(), Failed> {
     match wrong.len() {
         0 => Ok(()),
         runs => Err(format!("{runs} runs came out otherwise:\n{}", wrong.join("\n")).into()),
+    }
+}
+
+/// Writes a report to the folder `LAGTRACE_PAGES`, if it is set: `scripts/golden` compares them.
+fn write_report(name: &str, report: &Report) {
+    if let Some(folder) = std::env::var_os("LAGTRACE_PAGES") {
+        let path = Path::new(&folder).join(format!("{}.json", name.replace('/', "-")));
+        let text = serde_json::to_string_pretty(report).expect("a report is JSON");
+        std::fs::write(path, text).expect("the folder can be written to");
     }
 }
 
