@@ -194,7 +194,7 @@ pub(crate) fn conclude(
     dead_peers::add(&evidence, &mut findings);
     icmp_errors::add(&evidence, &mut findings, &mut notes);
     lookups::add(&evidence, &mut findings, &mut notes);
-    consequence::fold(&mut findings);
+    consequence::fold(&mut findings, &elsewhere(&evidence).into_keys().collect());
     failures::add(&evidence, &mut findings);
     full_links::doubt_repairs(&mut findings);
     if evidence.is_drawn {

@@ -768,6 +768,14 @@ pub struct Finding {
     pub next: Vec<Fix>,
 }
 
+impl Finding {
+    /// Returns true if a kind of evidence contradicts the finding.
+    pub(crate) fn is_contradicted(&self) -> bool {
+        let mut witnesses = self.witnesses.iter();
+        witnesses.any(|witness| witness.says == Says::Contradicts)
+    }
+}
+
 /// The number of exchanges affected by a cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Affected {

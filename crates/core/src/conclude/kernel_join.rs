@@ -65,28 +65,12 @@ fn disagreement(tally: &Tally, of: u64) -> Disagreement {
 /// Returns a remark instead of the finding, if the kernel shows that the waits were not the
 /// server's.
 pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Remark> {
-    let meant = |(kind, _): &(WaitKind, &Split)| finding.waits.contains(kind);
-    let many = |(_, split): &(WaitKind, &Split)| split.packets.count() >= REPEATS;
-    let splits = || {
-        let named = served.named().filter(meant).filter(many);
-        // If the kernel renames all waits of these kinds, the waits are selected by the kind that
-        // the packets show.
-        let is_gone = named.clone().next().is_none();
-        let shown = served.splits().filter(meant).filter(many);
-        named.chain(shown.filter(move |_| is_gone))
-    };
-    // Only a finding whose waits are all the server's own can be contradicted. `qdisc-dwell` is
-    // also about the round trip: its queue is the server's, but comes after the network stack.
-    let is_stacks = finding.waits.iter().all(|kind| KINDS.contains(kind));
-    let is_servers = finding.culprit == Owner::Server && is_stacks;
-    let is_contradicted = |split: &Split| split.host_share() < CONTRADICTED;
-    if is_servers && splits().all(|(_, split)| is_contradicted(split)) {
+    let splits = || splits(&finding, served);
+    if is_contradicted(&finding, served) {
         let said: Vec<_> = splits()
             .map(|(kind, split)| text(kind, split, served))
             .collect();
-        if !said.is_empty() {
-            return Err(withheld(&finding, &said.join("; ")));
-        }
+        return Err(withheld(&finding, &said.join("; ")));
     }
     let stages = mechanism(&finding);
     let (mut shown, mut unseen) = (Vec::new(), None);
@@ -106,7 +90,7 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
         }
     }
     finding.evidence.extend(shown);
-    if is_servers && finding.waits.iter().any(|&kind| is_renamed(kind, served)) {
+    if is_servers(&finding) && finding.waits.iter().any(|&kind| is_renamed(kind, served)) {
         // The other exchanges were not joined, and may have waited for the same reason.
         finding.verdict = Verdict::Possible;
         return Ok(finding);
@@ -117,12 +101,46 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
             finding.verdict = Verdict::Possible;
             finding.candidates.insert(0, candidate);
         }
-        None if judge(&finding.evidence, 0, true) == Verdict::Proven => {
+        None if !finding.is_contradicted()
+            && judge(&finding.evidence, 0, true) == Verdict::Proven =>
+        {
             finding.verdict = Verdict::Proven;
         }
         None => {}
     }
     Ok(finding)
+}
+
+/// Returns the waits of the finding that the server's kernel timed in many exchanges.
+fn splits<'a>(
+    finding: &Finding,
+    served: &'a Served,
+) -> impl Iterator<Item = (WaitKind, &'a Split)> + use<'a> {
+    let waits = finding.waits.clone();
+    let meant = move |(kind, split): &(WaitKind, &Split)| {
+        waits.contains(kind) && split.packets.count() >= REPEATS
+    };
+    // If the kernel renames all waits of these kinds, the waits are selected by the kind that the
+    // packets show.
+    let named = served.named().filter(meant.clone());
+    let is_gone = named.clone().next().is_none();
+    let shown = served.splits().filter(meant);
+    named.chain(shown.filter(move |_| is_gone))
+}
+
+/// Returns true if the finding's waits are all the server's own. `qdisc-dwell` is also about the
+/// round trip: its queue is the server's, but comes after the network stack.
+fn is_servers(finding: &Finding) -> bool {
+    finding.culprit == Owner::Server && finding.waits.iter().all(|kind| KINDS.contains(kind))
+}
+
+/// Returns true if the server's kernel shows that none of the finding's waits was the server's. A
+/// finding of which it confirms one kind of wait stands.
+pub(crate) fn is_contradicted(finding: &Finding, served: &Served) -> bool {
+    let mut splits = splits(finding, served).peekable();
+    is_servers(finding)
+        && splits.peek().is_some()
+        && splits.all(|(_, split)| split.host_share() < CONTRADICTED)
 }
 
 /// Returns true if the server's kernel gives most of the joined waits of this kind another kind.

@@ -5,8 +5,9 @@ mod renamed;
 use core::time::Duration;
 
 use super::*;
-use crate::conclude::kernel_join::weigh;
-use crate::exchange::wait::WaitKind;
+use crate::cause::evidence::blank;
+use crate::conclude::kernel_join::{self, weigh};
+use crate::exchange::wait::{Owner, WaitKind};
 use crate::observed::event::{LoadCluster, PhaseStart};
 use crate::observed::kernel_span::{Held, RequestSpan, Stage, WatchTally};
 use crate::observed::load_level::{LevelSample, ProcessorUse};
@@ -324,8 +325,12 @@ fn another_times_turns_are_not_joined() {
 
 /// An exchange that began at 0 and took `think` at the server.
 fn exchange(think: i64) -> Exchange {
+    exchange_of(think, false)
+}
+
+fn exchange_of(think: i64, is_held: bool) -> Exchange {
     let mut wire = Wire::new();
-    wire.exchange(0, think, false);
+    wire.exchange(0, think, is_held);
     let seen = Arc::new(Mutex::new(None));
     let sink = Arc::clone(&seen);
     let mut analyzer = Analyzer::new(Options::default()).with_sink(Box::new(move |exchange| {
@@ -337,6 +342,30 @@ fn exchange(think: i64) -> Exchange {
     analyzer.finish();
     let exchange = seen.lock().expect("one thread").take();
     exchange.expect("an exchange")
+}
+
+/// The kernel confirms what the server thought, and contradicts what held back its response.
+#[test]
+fn a_finding_is_contradicted_only_if_all_of_its_waits_are() {
+    let mut served = Served::default();
+    for _ in 0..10 {
+        served.add_exchange(&mut exchange(40_000), Some(thought(WAY, 40_000)));
+        let quick = turn(WAY, 50, 100, [100, 200], 0);
+        served.add_exchange(&mut exchange_of(100, true), Some(quick));
+    }
+    for (waits, is_contradicted) in [
+        (vec![WaitKind::ServerThink], false),
+        (vec![WaitKind::ResponseHeld], true),
+        (vec![WaitKind::ServerThink, WaitKind::ResponseHeld], false),
+        (vec![WaitKind::RoundTrip], false),
+    ] {
+        let finding = Finding {
+            waits,
+            ..blank(Id::ServerThink, Owner::Server, "10.0.0.2:80".to_owned())
+        };
+        let found = kernel_join::is_contradicted(&finding, &served);
+        assert_eq!(found, is_contradicted, "{:?}", finding.waits);
+    }
 }
 
 /// Two turns in one exchange: it cannot be determined which one belongs to it.

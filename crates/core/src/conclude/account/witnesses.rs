@@ -1,15 +1,12 @@
 //! The kinds of evidence on a finding: which of them support it, and which contradict it.
 
 use crate::cause::service::Service;
-use crate::exchange::wait::{Owner, WaitKind};
+use crate::conclude::kernel_join;
+use crate::exchange::wait::WaitKind;
 use crate::facts::Facts;
 use crate::observed::event::TargetId;
 use crate::observed::experiment::Experiment;
 use crate::report::{EvidenceKind, Finding, Says, Witness};
-
-/// A finding is contradicted if the server's kernel timed less than this part of the packets' wait
-/// as its own.
-const CONTRADICTED: f64 = 0.5;
 
 const KINDS: [EvidenceKind; 7] = [
     EvidenceKind::Wire,
@@ -76,8 +73,7 @@ fn is_against(
             told.any(|told| told.kind == kind && told.says == Says::Contradicts)
         }
         EvidenceKind::KernelTrace => {
-            finding.culprit == Owner::Server
-                && service.is_some_and(|service| is_elsewhere(finding, service))
+            service.is_some_and(|service| kernel_join::is_contradicted(finding, &service.served))
         }
         EvidenceKind::Intervention => {
             let is_held = finding.waits.contains(&WaitKind::ResponseHeld);
@@ -89,11 +85,4 @@ fn is_against(
         }
         _ => false,
     }
-}
-
-/// Returns true if the server's kernel timed less than half of the wait that the packets assign to
-/// the server.
-fn is_elsewhere(finding: &Finding, service: &Service) -> bool {
-    let mut splits = service.served.named();
-    splits.any(|(kind, split)| finding.waits.contains(&kind) && split.host_share() < CONTRADICTED)
 }
