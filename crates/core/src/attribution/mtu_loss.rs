@@ -45,22 +45,25 @@ fn beside_sender(trace: &Trace<'_>) -> Option<MtuLoss> {
     let smaller = copies().find(|(_, data)| data.is_small);
     let last = in_full.last().filter(|_| in_full.len() >= 2)?;
     let until = smaller.map_or(Timestamp::MAX, |(packet, _)| packet.at);
-    let has_passed = trace.packets.iter().any(|packet| {
-        packet.by == Side::Client
-            && packet.at > first.at
-            && packet.at < until
-            && packet.ack > full.span.start
-    });
+    let meanwhile = || {
+        let by_client = trace.packets.iter().filter(|p| p.by == Side::Client);
+        by_client.filter(|packet| packet.at > first.at && packet.at < until)
+    };
+    let has_passed = meanwhile().any(|packet| packet.ack > full.span.start);
     (!has_passed).then(|| MtuLoss {
         copies: u32::try_from(in_full.len()).unwrap_or(u32::MAX),
         passed: smaller.map_or(0, |(_, data)| length(data)),
+        is_heard: meanwhile().next().is_some(),
         packet: last.number,
     })
 }
 
 /// Returns the full segments that are missing from a long response whose segments come only after
-/// ineffective retransmissions, and are then all smaller than the ends had agreed on.
+/// ineffective retransmissions, and are then all smaller than the ends had agreed on and than before.
 fn elsewhere(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<MtuLoss> {
+    if !trace.pipe(Side::Server).is_agreed {
+        return None;
+    }
     let repair = recoveries.iter().find(|recovery| {
         recovery.sender == Side::Server
             && recovery.again
@@ -68,14 +71,18 @@ fn elsewhere(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<MtuLoss> {
     })?;
     // Two small segments that came together may look like a full one.
     let full = response(trace).filter(|(_, data)| !data.is_small).count();
-    let (_, data) = response(trace).find(|(packet, _)| packet.number == repair.packet)?;
+    let (repairing, data) = response(trace).find(|(packet, _)| packet.number == repair.packet)?;
+    let has_come_before = response(trace)
+        .take_while(|(packet, _)| packet.at < repairing.at)
+        .any(|(_, other)| length(other) == length(data));
     let alike = response(trace)
         .filter(|(_, other)| length(*other) == length(data))
         .count();
     let goes_on = trace.response.end > data.span.end + u64::from(length(data));
-    (full * 4 <= alike && goes_on && alike >= 3).then(|| MtuLoss {
+    (full * 4 <= alike && goes_on && alike >= 3 && !has_come_before).then(|| MtuLoss {
         copies: 0,
         passed: length(data),
+        is_heard: true,
         packet: repair.packet,
     })
 }

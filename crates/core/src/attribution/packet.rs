@@ -93,6 +93,8 @@ impl Queued {
 pub(crate) struct Pipe {
     /// Payload of a full segment.
     pub(crate) mss: u32,
+    /// True if both SYNs were seen, so that a full segment's payload is not only assumed.
+    pub(crate) is_agreed: bool,
     /// True if offset 0 is the stream's true beginning.
     pub(crate) has_start: bool,
     /// True if the sender's timestamps are known to count milliseconds, so that a queue before the

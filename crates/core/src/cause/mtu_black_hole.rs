@@ -15,7 +15,7 @@ use crate::service::tally::{Cost, Tally};
 const WORDING: Wording = Wording {
     summary: "A link on the path drops full-size packets, and the router before it does not report \
               this: in {affected} exchanges full segments were lost each time they were sent, \
-              {passed}. Small segments get through. This cost {saved} (median).",
+              {passed}. {small} This cost {saved} (median).",
     ruled_out: &[
         (
             Id::PacketLoss,
@@ -56,6 +56,8 @@ pub(crate) struct Rule {
     copies: u64,
     /// The size of the largest segment that arrived instead, in bytes.
     passed: u32,
+    /// Number of exchanges in which the receiver was heard meanwhile.
+    heard: u64,
     packets: FirstPackets,
 }
 
@@ -68,6 +70,7 @@ impl super::Rule for Rule {
         };
         self.copies += u64::from(narrow.copies);
         self.passed = self.passed.max(narrow.passed);
+        self.heard += u64::from(narrow.is_heard);
         self.packets.add(narrow.packet);
         let cost = match exchange.outcome {
             Outcome::Complete(_) => lost(exchange),
@@ -82,6 +85,7 @@ impl super::Rule for Rule {
         self.tally.merge(other.tally);
         self.copies += other.copies;
         self.passed = self.passed.max(other.passed);
+        self.heard += other.heard;
         self.packets.extend(other.packets);
     }
 
@@ -91,7 +95,9 @@ impl super::Rule for Rule {
         }
         let mut finding = evidence::finding(Id::MtuBlackHole, Owner::Path, case, &self.tally);
         finding.evidence.push(self.wire());
-        let has_look_alike = self.copies < 2 * LEAST && self.passed == 0;
+        // A receiver that is gone acknowledges nothing either.
+        let is_gone = self.heard < LEAST && self.passed == 0;
+        let has_look_alike = (self.copies < 2 * LEAST && self.passed == 0) || is_gone;
         finding.verdict = evidence::judge(
             &finding.evidence,
             self.copies.max(self.tally.affected),
@@ -104,11 +110,17 @@ impl super::Rule for Rule {
                 counted(u64::from(passed), "byte", "bytes"),
             ),
         };
+        let small = if is_gone {
+            "No capture of these exchanges shows whether small segments get through."
+        } else {
+            "Small segments get through."
+        };
         WORDING.tell(
             &mut finding,
             &[
                 ("affected", &self.tally.affected),
                 ("passed", &passed),
+                ("small", &small),
                 (
                     "saved",
                     &human(self.tally.saved.quantile(0.5).unwrap_or_default()),

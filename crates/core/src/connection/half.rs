@@ -19,6 +19,8 @@ use crate::observed::time::Timestamp;
 
 /// MSS assumed until the SYN or a larger segment shows it (Ethernet with timestamps).
 const DEFAULT_MSS: u32 = 1448;
+/// MSS of Ethernet without options.
+const ETHERNET_MSS: u32 = 1460;
 /// Minimum payload of a full segment: the default MSS minus timestamps (RFC 9293 §3.7.1).
 const LEAST_MSS: u32 = 524;
 /// Payloads of full jumbo frames, of 9,000 or 9,001 bytes, with and without timestamps.
@@ -70,7 +72,7 @@ pub(crate) struct Offer {
     pub(crate) kernel_shift: Option<u8>,
     /// True if this side's segments carry timestamps.
     has_timestamps: bool,
-    /// The largest payload seen.
+    /// The largest payload seen of those that are [beyond](Self::is_beyond) what a SYN shows.
     largest: u32,
     /// Number of times that two segments of this size followed each other within one flight.
     pairs: u8,
@@ -79,8 +81,16 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// Takes in the size of a data segment, if no SYN shows the MSS. `is_next`: it follows the
-    /// previous one, which is not yet acknowledged.
+    /// Returns true if no SYN shows the size of a full segment, or a wrong one: a device on the path
+    /// may lower the MSS that this side offers, but not what it sends.
+    #[inline]
+    fn is_beyond(&self, len: u32) -> bool {
+        let mss = self.mss.map(u32::from);
+        mss.is_none_or(|mss| len > mss && len <= ETHERNET_MSS)
+    }
+
+    /// Takes in the size of a data segment that is [beyond](Self::is_beyond) what a SYN shows.
+    /// `is_next`: it follows the previous one, which is not yet acknowledged.
     fn note_size(&mut self, len: u32, is_next: bool) {
         if len > self.largest {
             (self.largest, self.pairs) = (len, 0);
@@ -99,9 +109,15 @@ impl Offer {
     /// than Ethernet, jumbo frames leave more. Segments of other sizes are those of a kernel that
     /// lets the network card split them.
     fn assumed_mss(&self) -> u32 {
-        let is_full = self.pairs >= FULL_PAIRS
-            && ((LEAST_MSS..DEFAULT_MSS).contains(&self.largest) || JUMBO.contains(&self.largest));
-        if is_full { self.largest } else { DEFAULT_MSS }
+        let is_usual = (LEAST_MSS..DEFAULT_MSS).contains(&self.largest);
+        let full = self.full().filter(|full| is_usual || JUMBO.contains(full));
+        full.unwrap_or(DEFAULT_MSS)
+    }
+
+    /// Returns the size of the largest segments, if they are full.
+    #[inline]
+    fn full(&self) -> Option<u32> {
+        (self.pairs >= FULL_PAIRS).then_some(self.largest)
     }
 }
 
@@ -186,10 +202,13 @@ impl Half {
         } else {
             0
         };
-        match offered {
-            Some(mss) => mss.saturating_sub(options).max(1),
-            None => self.offer.assumed_mss(),
-        }
+        let Some(offered) = offered else {
+            return self.offer.assumed_mss();
+        };
+        let allowed = peer.offer.mss.map_or(0, u32::from).saturating_sub(options);
+        let shown = self.offer.full().filter(|&shown| shown <= allowed);
+        let mss = offered.saturating_sub(options).max(1);
+        shown.map_or(mss, |shown| shown.max(mss))
     }
 
     /// Returns the window that a segment of this side advertises, in bytes; `None` if the window
@@ -213,6 +232,7 @@ impl Half {
     pub(crate) fn pipe(&self, peer: &Self) -> Pipe {
         Pipe {
             mss: self.mss(peer),
+            is_agreed: self.offer.mss.is_some() && peer.offer.mss.is_some(),
             has_start: self.sequence.has_start(),
             has_clock: self.transit.has_clock(),
             is_numbered: self.numbering.tells_losses(),
@@ -242,7 +262,7 @@ impl Half {
             end: start + u64::from(segment.payload_len),
         };
         self.data_segments += 1;
-        if self.offer.mss.is_none() {
+        if self.offer.is_beyond(segment.payload_len) {
             let is_next = start == self.sequence.next && self.sequence.acked < start;
             self.offer.note_size(segment.payload_len, is_next);
         }

@@ -64,6 +64,8 @@ pub struct MtuLoss {
     pub copies: u32,
     /// Payload of the smaller segments that arrived instead; 0: none.
     pub passed: u32,
+    /// True if the receiver was heard meanwhile: neither it nor the path was gone.
+    pub is_heard: bool,
     /// Packet number of the last retransmission, or of the first smaller segment.
     pub packet: u64,
 }
