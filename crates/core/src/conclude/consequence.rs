@@ -32,7 +32,8 @@ pub(super) fn fold(findings: &mut Vec<Finding>, abandoned: &BTreeSet<Endpoint>) 
     for finding in findings {
         if grown.contains(&(finding.cause.as_str(), finding.service.clone())) {
             let share = percent(finding.share);
-            finding.summary += &format!(" With what follows from it, it costs {share}.");
+            finding.summary +=
+                &format!(" With what follows from it, it costs {share} of the time.");
         }
     }
 }
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!(together.cost_ns, 63_000_000);
         assert!((together.share - 0.63).abs() < 1e-9, "{}", together.share);
         assert!(
-            together.summary.ends_with("it costs 63 %."),
+            together.summary.ends_with("it costs 63 % of the time."),
             "{}",
             together.summary
         );

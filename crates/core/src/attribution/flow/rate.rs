@@ -294,12 +294,16 @@ fn is_clocked(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
     met.count() as f64 >= pieces.len() as f64 * CLOCKED_SHARE
 }
 
-/// Returns true if data of `sender` waits in a queue on the path to its receiver.
+/// Returns true if data of `sender` waits in a queue on the path to its receiver. A queue spaces the
+/// acknowledgements of one flight. A receiver that acknowledges whole flights may as well be late for
+/// its own reasons.
 pub(in crate::attribution) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool {
     if trace.is_near(sender) {
         let floor = trace.round_trip(sender.peer()).floor().unwrap_or_default();
         let inflated = floor.saturating_add(least_queue(trace, sender));
-        return is_median_at_least(inflated, trips(trace, sender));
+        let within_flight = trips(trace, sender).filter(|trip| !trip.ends_flight);
+        return within_flight.count() >= LEAST_TRIPS
+            && is_median_at_least(inflated, trips(trace, sender).map(|trip| trip.took));
     }
     lags(trace, sender)
 }
@@ -339,9 +343,17 @@ fn lags(trace: &Trace<'_>, sender: Side) -> bool {
     is_median_at_least(QUEUE, new.map(queued))
 }
 
-/// Iterates over the times that the receiver's ACKs took, as seen at the sender: each from the last
-/// segment that the ACK covers.
-fn trips<'t>(trace: &'t Trace<'_>, sender: Side) -> impl Iterator<Item = Duration> + 't {
+/// A round trip that an acknowledgement shows at the sender.
+#[derive(Clone, Copy, Debug)]
+struct Trip {
+    /// The time from the last segment that the ACK covers.
+    took: Duration,
+    /// True if the ACK covers all that was sent.
+    ends_flight: bool,
+}
+
+/// Iterates over the round trips of the receiver's ACKs, as seen at the sender.
+fn trips<'t>(trace: &'t Trace<'_>, sender: Side) -> impl Iterator<Item = Trip> + 't {
     let span = trace.span(sender);
     let sent = move |packet: &PacketRecord| {
         let data = packet.data.filter(|data| data.arrival == Arrival::InOrder);
@@ -356,16 +368,20 @@ fn trips<'t>(trace: &'t Trace<'_>, sender: Side) -> impl Iterator<Item = Duratio
         if !is_ack || ack.ack <= span.start {
             return None;
         }
-        let mut last = None;
+        let (mut last, mut ends_flight) = (None, true);
         for packet in trace.packets.get(next..at).unwrap_or_default() {
             match sent(packet) {
-                Some(end) if end > ack.ack => break,
+                Some(end) if end > ack.ack => {
+                    ends_flight = false;
+                    break;
+                }
                 Some(_) => last = Some(packet.at),
                 None => {}
             }
             next += 1;
         }
-        Some(ack.at.since(last?))
+        let took = ack.at.since(last?);
+        Some(Trip { took, ends_flight })
     })
 }
 
