@@ -261,6 +261,9 @@ impl Half {
             start,
             end: start + u64::from(segment.payload_len),
         };
+        if segment.payload_len == 1 && !segment.flags.contains(TcpFlags::PSH) {
+            self.sequence.begin_with_probe();
+        }
         self.data_segments += 1;
         if self.offer.is_beyond(segment.payload_len) {
             let is_next = start == self.sequence.next && self.sequence.acked < start;

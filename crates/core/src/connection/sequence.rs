@@ -113,6 +113,15 @@ impl SequenceSpace {
         }
     }
 
+    /// Records that one byte comes alone and unpushed. If nothing was seen of a connection before, it
+    /// is the byte of a keep-alive probe (RFC 9293 §3.8.4), which was sent before: a program's write of
+    /// one byte has PSH.
+    pub(super) fn begin_with_probe(&mut self) {
+        if !self.has_start() && self.next == 0 {
+            self.next = 1;
+        }
+    }
+
     /// Records a payload that passes the observation point.
     pub(super) fn place(&mut self, span: Span) -> Arrival {
         if span.end > self.next {
