@@ -6,6 +6,7 @@
 use clap::{Args, ValueEnum};
 use lagtrace_core::report::Remark;
 use lagtrace_sources::keeper::{self, Kept, Scope};
+use lagtrace_sources::open_files::make_room;
 use lagtrace_sources::sandbox::{self, Lacking, Rules, Step};
 use lagtrace_sources::url::Url;
 
@@ -14,6 +15,9 @@ use crate::named::NamedPaths;
 
 /// The port of DNS.
 const DNS: u16 = 53;
+/// Number of files that each of the two processes may need in any command, beside those of its
+/// connections and of the kernel's programs. With fewer, the worker would be confined incompletely.
+const MOST_FILES: usize = 16;
 /// Identifier of the remark about restrictions that a kernel lacks.
 const REMARK: &str = "sandbox-incomplete";
 
@@ -113,6 +117,7 @@ impl Confinement {
         };
         needs.scope.inputs = named.readable();
         needs.scope.outputs = named.writable();
+        make_room(MOST_FILES).map_err(|reason| Failure::new(reason).hint(reason.hint()))?;
         let confined = confine(needs).map_err(|error| {
             let failure = format!("the part that reads packets cannot be confined: {error}");
             Failure::new(failure).hint("--sandbox off runs everything in one process")

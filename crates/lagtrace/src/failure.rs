@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{self, ErrorKind};
 
+use lagtrace_sources::open_files;
+
 /// A failure that ends the command without a report.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -37,9 +39,16 @@ impl Failure {
 
     /// Returns the hint on what the user can do about the failure.
     pub(crate) fn hint_text(&self) -> Option<&str> {
-        let lacks_room = || self.is_caused_by(&[ErrorKind::StorageFull, ErrorKind::QuotaExceeded]);
-        let general = || lacks_room().then_some("make room there, or name a file elsewhere");
-        self.hint.as_deref().or_else(general)
+        self.hint.as_deref().or_else(|| self.general_hint())
+    }
+
+    /// Returns the hint on an error that any operation may end with.
+    fn general_hint(&self) -> Option<&'static str> {
+        if self.is_caused_by(&[ErrorKind::StorageFull, ErrorKind::QuotaExceeded]) {
+            return Some("make room there, or name a file elsewhere");
+        }
+        let mut causes = self.error.chain().filter_map(|it| it.downcast_ref());
+        causes.find_map(open_files::hint)
     }
 
     /// Returns true if the reader of the output exited, which does not count as a failure.

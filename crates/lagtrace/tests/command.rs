@@ -38,6 +38,9 @@ mod command {
     mod chain;
     mod confined;
     mod diagnosed;
+    #[path = "../metamorphic/draw.rs"]
+    #[allow(dead_code, reason = "each test draws in some of the ways")]
+    mod draw;
     mod drawn;
     mod failing_files;
     mod fresh;
@@ -48,6 +51,7 @@ mod command {
     mod loads;
     mod nginx;
     mod observations;
+    mod open_files;
     mod paged;
     mod privileges;
     mod probes;

@@ -25,6 +25,7 @@ pub mod keeper;
 pub mod kernel;
 pub mod load;
 pub mod netlink;
+pub mod open_files;
 pub mod origin;
 pub mod privilege;
 pub mod probe;

@@ -49,6 +49,7 @@ pub use socket_options::SocketOptions;
 pub use summary::{Ending, GeneratorLoad, LaneSummary, Summary};
 
 use crate::clock::Clock;
+use crate::open_files;
 use crate::tls::TlsError;
 use collector::Collector;
 use driver::Driver;
@@ -359,23 +360,10 @@ impl<S: FnMut(Event)> Watch<'_, S> {
 /// Raises this process's limit on file descriptors to the number that the run needs, if the system
 /// allows it.
 fn allow_descriptors(connections: u32) -> Result<(), LoadError> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let wanted = u64::from(connections) + SPARE_DESCRIPTORS;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= wanted) {
-        return Ok(());
-    }
-    let raised = Rlimit {
-        current: Some(limit.maximum.unwrap_or(wanted).max(wanted)),
-        maximum: limit.maximum,
-    };
-    let is_possible = limit.maximum.is_none_or(|most| most >= wanted);
-    if is_possible && setrlimit(Resource::Nofile, raised).is_ok() {
-        return Ok(());
-    }
-    Err(LoadError::TooFewFiles {
+    let needed = u64::from(connections) + SPARE_DESCRIPTORS;
+    open_files::raise(needed).map_err(|limit| LoadError::TooFewFiles {
         connections,
-        needed: wanted,
-        limit: limit.maximum.or(limit.current).unwrap_or(wanted),
+        needed,
+        limit,
     })
 }

@@ -23,7 +23,8 @@ use super::service::Service;
 use super::undo::Undo;
 use super::worker::Worker;
 use crate::privilege::channel::Channel;
-use crate::privilege::client;
+use crate::privilege::message::Reply;
+use crate::privilege::{HostError, client};
 
 /// Exit code of a worker whose keeper has ended.
 const KEEPER_ENDED: i32 = 2;
@@ -72,7 +73,8 @@ fn keep_to_ourselves() {
     }
 }
 
-/// Starts a keeper of this process, and returns the worker's end of its channel.
+/// Starts a keeper of this process, and returns the worker's end of its channel once the keeper is
+/// ready.
 pub(super) fn separate(scope: &Scope) -> io::Result<(Channel, Pid)> {
     let (ours, theirs) = Channel::pair()?;
     let worker = getpid();
@@ -86,9 +88,21 @@ pub(super) fn separate(scope: &Scope) -> io::Result<(Channel, Pid)> {
             leave(0)
         }
         pid => {
+            drop(theirs);
             let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
+            wait_until_ready(&ours)?;
             Ok((ours, pid))
         }
+    }
+}
+
+/// Waits for the keeper's first word: that it is ready, or why it cannot be.
+fn wait_until_ready(channel: &Channel) -> io::Result<()> {
+    match channel.receive()? {
+        Some((Reply::Done, _)) => Ok(()),
+        Some((Reply::Refused(refusal), _)) => Err(io::Error::other(HostError::from(refusal))),
+        Some(_) => Err(io::ErrorKind::InvalidData.into()),
+        None => Err(io::Error::other("the privileged process has ended")),
     }
 }
 
@@ -105,10 +119,19 @@ fn keep(scope: &Scope, channel: Channel, worker: Pid) {
     keep_only(scope);
     let worker = Worker::new(worker);
     // A worker that has ended already may have left its number to another process.
-    if worker.is_not_parent() || end_with(&worker, &channel, undo.clone()).is_err() {
+    if worker.is_not_parent() {
         return;
     }
-    Service::new(scope.clone(), channel, worker, undo).run();
+    let ready = match end_with(&worker, &channel, undo.clone()) {
+        Ok(()) => Reply::Done,
+        Err(error) => {
+            let refusal = HostError::failed("starting the privileged process", error).into();
+            Reply::Refused(refusal)
+        }
+    };
+    if channel.send(&ready, &[]).is_ok() && ready == Reply::Done {
+        Service::new(scope.clone(), channel, worker, undo).run();
+    }
 }
 
 /// Ends this process after the worker, whatever it is doing. An operation that blocks, such as

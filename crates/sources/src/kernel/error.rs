@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::{MAX_GROUPS, MAX_PIDS, MAX_PORTS};
+use crate::open_files::TooFewFiles;
 
 /// A reason why the kernel cannot be watched. It can be sent to another process.
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub enum KernelError {
         #[serde(with = "portable")]
         source: io::Error,
     },
+    /// The limit of open files leaves no room for the programs and their maps.
+    #[error("the programs that see each request in the kernel cannot be loaded")]
+    TooFewFiles(#[from] TooFewFiles),
     /// Neither a port nor a process is given.
     #[error("neither a port nor a process was given")]
     NothingAsked,
@@ -114,6 +118,10 @@ impl KernelError {
                  works without it"
             }
             Self::Refused { .. } | Self::Unreadable(_) => "`lagtrace capture` works without it",
+            Self::TooFewFiles(reason) => {
+                let other = "`lagtrace capture` needs fewer files";
+                return Some(format!("{}, or use another way: {other}", reason.hint()));
+            }
             Self::NothingAsked => "say what to watch: -p PORT, --pid PID or --cgroup PATH",
             Self::TooManyPorts(_) => "watch by --pid instead",
             Self::TooManyProcesses(_) => "select them with --name or --cgroup instead",
@@ -168,6 +176,10 @@ mod tests {
                 program: "a program".to_owned(),
                 source: other("no such hook"),
             },
+            KernelError::TooFewFiles(TooFewFiles::OfProcess {
+                limit: 32,
+                needed: 64,
+            }),
             KernelError::NothingAsked,
             KernelError::TooManyPorts(17),
             KernelError::NoCgroup { path: "/a".into() },

@@ -23,9 +23,13 @@ use self::tracing::Tracing;
 use self::watching::Watching;
 use super::KernelError;
 use super::request::{Answer, Ask, CallsRequest, Reply, Request, WatchRequest};
+use crate::open_files::make_room;
 
 /// Inode number of the initial PID namespace (`PROC_PID_INIT_INO` in `linux/proc_ns.h`).
 const FIRST_PID_NAMESPACE: u32 = 0xeffffffc;
+/// Number of files that a watch, or a trace of calls, may need: two for each program, one for each
+/// map, and some while the programs are loaded.
+const MOST_FILES: usize = 80;
 /// The file with the kernel's type information (BTF).
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
@@ -81,6 +85,7 @@ impl Programs {
         if self.watching.is_some() {
             return Err(KernelError::OutOfTurn);
         }
+        make_room(MOST_FILES)?;
         let watching = Watching::start(asked)?;
         let (size, ring) = ring(watching.object())?;
         let lacking = watching.lacking();
@@ -92,6 +97,7 @@ impl Programs {
         if self.tracing.is_some() {
             return Err(KernelError::OutOfTurn);
         }
+        make_room(MOST_FILES)?;
         let tracing = Tracing::start(asked)?;
         let (size, ring) = ring(tracing.object())?;
         self.tracing = Some(tracing);
