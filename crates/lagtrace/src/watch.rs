@@ -11,6 +11,7 @@
 mod browser;
 mod conclusions;
 mod editor;
+mod ends;
 mod keys;
 mod listeners;
 mod live;
@@ -54,6 +55,7 @@ use crate::render::html;
 use crate::view::serve;
 use conclusions::Conclusions;
 use editor::Editor;
+use ends::Ends;
 pub(crate) use keys::restore as restore_terminal;
 use live::Live;
 use serving::Serving;
@@ -190,9 +192,14 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     // Attaching takes a while, in which nobody would read what the watch records.
     let calls = CallTrace::start(options.called()?);
     let watch = Watch::start(&wanted).map_err(refused)?;
-    if let Some(remark) = listeners::remark(options) {
+    let listeners = listeners::listeners(options);
+    let remark = listeners
+        .as_deref()
+        .and_then(|all| listeners::remark(options, all));
+    if let Some(remark) = remark {
         console.note(&remark);
     }
+    let ends = Ends::new(options, &listeners.unwrap_or_default());
     let serving = options.serving(&about, console)?;
     let lines = match console.output().form.encoder() {
         Some(encoder) => Some(Listing::of_watch(delivery::open(console, true)?, encoder)),
@@ -204,6 +211,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let mut session = Session {
         missing: watch.missing().to_vec(),
         calls: Some(calls),
+        ends,
         namespace: wanted.namespace,
         analyzer: options.analyzer(sink, is_drawn),
         lines,
@@ -215,7 +223,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     };
     let began = Instant::now();
     let end = options.duration.map(|duration| began + duration);
-    let standing = session.follow(watch, &interrupt, end, &mut live);
+    let standing = session.follow(watch, &interrupt, end, &mut live, console);
     live.end();
     let has_seen = standing.records > 0 || !standing.tally.latency.is_empty();
     let is_empty = !has_seen && interrupt.is_requested();

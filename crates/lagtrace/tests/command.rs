@@ -42,6 +42,7 @@ mod command {
     #[allow(dead_code, reason = "each test draws in some of the ways")]
     mod draw;
     mod drawn;
+    mod ended;
     mod failing_files;
     mod fresh;
     mod host_view;

@@ -11,10 +11,9 @@ use super::Options;
 /// Maximum number of other servers that are named.
 const MOST: usize = 5;
 
-/// Returns what to watch instead, if nobody listens at a watched port, or if the watched process
-/// shares its listener with others. `None` if all is well, or if it cannot be found out.
-pub(super) fn remark(options: &Options) -> Option<String> {
-    // The sockets of another namespace are not seen from here.
+/// Returns the listening sockets of this host; `None` if they cannot be listed, or if those of
+/// another namespace are wanted, which are not seen from here.
+pub(super) fn listeners(options: &Options) -> Option<Vec<LiveSocket>> {
     if options.netns.is_some() {
         return None;
     }
@@ -22,15 +21,20 @@ pub(super) fn remark(options: &Options) -> Option<String> {
         listening: true,
         ..Choice::default()
     };
-    let listeners = Survey::open(choice).ok()?.look().ok()?;
+    Survey::open(choice).ok()?.look().ok()
+}
+
+/// Returns what to watch instead, if nobody listens at a watched port, or if the watched process
+/// shares its listener with others. `None` if all is well.
+pub(super) fn remark(options: &Options, listeners: &[LiveSocket]) -> Option<String> {
     match options.pid {
-        Some(pid) => shared(pid, &listeners),
-        None => unserved(&options.wanted().ports, &listeners),
+        Some(pid) => shared(pid, listeners),
+        None => unserved(&options.wanted().ports, listeners),
     }
 }
 
 /// Returns the port of a listener.
-fn port(socket: &LiveSocket) -> Option<u16> {
+pub(super) fn port(socket: &LiveSocket) -> Option<u16> {
     match &socket.ends {
         Ends::Ip { local, .. } => Some(local.port),
         Ends::Unix { .. } => None,

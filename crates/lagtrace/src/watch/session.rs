@@ -12,6 +12,7 @@ use lagtrace_sources::privilege::namespace_id;
 
 use super::browser::Effect;
 use super::conclusions::Conclusions;
+use super::ends::Ends;
 use super::live::Live;
 use crate::analyze::listing::Listing;
 use crate::call_trace::CallTrace;
@@ -35,6 +36,7 @@ pub(super) struct Session {
     pub(super) missing: Vec<String>,
     /// The calls on the watched sockets.
     pub(super) calls: Option<CallTrace>,
+    pub(super) ends: Ends,
     /// The network namespace that is watched; `None` for all.
     pub(super) namespace: Option<u64>,
     pub(super) conclusions: Conclusions,
@@ -48,12 +50,14 @@ impl Session {
         interrupt: &Interrupt,
         end: Option<Instant>,
         live: &mut Live<'_>,
+        console: &Console,
     ) -> Standing {
         let is_over = || end.is_some_and(|end| Instant::now() >= end);
         while !interrupt.is_requested() && !is_over() && !self.is_unread() {
             thread::sleep(PATIENCE);
             watch.take(|sighting| self.take(&sighting));
             self.calls.iter_mut().for_each(CallTrace::take);
+            self.ends.look(console);
             if let Some(lines) = &self.lines {
                 lines.flush();
             }
@@ -150,6 +154,9 @@ impl Session {
             let text = format!("This kernel does not offer {missing}.");
             self.analyzer
                 .observe(conclusion::note("watch-missing", text));
+        }
+        for note in self.ends.notes() {
+            self.analyzer.observe(note);
         }
         self.analyzer.finish_with_picture()
     }

@@ -67,7 +67,16 @@ fn a_diagnosis_goes_on_without_what_the_limit_of_open_files_does_not_allow() {
         return;
     }
     let server = Server::start(OK);
-    let diagnose = ["diagnose", &server.url(), "-c", "2", "-d", "1s", "--rate", "100"];
+    let diagnose = [
+        "diagnose",
+        &server.url(),
+        "-c",
+        "2",
+        "-d",
+        "1s",
+        "--rate",
+        "100",
+    ];
     // The load has a limit of its own.
     let run = limited("-n 84", &[&diagnose[..], &["--format", "json"]].concat());
     let report = run.expect(0).json();

@@ -81,7 +81,7 @@ impl ProcessHandle {
     }
 
     /// Returns true if the process has ended: its descriptor is readable (`pidfd_open(2)`).
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
         poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
