@@ -26,6 +26,8 @@ mod haproxy;
 #[cfg(feature = "fuzzing")]
 mod parts;
 pub(crate) mod process;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::path::PathBuf;

@@ -13,6 +13,9 @@ use super::process::START_RESOLUTION;
 
 /// Maximum number of bytes read from one file.
 const MAX_BYTES: usize = 1 << 20;
+/// Maximum number of bytes of all files together, after which no more are included. A file counts each
+/// time.
+const MAX_ALL_BYTES: usize = 4 << 20;
 /// Maximum number of files and folders read.
 const MAX_FILES: usize = 256;
 /// Maximum depth of includes.
@@ -64,6 +67,8 @@ pub(super) struct Reader<'f> {
     /// Start time of the program. Later changes of files may not be in effect.
     started: SystemTime,
     read: usize,
+    /// Number of bytes read.
+    bytes: usize,
 }
 
 impl<'f> Reader<'f> {
@@ -73,6 +78,7 @@ impl<'f> Reader<'f> {
             files,
             started,
             read: 0,
+            bytes: 0,
         }
     }
 
@@ -101,6 +107,7 @@ impl<'f> Reader<'f> {
     ) -> std::io::Result<()> {
         let contents = self.files.read(path, MAX_BYTES)?;
         self.read += 1;
+        self.bytes += contents.bytes.len();
         let is_newer = contents.stamps.modified > self.started + START_RESOLUTION;
         let text = String::from_utf8_lossy(&contents.bytes);
         for (number, words) in logical(&text) {
@@ -135,7 +142,7 @@ impl<'f> Reader<'f> {
         depth: usize,
         lines: &mut Vec<Line>,
     ) {
-        let has_room = depth > 0 && self.read < MAX_FILES;
+        let has_room = depth > 0 && self.read < MAX_FILES && self.bytes < MAX_ALL_BYTES;
         if !has_room || self.append(path, included, depth - 1, lines).is_ok() {
             return;
         }
@@ -266,6 +273,7 @@ pub(super) mod tests {
             files,
             started: UNIX_EPOCH,
             read: 0,
+            bytes: 0,
         }
     }
 

@@ -29,7 +29,7 @@ mod selection;
 mod server;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod tree;
 mod uri;
 

@@ -54,6 +54,30 @@ impl Files for Memory {
     }
 }
 
+/// Returns the values that apply to a request, if the main file can be read.
+pub(in crate::config) fn values_of(files: &dyn Files) -> Vec<String> {
+    let Ok(tree) = include::read(files, Path::new("/etc/nginx/nginx.conf"), None) else {
+        return Vec::new();
+    };
+    let configuration = Configuration {
+        tree,
+        surroundings: Surroundings {
+            implied_port: 80,
+            ..Surroundings::default()
+        },
+        version: None,
+        loaded: None,
+        notes: Vec::new(),
+    };
+    let resolved = configuration.resolve(&Request {
+        local_addr: None,
+        port: 80,
+        host: "a.org",
+        uri: "/page",
+    });
+    resolved.settings.into_iter().map(|it| it.value).collect()
+}
+
 /// Returns the names of the directives, with the directives in their blocks.
 fn outline(directives: &[Directive]) -> String {
     let shown = directives.iter().map(|directive| match &directive.block {
