@@ -124,7 +124,7 @@ impl Feed {
         let (mut report, picture) = self.analyzer.finish_with_picture();
         report.notes.extend(kept.err().map(|fault| Remark {
             id: "observations-not-kept".to_owned(),
-            text: format!("Not all observations were kept: {fault}."),
+            text: format!("The observations were not kept: {fault}."),
         }));
         (report, picture)
     }

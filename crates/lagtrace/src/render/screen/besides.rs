@@ -18,6 +18,15 @@ const FIRST: [&str; 3] = [
     Remark::FOREIGN_REQUESTS,
 ];
 
+/// The ids of other remarks that a reader must not miss: on files that are not what the command line
+/// asked for, and on observations that are not what they seem.
+const URGENT: [&str; 4] = [
+    "observations-not-kept",
+    "packets-not-kept",
+    "capture-clock-set",
+    "watched-process-ended",
+];
+
 /// The beginning of the ids of remarks on what could not be measured.
 const NOT_MEASURED: &str = "not-measured-";
 
@@ -39,6 +48,9 @@ pub(super) fn lines(report: &Report, length: Length) -> (Vec<Line>, usize) {
     lines.extend(plain(Tone::Plain, capacity::lines(report)));
     lines.extend(remarks(&with(report, Remark::SHORT_OF_PROCESSORS)));
     lines.extend(remarks(&with(report, Remark::FOREIGN_REQUESTS)));
+    for id in URGENT {
+        lines.extend(remarks(&with(report, id)));
+    }
     lines.extend(layers(report));
     let kept = lines.len();
     lines.extend(plain(Tone::Plain, healthy::margin(report)));
@@ -46,7 +58,9 @@ pub(super) fn lines(report: &Report, length: Length) -> (Vec<Line>, usize) {
     lines.extend(plain(Tone::Plain, watch::in_lines(report)));
     lines.extend(plain(Tone::Plain, joined::in_lines(report)));
     let is_said = |note: &&Remark| {
-        FIRST.contains(&note.id.as_str())
+        let id = note.id.as_str();
+        FIRST.contains(&id)
+            || URGENT.contains(&id)
             || note.id == "interrupted" && healthy::interruption(report).is_some()
     };
     let notes = report.notes.iter().filter(|note| !is_said(note)).cloned();
