@@ -1,6 +1,27 @@
 //! Times of the realtime clock, as text.
 
+use std::time::Instant;
+
 use lagtrace_core::observed::time::Timestamp;
+
+/// A clock that begins with the realtime clock, and goes on when that one is set: for times that are
+/// compared with those of a load.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SteadyClock {
+    begin: Instant,
+    at: Timestamp,
+}
+
+impl SteadyClock {
+    pub(crate) fn new() -> Self {
+        let (begin, at) = (Instant::now(), now());
+        Self { begin, at }
+    }
+
+    pub(crate) fn now(self) -> Timestamp {
+        self.at + self.begin.elapsed()
+    }
+}
 
 /// Returns the current time of the realtime clock.
 pub(crate) fn now() -> Timestamp {

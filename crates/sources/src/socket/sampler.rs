@@ -10,15 +10,15 @@
 use std::collections::HashSet;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use lagtrace_core::observed::event::{Event, EventBody, Phase, TargetId};
 use lagtrace_core::observed::flow::Endpoint;
-use lagtrace_core::observed::time::Timestamp;
 
 use super::foreign::Server;
 use super::reservoir::Reservoir;
 use super::watch::{OwnWatch, PeerWatch};
+use crate::clock::Clock;
 use crate::privilege::HostError;
 
 /// Maximum run time of a sampler.
@@ -128,6 +128,8 @@ impl Drop for Sampler {
 #[derive(Debug)]
 struct Looks {
     plan: SamplerPlan,
+    /// Samples are compared by their times, which must not jump.
+    clock: Clock,
     phase: Phase,
     own: OwnWatch,
     peer: Option<PeerWatch>,
@@ -141,6 +143,7 @@ impl Looks {
     fn new(plan: SamplerPlan, own: OwnWatch, peer: Option<PeerWatch>) -> Self {
         let each = plan.most_samples / if peer.is_some() { 2 } else { 1 };
         Self {
+            clock: Clock::new(),
             phase: plan.phase,
             own,
             peer,
@@ -192,7 +195,7 @@ impl Looks {
     fn look_at_ours(&mut self) -> Result<HashSet<Endpoint>, HostError> {
         let (target, phase) = (self.plan.target, self.phase);
         let ours = self.own.look()?;
-        let at = now();
+        let at = self.clock.now();
         for record in &ours {
             let own = &mut self.own;
             self.own_samples
@@ -207,8 +210,8 @@ impl Looks {
         let Some(peer) = &mut self.peer else {
             return Ok(());
         };
-        let theirs = peer.look(locals, now())?;
-        let at = now();
+        let theirs = peer.look(locals, self.clock.now())?;
+        let at = self.clock.now();
         for record in &theirs {
             self.peer_samples
                 .offer(|| Event::here(at, phase, EventBody::Socket(peer.sample(record, target))));
@@ -233,7 +236,7 @@ impl Looks {
     fn notes(&mut self) -> Vec<Event> {
         let own = self.own.take_refusal();
         let peer = self.peer.as_mut().and_then(PeerWatch::take_refusal);
-        let at = now();
+        let at = self.clock.now();
         let note = |refusal: Option<HostError>, id, unseen| {
             let note = refusal?.note(id, unseen);
             Some(Event::here(at, self.phase, EventBody::Note(note)))
@@ -262,12 +265,6 @@ impl Looks {
         ];
         notes.into_iter().flatten().collect()
     }
-}
-
-/// Returns the time of this host's `CLOCK_REALTIME`.
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    Timestamp::from_nanos(0) + since.unwrap_or_default()
 }
 
 #[cfg(test)]

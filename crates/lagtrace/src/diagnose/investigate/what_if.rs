@@ -15,7 +15,7 @@ use lagtrace_sources::socket::foreign::{OwnFlow, Server};
 use lagtrace_sources::socket::option::ForeignOption;
 
 use super::Investigation;
-use crate::clock;
+use crate::clock::SteadyClock;
 use crate::failure::Result;
 use crate::words;
 
@@ -121,6 +121,7 @@ struct Trial<'s> {
     /// The server's address and port on the client's connections.
     target: Endpoint,
     log: Sender<Note>,
+    clock: SteadyClock,
     flow: Option<FlowKey>,
     option: Option<ForeignOption>,
     failure: Option<HostError>,
@@ -134,6 +135,7 @@ impl<'s> Trial<'s> {
             server,
             target,
             log,
+            clock: SteadyClock::new(),
             flow: None,
             option: None,
             failure: None,
@@ -151,7 +153,7 @@ impl<'s> Trial<'s> {
             self.switch_on();
         } else if self.put_back.is_none() && elapsed >= PART * 2 {
             self.option = None;
-            self.put_back = Some(clock::now());
+            self.put_back = Some(self.clock.now());
         }
     }
 
@@ -162,7 +164,7 @@ impl<'s> Trial<'s> {
         match ForeignOption::set_nodelay(self.server, flow, self.log.clone()) {
             Ok(option) => {
                 self.option = Some(option);
-                self.switched_on = Some(clock::now());
+                self.switched_on = Some(self.clock.now());
             }
             Err(error) => self.failure = Some(error),
         }
@@ -176,7 +178,7 @@ impl<'s> Trial<'s> {
         };
         match (self.failure, self.switched_on) {
             (Some(failure), _) => Err(failure),
-            (None, Some(on)) => Ok((on, self.put_back.unwrap_or_else(clock::now))),
+            (None, Some(on)) => Ok((on, self.put_back.unwrap_or_else(|| self.clock.now()))),
             (None, None) => Err(gone()),
         }
     }
