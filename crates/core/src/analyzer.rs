@@ -19,6 +19,7 @@ mod stride;
 mod tests;
 
 use core::fmt;
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
@@ -27,8 +28,10 @@ pub use closed::ClosedBatch;
 pub use ingress::{Ingress, Routed};
 pub use shard::Worker;
 
+use crate::cause::evidence::human;
 use crate::cause::service::Service;
 use crate::conclude::{self, Evidence};
+use crate::connection::Leaps;
 use crate::connection::table::{MAX_CONNECTIONS, Tallied};
 use crate::decode::Packet;
 use crate::exchange::Exchange;
@@ -43,7 +46,7 @@ use crate::observed::passage::BytePassage;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::registry::Id;
-use crate::report::{Picture, Report};
+use crate::report::{Picture, Report, counted};
 use crate::stats::histogram::Distribution;
 use crate::views::connections::{Collected, ConnectionSink, Wanted};
 use crate::views::picture::{About, Collector, Keeps, SegmentStore};
@@ -461,6 +464,29 @@ fn secrets(captures: &[(PointId, CaptureSummary)]) -> Option<(&'static str, Stri
     })
 }
 
+/// Returns the remark on leaps of the clock, forward and back.
+fn set_clock(leaps: [Leaps; 2]) -> Option<String> {
+    let [forward, back] = leaps.map(Leaps::told);
+    let tell = |leap: Option<(u64, Duration, u64)>, way| {
+        let (connections, most, first) = leap?;
+        let number = counted(connections, "connection", "connections");
+        Some(format!(
+            "{way} by {} (on {number}, first at packet {first})",
+            human(most)
+        ))
+    };
+    let ways = [tell(forward, "forward"), tell(back, "back")];
+    let ways: Vec<String> = ways.into_iter().flatten().collect();
+    (!ways.is_empty()).then(|| {
+        format!(
+            "The clock of the capture was set while it ran, or its host stood still: the times jump \
+             {}. Requests under way at that moment were left out. Times before and after it cannot \
+             be compared, so rates and the capture's duration are wrong.",
+            ways.join(" and ")
+        )
+    })
+}
+
 /// Returns the remarks on unusual properties of a capture, each with its id.
 fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, String)> {
     let Tallied {
@@ -471,6 +497,7 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
         congested,
         marked,
         echoed,
+        leaps,
         ..
     } = *tallied;
     let mut list = Vec::new();
@@ -492,6 +519,7 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
             ),
         ));
     }
+    list.extend(set_clock(leaps).map(|text| ("capture-clock-set", text)));
     if congested > 0 {
         list.push(("congestion-marks", format!(
             "{congested} of {connections} connections had packets that the path marked (ECN CE: \

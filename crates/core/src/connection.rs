@@ -11,6 +11,7 @@ mod ending;
 pub(crate) mod facts;
 mod flight;
 pub(crate) mod half;
+mod leap;
 mod opening;
 pub(crate) mod order;
 mod pairing;
@@ -24,6 +25,7 @@ pub(crate) mod transit;
 mod vantage;
 mod view;
 
+use core::num::NonZeroU64;
 use core::time::Duration;
 
 pub(crate) use closed::Closed;
@@ -31,6 +33,7 @@ pub(crate) use data::{empty_span, is_progress};
 use facts::{Facts, Step};
 pub(crate) use facts::{Parting, Watched};
 use half::{Half, carries_fin};
+pub(crate) use leap::{Leap, LeapEvidence, Leaps, agreed};
 pub(crate) use pairing::EXCHANGE_BYTES;
 use pairing::Pairing;
 use setup::IcmpRejection;
@@ -76,12 +79,13 @@ pub(crate) struct Connection {
     facts: Option<Box<Facts>>,
 }
 
-/// The right edge of a window: the furthest byte that it allows; `None` if it is not known.
+/// The right edge of a window: the furthest byte that it allows; `None` if it is not known. Zero is
+/// no edge, which keeps the connection small.
 #[derive(Clone, Copy, Debug, Default)]
 struct WindowEdge {
-    now: Option<u64>,
+    now: Option<NonZeroU64>,
     /// The edge when the peer last sent data.
-    when_used: Option<u64>,
+    when_used: Option<NonZeroU64>,
 }
 
 /// The end of a connection.
@@ -119,6 +123,11 @@ impl Connection {
     /// Records the steps before the connection's first SYN, if that SYN was seen at `at`.
     pub(crate) fn follows(&mut self, approach: Box<Approach>, at: Timestamp) {
         self.setup.follows(approach, at);
+    }
+
+    /// Returns the direction in which the client sends, as far as it is known.
+    pub(crate) fn client(&self) -> Option<Direction> {
+        self.client
     }
 
     /// Records the direction in which the client is known to send, unless a SYN says otherwise.
@@ -286,7 +295,8 @@ impl Connection {
                 .reveal(segment.seq);
         }
         let edge = window.map_or(0, |window| ack + window);
-        let is_wider = edge > 0 && self.remember_window(segment.direction, edge);
+        let is_wider =
+            NonZeroU64::new(edge).is_some_and(|edge| self.remember_window(segment.direction, edge));
         if self.facts.is_some() {
             self.note(segment, data, acked_before, window);
         }
@@ -391,7 +401,7 @@ impl Connection {
     ) {
         let direction = segment.direction;
         let (own, peer) = (self.half(direction), self.half(direction.reverse()));
-        let edge = |of| self.windows.get(of).now;
+        let edge = |of| self.windows.get(of).now.map(NonZeroU64::get);
         let newly_acked = peer.sequence.acked - acked_before;
         let trip = own.to_peer.floor().zip(peer.to_peer.floor());
         let step = Step {

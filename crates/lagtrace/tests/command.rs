@@ -18,6 +18,7 @@ mod command {
         mod exported;
         mod formats;
         mod frames;
+        mod leaps;
         mod linear;
         mod manual;
         mod outputs;

@@ -1,5 +1,7 @@
 //! Acknowledgements, SACK blocks and windows of a segment, applied to the peer's bytes.
 
+use core::num::NonZeroU64;
+
 use super::repeats::Answer;
 use super::{Connection, empty_span};
 use crate::attribution::packet::Need;
@@ -28,7 +30,7 @@ impl Connection {
 
     /// Records that the sender of `direction` allows its peer to send up to `edge`; returns true if
     /// that is further than before.
-    pub(super) fn remember_window(&mut self, direction: Direction, edge: u64) -> bool {
+    pub(super) fn remember_window(&mut self, direction: Direction, edge: NonZeroU64) -> bool {
         let before = self.windows.get_mut(direction).now.replace(edge);
         before.is_some_and(|before| edge > before)
     }

@@ -1,6 +1,7 @@
 //! A segment's own bytes: arrival, bytes in flight and position in the stream.
 
 use core::cmp::Ordering;
+use core::num::NonZeroU64;
 use core::time::Duration;
 
 use super::Connection;
@@ -34,7 +35,7 @@ impl Connection {
         let after_cut = self.after_cut(segment, arrival, trip, in_flight == 0, skipped);
         let half = self.half(segment.direction);
         let was_too_big = arrival == Arrival::Repeat && half.was_too_big(span);
-        let had_no_room = allowed.is_some_and(|edge| span.end > edge);
+        let had_no_room = allowed.is_some_and(|edge| span.end > edge.get());
         Some(Data {
             span,
             arrival,
@@ -42,7 +43,7 @@ impl Connection {
             has_fin: carries_fin(segment),
             was_too_big,
             acked,
-            edge: allowed_now.unwrap_or_default(),
+            edge: allowed_now.map_or(0, NonZeroU64::get),
             order,
             need: match arrival {
                 Arrival::Repeat if span.end <= acked => Need::Spurious,

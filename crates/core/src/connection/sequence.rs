@@ -84,6 +84,12 @@ impl SequenceSpace {
         seen.is_some_and(|seen| ack.wrapping_sub(seen) as i32 > 0)
     }
 
+    /// Returns true if an acknowledgement covers bytes that were seen and not acknowledged before.
+    pub(crate) fn acknowledges_more(&self, ack: u32) -> bool {
+        let acked = self.base().map(|base| base.wrapping_add(self.acked as u32));
+        self.next > self.acked && acked.is_some_and(|acked| ack.wrapping_sub(acked) as i32 > 0)
+    }
+
     /// Returns true if `seq` is the number of the last byte seen, as in keep-alive probes.
     pub(crate) fn is_before_next(&self, seq: u32) -> bool {
         let last = self

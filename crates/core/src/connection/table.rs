@@ -6,6 +6,7 @@
 //! number of connections.
 
 mod copies;
+mod doubtful;
 mod early;
 mod open;
 mod room;
@@ -21,13 +22,14 @@ use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
 
 use crate::connection::facts::end::EcnMarks;
-use crate::connection::{Closed, Connection, Parting};
+use crate::connection::{Closed, Connection, Leap, Leaps, Parting};
 use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, FlowKey};
 use crate::observed::icmp::IcmpError;
 use crate::observed::segment::Segment;
 use crate::observed::time::Timestamp;
 use crate::preconnect::Approach;
+use doubtful::Judgment;
 pub(crate) use open::Open;
 use room::Room;
 use tombstone::Tombstone;
@@ -66,6 +68,8 @@ pub(crate) struct Table {
     /// The time up to which nothing is due: for nearly every segment this is the only check.
     quiet_until: Timestamp,
     next_sweep: Timestamp,
+    /// The time of the last segment.
+    latest: Timestamp,
     segments_since_sweep: usize,
     tallied: Tallied,
 }
@@ -96,6 +100,8 @@ pub(crate) struct Tallied {
     /// mark.
     pub(crate) marked: u64,
     pub(crate) echoed: u64,
+    /// Leaps of the capturing host's clock, forward and back.
+    pub(crate) leaps: [Leaps; 2],
 }
 
 /// Facts about a segment that come from elsewhere.
@@ -126,6 +132,16 @@ impl Arrived {
         }
         connection
     }
+
+    /// Returns the connection that a segment begins behind a leap of the clock: what was seen before
+    /// is on another one.
+    fn begin_again(&self, segment: &Segment, before: &Connection) -> Connection {
+        let mut connection = self.begin(segment);
+        if let Some(client) = before.client() {
+            connection.is_asked_by(client);
+        }
+        connection
+    }
 }
 
 impl Tallied {
@@ -143,6 +159,15 @@ impl Tallied {
         self.congested += other.congested;
         self.marked += other.marked;
         self.echoed += other.echoed;
+        for (leaps, others) in self.leaps.iter_mut().zip(other.leaps) {
+            leaps.add(others);
+        }
+    }
+
+    fn leapt(&mut self, leap: Leap) {
+        let [forward, back] = &mut self.leaps;
+        let leaps = if leap.by_ns < 0 { back } else { forward };
+        leaps.count(leap);
     }
 
     fn closed(&mut self, open: &Open) {
@@ -193,6 +218,7 @@ impl Table {
             buried: VecDeque::new(),
             quiet_until: Timestamp::MIN,
             next_sweep: Timestamp::MIN,
+            latest: Timestamp::MIN,
             segments_since_sweep: 0,
             tallied: Tallied::default(),
         }
@@ -224,6 +250,23 @@ impl Table {
             self.tallied.closed(open);
             let connection = arrived.begin(segment);
             **open = Open::new(arrived.id, hash, connection);
+        }
+        let held = match open.judge(segment, payload) {
+            Judgment::Goes(held) => held,
+            Judgment::Held => return,
+            Judgment::Leapt(leap, held) => {
+                open.give_up(Parting::Idle, closed);
+                self.tallied.closed(open);
+                self.tallied.leapt(leap);
+                let first = held.first().map_or(segment, |(first, _)| first);
+                let connection = arrived.begin_again(first, &open.connection);
+                **open = Open::new(arrived.id, hash, connection);
+                (self.next_sweep, self.quiet_until) = (Timestamp::MIN, Timestamp::MIN);
+                held
+            }
+        };
+        for (segment, payload) in held {
+            open.observe_segment(&segment, &payload, closed);
         }
         if arrived.shares_counter {
             open.connection.shares_counter(segment.direction);
@@ -326,13 +369,14 @@ impl Table {
     #[inline]
     fn expire(&mut self, now: Timestamp, closed: &mut Closed) {
         self.segments_since_sweep += 1;
+        let silence = now.since(core::mem::replace(&mut self.latest, now));
         if now > self.quiet_until {
-            self.expire_due(now, closed);
+            self.expire_due(now, silence, closed);
         }
     }
 
     #[inline(never)]
-    fn expire_due(&mut self, now: Timestamp, closed: &mut Closed) {
+    fn expire_due(&mut self, now: Timestamp, silence: Duration, closed: &mut Closed) {
         let is_due = |due: Option<&Due>, after: Duration| {
             due.is_some_and(|due| now.signed_since(due.at) > after.as_nanos() as i64)
         };
@@ -343,7 +387,13 @@ impl Table {
             self.forget_grave();
         }
         if now >= self.next_sweep && self.segments_since_sweep > self.open.len() {
-            self.sweep(now, closed);
+            if silence > IDLE {
+                // A silence of all connections says nothing about each of them, and may be a leap of
+                // the clock: they are judged by their own next segments.
+                self.next_sweep = now + IDLE / 2;
+            } else {
+                self.sweep(now, closed);
+            }
         }
         self.quiet_until = self.next_due();
     }

@@ -48,6 +48,8 @@ const SECOND_NS: i128 = 1_000_000_000;
 const MOST_DRIFT: i64 = 430_000_000;
 /// The tick of the fastest clock, which counts microseconds.
 const QUICKEST_NS: i64 = 1_000;
+/// The tick of the slowest clock that is allowed (RFC 7323 §5.4).
+const SLOWEST_NS: i64 = 1_000_000_000;
 /// Maximum jump of a clock in ticks: one second of the fastest clock.
 const LEAP: i64 = 1_000_000;
 /// Maximum time since a connection's first segment: seventy years, so that lags in nanoseconds and
@@ -176,6 +178,19 @@ impl Transit {
     #[inline]
     pub(crate) fn may_tick(&mut self, tick_ns: u32) {
         self.known_ns = tick_ns;
+    }
+
+    /// Returns the nanoseconds since the sender's last segment that did not pass by its own clock. A
+    /// clock whose tick is not known may have the slowest one.
+    pub(crate) fn excess(&self, segment: &Segment) -> Option<i64> {
+        let (tsval, _) = segment.options.timestamps.filter(|_| self.has_begun)?;
+        let (passed_ns, ticks) = self.last.until(segment.at, tsval);
+        let tick_ns = match self.tick {
+            Tick::Coarse(tick_ns) => i64::from(tick_ns),
+            _ if self.has_clock() => TICK_NS,
+            _ => SLOWEST_NS,
+        };
+        (ticks >= 0).then(|| passed_ns.saturating_sub(ticks.saturating_mul(tick_ns)))
     }
 
     /// Takes in a segment; returns the time by which it was in transit longer than the quickest

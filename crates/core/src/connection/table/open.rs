@@ -1,6 +1,7 @@
 //! An open connection, and the steps through which its segments pass before they are taken in.
 
 use super::copies::Copies;
+use super::doubtful::{Doubtful, Judgment};
 use super::early::{Early, Place};
 use crate::connection::{Closed, Connection, Parting};
 use crate::observed::flow::PerDirection;
@@ -18,6 +19,8 @@ pub(crate) struct Open {
     pub(super) connection: Connection,
     /// Segments that came before the segment that they answer.
     early: Option<Box<Early>>,
+    /// Segments after a silence that may be a leap of the clock.
+    doubtful: Option<Box<Doubtful>>,
 }
 
 /// The size above which the allocator uses half a kilobyte more for each open connection.
@@ -34,13 +37,28 @@ impl Open {
             seen: PerDirection::default(),
             connection,
             early: None,
+            doubtful: None,
         }
+    }
+
+    /// Judges the time of a segment, which is held back if it is in doubt.
+    #[inline(always)]
+    pub(super) fn judge(&mut self, segment: &Segment, payload: &[u8]) -> Judgment {
+        if self.doubtful.is_none() && self.connection.is_next(segment) {
+            return Judgment::Goes(Vec::new());
+        }
+        Doubtful::judge(&mut self.doubtful, &self.connection, segment, payload)
     }
 
     /// Returns the memory that the connection takes, in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         let early = self.early.as_deref().map_or(0, Early::held_bytes);
-        size_of::<Self>() + self.copies.held_bytes() + early + self.connection.held_bytes()
+        let doubtful = self.doubtful.as_deref().map_or(0, Doubtful::held_bytes);
+        size_of::<Self>()
+            + self.copies.held_bytes()
+            + early
+            + doubtful
+            + self.connection.held_bytes()
     }
 
     /// Takes in a segment; returns true if it was a copy.
@@ -115,6 +133,9 @@ impl Open {
 
     /// Stops following the connection, and closes everything open on it.
     pub(super) fn give_up(&mut self, parting: Parting, closed: &mut Closed) {
+        for (segment, payload) in self.doubtful.take().into_iter().flat_map(|it| it.held) {
+            self.observe_segment(&segment, &payload, closed);
+        }
         self.release(true, closed);
         self.connection.give_up(parting, closed);
     }

@@ -11,6 +11,10 @@ const PROTOCOL_ICMP: u8 = 1;
 pub(crate) struct Capture {
     bytes: Vec<u8>,
     micros: u64,
+    /// The microseconds by which the clock of the timestamps was set.
+    set_by: i64,
+    /// True if TCP segments have timestamps of their senders' clocks.
+    has_senders_clocks: bool,
     identification: u16,
 }
 
@@ -120,6 +124,8 @@ impl Capture {
         Self {
             bytes,
             micros: 0,
+            set_by: 0,
+            has_senders_clocks: false,
             identification: 0,
         }
     }
@@ -142,11 +148,26 @@ impl Capture {
         self.micros += micros;
     }
 
+    /// Sets the clock of the timestamps, by which no time passes.
+    pub(crate) fn set_clock(&mut self, micros: i64) {
+        self.set_by += micros;
+    }
+
+    /// Gives TCP segments timestamps of their senders' clocks (RFC 7323).
+    pub(crate) fn with_senders_clocks(self) -> Self {
+        let has_senders_clocks = true;
+        Self {
+            has_senders_clocks,
+            ..self
+        }
+    }
+
     fn frame(&mut self, kind: [u8; 2], packet: &[u8]) {
         self.micros += STEP;
-        let seconds = 1_700_000_000 + (self.micros / 1_000_000) as u32;
+        let micros = (1_700_000_000_000_000 + self.micros).saturating_add_signed(self.set_by);
+        let [seconds, rest] = [micros / 1_000_000, micros % 1_000_000].map(|it| it as u32);
         let len = (14 + packet.len()) as u32;
-        for word in [seconds, (self.micros % 1_000_000) as u32, len, len] {
+        for word in [seconds, rest, len, len] {
             self.bytes.extend(word.to_le_bytes());
         }
         self.bytes.extend(HARDWARE);
@@ -161,6 +182,14 @@ impl Capture {
     }
 
     pub(crate) fn tcp(&mut self, segment: &Tcp) {
+        let mut segment = segment.clone();
+        if self.has_senders_clocks {
+            let millis = (self.micros / 1_000) as u32;
+            let clock = millis.wrapping_add(segment.from.0.wrapping_mul(77_777));
+            segment.options.extend([1, 1, 8, 10]);
+            segment.options.extend(clock.to_be_bytes());
+            segment.options.extend([0; 4]);
+        }
         self.ip(PROTOCOL_TCP, segment.from.0, segment.to.0, &segment.wire());
     }
 
