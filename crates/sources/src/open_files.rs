@@ -16,7 +16,7 @@ const USUAL: u64 = 1024;
 /// A limit that leaves too little room for more open files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum TooFewFiles {
-    /// That of this process.
+    /// The limit of this process.
     #[error(
         "the limit of open files is {limit}, which leaves no room for the {needed} more that this needs"
     )]
@@ -26,7 +26,7 @@ pub enum TooFewFiles {
         /// The number of further files.
         needed: usize,
     },
-    /// That of the whole system.
+    /// The limit of the whole system.
     #[error("the system has reached its limit of open files (fs.file-max)")]
     OfSystem,
 }

@@ -35,7 +35,7 @@ pub enum KernelError {
         source: io::Error,
     },
     /// The limit of open files leaves no room for the programs and their maps.
-    #[error("the programs that see each request in the kernel cannot be loaded")]
+    #[error("the programs that observe the kernel cannot be loaded")]
     TooFewFiles(#[from] TooFewFiles),
     /// Neither a port nor a process is given.
     #[error("neither a port nor a process was given")]
