@@ -27,3 +27,5 @@ pub mod sampler;
 pub mod survey;
 pub mod unix;
 mod watch;
+
+pub use process::name as process_name;

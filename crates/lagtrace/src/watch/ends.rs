@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use lagtrace_core::observed::event::Event;
 use lagtrace_core::observed::sockets::LiveSocket;
 use lagtrace_sources::privilege::ProcessHandle;
+use lagtrace_sources::socket::process_name;
 
 use super::Options;
 use super::listeners::port;
@@ -109,9 +110,7 @@ impl Ends {
 }
 
 fn of_number(pid: u32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
-    let name = name.unwrap_or_default();
-    match name.trim() {
+    match process_name(pid).as_str() {
         "" => format!("The watched process {pid}"),
         name => format!("The watched process {pid} ({name})"),
     }

@@ -37,7 +37,7 @@ pub(super) fn pids_in_namespace(id: u64) -> (Vec<u32>, Option<HostError>) {
 }
 
 /// Returns the process's name (`comm`): at most 15 bytes, with control characters replaced.
-pub(crate) fn name(pid: u32) -> String {
+pub fn name(pid: u32) -> String {
     let text = privilege::read_bounded(&format!("/proc/{pid}/comm"), 64).unwrap_or_default();
     let printable = |c: char| if c.is_control() { '?' } else { c };
     text.trim_end_matches('\n').chars().map(printable).collect()
