@@ -393,7 +393,8 @@ impl Pairing {
         view: &View<'_>,
     ) {
         let may_be_control = record.length <= MOST_CONTROL;
-        let is_late = first.at.since(tls.last_request) > LULL;
+        let pause = first.at.since(tls.last_request);
+        let is_late = pause > LULL;
         let has_crossed = core::mem::take(&mut self.turn.has_crossed);
         let is_next = is_late && self.has_whole_message(tls, packet, view);
         tls.last_request = first.at;
@@ -414,6 +415,9 @@ impl Pairing {
             && (is_next || (is_late && (tls.is_control || has_crossed)))
         {
             draft.begin_again(record.start, first);
+            // A client that sends one message after another, and waits for no answer, tells something:
+            // what comes in the end answers none of them. Over HTTP/2 requests overlap.
+            draft.signs.doubts.is_crossed |= is_next && pause > PUSHED && !tls.has_http2;
             tls.is_control = may_be_control;
         } else {
             tls.is_control &= may_be_control;
