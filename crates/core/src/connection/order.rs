@@ -50,6 +50,8 @@ pub(crate) struct Numbering {
     is_shared: bool,
     /// The time of the last numbered segment.
     last: Timestamp,
+    /// True if that segment carried data.
+    had_data: bool,
     /// The newest timestamp (TSval), and the newest echo of the peer's timestamp that came with it
     /// (TSecr).
     newest_timestamp: (u32, u32),
@@ -119,6 +121,7 @@ impl Numbering {
             return (0, by_timestamp);
         }
         (self.last, self.is_numbered) = (segment.at, true);
+        self.had_data = segment.payload_len > 0;
         let is_told = self.is_own_counter();
         self.regular = self.regular.saturating_add(1);
         (0, if is_told { Order::Newer } else { by_timestamp })
@@ -129,6 +132,7 @@ impl Numbering {
     fn weigh(&mut self, segment: &Segment, step: Step, is_past_hole: bool) -> Option<(u16, Order)> {
         let last = core::mem::replace(&mut self.last, segment.at);
         let was_numbered = core::mem::replace(&mut self.is_numbered, true);
+        let had_data = core::mem::replace(&mut self.had_data, segment.payload_len > 0);
         let since = || {
             if was_numbered {
                 segment.at.since(last)
@@ -137,6 +141,7 @@ impl Numbering {
             }
         };
         let is_told = self.is_own_counter();
+        let mut is_riddle = false;
         match step {
             // Only an ascending counter yields a late segment with a number that was skipped.
             Step::On(0) | Step::Late { .. } => self.regular = self.regular.saturating_add(1),
@@ -145,13 +150,18 @@ impl Numbering {
                 return Some((0, Order::Older));
             }
             Step::On(_) if is_past_hole => {}
-            Step::On(skipped) if is_repair(skipped, since()) => {
+            Step::On(skipped) if is_repair(skipped, since(), had_data) => {
                 self.repairs = self.repairs.saturating_add(1)
             }
-            Step::On(_) => self.riddles = self.riddles.saturating_add(1),
+            Step::On(_) => {
+                is_riddle = true;
+                self.riddles = self.riddles.saturating_add(1);
+            }
             Step::Away(_) => self.regular = 0,
         }
         match step {
+            // Lost acknowledgements leave such gaps, and packets to others.
+            Step::On(_) if is_told && is_riddle => Some((0, Order::Newer)),
             Step::On(skipped) if is_told => Some((skipped, Order::Newer)),
             Step::Late { .. } if is_told => Some((0, Order::Older)),
             _ => None,
@@ -207,10 +217,13 @@ impl Numbering {
 }
 
 /// Returns true if `skipped` lost segments may have been retransmitted within `since`, the last of
-/// them at its end.
-fn is_repair(skipped: u16, since: Duration) -> bool {
+/// them at its end. A probe comes so soon only for the end of a flight, of which other data arrived
+/// just before (`had_data`): for a lone segment, a sender first waits as long as its acknowledgement
+/// may be delayed (RFC 8985 §7.2).
+fn is_repair(skipped: u16, since: Duration, had_data: bool) -> bool {
     let is_soon_enough = since <= longest_repair(skipped);
-    is_soon_enough && (since >= LEAST_TIMEOUT || (skipped == 1 && since >= LEAST_REPAIR))
+    let is_probe = skipped == 1 && had_data && since >= LEAST_REPAIR;
+    is_soon_enough && (since >= LEAST_TIMEOUT || is_probe)
 }
 
 /// Returns true if the segment may come from Linux, which does path MTU discovery and therefore
@@ -254,8 +267,9 @@ mod tests {
     #[test]
     fn identifications_tell_what_was_skipped_and_what_is_late() {
         let ids = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 10, 13];
-        let numbers = ids.map(|id| (Some(id), Some(1)));
-        let last: Vec<_> = placed(&numbers).split_off(8);
+        let mut numbering = Numbering::default();
+        let place = |id| numbering.place(&segment(0, Some(id), Some(1)), 1448, id == 12);
+        let last = ids.map(place)[8..].to_vec();
         let expected = [
             (0, Order::Newer),
             (2, Order::Newer),
@@ -306,6 +320,33 @@ mod tests {
             let orders = orders_of_others(&ids);
             assert!(orders.iter().all(|&order| order == Order::Untold));
         }
+    }
+
+    /// A controller that answers one request at a time, and that numbers packets to others too. Its
+    /// answers come `pause` ms after a bare ACK or, if `follows`, after other data of their flight.
+    fn losses_told(pause: i64, follows: bool) -> u32 {
+        let mut numbering = Numbering::default();
+        let (mut id, mut ms, mut lost) = (100, 0, 0);
+        for turn in 0..60 {
+            for part in 0..3_u32 {
+                let skips = part == 2 && turn % 5 == 4;
+                id += if skips { 2 } else { 1 };
+                ms += if skips { pause } else { 1 };
+                let mut segment = segment(ms, Some(id), None);
+                segment.payload_len = if part == 1 && !follows { 0 } else { 72 };
+                lost += u32::from(numbering.place(&segment, 1448, false).0);
+            }
+        }
+        lost
+    }
+
+    #[test]
+    fn a_lone_segment_is_not_sent_again_within_a_few_round_trips() {
+        for pause in [3, 22, 150] {
+            assert_eq!(losses_told(pause, false), 0, "{pause} ms");
+            assert!(losses_told(pause, true) > 5, "{pause} ms");
+        }
+        assert!(losses_told(210, false) > 5);
     }
 
     #[test]
