@@ -1,5 +1,6 @@
 mod answered_early;
 mod crowded;
+mod echoed;
 mod ended;
 mod fins;
 mod foreign;

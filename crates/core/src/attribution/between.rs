@@ -111,9 +111,17 @@ impl Tiler<'_> {
             });
             repeats && packet.by == Side::Client && packet.at > request_end && packet.at < first.at
         });
-        // An answer that came sooner than the path allows answered the first copy.
-        let propagation =
-            trace.trips.server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible();
+        // An answer that came sooner than the path allows answered the first copy. With timestamps,
+        // the answer itself says which copy it echoes; the quickest round trip may have had a queue
+        // too.
+        let is_echoed = trace.pipe(Side::Client).has_timestamps
+            && repeat.is_some_and(|packet| packet.data.is_some_and(|d| d.need == Need::Needed));
+        let queued = if is_echoed {
+            Duration::ZERO
+        } else {
+            first.queued.possible()
+        };
+        let propagation = trace.trips.server.floor().unwrap_or_default() * 7 / 8 + queued;
         let is_answered =
             |repeat: &&PacketRecord| first.at.since(repeat.at) + LEAST_ERROR >= propagation;
         let Some(repeat) = repeat.filter(is_answered) else {

@@ -95,6 +95,8 @@ pub(crate) struct Pipe {
     pub(crate) mss: u32,
     /// True if both SYNs were seen, so that a full segment's payload is not only assumed.
     pub(crate) is_agreed: bool,
+    /// True if the segments of both ends carry timestamps, which the other end echoes.
+    pub(crate) has_timestamps: bool,
     /// True if offset 0 is the stream's true beginning.
     pub(crate) has_start: bool,
     /// True if the sender's timestamps are known to count milliseconds, so that a queue before the

@@ -233,6 +233,7 @@ impl Half {
         Pipe {
             mss: self.mss(peer),
             is_agreed: self.offer.mss.is_some() && peer.offer.mss.is_some(),
+            has_timestamps: self.offer.has_timestamps && peer.offer.has_timestamps,
             has_start: self.sequence.has_start(),
             has_clock: self.transit.has_clock(),
             is_numbered: self.numbering.tells_losses(),
