@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use super::attempts::Attempts;
-use super::evidence::{self, REPEATS, human, median};
+use super::evidence::{self, REPEATS, human, median, percent};
 use super::settings::{self, Measured};
 use super::wording::Wording;
 use super::{Case, Conclusion, Features, Id};
@@ -150,8 +150,13 @@ impl Rule {
             ),
             None => (String::new(), own(" (a lower --rate)").to_owned()),
         };
+        let meaning = errors.meaning();
+        let parted = meaning.map(|meaning| errors.parted(meaning));
+        let [meant, others] = parted.unwrap_or_else(|| [errors.clone(), Statuses::default()]);
+        let part = part(meant.errors(), finding.affected.of);
         let values: &super::wording::Values<'_> = &[
-            ("statuses", &errors.list_of_errors()),
+            ("part", &part),
+            ("statuses", &meant.list_of_errors()),
             (
                 "credentials",
                 &own(" (-u USER:PASSWORD, -H 'Authorization: …', -b COOKIE)"),
@@ -160,7 +165,6 @@ impl Rule {
             ("let_through", &let_through),
             ("slower", &slower),
         ];
-        let meaning = errors.meaning();
         let is_expected = meaning.is_some() || case.facts.loads.expected.is_empty();
         let (title, wording) = if is_expected {
             (wording::title(meaning), wording::of(meaning))
@@ -171,6 +175,9 @@ impl Rule {
             title.clone_into(&mut finding.title);
         }
         wording.tell(finding, values);
+        if others.errors() > 0 {
+            tell_others(finding, &others, values);
+        }
         match self.beginning(case) {
             Some(beginning) => {
                 wording::AT_FIRST.tell(finding, &[("beginning", &human(beginning))]);
@@ -220,6 +227,30 @@ impl Rule {
     fn is_configured(&self, case: &Case<'_>) -> bool {
         let measured = super::Rule::measured(self, case);
         settings::supporting(case, Id::HttpError, Owner::Server, &measured).is_some()
+    }
+}
+
+/// Adds the errors with other meanings than most, and what to do about most of these.
+fn tell_others(finding: &mut Finding, others: &Statuses, values: &super::wording::Values<'_>) {
+    let told = format!(
+        " Other errors: {} ({}).",
+        part(others.errors(), finding.affected.of),
+        others.list_of_errors()
+    );
+    finding.summary += &told;
+    let also = Wording {
+        fix: wording::of(others.meaning()).fix,
+        ..Wording::NONE
+    };
+    also.tell(finding, values);
+}
+
+/// Returns the share of the requests in words.
+fn part(of: u64, all: u64) -> String {
+    if of >= all {
+        "all".to_owned()
+    } else {
+        percent(of as f64 / all as f64)
     }
 }
 

@@ -106,6 +106,18 @@ impl Statuses {
         most.map(|(meaning, _)| meaning)
     }
 
+    /// Returns the errors with this meaning and those without it.
+    pub(super) fn parted(&self, meaning: StatusMeaning) -> [Self; 2] {
+        [true, false].map(|is_with| {
+            let mut part = self.clone();
+            part.counts.retain(|&status, _| {
+                let has = StatusMeaning::of(status) == Some(meaning);
+                self.is_error(status) && has == is_with
+            });
+            part
+        })
+    }
+
     /// Returns the most frequent status of errors.
     pub(super) fn worst(&self) -> Option<u16> {
         self.most_frequent().next().map(|(status, _)| status)
@@ -172,6 +184,19 @@ mod tests {
         for (counts, refused) in cases {
             assert_eq!(statuses(counts).refused(), refused, "{counts:?}");
         }
+    }
+
+    #[test]
+    fn errors_are_parted_by_their_meaning_and_good_answers_are_in_no_part() {
+        let all = statuses(&[(200, 50), (429, 30), (500, 20), (502, 1)]);
+        let [meant, others] = all.parted(StatusMeaning::TooMany);
+        assert_eq!(
+            (meant.all(), meant.list_of_errors()),
+            (30, "429 ×30".to_owned())
+        );
+        assert_eq!(others.all(), 21);
+        assert_eq!(others.list_of_errors(), "500 ×20, 502 ×1");
+        assert_eq!(others.meaning(), Some(StatusMeaning::Failed));
     }
 
     #[test]
