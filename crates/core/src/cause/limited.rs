@@ -153,6 +153,12 @@ const QUEUED_TRIPS: u32 = 3;
 /// Minimum time beyond [`QUEUED_TRIPS`] round trips until the window is acknowledged. Delayed ACKs
 /// take less.
 const QUEUED_FOR: Duration = Duration::from_millis(100);
+/// Minimum number of segments in a window that the receiver's kernel acknowledges while it fills.
+const MANY_SEGMENTS: u64 = 8;
+/// Minimum time until such a window is open again, if its program reads slowly: in round trips, and
+/// beyond them.
+const REOPENED_TRIPS: u32 = 2;
+const REOPENED_FOR: Duration = Duration::from_millis(5);
 /// Minimum share of the window that must be in flight, in percent. The rest may be unread in the
 /// receiver's buffer.
 const LEAST_IN_FLIGHT: u64 = 80;
@@ -175,19 +181,34 @@ pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
 pub(super) fn read_late(delivery: &Delivery) -> Option<Duration> {
     let windows = delivery.windows;
     let is_read = windows.last.saturating_mul(100) >= windows.first.saturating_mul(OPEN);
-    passed_late(delivery).filter(|_| !is_read)
+    passed_late(delivery)
+        .filter(|_| !is_read)
+        .or_else(|| reopened_late(delivery))
+}
+
+/// Returns the time until a window of many segments was open again, if that took longer than its
+/// size explains, and nothing queued on the path. The receiver's kernel acknowledges most of such a
+/// window at once, so the program had not read it.
+fn reopened_late(delivery: &Delivery) -> Option<Duration> {
+    let is_large = delivery.windows.first >= u64::from(delivery.size.mss) * MANY_SEGMENTS;
+    let whole = until_open(delivery).filter(|_| is_large && !delivery.has_queue)?;
+    (whole >= delivery.round_trip * REOPENED_TRIPS + REOPENED_FOR).then_some(whole)
 }
 
 /// Returns the time until a full window was acknowledged, if it is far longer than the round trip.
 fn passed_late(delivery: &Delivery) -> Option<Duration> {
+    until_open(delivery).filter(|&whole| whole >= delivery.round_trip * QUEUED_TRIPS + QUEUED_FOR)
+}
+
+/// Returns the mean time for which a full window stopped its message.
+fn until_open(delivery: &Delivery) -> Option<Duration> {
     let window = delivery.windows.first;
     let is_full = delivery.limit == Limit::ReceiveWindow && !is_closed(delivery);
     if !is_full || window == 0 || delivery.size.bytes < window {
         return None;
     }
     let whole = delivery.stalled.stopped.as_secs_f64() * window as f64 / delivery.size.bytes as f64;
-    let whole = Duration::try_from_secs_f64(whole).ok()?;
-    (whole >= delivery.round_trip * QUEUED_TRIPS + QUEUED_FOR).then_some(whole)
+    Duration::try_from_secs_f64(whole).ok()
 }
 
 /// The window was closed for at least the time that it was full divided by this number. If it was
@@ -596,6 +617,31 @@ mod tests {
         let mut paced = growing;
         paced.stalled.stopped = Duration::from_millis(7);
         assert_eq!(congestion(&paced), None);
+    }
+
+    /// A response of 40 segments to a window of `segments`, which is open again after `whole`.
+    fn windowed(segments: u64, whole: Duration) -> Delivery {
+        let mut delivery = stopped(segments);
+        delivery.limit = Limit::ReceiveWindow;
+        delivery.round_trip = Duration::from_millis(6);
+        (delivery.windows.first, delivery.windows.last) = (segments * 1448, segments * 1448);
+        delivery.stalled.stopped = whole * 40 / segments as u32;
+        delivery
+    }
+
+    #[test]
+    fn a_window_that_opens_later_than_a_round_trip_is_read_late() {
+        let ms = Duration::from_millis;
+        assert_eq!(read_late(&windowed(20, ms(25))), Some(ms(25)));
+        assert_eq!(read_late(&windowed(20, ms(6))), None, "a round trip");
+        assert_eq!(read_late(&windowed(20, ms(16))), None, "nearly two of them");
+        // A delayed acknowledgement opens a window of a few segments.
+        assert_eq!(read_late(&windowed(4, ms(46))), None);
+        let queued = Delivery {
+            has_queue: true,
+            ..windowed(20, ms(25))
+        };
+        assert_eq!(read_late(&queued), None, "the path");
     }
 
     #[test]

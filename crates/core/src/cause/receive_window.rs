@@ -13,6 +13,7 @@ use super::{Case, Id};
 use crate::exchange::Side;
 use crate::exchange::delivery::{Delivery, Limit, ReceiverWindows};
 use crate::exchange::wait::Owner;
+use crate::report::Finding;
 
 /// The evidence in the packets.
 const SEEN: &str = "{stops} times the {from} had filled the {to}'s window (of {window}) and \
@@ -62,6 +63,8 @@ const UNREAD: Wording = Wording {
     ..WORDING
 };
 
+const UNREAD_TITLE: &str = "The receiver reads its data slowly";
+
 /// Minimum number of times that a message filled the window. A window that is filled once may still
 /// be growing.
 const LEAST_STOPS: u32 = 2;
@@ -95,6 +98,12 @@ impl Kind for SmallWindow {
     fn words(worst: &Delivery) -> (&'static str, &'static Wording) {
         let is_read = read_late(worst).is_none();
         (SEEN, if is_read { &WORDING } else { &UNREAD })
+    }
+
+    fn complete(finding: &mut Finding, _: &Case<'_>, worst: &Delivery) {
+        if read_late(worst).is_some() {
+            UNREAD_TITLE.clone_into(&mut finding.title);
+        }
     }
 }
 
