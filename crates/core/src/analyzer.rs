@@ -31,7 +31,7 @@ pub use shard::Worker;
 use crate::cause::evidence::human;
 use crate::cause::service::Service;
 use crate::conclude::{self, Evidence};
-use crate::connection::Leaps;
+use crate::connection::Jumps;
 use crate::connection::table::{MAX_CONNECTIONS, Tallied};
 use crate::decode::Packet;
 use crate::exchange::Exchange;
@@ -464,11 +464,11 @@ fn secrets(captures: &[(PointId, CaptureSummary)]) -> Option<(&'static str, Stri
     })
 }
 
-/// Returns the remark on leaps of the clock, forward and back.
-fn set_clock(leaps: [Leaps; 2]) -> Option<String> {
-    let [forward, back] = leaps.map(Leaps::told);
-    let tell = |leap: Option<(u64, Duration, u64)>, way| {
-        let (connections, most, first) = leap?;
+/// Returns the remark on jumps of the clock, forward and back.
+fn set_clock(jumps: [Jumps; 2]) -> Option<String> {
+    let [forward, back] = jumps.map(Jumps::told);
+    let tell = |jump: Option<(u64, Duration, u64)>, way| {
+        let (connections, most, first) = jump?;
         let number = counted(connections, "connection", "connections");
         Some(format!(
             "{way} by {} (on {number}, first at packet {first})",
@@ -497,7 +497,7 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
         congested,
         marked,
         echoed,
-        leaps,
+        jumps,
         ..
     } = *tallied;
     let mut list = Vec::new();
@@ -519,7 +519,7 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
             ),
         ));
     }
-    list.extend(set_clock(leaps).map(|text| ("capture-clock-set", text)));
+    list.extend(set_clock(jumps).map(|text| ("capture-clock-set", text)));
     if congested > 0 {
         list.push(("congestion-marks", format!(
             "{congested} of {connections} connections had packets that the path marked (ECN CE: \

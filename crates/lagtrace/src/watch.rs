@@ -55,7 +55,7 @@ use crate::render::html;
 use crate::view::serve;
 use conclusions::Conclusions;
 use editor::Editor;
-use ends::Ends;
+use ends::ProcessEnds;
 pub(crate) use keys::restore as restore_terminal;
 use live::Live;
 use serving::Serving;
@@ -199,7 +199,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     if let Some(remark) = remark {
         console.note(&remark);
     }
-    let ends = Ends::new(options, &listeners.unwrap_or_default());
+    let ends = ProcessEnds::new(options, &listeners.unwrap_or_default());
     let serving = options.serving(&about, console)?;
     let lines = match console.output().form.encoder() {
         Some(encoder) => Some(Listing::of_watch(delivery::open(console, true)?, encoder)),

@@ -18,7 +18,7 @@ mod command {
         mod exported;
         mod formats;
         mod frames;
-        mod leaps;
+        mod jumps;
         mod linear;
         mod manual;
         mod outputs;

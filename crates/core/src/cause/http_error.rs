@@ -7,9 +7,9 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use super::attempts::Attempts;
-use super::evidence::{self, REPEATS, human, median, percent};
+use super::evidence::{self, REPEATS, human, median};
 use super::settings::{self, Measured};
-use super::wording::Wording;
+use super::wording::{Values, Wording, part};
 use super::{Case, Conclusion, Features, Id};
 use crate::exchange::wait::Owner;
 use crate::exchange::{Exchange, Outcome};
@@ -153,9 +153,9 @@ impl Rule {
         let meaning = errors.meaning();
         let parted = meaning.map(|meaning| errors.parted(meaning));
         let [meant, others] = parted.unwrap_or_else(|| [errors.clone(), Statuses::default()]);
-        let part = part(meant.errors(), finding.affected.of);
-        let values: &super::wording::Values<'_> = &[
-            ("part", &part),
+        let share = part(meant.errors(), finding.affected.of);
+        let values: &Values<'_> = &[
+            ("part", &share),
             ("statuses", &meant.list_of_errors()),
             (
                 "credentials",
@@ -231,7 +231,7 @@ impl Rule {
 }
 
 /// Adds the errors with other meanings than most, and what to do about most of these.
-fn tell_others(finding: &mut Finding, others: &Statuses, values: &super::wording::Values<'_>) {
+fn tell_others(finding: &mut Finding, others: &Statuses, values: &Values<'_>) {
     let told = format!(
         " Other errors: {} ({}).",
         part(others.errors(), finding.affected.of),
@@ -243,15 +243,6 @@ fn tell_others(finding: &mut Finding, others: &Statuses, values: &super::wording
         ..Wording::NONE
     };
     also.tell(finding, values);
-}
-
-/// Returns the share of the requests in words.
-fn part(of: u64, all: u64) -> String {
-    if of >= all {
-        "all".to_owned()
-    } else {
-        percent(of as f64 / all as f64)
-    }
 }
 
 /// Returns the responses to our own requests.

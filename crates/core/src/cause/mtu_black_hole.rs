@@ -111,7 +111,7 @@ impl super::Rule for Rule {
             ),
         };
         let small = if is_gone {
-            "No capture of these exchanges shows whether small segments get through."
+            "The capture does not show whether small segments get through."
         } else {
             "Small segments get through."
         };

@@ -63,6 +63,7 @@ const UNREAD: Wording = Wording {
     ..WORDING
 };
 
+/// The title of a finding on such a receiver.
 const UNREAD_TITLE: &str = "The receiver reads its data slowly";
 
 /// Minimum number of times that a message filled the window. A window that is filled once may still

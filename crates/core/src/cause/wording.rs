@@ -71,13 +71,22 @@ fn own(finding: &Finding, name: &str, begins_sentence: bool) -> String {
     let affected = finding.affected;
     match name {
         "share" => percent(finding.share),
-        "part" if affected.of > 0 && affected.exchanges >= affected.of => {
-            if begins_sentence { "All" } else { "all" }.to_owned()
-        }
-        "part" => percent(affected.exchanges as f64 / affected.of.max(1) as f64),
+        "part" => match part(affected.exchanges, affected.of).as_str() {
+            "all" if begins_sentence => "All".to_owned(),
+            part => part.to_owned(),
+        },
         "service" => finding.service.clone(),
         // Tests look for such names in all texts.
         _ => format!("{{{name}}}"),
+    }
+}
+
+/// Returns "all", or the share of `all` in percent.
+pub(super) fn part(count: u64, all: u64) -> String {
+    if all > 0 && count >= all {
+        "all".to_owned()
+    } else {
+        percent(count as f64 / all.max(1) as f64)
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn fold(findings: &mut Vec<Finding>, abandoned: &BTreeSet<Endpoint>) 
         if grown.contains(&(finding.cause.as_str(), finding.service.clone())) {
             let share = percent(finding.share);
             finding.summary +=
-                &format!(" With what follows from it, it costs {share} of the time.");
+                &format!(" Including its consequences, it costs {share} of the time.");
         }
     }
 }

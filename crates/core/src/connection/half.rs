@@ -380,3 +380,52 @@ impl Half {
 pub(crate) fn carries_fin(segment: &Segment) -> bool {
     segment.flags.contains(TcpFlags::FIN)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observed::flow::Endpoint;
+    use crate::observed::segment::TcpOptions;
+
+    /// Returns the full size of the server's segments: its SYN offers 1,400 bytes, the client's
+    /// `allowed`, and its data comes in segments of `sizes`.
+    fn full(allowed: u16, sizes: &[u32]) -> u32 {
+        let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
+        let (client, server) = (end(1, 40_000), end(2, 80));
+        let mut halves =
+            [(client, server, allowed), (server, client, 1400)].map(|(from, to, mss)| {
+                let mut half = Half::default();
+                half.open(&Segment {
+                    flags: TcpFlags::SYN,
+                    options: TcpOptions {
+                        mss: Some(mss),
+                        ..TcpOptions::default()
+                    },
+                    ..Segment::sent(from, to, Timestamp::default())
+                });
+                half
+            });
+        let [peer, own] = &mut halves;
+        let mut seq = 1;
+        for &payload_len in sizes {
+            let segment = Segment {
+                seq,
+                payload_len,
+                ..Segment::sent(server, client, Timestamp::default())
+            };
+            own.observe_data(&segment, Order::Untold);
+            seq += payload_len;
+        }
+        own.mss(peer)
+    }
+
+    #[test]
+    fn what_a_sender_sends_corrects_a_lowered_offer() {
+        assert_eq!(full(1460, &[1400; 5]), 1400);
+        assert_eq!(full(1460, &[1460; 5]), 1460);
+        assert_eq!(full(1460, &[1460, 1400, 1400, 1400]), 1400, "only once");
+        // A network card joins segments.
+        assert_eq!(full(1460, &[2800; 5]), 1400);
+        assert_eq!(full(1420, &[1460; 5]), 1400, "the client allows less");
+    }
+}

@@ -162,7 +162,9 @@ impl Repeats {
                 continue;
             }
             let too_soon = !answer.may_be_for(repeat.at);
-            let need = if too_soon || (is_cumulative && is_for_originals) {
+            // What a selective acknowledgement echoes is older.
+            let is_before = is_for_originals || answer.echoes_before(repeat.tsval);
+            let need = if too_soon || (is_cumulative && is_before) {
                 Need::Spurious
             } else if self.has_gap {
                 Need::Untold
@@ -209,6 +211,13 @@ impl Answer<'_> {
         let floor = self.floor.unwrap_or_default();
         self.at.since(sent) + LEAST_ERROR >= floor * 7 / 8
     }
+
+    /// Returns true if the answer echoes an older timestamp than this one: it was sent before the
+    /// segment with this timestamp arrived.
+    fn echoes_before(&self, tsval: Option<u32>) -> bool {
+        let times = self.tsecr.zip(tsval);
+        times.is_some_and(|(echoed, sent)| (echoed.wrapping_sub(sent) as i32) < 0)
+    }
 }
 
 #[cfg(test)]
@@ -248,6 +257,28 @@ mod tests {
             });
         }
         told
+    }
+
+    #[test]
+    fn of_several_copies_an_answer_needs_none_that_is_newer_than_its_echo() {
+        let told = |tsecr| {
+            let mut repeats = Repeats::default();
+            for (number, ms, tsval) in [(7, 0, 50), (8, 30, 80), (9, 60, 110)] {
+                repeats.watch((number, at(ms)), span(0, 100), Some(tsval), Need::Pending);
+            }
+            let mut told = Vec::new();
+            let answer = Answer {
+                tsecr,
+                ..answer(90, 100)
+            };
+            repeats.resolve(&answer, |_, need| told.push(need));
+            told
+        };
+        let (needed, spurious) = (Need::Needed, Need::Spurious);
+        assert_eq!(told(Some(80)), [needed, needed, spurious]);
+        assert_eq!(told(Some(110)), [needed; 3]);
+        assert_eq!(told(Some(20)), [spurious; 3]);
+        assert_eq!(told(None), [needed; 3]);
     }
 
     #[test]

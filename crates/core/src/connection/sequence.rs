@@ -119,9 +119,9 @@ impl SequenceSpace {
         }
     }
 
-    /// Records that one byte comes alone and unpushed. If nothing was seen of a connection before, it
-    /// is the byte of a keep-alive probe (RFC 9293 §3.8.4), which was sent before: a program's write of
-    /// one byte has PSH.
+    /// Records a segment of a single byte without PSH. As the first data of a connection whose start
+    /// was not captured, it is a keep-alive probe (RFC 9293 §3.8.4), whose byte is not new. A program's
+    /// write of one byte has PSH.
     pub(super) fn begin_with_probe(&mut self) {
         if !self.has_start() && self.next == 0 {
             self.next = 1;

@@ -22,7 +22,7 @@ use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
 
 use crate::connection::facts::end::EcnMarks;
-use crate::connection::{Closed, Connection, Leap, Leaps, Parting};
+use crate::connection::{Closed, Connection, Jump, Jumps, Parting};
 use crate::observed::event::PointId;
 use crate::observed::flow::{Direction, FlowKey};
 use crate::observed::icmp::IcmpError;
@@ -100,8 +100,8 @@ pub(crate) struct Tallied {
     /// mark.
     pub(crate) marked: u64,
     pub(crate) echoed: u64,
-    /// Leaps of the capturing host's clock, forward and back.
-    pub(crate) leaps: [Leaps; 2],
+    /// Jumps of the capturing host's clock, forward and back.
+    pub(crate) jumps: [Jumps; 2],
 }
 
 /// Facts about a segment that come from elsewhere.
@@ -133,7 +133,7 @@ impl Arrived {
         connection
     }
 
-    /// Returns the connection that a segment begins behind a leap of the clock: what was seen before
+    /// Returns the connection that a segment begins behind a jump of the clock: what was seen before
     /// is on another one.
     fn begin_again(&self, segment: &Segment, before: &Connection) -> Connection {
         let mut connection = self.begin(segment);
@@ -159,15 +159,15 @@ impl Tallied {
         self.congested += other.congested;
         self.marked += other.marked;
         self.echoed += other.echoed;
-        for (leaps, others) in self.leaps.iter_mut().zip(other.leaps) {
-            leaps.add(others);
+        for (jumps, others) in self.jumps.iter_mut().zip(other.jumps) {
+            jumps.add(others);
         }
     }
 
-    fn leapt(&mut self, leap: Leap) {
-        let [forward, back] = &mut self.leaps;
-        let leaps = if leap.by_ns < 0 { back } else { forward };
-        leaps.count(leap);
+    fn jumped(&mut self, jump: Jump) {
+        let [forward, back] = &mut self.jumps;
+        let jumps = if jump.by_ns < 0 { back } else { forward };
+        jumps.count(jump);
     }
 
     fn closed(&mut self, open: &Open) {
@@ -252,12 +252,12 @@ impl Table {
             **open = Open::new(arrived.id, hash, connection);
         }
         let held = match open.judge(segment, payload) {
-            Judgment::Goes(held) => held,
+            Judgment::Passes(held) => held,
             Judgment::Held => return,
-            Judgment::Leapt(leap, held) => {
+            Judgment::Jumped(jump, held) => {
                 open.give_up(Parting::Idle, closed);
                 self.tallied.closed(open);
-                self.tallied.leapt(leap);
+                self.tallied.jumped(jump);
                 let first = held.first().map_or(segment, |(first, _)| first);
                 let connection = arrived.begin_again(first, &open.connection);
                 **open = Open::new(arrived.id, hash, connection);
@@ -388,7 +388,7 @@ impl Table {
         }
         if now >= self.next_sweep && self.segments_since_sweep > self.open.len() {
             if silence > IDLE {
-                // A silence of all connections says nothing about each of them, and may be a leap of
+                // A silence of all connections says nothing about each of them, and may be a jump of
                 // the clock: they are judged by their own next segments.
                 self.next_sweep = now + IDLE / 2;
             } else {

@@ -25,13 +25,13 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The processes that are watched.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct ProcessEnds {
     running: Vec<Process>,
     /// The ends, in the order in which they were seen.
     told: Vec<String>,
     began: Instant,
     looked: Instant,
-    /// What follows if all have ended.
+    /// Advice for when all have ended.
     consequence: &'static str,
 }
 
@@ -42,7 +42,7 @@ struct Process {
     words: String,
 }
 
-impl Ends {
+impl ProcessEnds {
     /// Begins to follow the watched processes. `listeners` are the listening sockets of this host.
     pub(super) fn new(options: &Options, listeners: &[LiveSocket]) -> Self {
         let now = Instant::now();

@@ -12,7 +12,7 @@ use lagtrace_sources::privilege::namespace_id;
 
 use super::browser::Effect;
 use super::conclusions::Conclusions;
-use super::ends::Ends;
+use super::ends::ProcessEnds;
 use super::live::Live;
 use crate::analyze::listing::Listing;
 use crate::call_trace::CallTrace;
@@ -36,7 +36,7 @@ pub(super) struct Session {
     pub(super) missing: Vec<String>,
     /// The calls on the watched sockets.
     pub(super) calls: Option<CallTrace>,
-    pub(super) ends: Ends,
+    pub(super) ends: ProcessEnds,
     /// The network namespace that is watched; `None` for all.
     pub(super) namespace: Option<u64>,
     pub(super) conclusions: Conclusions,

@@ -217,7 +217,7 @@ fn on_a_full_disk_no_result_is_half_written() {
     }
 }
 
-/// What was measured is worth more than its inputs.
+/// The report is printed although its observations cannot be kept.
 #[test]
 fn on_a_full_disk_a_diagnosis_says_that_its_observations_were_not_kept() {
     const TEST: &str = "on_a_full_disk_a_diagnosis_says_that_its_observations_were_not_kept";

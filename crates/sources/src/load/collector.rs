@@ -40,7 +40,7 @@ pub(super) struct Collector<'a, S> {
     sampler: Sampler,
     silences: Silences,
     lanes: Vec<LaneSummary>,
-    counts: Counts,
+    counts: LoadCounts,
     /// Number of failures during the warm-up, by lane and kind.
     early_failures: BTreeMap<(usize, RequestFailure), u64>,
     tls_fault: Option<TlsFault>,
@@ -52,7 +52,7 @@ pub(super) struct Collector<'a, S> {
 
 /// Numbers of requests and connections, warm-up included.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct LoadCounts {
     /// Requests that ended.
     pub(super) requests: u64,
     /// Requests that failed.
@@ -83,7 +83,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
                 .iter()
                 .map(|lane| LaneSummary::new(plan, lane))
                 .collect(),
-            counts: Counts::default(),
+            counts: LoadCounts::default(),
             early_failures: BTreeMap::new(),
             tls_fault: None,
             by_url: ByUrl::new(plan),
@@ -101,7 +101,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
     }
 
     /// Returns the numbers of requests and connections so far.
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> LoadCounts {
         self.counts
     }
 
@@ -282,7 +282,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             && is_left
     }
 
-    /// Counts the failures of the warm-up if no connection could be opened. Such a run usually ends
+    /// LoadCounts the failures of the warm-up if no connection could be opened. Such a run usually ends
     /// during its warm-up and has no other failures to report.
     fn count_early_failures(&mut self) {
         if self.counts.opened > 0 || !self.tallies.is_empty() {

@@ -294,9 +294,9 @@ fn is_clocked(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
     met.count() as f64 >= pieces.len() as f64 * CLOCKED_SHARE
 }
 
-/// Returns true if data of `sender` waits in a queue on the path to its receiver. A queue spaces the
-/// acknowledgements of one flight. A receiver that acknowledges whole flights may as well be late for
-/// its own reasons.
+/// Returns true if data of `sender` waits in a queue on the path to its receiver. At the sender, only
+/// ACKs that arrive while more data is in flight show a queue, which spaces them. A receiver that
+/// acknowledges whole flights may delay its ACKs itself.
 pub(in crate::attribution) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool {
     if trace.is_near(sender) {
         let floor = trace.round_trip(sender.peer()).floor().unwrap_or_default();

@@ -415,8 +415,8 @@ impl Pairing {
             && (is_next || (is_late && (tls.is_control || has_crossed)))
         {
             draft.begin_again(record.start, first);
-            // A client that sends one message after another, and waits for no answer, tells something:
-            // what comes in the end answers none of them. Over HTTP/2 requests overlap.
+            // A client that sends message after message without waiting for an answer is owed none:
+            // it sends heartbeats or telemetry. Over HTTP/2, requests overlap.
             draft.signs.doubts.is_crossed |= is_next && pause > PUSHED && !tls.has_http2;
             tls.is_control = may_be_control;
         } else {

@@ -1,9 +1,9 @@
-//! Segments after a silence of their connection that may be a leap of the capture's clock.
+//! Segments after a silence of their connection that may be a jump of the capture's clock.
 //!
 //! If the clock of the first one's sender says that hardly any time passed, it is held back with
 //! those that follow it until the other end speaks, whose clock decides.
 
-use crate::connection::{Connection, Leap, LeapEvidence, agreed};
+use crate::connection::{Connection, Jump, JumpEvidence, agreed};
 use crate::observed::segment::Segment;
 
 /// Maximum number of segments that are held back. The other end acknowledges more often.
@@ -20,15 +20,15 @@ pub(super) struct Doubtful {
     excess_ns: i64,
 }
 
-/// What is to be done with a segment.
+/// The verdict on the time of a segment.
 #[derive(Debug)]
 pub(super) enum Judgment {
     /// The segment follows these ones, which were held back.
-    Goes(Vec<Kept>),
+    Passes(Vec<Kept>),
     /// The segment is held back.
     Held,
-    /// The clock has leapt. These ones, and then the segment, are the first behind the leap.
-    Leapt(Leap, Vec<Kept>),
+    /// The clock has jumped. These ones, and then the segment, are the first behind the jump.
+    Jumped(Jump, Vec<Kept>),
 }
 
 impl Doubtful {
@@ -46,11 +46,11 @@ impl Doubtful {
         payload: &[u8],
     ) -> Judgment {
         let Some(mut before) = doubtful.take() else {
-            if let Some(leap) = connection.leap(segment) {
-                return Judgment::Leapt(leap, Vec::new());
+            if let Some(jump) = connection.jump(segment) {
+                return Judgment::Jumped(jump, Vec::new());
             }
             let Some(excess_ns) = connection.excess(segment) else {
-                return Judgment::Goes(Vec::new());
+                return Judgment::Passes(Vec::new());
             };
             let held = vec![(*segment, payload.into())];
             *doubtful = Some(Box::new(Self { held, excess_ns }));
@@ -62,21 +62,21 @@ impl Doubtful {
             *doubtful = Some(before);
             return Judgment::Held;
         }
-        match before.leap(connection, segment) {
-            Some(leap) => Judgment::Leapt(leap, before.held),
-            None => Judgment::Goes(before.held),
+        match before.jump(connection, segment) {
+            Some(jump) => Judgment::Jumped(jump, before.held),
+            None => Judgment::Passes(before.held),
         }
     }
 
-    /// Returns the leap on which the clocks of both ends agree.
-    fn leap(&self, connection: &Connection, segment: &Segment) -> Option<Leap> {
+    /// Returns the jump on which the clocks of both ends agree.
+    fn jump(&self, connection: &Connection, segment: &Segment) -> Option<Jump> {
         let (first, _) = self.held.first()?;
         let is_other = first.direction != segment.direction;
         let excess_ns = connection.excess(segment).filter(|_| is_other)?;
-        Some(Leap {
+        Some(Jump {
             by_ns: agreed(self.excess_ns, excess_ns)?,
             number: first.number,
-            evidence: LeapEvidence::Proof,
+            evidence: JumpEvidence::Proof,
         })
     }
 }

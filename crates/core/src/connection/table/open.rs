@@ -19,7 +19,7 @@ pub(crate) struct Open {
     pub(super) connection: Connection,
     /// Segments that came before the segment that they answer.
     early: Option<Box<Early>>,
-    /// Segments after a silence that may be a leap of the clock.
+    /// Segments after a silence that may be a jump of the clock.
     doubtful: Option<Box<Doubtful>>,
 }
 
@@ -45,7 +45,7 @@ impl Open {
     #[inline(always)]
     pub(super) fn judge(&mut self, segment: &Segment, payload: &[u8]) -> Judgment {
         if self.doubtful.is_none() && self.connection.is_next(segment) {
-            return Judgment::Goes(Vec::new());
+            return Judgment::Passes(Vec::new());
         }
         Doubtful::judge(&mut self.doubtful, &self.connection, segment, payload)
     }

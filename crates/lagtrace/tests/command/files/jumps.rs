@@ -1,4 +1,4 @@
-//! Captures whose clock is set while they are made: nobody is accused of the time by which it leaps.
+//! Captures whose clock is set while they are made: nobody is accused of the time by which it jumps.
 
 use std::fs;
 
@@ -10,55 +10,55 @@ use super::super::program::{findings, lagtrace, notes};
 use super::ends::{CLIENT, Ends, REQUEST, RESPONSE, SERVER};
 use super::frames::Capture;
 
-/// The id of the note on leaps.
+/// The id of the note on jumps.
 const NOTE: &str = "capture-clock-set";
 /// Number of requests on each connection.
 const ROUNDS: i64 = 16;
-/// Less than each leap.
+/// Less than each jump.
 const SHORT_NS: f64 = 1e9;
 
 /// The parameters of a capture.
 struct Drawn {
     connections: i64,
-    /// The leaps: the round, the connection that is answered next, and the microseconds.
-    leaps: Vec<(i64, i64, i64)>,
+    /// The jumps: the round, the connection that is answered next, and the microseconds.
+    jumps: Vec<(i64, i64, i64)>,
     has_senders_clocks: bool,
     seed: u64,
 }
 
 impl Drawn {
-    /// Draws leaps of these signs, each after some rounds, in which the clocks show how they tick. Without the senders' clocks, a leap forward is only seen if it is
+    /// Draws jumps of these signs, each after some rounds, in which the clocks show how they tick. Without the senders' clocks, a jump forward is only seen if it is
     /// long and several requests are under way.
     fn new(draw: &mut Draw, ways: &[i64], has_senders_clocks: bool) -> Self {
         let connections = draw.from(3, 8);
         let least = if has_senders_clocks { 4 } else { 130 };
-        let leap_s = draw.one_of(&[least, 700, 3_600, 90_000]);
-        let leap = |(at, &way): (usize, &i64)| {
+        let jump_s = draw.one_of(&[least, 700, 3_600, 90_000]);
+        let jump = |(at, &way): (usize, &i64)| {
             let round = 7 + 6 * at as i64 + draw.from(0, 2);
             let jitter = draw.from(0, 999_999);
             (
                 round,
                 draw.from(0, connections - 3),
-                way * (leap_s * 1_000_000 + jitter),
+                way * (jump_s * 1_000_000 + jitter),
             )
         };
         Self {
             connections,
-            leaps: ways.iter().enumerate().map(leap).collect(),
+            jumps: ways.iter().enumerate().map(jump).collect(),
             has_senders_clocks,
             seed: draw.next(),
         }
     }
 
-    /// Returns the report on the capture, with its leaps or without.
-    fn report(&self, has_leaps: bool) -> Value {
+    /// Returns the report on the capture, with its jumps or without.
+    fn report(&self, has_jumps: bool) -> Value {
         let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), self.capture(has_leaps).bytes()).unwrap();
+        fs::write(file.path(), self.capture(has_jumps).bytes()).unwrap();
         let path = file.path().to_str().unwrap();
         lagtrace(["analyze", path, "--format", "json"]).json()
     }
 
-    fn capture(&self, has_leaps: bool) -> Capture {
+    fn capture(&self, has_jumps: bool) -> Capture {
         let mut capture = Capture::new();
         if self.has_senders_clocks {
             capture = capture.with_senders_clocks();
@@ -74,10 +74,10 @@ impl Drawn {
             }
             for (number, ends) in (0..).zip(&mut all) {
                 let here = self
-                    .leaps
+                    .jumps
                     .iter()
                     .filter(|it| (it.0, it.1) == (round, number));
-                for &(.., micros) in here.filter(|_| has_leaps) {
+                for &(.., micros) in here.filter(|_| has_jumps) {
                     capture.set_clock(micros);
                 }
                 capture.pause(draw.from(1_000, 9_000).unsigned_abs());
@@ -115,39 +115,39 @@ fn extremes(report: &Value) -> [f64; 2] {
 }
 
 #[test]
-fn nobody_is_accused_of_a_leap_of_the_clock() {
-    let mut draw = Draw::new(seed(), "leaps");
+fn nobody_is_accused_of_a_jump_of_the_clock() {
+    let mut draw = Draw::new(seed(), "jumps");
     for ways in [&[1][..], &[-1], &[1, -1], &[-1, 1]] {
         for has_senders_clocks in [false, true] {
             let drawn = Drawn::new(&mut draw, ways, has_senders_clocks);
-            let about = format!("{:?} {has_senders_clocks}", drawn.leaps);
-            let [plain, leapt] = [false, true].map(|has_leaps| drawn.report(has_leaps));
+            let about = format!("{:?} {has_senders_clocks}", drawn.jumps);
+            let [plain, jumped] = [false, true].map(|has_jumps| drawn.report(has_jumps));
             assert!(!notes(&plain).contains(&NOTE), "{about}: {plain:#}");
-            let ([_, longest], [least, most]) = (extremes(&plain), extremes(&leapt));
+            let ([_, longest], [least, most]) = (extremes(&plain), extremes(&jumped));
             assert!(
                 least >= 0.0 && most < longest + SHORT_NS,
-                "{about}: {most} {leapt:#}"
+                "{about}: {most} {jumped:#}"
             );
             let known = findings(&plain);
-            let all = findings(&leapt);
+            let all = findings(&jumped);
             assert!(
                 all.iter().all(|cause| known.contains(cause)),
                 "{about}: {all:?} {known:?}"
             );
             let [count, left] =
-                [&plain, &leapt].map(|it| it["exchanges"]["count"].as_i64().unwrap());
+                [&plain, &jumped].map(|it| it["exchanges"]["count"].as_i64().unwrap());
             assert_eq!(count, drawn.connections * ROUNDS, "{about}");
             let most_lost = drawn.connections * 2 * ways.len() as i64;
             assert!(
                 (count - most_lost..=count).contains(&left),
                 "{about}: {left} of {count}"
             );
-            tells(&leapt, ways, &about);
+            tells(&jumped, ways, &about);
         }
     }
 }
 
-/// Asserts that the report tells of leaps of these signs, and of no others.
+/// Asserts that the report tells of jumps of these signs, and of no others.
 fn tells(report: &Value, ways: &[i64], about: &str) {
     let notes = report["notes"].as_array().unwrap().iter();
     let text = notes
@@ -168,7 +168,7 @@ fn tells(report: &Value, ways: &[i64], about: &str) {
 
 /// A long silence is what it seems to be if the senders' clocks say so, or if nothing was to be said.
 #[test]
-fn silence_is_no_leap_of_the_clock() {
+fn silence_is_no_jump_of_the_clock() {
     let mut draw = Draw::new(seed(), "silence");
     for has_senders_clocks in [false, true] {
         let mut capture = Capture::new();

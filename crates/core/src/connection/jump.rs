@@ -1,7 +1,7 @@
-//! Leaps of the capturing host's clock, which somebody sets while packets are captured.
+//! Jumps of the capturing host's clock, which somebody sets while packets are captured.
 //!
-//! Times on the two sides of a leap cannot be compared. A leap back is seen at once, because time
-//! never runs back. A leap forward looks like silence, so it takes more to tell it:
+//! Times on the two sides of a jump cannot be compared. A jump back is seen at once, because time
+//! never runs back. A jump forward looks like silence, so it takes more to tell it:
 //!
 //! - The clocks of both ends (TSval, RFC 7323 §3) say that much less time passed. One alone proves
 //!   nothing: its host may have slept, or its segment may have been held up.
@@ -14,28 +14,28 @@ use core::time::Duration;
 use super::Connection;
 use crate::observed::segment::{Segment, TcpFlags};
 
-/// Minimum leap. Packets that several threads capture can be out of order by less.
+/// Minimum jump. Packets that several threads capture can be out of order by less.
 const LEAST_NS: i64 = 1_000_000_000;
 /// The longest time after which a sender repeats what was not acknowledged.
 const LONGEST_WAIT_NS: i64 = 120_000_000_000;
 /// The longest silence that is followed if nothing tells how long it was.
 const LONGEST_SILENCE_NS: i64 = 600_000_000_000;
-/// The part of a leap, one in this many, by which the clocks of both ends may differ in telling it.
+/// The part of a jump, one in this many, by which the clocks of both ends may differ in telling it.
 const TOLERANCE: i64 = 8;
 
-/// A leap of the clock, as one connection shows it.
+/// A jump of the clock, as one connection shows it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Leap {
-    /// The nanoseconds by which the clock leapt, negative if it leapt back.
+pub(crate) struct Jump {
+    /// The nanoseconds by which the clock jumped, negative if it jumped back.
     pub(crate) by_ns: i64,
     /// The number of the packet that shows it.
     pub(crate) number: u64,
-    pub(crate) evidence: LeapEvidence,
+    pub(crate) evidence: JumpEvidence,
 }
 
-/// The evidence for a leap.
+/// The evidence for a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LeapEvidence {
+pub(crate) enum JumpEvidence {
     /// One connection is enough to tell it.
     Proof,
     /// A single connection can lack an acknowledgement that the capture missed.
@@ -44,25 +44,25 @@ pub(crate) enum LeapEvidence {
     None,
 }
 
-/// The leaps in one direction of time, as all connections show them.
+/// The jumps in one direction of time, as all connections show them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Leaps {
+pub(crate) struct Jumps {
     connections: u64,
     is_proven: bool,
     most_ns: u64,
     first: Option<u64>,
 }
 
-impl Leaps {
-    pub(crate) fn count(&mut self, leap: Leap) {
-        if leap.evidence == LeapEvidence::None {
+impl Jumps {
+    pub(crate) fn count(&mut self, jump: Jump) {
+        if jump.evidence == JumpEvidence::None {
             return;
         }
         self.add(Self {
             connections: 1,
-            is_proven: leap.evidence == LeapEvidence::Proof,
-            most_ns: leap.by_ns.unsigned_abs(),
-            first: Some(leap.number),
+            is_proven: jump.evidence == JumpEvidence::Proof,
+            most_ns: jump.by_ns.unsigned_abs(),
+            first: Some(jump.number),
         });
     }
 
@@ -74,7 +74,7 @@ impl Leaps {
         self.first = firsts.min();
     }
 
-    /// Returns the number of connections, the largest leap and the first packet that shows one;
+    /// Returns the number of connections, the largest jump and the first packet that shows one;
     /// `None` if there was none.
     pub(crate) fn told(self) -> Option<(u64, Duration, u64)> {
         let is_told = self.is_proven || self.connections > 1;
@@ -90,19 +90,19 @@ impl Connection {
         segment.at.signed_since(self.last_seen).unsigned_abs() < LEAST_NS.unsigned_abs()
     }
 
-    /// Returns the leap of the clock that a segment alone shows.
-    pub(crate) fn leap(&self, segment: &Segment) -> Option<Leap> {
+    /// Returns the jump of the clock that a segment alone shows.
+    pub(crate) fn jump(&self, segment: &Segment) -> Option<Jump> {
         let passed = segment.at.signed_since(self.last_seen);
         let evidence = if passed <= -LEAST_NS {
-            LeapEvidence::Proof
+            JumpEvidence::Proof
         } else if passed > LONGEST_WAIT_NS && self.is_answered_without_repeat(segment) {
-            LeapEvidence::Sign
+            JumpEvidence::Sign
         } else if passed > LONGEST_SILENCE_NS && segment.options.timestamps.is_none() {
-            LeapEvidence::None
+            JumpEvidence::None
         } else {
             return None;
         };
-        Some(Leap {
+        Some(Jump {
             by_ns: passed,
             number: segment.number,
             evidence,
@@ -130,7 +130,7 @@ impl Connection {
     }
 }
 
-/// Returns the leap by which the clocks of both ends fell behind, if they agree on it. Each has its
+/// Returns the jump by which the clocks of both ends fell behind, if they agree on it. Each has its
 /// own delays.
 pub(crate) fn agreed(one: i64, other: i64) -> Option<i64> {
     let least = one.min(other);
