@@ -215,9 +215,19 @@ fn nagle_within_tls(test: &str) {
         let report = server.run("diagnose", &["-k", "--rate", "100"]).json();
         let found = findings(&report).contains(&"nagle-delayed-ack");
         assert_eq!(found, is_faulty, "{report:#}");
-        for name in ["tls", "resumption"] {
-            assert_eq!(layer(&report, name), "cleared", "{:#}", report["layers"]);
-        }
+        // If a request of the other part of the load was late, packets clear nothing.
+        let is_apart = report["layers"]
+            .to_string()
+            .contains("in the captured part of the load only");
+        let handshakes = layer(&report, "tls");
+        let is_cleared = handshakes == "cleared" || is_apart && handshakes == "not-measured";
+        assert!(is_cleared, "{:#}", report["layers"]);
+        assert_eq!(
+            layer(&report, "resumption"),
+            "cleared",
+            "{:#}",
+            report["layers"]
+        );
         let methods: Vec<&str> = report["probes"]
             .as_array()
             .unwrap()
